@@ -1,0 +1,113 @@
+//! Compares the engines that exist: ours, with fjall, redb and LMDB beside them, under two durabilities.
+//!
+//! Prints tables and writes `target/siltstone-report/index.html` with the results it was made from. Takes a few minutes;
+//! `siltstone-bench kv` runs the same workloads at any size, and RocksDB beside them.
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+
+use siltstone_base::Result;
+use siltstone_base::engine::Durability;
+use siltstone_bench::engines::{EngineKind, EngineSettings};
+use siltstone_bench::insert::{self, BinlogMode, InsertConfig, Schema};
+use siltstone_bench::kv::{self, KvConfig, Workload};
+use siltstone_bench::{JsonLines, Output, report};
+use std::io::stdout;
+use std::path::{Path, PathBuf};
+
+const SEED: u64 = 42;
+
+/// Memory that is small beside the data, so that tables, caches and compactions take part.
+const MEMORY: usize = 24 << 20;
+
+fn settings(durability: Durability) -> EngineSettings {
+    EngineSettings { durability, ..EngineSettings::default() }.with_memory(MEMORY)
+}
+
+/// Single puts that the operating system keeps, and every way to read. redb and LMDB have no such durability.
+fn left_to_the_system() -> KvConfig {
+    KvConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Fjall],
+        workloads: vec![
+            Workload::FillSeq,
+            Workload::FillRandom,
+            Workload::Overwrite,
+            Workload::ReadRandom,
+            Workload::ReadMissing,
+            Workload::SeekRandom,
+            Workload::ReadSeq,
+            Workload::ReadWhileWriting,
+        ],
+        num: 200_000,
+        value_size: 100,
+        threads: 1,
+        batch: 1,
+        rate: None,
+        pairs: 1,
+        existing: false,
+        interval_s: 1.0,
+        seed: SEED,
+        dir: None,
+        settings: settings(Durability::Os),
+    }
+}
+
+/// Batches of a thousand, each safe on the device: a durability that every engine has.
+fn safe_at_every_commit() -> KvConfig {
+    KvConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Fjall, EngineKind::Redb, EngineKind::Lmdb],
+        workloads: vec![
+            Workload::FillRandom,
+            Workload::Overwrite,
+            Workload::ReadRandom,
+            Workload::SeekRandom,
+            Workload::ReadSeq,
+        ],
+        batch: 1_000,
+        settings: settings(Durability::Commit),
+        ..left_to_the_system()
+    }
+}
+
+/// Rows with three secondary indexes.
+fn rows() -> InsertConfig {
+    InsertConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Fjall],
+        rows: 200_000,
+        clients: 2,
+        rows_per_commit: 100,
+        schema: Schema::Of2017,
+        binlog: BinlogMode::Off,
+        pairs: 1,
+        settle: false,
+        interval_s: 1.0,
+        seed: SEED,
+        dir: None,
+        settings: settings(Durability::Os),
+    }
+}
+
+/// The target directory: the executable is `target/release/deps/engines-…`.
+fn target() -> PathBuf {
+    let executable = std::env::current_exe().unwrap_or_default();
+    executable.ancestors().nth(3).map_or_else(|| PathBuf::from("target"), Path::to_path_buf)
+}
+
+fn compare() -> Result<PathBuf> {
+    let dir = target().join("siltstone-report");
+    let (json, page) = (dir.join("results.json"), dir.join("index.html"));
+    let mut text = stdout();
+    let mut output = Output::new(&mut text, Some(JsonLines::create(&json)?), false);
+    output.say("Single puts, left to the operating system")?;
+    kv::run(&left_to_the_system(), &mut output)?;
+    output.say("Batches of 1,000 puts, each safe on the device; reads after them")?;
+    kv::run(&safe_at_every_commit(), &mut output)?;
+    output.say("Rows with three secondary indexes, two clients")?;
+    insert::run(&rows(), &mut output)?;
+    report::run(&[json], &page)?;
+    Ok(page)
+}
+
+fn main() -> Result<()> {
+    let page = compare()?;
+    println!("report: {}", page.display());
+    Ok(())
+}

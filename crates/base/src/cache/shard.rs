@@ -1,0 +1,350 @@
+//! One shard: a hash table, and the queues that decide what goes.
+
+use super::{CacheKey, CacheStats};
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{Arc, Rank, RwLock};
+use hashbrown::HashTable;
+use std::collections::VecDeque;
+
+/// A value may be dropped, and so its buffer be given back, under a shard's lock: below the block pool's rank.
+const RANK: Rank = Rank(950);
+
+/// Uses are counted up to this.
+const MAX_USES: u8 = 3;
+
+/// Uses that take an entry from the probationary queue to the main one.
+const PROMOTING_USES: u8 = 2;
+
+/// The part of the capacity that the probationary queue may fill before it is evicted from first: one tenth.
+const PROBATION_DIVISOR: usize = 10;
+
+/// How many pinned entries one insertion passes over in vain, unless the capacity is strict.
+const MAX_PINNED_PASSED: usize = 32;
+
+/// Half a cache line, so that a lookup touches one.
+#[repr(align(32))]
+struct Entry<V> {
+    key: CacheKey,
+    value: Arc<V>,
+    charge: u32,
+    uses: AtomicU8,
+    in_main: bool,
+}
+
+struct State<V> {
+    table: HashTable<Entry<V>>,
+    /// Keys in order of arrival, oldest in front. Every entry is in exactly one queue, once.
+    probation: VecDeque<CacheKey>,
+    main: VecDeque<CacheKey>,
+    probation_bytes: usize,
+    usage: usize,
+    capacity: usize,
+    ghost: Ghost,
+}
+
+/// A part of a cache with its own lock and its own share of the capacity.
+pub(super) struct Shard<V> {
+    state: RwLock<State<V>>,
+    strict: bool,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    inserts: AtomicU64,
+    evictions: AtomicU64,
+    rejections: AtomicU64,
+}
+
+impl<V: Send + Sync> Shard<V> {
+    pub(super) fn new(capacity: usize) -> Self {
+        let state = State {
+            table: HashTable::new(),
+            probation: VecDeque::new(),
+            main: VecDeque::new(),
+            probation_bytes: 0,
+            usage: 0,
+            capacity,
+            ghost: Ghost::default(),
+        };
+        Self {
+            state: RwLock::new(RANK, state),
+            strict: false,
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            inserts: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            rejections: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn set_strict(&mut self, strict: bool) {
+        self.strict = strict;
+    }
+
+    #[inline]
+    pub(super) fn get(&self, hash: u64, key: &CacheKey) -> Option<Arc<V>> {
+        let state = self.state.read();
+        match state.find(hash, key) {
+            Some(entry) => {
+                let value = entry.value.clone();
+                // Losing a use to a race is harmless, so this is no read-modify-write.
+                let uses = entry.uses.load(Ordering::Relaxed);
+                if uses < MAX_USES {
+                    entry.uses.store(uses + 1, Ordering::Relaxed);
+                }
+                drop(state);
+                self.hits.fetch_add(1, Ordering::Relaxed);
+                Some(value)
+            }
+            None => {
+                drop(state);
+                self.misses.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    pub(super) fn contains(&self, hash: u64, key: &CacheKey) -> bool {
+        self.state.read().find(hash, key).is_some()
+    }
+
+    pub(super) fn insert(&self, hash: u64, key: CacheKey, value: Arc<V>, charge: usize, low_priority: bool) -> Arc<V> {
+        // Declared before the guard: values are dropped after the lock is released.
+        let mut evicted = Vec::new();
+        let mut state = self.state.write();
+        if let Some(entry) = state.find(hash, &key) {
+            return entry.value.clone();
+        }
+        let limit = state.capacity.checked_sub(charge);
+        let fitting = match (u32::try_from(charge), limit) {
+            (Ok(charge), Some(limit)) => {
+                state.evict_to(limit, self.strict, &mut evicted);
+                (state.usage <= limit || !self.strict).then_some(charge)
+            }
+            _ => None,
+        };
+        self.evictions.fetch_add(evicted.len() as u64, Ordering::Relaxed);
+        let Some(charge) = fitting else {
+            self.rejections.fetch_add(1, Ordering::Relaxed);
+            return value;
+        };
+        self.inserts.fetch_add(1, Ordering::Relaxed);
+        state.add(hash, key, value.clone(), charge, low_priority);
+        value
+    }
+
+    pub(super) fn erase_files(&self, files: &[u64]) {
+        let mut erased = Vec::new();
+        let gone = |key: &CacheKey| files.contains(&key.file);
+        if !self.state.read().table.iter().any(|entry| gone(&entry.key)) {
+            return;
+        }
+        let mut state = self.state.write();
+        let state = &mut *state;
+        for entry in state.table.extract_if(|entry| gone(&entry.key)) {
+            state.usage -= entry.charge();
+            if !entry.in_main {
+                state.probation_bytes -= entry.charge();
+            }
+            erased.push(entry.value);
+        }
+        state.probation.retain(|key| !gone(key));
+        state.main.retain(|key| !gone(key));
+    }
+
+    pub(super) fn set_capacity(&self, capacity: usize) {
+        let mut evicted = Vec::new();
+        let mut state = self.state.write();
+        state.capacity = capacity;
+        state.evict_to(capacity, true, &mut evicted);
+        self.evictions.fetch_add(evicted.len() as u64, Ordering::Relaxed);
+        // The guard goes first, then the values.
+        drop(state);
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.state.read().capacity
+    }
+
+    pub(super) fn usage(&self) -> usize {
+        self.state.read().usage
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.state.read().table.len()
+    }
+
+    pub(super) fn pinned_usage(&self) -> usize {
+        self.state.read().table.iter().filter(|entry| entry.is_pinned()).map(Entry::charge).sum()
+    }
+
+    pub(super) fn add_stats(&self, total: &mut CacheStats) {
+        total.hits += self.hits.load(Ordering::Relaxed);
+        total.misses += self.misses.load(Ordering::Relaxed);
+        total.inserts += self.inserts.load(Ordering::Relaxed);
+        total.evictions += self.evictions.load(Ordering::Relaxed);
+        total.rejections += self.rejections.load(Ordering::Relaxed);
+    }
+}
+
+impl<V> Entry<V> {
+    fn charge(&self) -> usize {
+        self.charge as usize
+    }
+
+    fn is_pinned(&self) -> bool {
+        Arc::strong_count(&self.value) > 1
+    }
+}
+
+/// What happened to the entry at the front of a queue.
+enum Step {
+    Evicted,
+    /// It was used; it waits again, in the main queue, with fewer uses.
+    PassedUsed,
+    /// Somebody holds it; it waits again in the same queue.
+    PassedPinned,
+}
+
+impl<V> State<V> {
+    #[inline]
+    fn find(&self, hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
+        self.table.find(hash, |entry| entry.key == *key)
+    }
+
+    fn add(&mut self, hash: u64, key: CacheKey, value: Arc<V>, charge: u32, low_priority: bool) {
+        let in_main = !low_priority && self.ghost.remove(hash);
+        self.usage += charge as usize;
+        if in_main {
+            self.main.push_back(key);
+        } else {
+            self.probation_bytes += charge as usize;
+            if low_priority {
+                self.probation.push_front(key);
+            } else {
+                self.probation.push_back(key);
+            }
+        }
+        let entry = Entry { key, value, charge, uses: AtomicU8::new(0), in_main };
+        self.table.insert_unique(hash, entry, |entry| entry.key.hash());
+    }
+
+    /// Evicts until at most `limit` bytes are charged, or nothing is left that can go. Unless `thorough`, a
+    /// number of pinned entries in a row ends the search too.
+    fn evict_to(&mut self, limit: usize, thorough: bool, evicted: &mut Vec<Arc<V>>) {
+        // Pinned entries passed since anything else changed place; a queue is exhausted when it holds no others.
+        let (mut pinned_probation, mut pinned_main) = (0, 0);
+        while self.usage > limit {
+            if !thorough && pinned_probation + pinned_main > MAX_PINNED_PASSED {
+                return;
+            }
+            let prefer_probation = self.main.is_empty() || self.probation_bytes > self.capacity / PROBATION_DIVISOR;
+            let probation_open = pinned_probation < self.probation.len();
+            let main_open = pinned_main < self.main.len();
+            let (step, pinned) = if probation_open && (prefer_probation || !main_open) {
+                (self.step_probation(evicted), &mut pinned_probation)
+            } else if main_open {
+                (self.step_main(evicted), &mut pinned_main)
+            } else {
+                return;
+            };
+            match step {
+                None => return,
+                Some(Step::PassedPinned) => *pinned += 1,
+                Some(Step::Evicted) => {}
+                Some(Step::PassedUsed) => (pinned_probation, pinned_main) = (0, 0),
+            }
+        }
+    }
+
+    fn step_probation(&mut self, evicted: &mut Vec<Arc<V>>) -> Option<Step> {
+        let key = self.probation.pop_front()?;
+        let hash = key.hash();
+        let occupied = self.table.find_entry(hash, |entry| entry.key == key).ok();
+        debug_assert!(occupied.is_some(), "a queued key is in the table");
+        let mut occupied = occupied?;
+        let entry = occupied.get_mut();
+        if *entry.uses.get_mut() >= PROMOTING_USES {
+            *entry.uses.get_mut() = 0;
+            entry.in_main = true;
+            self.probation_bytes -= entry.charge();
+            self.main.push_back(key);
+            return Some(Step::PassedUsed);
+        }
+        if entry.is_pinned() {
+            self.probation.push_back(key);
+            return Some(Step::PassedPinned);
+        }
+        self.probation_bytes -= entry.charge();
+        let (entry, _) = occupied.remove();
+        self.usage -= entry.charge();
+        self.ghost.add(hash, self.table.len());
+        evicted.push(entry.value);
+        Some(Step::Evicted)
+    }
+
+    fn step_main(&mut self, evicted: &mut Vec<Arc<V>>) -> Option<Step> {
+        let key = self.main.pop_front()?;
+        let occupied = self.table.find_entry(key.hash(), |entry| entry.key == key).ok();
+        debug_assert!(occupied.is_some(), "a queued key is in the table");
+        let mut occupied = occupied?;
+        let entry = occupied.get_mut();
+        let uses = entry.uses.get_mut();
+        if *uses > 0 {
+            *uses -= 1;
+            self.main.push_back(key);
+            return Some(Step::PassedUsed);
+        }
+        if entry.is_pinned() {
+            self.main.push_back(key);
+            return Some(Step::PassedPinned);
+        }
+        let (entry, _) = occupied.remove();
+        self.usage -= entry.charge();
+        evicted.push(entry.value);
+        Some(Step::Evicted)
+    }
+}
+
+/// Remembers the hashes of entries that left probation, as many as the shard has entries; approximately.
+#[derive(Default)]
+struct Ghost {
+    /// Fingerprint and time of departure; a newer one takes the place of an older one with the same slot.
+    slots: Vec<(u32, u32)>,
+    departures: u32,
+    remembered: u32,
+}
+
+impl Ghost {
+    fn add(&mut self, hash: u64, entries: usize) {
+        let wanted = (2 * entries.max(8)).next_power_of_two();
+        if self.slots.len() < wanted {
+            self.slots = vec![(0, 0); wanted];
+        }
+        self.remembered = u32::try_from(entries).unwrap_or(u32::MAX / 2);
+        self.departures = self.departures.wrapping_add(1);
+        let slot = self.slot(hash);
+        self.slots[slot] = (fingerprint(hash), self.departures);
+    }
+
+    /// Whether `hash` is remembered; it is not afterwards.
+    fn remove(&mut self, hash: u64) -> bool {
+        if self.slots.is_empty() {
+            return false;
+        }
+        let slot = self.slot(hash);
+        let (known, departed) = self.slots[slot];
+        let found = known == fingerprint(hash) && self.departures.wrapping_sub(departed) <= self.remembered;
+        if found {
+            self.slots[slot] = (0, 0);
+        }
+        found
+    }
+
+    fn slot(&self, hash: u64) -> usize {
+        hash as usize & (self.slots.len() - 1)
+    }
+}
+
+/// Never 0, which marks a free slot.
+fn fingerprint(hash: u64) -> u32 {
+    (hash >> 32) as u32 | 1
+}

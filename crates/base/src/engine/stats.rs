@@ -1,0 +1,48 @@
+//! What an engine counts.
+
+use std::collections::BTreeMap;
+
+/// Microseconds that writers were delayed or stopped, by the engine's own name for the cause.
+pub type StallMicros = BTreeMap<String, u64>;
+
+/// Counters of an engine since it was opened. `None` where the engine cannot tell.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct EngineStats {
+    /// Bytes written to files: logs, flushes, compactions, pages.
+    pub bytes_written: Option<u64>,
+    /// Bytes read from files, by users and by background work.
+    pub bytes_read: Option<u64>,
+    /// Bytes that files occupy now.
+    pub space_bytes: Option<u64>,
+    /// RocksDB's estimate of the bytes that compaction has to rewrite until every level is within its target.
+    pub debt_bytes: Option<u64>,
+    /// Time that writers were held up. `None` if the engine does not count it; empty if nobody was.
+    pub stall_micros: Option<StallMicros>,
+}
+
+impl EngineStats {
+    /// What happened since `earlier`: counters are subtracted, sizes are those of `self`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let difference = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
+        let stall_micros = self.stall_micros.as_ref().map(|now| {
+            let then = |cause: &String| earlier.stall_micros.as_ref().and_then(|causes| causes.get(cause)).copied();
+            now.iter()
+                .map(|(cause, micros)| (cause.clone(), micros.saturating_sub(then(cause).unwrap_or(0))))
+                .filter(|(_, micros)| *micros > 0)
+                .collect()
+        });
+        Self {
+            bytes_written: difference(self.bytes_written, earlier.bytes_written),
+            bytes_read: difference(self.bytes_read, earlier.bytes_read),
+            space_bytes: self.space_bytes,
+            debt_bytes: self.debt_bytes,
+            stall_micros,
+        }
+    }
+
+    /// The sum of [`stall_micros`](Self::stall_micros) over all causes.
+    pub fn stall_micros_total(&self) -> Option<u64> {
+        self.stall_micros.as_ref().map(|causes| causes.values().sum())
+    }
+}

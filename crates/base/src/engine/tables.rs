@@ -1,0 +1,59 @@
+//! Rows with a primary key, and secondary indexes that the engine maintains.
+
+use super::Admin;
+use crate::Result;
+use crate::index_spec::IndexSpec;
+
+/// A table of an engine, as long as the engine is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub u32);
+
+/// What a table is. Its primary key is whatever memcomparable bytes the rows bring.
+#[derive(Debug, Clone)]
+pub struct TableSpec {
+    /// The name, unique within the engine.
+    pub name: String,
+    /// The secondary indexes. [`Tables::scan_index`] names them by their position here.
+    pub indexes: Vec<IndexSpec>,
+}
+
+/// A row as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// The primary key in memcomparable form.
+    pub primary_key: &'a [u8],
+    /// Everything else, in a form that the extractors of the table's indexes can read.
+    pub value: &'a [u8],
+}
+
+/// Tables of rows.
+pub trait Tables: Admin {
+    /// Creates a table. One of the same name is an error of kind [`AlreadyExists`](crate::ErrorKind::AlreadyExists).
+    fn create_table(&self, spec: &TableSpec) -> Result<TableId>;
+
+    /// Finds a table that was created before, perhaps by an earlier run, and gives it its extractors again.
+    /// The names and flags of the indexes must be those that it was created with. An unknown name is an error of kind
+    /// [`NotFound`](crate::ErrorKind::NotFound).
+    fn open_table(&self, spec: &TableSpec) -> Result<TableId>;
+
+    /// Drops a table with its indexes. The space comes back in the background.
+    fn drop_table(&self, table: TableId) -> Result<()>;
+
+    /// Inserts rows whose primary keys are new, with their index entries, in one commit. The caller vouches for the keys
+    /// being new: no row is read.
+    fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()>;
+
+    /// Hands the value of the row with this primary key to `found`; returns whether it exists.
+    fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Walks a secondary index from the first entry at or after `from`, over at most `limit` entries, and hands each to
+    /// `entry`: the index key followed by the primary key. Rows are not read. Returns the number of entries.
+    fn scan_index(
+        &self,
+        table: TableId,
+        index: usize,
+        from: &[u8],
+        limit: usize,
+        entry: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize>;
+}

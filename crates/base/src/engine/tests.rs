@@ -1,0 +1,59 @@
+//! Tests of batches, durabilities and statistics.
+
+use super::*;
+
+#[test]
+fn a_batch_yields_its_operations_in_order() {
+    let mut batch = KvBatch::new();
+    for _ in 0..2 {
+        batch.put(b"a", b"1");
+        batch.delete(b"bb");
+        batch.put(b"", b"");
+        assert_eq!(batch.len(), 3);
+        assert_eq!(batch.payload_bytes(), 4);
+        let ops: Vec<_> = batch.iter().collect();
+        assert_eq!(
+            ops,
+            [KvOp::Put { key: b"a", value: b"1" }, KvOp::Delete { key: b"bb" }, KvOp::Put { key: b"", value: b"" }]
+        );
+        batch.clear();
+        assert!(batch.is_empty());
+        assert_eq!(batch.iter().next(), None);
+    }
+}
+
+#[test]
+fn durabilities_are_read_as_they_are_printed() {
+    for (text, durability) in [
+        ("commit", Durability::Commit),
+        ("second", Durability::EveryMillis(1000)),
+        ("os", Durability::Os),
+        ("250ms", Durability::EveryMillis(250)),
+    ] {
+        assert_eq!(text.parse(), Ok(durability), "{text}");
+        assert_eq!(durability.to_string(), text);
+    }
+    for text in ["", "0ms", "never", "ms", "-1ms", "5"] {
+        assert!(text.parse::<Durability>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn statistics_subtract_counters_and_keep_sizes() {
+    let stalls = |micros| Some(StallMicros::from([("l0".to_owned(), micros), ("memtable".to_owned(), 7)]));
+    let earlier = EngineStats {
+        bytes_written: Some(10),
+        bytes_read: None,
+        space_bytes: Some(5),
+        debt_bytes: None,
+        stall_micros: stalls(3),
+    };
+    let later =
+        EngineStats { bytes_written: Some(25), space_bytes: Some(9), stall_micros: stalls(8), ..earlier.clone() };
+    let since = later.since(&earlier);
+    assert_eq!(since.bytes_written, Some(15));
+    assert_eq!(since.bytes_read, None);
+    assert_eq!(since.space_bytes, Some(9));
+    assert_eq!(since.stall_micros, Some(StallMicros::from([("l0".to_owned(), 5)])));
+    assert_eq!(since.stall_micros_total(), Some(5));
+}

@@ -1,0 +1,26 @@
+//! The user's hook on compaction and purge.
+
+use std::fmt;
+
+/// What becomes of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It stays as it is.
+    Keep,
+    /// It is removed as if it had been deleted.
+    Remove,
+    /// Its value is replaced.
+    Change(Vec<u8>),
+}
+
+/// Looks at the newest version of a key while the engine rewrites it, and decides.
+///
+/// Called for values only, and only for versions that no live snapshot can see an older state of. A panic poisons the job
+/// that made the call, not the process.
+pub trait EntryFilter: Send + Sync + fmt::Debug {
+    /// The name, for events.
+    fn name(&self) -> &str;
+
+    /// Decides about one entry that is being written to `level` (0 is the newest; the B-tree always says 0).
+    fn filter(&self, level: usize, key: &[u8], value: &[u8]) -> Decision;
+}

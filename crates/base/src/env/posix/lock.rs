@@ -1,0 +1,107 @@
+//! Locks on files: a table of this process beside `fcntl`.
+//!
+//! A lock of `fcntl` belongs to the process: it neither keeps a second taker of the same process out, nor survives the closing
+//! of *any* descriptor of the file. So the table is asked first, and a file whose lock is held is never opened again.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::env::FileLock;
+use crate::sync::{Mutex, Rank};
+
+/// Taken below every lock of an engine.
+const RANK: Rank = Rank(u16::MAX);
+
+/// The locks that this process holds. Opening, locking and closing a lock file happen under its lock.
+static HELD: Mutex<Vec<Entry>> = Mutex::new(RANK, Vec::new());
+
+#[derive(Debug)]
+struct Entry {
+    file: FileId,
+    path: PathBuf,
+}
+
+/// A file by device and inode, whatever its name. Stays its own for as long as it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    fn new(stat: &rustix::fs::Stat) -> Self {
+        Self { device: stat.st_dev, inode: stat.st_ino }
+    }
+
+    fn of_path(path: &Path) -> io::Result<Option<Self>> {
+        match rustix::fs::stat(path) {
+            Ok(stat) => Ok(Some(Self::new(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A held lock.
+#[derive(Debug)]
+pub(super) struct PosixLock {
+    descriptor: Option<OwnedFd>,
+    file: FileId,
+}
+
+impl PosixLock {
+    /// Takes the lock on a file, creating it if need be, or fails with [`io::ErrorKind::WouldBlock`].
+    pub(super) fn take(path: &Path) -> io::Result<Self> {
+        let mut held = HELD.lock();
+        if let Some(file) = FileId::of_path(path)?
+            && held.iter().any(|entry| entry.file == file)
+        {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        let descriptor = retry_on_intr(|| rustix::fs::open(path, flags, mode))?;
+        let file = FileId::new(&rustix::fs::fstat(&descriptor)?);
+        if held.iter().any(|entry| entry.file == file) {
+            // The name was given to a held file since it was looked up. Closing the descriptor would give that lock away.
+            std::mem::forget(descriptor);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        match rustix::fs::fcntl_lock(&descriptor, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::AGAIN | Errno::ACCESS) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => return Err(error.into()),
+        }
+        held.push(Entry { file, path: path.to_path_buf() });
+        Ok(Self { descriptor: Some(descriptor), file })
+    }
+}
+
+impl Drop for PosixLock {
+    fn drop(&mut self) {
+        let mut held = HELD.lock();
+        // Closed before the table forgets it: a taker that comes between would see its lock closed away.
+        drop(self.descriptor.take());
+        held.retain(|entry| entry.file != self.file);
+    }
+}
+
+impl FileLock for PosixLock {}
+
+/// Fails with [`io::ErrorKind::WouldBlock`] if `path` names a file whose lock this process holds: closing it again would
+/// give the lock away. Only a file of the same name is looked at, so that an opening costs no system call more.
+pub(super) fn refuse_held(path: &Path) -> io::Result<()> {
+    let held = HELD.lock();
+    let is_candidate = held.iter().any(|entry| entry.path.file_name() == path.file_name());
+    if is_candidate
+        && let Some(file) = FileId::of_path(path)?
+        && held.iter().any(|entry| entry.file == file)
+    {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    Ok(())
+}

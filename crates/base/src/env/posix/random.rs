@@ -1,0 +1,117 @@
+//! Positional reads and writes, buffered and direct.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::aligned::{BOUNCE_LEN, is_aligned, with_bounce};
+use super::handle::Handle;
+use super::{read_many, transfer};
+use crate::env::{DIRECT_ALIGNMENT, IoContext, RandomFile, RandomWriteFile, ReadRequest};
+
+/// A file read, and perhaps written, at any position.
+#[derive(Debug)]
+pub(super) struct PosixFile {
+    handle: Handle,
+    /// A buffered descriptor of a direct file that is written: for ranges that are not whole blocks. The kernel keeps
+    /// the two coherent.
+    unaligned: Option<OwnedFd>,
+}
+
+impl PosixFile {
+    pub(super) fn new(handle: Handle, unaligned: Option<OwnedFd>) -> Self {
+        Self { handle, unaligned }
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Reads the blocks around the range into the bounce buffer, piece by piece. Returns the bytes of the range.
+    fn read_bounced(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> io::Result<usize> {
+        with_bounce(|bounce| {
+            let mut done = 0;
+            while done < buffer.len() {
+                let position = offset + done as u64;
+                let skip = (position % DIRECT_ALIGNMENT as u64) as usize;
+                let wanted = (skip + buffer.len() - done).next_multiple_of(DIRECT_ALIGNMENT).min(BOUNCE_LEN);
+                let read = transfer::read_at_direct(self.handle.fd(), position - skip as u64, &mut bounce[..wanted])?;
+                self.handle.stats().record_read(context, read as u64);
+                let count = read.saturating_sub(skip).min(buffer.len() - done);
+                buffer[done..done + count].copy_from_slice(&bounce[skip..skip + count]);
+                done += count;
+                if read < wanted {
+                    break;
+                }
+            }
+            Ok(done)
+        })
+    }
+
+    /// Copies data in unaligned memory to the bounce buffer, piece by piece. Offset and length are aligned.
+    fn write_bounced(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        with_bounce(|bounce| {
+            let mut position = offset;
+            for piece in data.chunks(BOUNCE_LEN) {
+                bounce[..piece.len()].copy_from_slice(piece);
+                transfer::write_at(self.handle.fd(), position, &bounce[..piece.len()])?;
+                position += piece.len() as u64;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl RandomFile for PosixFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> io::Result<usize> {
+        let read = if !self.handle.is_direct() {
+            transfer::read_at(self.handle.fd(), offset, buffer)?
+        } else if is_aligned(offset, buffer) {
+            transfer::read_at_direct(self.handle.fd(), offset, buffer)?
+        } else {
+            return self.read_bounced(offset, buffer, context);
+        };
+        self.handle.stats().record_read(context, read as u64);
+        Ok(read)
+    }
+
+    fn read_many(&self, requests: &mut [ReadRequest<'_>], context: IoContext) {
+        read_many::read_many(self, requests, context);
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.handle.len()
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.handle.will_need(offset, len);
+    }
+}
+
+impl RandomWriteFile for PosixFile {
+    fn write_at(&self, offset: u64, data: &[u8], context: IoContext) -> io::Result<()> {
+        let blocks = offset.is_multiple_of(DIRECT_ALIGNMENT as u64) && data.len().is_multiple_of(DIRECT_ALIGNMENT);
+        match &self.unaligned {
+            Some(unaligned) if !blocks => transfer::write_at(unaligned.as_fd(), offset, data)?,
+            Some(_) if !is_aligned(offset, data) => self.write_bounced(offset, data)?,
+            _ => transfer::write_at(self.handle.fd(), offset, data)?,
+        }
+        self.handle.stats().record_write(context, data.len() as u64);
+        Ok(())
+    }
+
+    fn sync_data(&self, context: IoContext) -> io::Result<()> {
+        self.handle.sync(context)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.handle.set_len(len)
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.handle.punch_hole(offset, len)
+    }
+
+    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.handle.preallocate(offset, len)
+    }
+}

@@ -1,0 +1,296 @@
+//! Tests of what is particular to the operating system's files.
+#![expect(clippy::disallowed_methods, reason = "what the environment did is looked at from outside it")]
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::PosixEnv;
+use super::aligned::{AlignedBuffer, is_aligned};
+use crate::env::conformance::{Traits, check};
+use crate::env::{DIRECT_ALIGNMENT, Env, FileKind, FileOptions, IoContext, IoPriority, ReadRequest};
+
+const CONTEXT: IoContext = IoContext::new(FileKind::Table, IoPriority::User);
+const BUFFERED: FileOptions = FileOptions::new(FileKind::Table);
+const DIRECT: FileOptions = FileOptions::new(FileKind::Table).direct(true);
+
+fn write_file(env: &PosixEnv, path: &Path, data: &[u8]) {
+    let mut file = env.create_append(path, &BUFFERED).unwrap();
+    file.append(data, CONTEXT).unwrap();
+    file.sync_data(CONTEXT).unwrap();
+    file.finish().unwrap();
+}
+
+#[test]
+fn conforms() {
+    let directory = tempfile::tempdir().unwrap();
+    check(&PosixEnv::new(), directory.path(), Traits { sparse: true });
+}
+
+/// The calls that this thread made, by the kernel's count.
+fn system_calls(name: &str) -> u64 {
+    let counts = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    let line = counts.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_once(": ").unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn an_operation_is_one_system_call() {
+    if !Path::new("/proc/thread-self/io").exists() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    let mut file = env.create_append(&path, &BUFFERED).unwrap();
+    let before = system_calls("syscw");
+    for len in 0..100 {
+        file.append(&vec![1; len], CONTEXT).unwrap();
+    }
+    assert_eq!(system_calls("syscw") - before, 99, "an empty append is none");
+    file.finish().unwrap();
+
+    let file = env.open_random(&path, &BUFFERED).unwrap();
+    let own = {
+        let before = system_calls("syscr");
+        system_calls("syscr") - before
+    };
+    let before = system_calls("syscr");
+    for offset in 0..100 {
+        assert_eq!(file.read_at(offset, &mut [0; 64], CONTEXT).unwrap(), 64);
+    }
+    assert_eq!(system_calls("syscr") - before - own, 100);
+    let mut buffers = [[0; 64]; 50];
+    let mut requests: Vec<_> =
+        buffers.iter_mut().map(|buffer| ReadRequest { offset: 7, buffer, result: Ok(0) }).collect();
+    // Once before: the first call finds out what the file system can do.
+    file.read_many(&mut requests, CONTEXT);
+    let before = system_calls("syscr");
+    file.read_many(&mut requests, CONTEXT);
+    assert_eq!(system_calls("syscr") - before - own, 50, "what is cached is read by one call each");
+}
+
+#[test]
+fn lists_of_reads_that_are_not_cached() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    let data: Vec<u8> = (0..1 << 20).map(|index: u32| (index >> 4) as u8 ^ index as u8).collect();
+    write_file(&env, &path, &data);
+    let descriptor = std::fs::File::open(&path).unwrap();
+    let file = env.open_random(&path, &BUFFERED).unwrap();
+    for nowait in [true, false] {
+        super::read_many::set_nowait_for_test(nowait);
+        rustix::fs::fadvise(&descriptor, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mut buffers = vec![vec![0; 10_000]; 20];
+        let offset = |index: usize| (index * 70_001) as u64;
+        let mut requests: Vec<_> = buffers
+            .iter_mut()
+            .enumerate()
+            .map(|(index, buffer)| ReadRequest { offset: offset(index), buffer, result: Ok(0) })
+            .collect();
+        let before = env.io_stats().snapshot();
+        file.read_many(&mut requests, CONTEXT);
+        let mut total = 0;
+        for request in &requests {
+            let rest = &data[(request.offset as usize).min(data.len())..];
+            let read = *request.result.as_ref().unwrap();
+            assert_eq!(read, rest.len().min(10_000));
+            assert!(request.buffer[..read] == rest[..read]);
+            total += read as u64;
+        }
+        let counted = env.io_stats().snapshot().since(&before).total();
+        assert_eq!((counted.reads, counted.read_bytes), (20, total));
+    }
+    super::read_many::set_nowait_for_test(true);
+}
+
+#[test]
+fn threads_read_where_they_pay() {
+    use super::read_many::helpers;
+    // microseconds of a read, reads left, threads beside the caller
+    let cases = [(0, 100, 0), (40, 1000, 0), (100, 1, 0), (100, 2, 1), (100, 4, 3), (100, 100, 7), (12_500, 3, 2)];
+    for (micros, count, expected) in cases {
+        assert_eq!(helpers(micros, count), expected, "{count} reads of {micros}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    let data: Vec<u8> = (0..200_000).map(|index: u32| (index >> 4) as u8 ^ index as u8).collect();
+    write_file(&env, &path, &data);
+    let handle = env.handle(super::open::to_read(&path, &DIRECT).unwrap());
+    let file = super::random::PosixFile::new(handle, None);
+    for helpers in [0, 1, 7] {
+        let mut buffers = vec![vec![0; 9_000]; 40];
+        let mut requests: Vec<_> = buffers
+            .iter_mut()
+            .enumerate()
+            .map(|(index, buffer)| ReadRequest { offset: index as u64 * 5_003, buffer, result: Ok(0) })
+            .collect();
+        super::read_many::read_on_threads(&file, &mut requests, CONTEXT, helpers);
+        for request in &requests {
+            let rest = &data[(request.offset as usize).min(data.len())..];
+            let read = *request.result.as_ref().unwrap();
+            assert_eq!(read, rest.len().min(9_000));
+            assert!(request.buffer[..read] == rest[..read]);
+        }
+    }
+}
+
+#[test]
+fn direct_files_are_direct_where_the_file_system_is_willing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    write_file(&env, &path, &[5; 10_000]);
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECT;
+    let willing = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).is_ok();
+    assert_eq!(super::open::to_read(&path, &DIRECT).unwrap().direct, willing);
+    assert_eq!(super::open::to_append(&path, &DIRECT).unwrap().direct, willing);
+    assert!(!super::open::to_read(&path, &DIRECT.mmap(true)).unwrap().direct);
+}
+
+#[test]
+fn a_file_system_that_refuses_gets_buffered_files() {
+    // The process file system knows no direct I/O.
+    let file = PosixEnv::new().open_random(Path::new("/proc/self/stat"), &DIRECT).unwrap();
+    let mut data = [0; 5];
+    assert_eq!(file.read_at(0, &mut data, CONTEXT).unwrap(), 5);
+    assert!(data.starts_with(std::process::id().to_string().get(..1).unwrap().as_bytes()));
+}
+
+#[test]
+fn aligned_memory_is_aligned() {
+    for len in [0, DIRECT_ALIGNMENT, 1 << 20] {
+        let mut buffer = AlignedBuffer::new(len);
+        assert!(is_aligned(0, &buffer) && buffer.len() == len);
+        buffer.fill(1);
+        assert!(!is_aligned(1, &buffer));
+        assert!(len == 0 || !is_aligned(0, &buffer[1..]) && !is_aligned(0, &buffer[..len - 1]));
+    }
+}
+
+#[test]
+fn a_mapped_file_is_mapped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    write_file(&env, &path, &[5; 10_000]);
+    let file = env.open_random(&path, &BUFFERED.mmap(true)).unwrap();
+    assert_eq!(file.mapped(4_000, 6_000), Some(&[5; 6_000][..]));
+    let mut writer = env.open_append(&path, &BUFFERED).unwrap();
+    writer.append(&[6; 10], CONTEXT).unwrap();
+    let mut data = [0; 20];
+    assert_eq!(file.read_at(9_995, &mut data, CONTEXT).unwrap(), 15, "what was added later is read");
+    assert_eq!(data[..15], *b"\x05\x05\x05\x05\x05\x06\x06\x06\x06\x06\x06\x06\x06\x06\x06");
+}
+
+/// A device that is always full: every write fails, and a sync makes no sense to it.
+#[test]
+fn a_full_device_says_so_and_failures_are_final() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("full");
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    let env = PosixEnv::new();
+    for options in [BUFFERED, DIRECT] {
+        for create in [true, false] {
+            let file = if create { env.create_append(&path, &options) } else { env.open_append(&path, &options) };
+            let mut file = file.unwrap();
+            let handle = file.sync_handle().unwrap();
+            let written = file.append(b"data", CONTEXT).and_then(|()| file.sync_data(CONTEXT));
+            assert_eq!(written.unwrap_err().kind(), io::ErrorKind::StorageFull);
+            assert_eq!(file.append(b"data", CONTEXT).unwrap_err().kind(), io::ErrorKind::Other);
+            let first = handle.sync_data(CONTEXT).unwrap_err().kind();
+            assert_ne!(first, io::ErrorKind::StorageFull);
+            assert_eq!(file.sync_data(CONTEXT).unwrap_err().kind(), io::ErrorKind::Other);
+            assert_eq!(handle.sync_data(CONTEXT).unwrap_err().kind(), io::ErrorKind::Other);
+            assert_eq!(file.finish().unwrap_err().kind(), io::ErrorKind::Other);
+        }
+    }
+    let file = env.open_random_write(&path, &BUFFERED).unwrap();
+    assert_eq!(file.write_at(0, b"data", CONTEXT).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    assert_eq!(env.io_stats().snapshot().total(), Default::default(), "what failed is not counted");
+}
+
+const CHILD: &str = "SILTSTONE_LOCK_FOR_TEST";
+
+/// Not a test of its own: the other process of the next one. Takes the lock, says what it found and keeps it until its input ends.
+#[test]
+fn lock_child() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    let lock = PosixEnv::new().lock_file(Path::new(&path));
+    let found = match &lock {
+        Ok(_) => "taken",
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => "held",
+        Err(_) => "failed",
+    };
+    let mut out = io::stdout();
+    out.write_all(format!("<{found}>\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    drop(lock);
+}
+
+/// Runs `check` while another process has tried to take the lock, with what it found.
+fn with_other_process(path: &Path, check: impl FnOnce(&str)) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "env::posix::tests::lock_child", "--nocapture"])
+        .env(CHILD, path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut said = Vec::new();
+    let mut byte = [0];
+    while !said.ends_with(b">") {
+        assert_eq!(output.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
+        said.push(byte[0]);
+    }
+    let said = String::from_utf8(said).unwrap();
+    check(said.rsplit_once('<').unwrap().1.trim_end_matches('>'));
+    drop(child.stdin.take());
+    output.read_to_end(&mut Vec::new()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_lock_keeps_other_processes_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("LOCK");
+    let env = PosixEnv::new();
+    let lock = env.lock_file(&path).unwrap();
+    with_other_process(&path, |found| assert_eq!(found, "held"));
+
+    // Whatever is tried in this process meanwhile gives nothing away.
+    let link = directory.path().join("other").join("LOCK");
+    env.create_dir_all(link.parent().unwrap()).unwrap();
+    env.hard_link(&path, &link).unwrap();
+    for path in [&path, &link] {
+        let would_block = io::ErrorKind::WouldBlock;
+        assert_eq!(PosixEnv::new().lock_file(path).unwrap_err().kind(), would_block);
+        assert_eq!(env.open_random(path, &BUFFERED).unwrap_err().kind(), would_block);
+        assert_eq!(env.open_random_write(path, &BUFFERED).unwrap_err().kind(), would_block);
+        assert_eq!(env.open_append(path, &BUFFERED).unwrap_err().kind(), would_block);
+        assert_eq!(env.create_append(path, &BUFFERED).unwrap_err().kind(), would_block);
+    }
+    with_other_process(&path, |found| assert_eq!(found, "held"));
+
+    drop(lock);
+    with_other_process(&path, |found| {
+        assert_eq!(found, "taken");
+        assert_eq!(env.lock_file(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    });
+    drop(env.lock_file(&path).unwrap());
+}
+
+#[test]
+fn names_that_are_not_text_are_left_out() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(std::ffi::OsStr::from_bytes(b"\xFF")), "").unwrap();
+    std::fs::write(directory.path().join("text"), "").unwrap();
+    let entries = PosixEnv::new().list_dir(directory.path()).unwrap();
+    assert_eq!(entries.iter().map(|entry| &entry.name[..]).collect::<Vec<_>>(), ["text"]);
+    PosixEnv::new().sync_dir(Path::new("")).unwrap();
+}

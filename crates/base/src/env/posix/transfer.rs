@@ -1,0 +1,59 @@
+//! Whole transfers over system calls that may do less than asked.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+
+use crate::env::DIRECT_ALIGNMENT;
+
+/// Reads until `buffer` is full or the file ends.
+#[inline]
+pub(super) fn read_at(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match rustix::io::pread(file, &mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(done)
+}
+
+/// The same on a direct file. Offset, length and memory of the buffer are aligned; so a count that is not means that
+/// the file ended there.
+pub(super) fn read_at_direct(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    debug_assert!(offset.is_multiple_of(DIRECT_ALIGNMENT as u64) && buffer.len().is_multiple_of(DIRECT_ALIGNMENT));
+    let mut done = 0;
+    while done < buffer.len() {
+        match rustix::io::pread(file, &mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => {
+                done += count;
+                if !count.is_multiple_of(DIRECT_ALIGNMENT) {
+                    break;
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all of `data`.
+#[inline]
+pub(super) fn write_at(file: BorrowedFd<'_>, offset: u64, data: &[u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < data.len() {
+        match rustix::io::pwrite(file, &data[done..], offset + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Background work as steppable jobs, and the one way to wait.
+//!
+//! A [`Job`] never runs to completion in one call: [`Job::step`] does at most a [`Budget`] of work and says what it
+//! wants next. On [`ThreadExecutor`] prioritised threads step the jobs; on `StepExecutor` (feature `testing`) nothing runs until somebody waits or
+//! steps by hand, so that one thread runs a whole engine deterministically.
+//!
+//! An engine waits only by [`Executor::wait_until`] and [`Executor::sleep`].
+
+use crate::clock::Clock;
+use crate::sync::{Arc, Signal};
+use std::fmt;
+use std::time::Duration;
+
+#[cfg(any(test, feature = "testing"))]
+mod step;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+#[cfg(any(test, feature = "testing"))]
+pub use step::StepExecutor;
+pub use thread::ThreadExecutor;
+
+/// Which jobs go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Flushes, and other work that writers will wait for.
+    High,
+    /// Compactions.
+    Low,
+    /// What can wait for all else: unlinking files, statistics.
+    Idle,
+}
+
+/// How much work one step may do: until its CPU time slice is over.
+#[derive(Debug)]
+pub struct Budget<'a> {
+    clock: &'a dyn Clock,
+    deadline_micros: u64,
+    units_to_check: u32,
+}
+
+impl<'a> Budget<'a> {
+    /// The longest slice that a step may take between two yield points.
+    pub const SLICE: Duration = Duration::from_millis(2);
+
+    /// How many units [`spend`](Self::spend) takes between two looks at the clock.
+    const UNITS_PER_CHECK: u32 = 64;
+
+    /// A budget of [`SLICE`](Self::SLICE) from now.
+    pub fn new(clock: &'a dyn Clock) -> Self {
+        let deadline_micros = clock.now_micros().saturating_add(micros(Self::SLICE));
+        Self { clock, deadline_micros, units_to_check: Self::UNITS_PER_CHECK }
+    }
+
+    /// Takes note of `units` of work (about one entry each) and returns whether the slice is over.
+    #[inline]
+    pub fn spend(&mut self, units: u32) -> bool {
+        if self.units_to_check > units {
+            self.units_to_check -= units;
+            return false;
+        }
+        self.units_to_check = Self::UNITS_PER_CHECK;
+        self.is_over()
+    }
+
+    /// Whether the slice is over, by the clock.
+    pub fn is_over(&self) -> bool {
+        self.clock.now_micros() >= self.deadline_micros
+    }
+}
+
+/// What a job wants after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Another step, when its turn comes.
+    More,
+    /// Another step, no earlier than this much later.
+    After(Duration),
+    /// Nothing: the job is done and is dropped.
+    Done,
+}
+
+/// A piece of background work.
+pub trait Job: Send {
+    /// The kind of work, for traces and thread names.
+    fn name(&self) -> &'static str;
+
+    /// Does some work within `budget`.
+    fn step(&mut self, budget: &mut Budget<'_>) -> Progress;
+
+    /// A step panicked. The job is dropped after this call; it must tell its owner, which fails what waits for it.
+    fn poisoned(&mut self, message: &str);
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// The condition holds.
+    Met,
+    /// The time is over.
+    TimedOut,
+    /// Nothing is left that could make the condition hold. Only a deterministic executor can tell.
+    Stuck,
+}
+
+/// Runs jobs, and lets callers wait for what they do.
+pub trait Executor: Send + Sync + fmt::Debug {
+    /// Hands a job over. It is stepped until it says [`Progress::Done`] or panics.
+    fn submit(&self, priority: Priority, job: Box<dyn Job>);
+
+    /// Waits until `condition` holds, at most for `timeout`. Whoever changes what the condition reads calls
+    /// [`Signal::notify_all`] on `signal` afterwards. The caller holds no lock. A job does not wait for another job: it
+    /// would keep a thread from it.
+    fn wait_until(&self, signal: &Signal, timeout: Option<Duration>, condition: &mut dyn FnMut() -> bool) -> Waited;
+
+    /// Lets time pass on behalf of a caller. The caller holds no lock.
+    fn sleep(&self, duration: Duration);
+
+    /// The clock that steps and waits are measured by.
+    fn clock(&self) -> &Arc<dyn Clock>;
+
+    /// Steps may be run for at most this many jobs at the same time.
+    fn threads(&self) -> usize;
+}
+
+/// A duration in microseconds; the longest that a clock can express stands for all that are longer.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Drops a job that is done. A panic of its destructor ends there: the thread goes on.
+fn drop_caught(job: Box<dyn Job>) {
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(job)));
+}
+
+/// Steps a job once; a panic is caught, told to the job, and ends it.
+fn step_caught(job: &mut dyn Job, clock: &dyn Clock) -> Progress {
+    let step = std::panic::AssertUnwindSafe(|| job.step(&mut Budget::new(clock)));
+    match std::panic::catch_unwind(step) {
+        Ok(progress) => progress,
+        Err(panic) => {
+            let message = panic
+                .downcast_ref::<&str>()
+                .map(|message| (*message).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "a panic without a message".to_owned());
+            // A second panic, of the one who is told, has nobody left to be told to.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.poisoned(&message)));
+            Progress::Done
+        }
+    }
+}

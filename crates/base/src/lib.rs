@@ -1,0 +1,40 @@
+//! The substrate of the Siltstone engines. It knows nothing of any engine.
+//!
+//! * [`mod@env`]: every byte of I/O; [`clock`]: all time; [`executor`]: all background work; [`sync`]: all locks.
+//! * [`coding`], [`checksum`], [`compression`], [`bloom`], [`comparator`], [`memcomparable`]: bytes and their meaning.
+//! * [`block_pool`], [`cache`], [`rate_limiter`], [`histogram`]: resources.
+//! * [`engine`]: what the laboratory and the differential tests ask of an engine.
+//!
+//! ```
+//! use siltstone_base::clock::{Clock, ManualClock};
+//! use std::time::Duration;
+//!
+//! let clock = ManualClock::new(1_700_000_000);
+//! clock.advance(Duration::from_secs(2));
+//! assert_eq!(clock.unix_seconds(), 1_700_000_002);
+//! ```
+
+pub mod block_pool;
+pub mod bloom;
+pub mod cache;
+pub mod checksum;
+pub mod clock;
+pub mod coding;
+pub mod comparator;
+pub mod compression;
+pub mod engine;
+pub mod entry_filter;
+pub mod env;
+mod error;
+pub mod executor;
+pub mod histogram;
+pub mod index_spec;
+pub mod memcomparable;
+pub mod plant;
+pub mod rate_limiter;
+#[cfg(any(test, feature = "testing"))]
+pub mod script;
+pub mod sync;
+pub mod text_table;
+
+pub use error::{Error, ErrorKind, Result};

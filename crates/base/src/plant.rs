@@ -1,0 +1,78 @@
+//! Planted bugs: known mistakes that a test build can make on purpose, to prove that the tests would see them.
+//!
+//! In a build without the feature `testing`, [`is_planted`] is a constant `false` and nothing of this remains.
+
+/// A mistake that can be made on purpose. Each names what a user would lose by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PlantedBug {
+    /// A synced write does not sync the WAL.
+    SyncedWriteIsNotSynced,
+    /// The directory is not synced after a WAL was created.
+    NewWalIsNotInDirectory,
+    /// CURRENT is renamed before the MANIFEST that it names is synced.
+    CurrentBeforeManifest,
+    /// The directory is not synced after CURRENT was renamed.
+    CurrentRenameIsNotSynced,
+    /// A flush installs its table without syncing it.
+    FlushedTableIsNotSynced,
+    /// A flush of one family does not sync the WAL first, so that families diverge after a power loss.
+    FlushBeforeWalSync,
+    /// A WAL is deleted while another family still needs it.
+    WalDeletedTooEarly,
+    /// A closed WAL's tail is not synced although later synced writes rely on it.
+    ClosedWalTailIsNotSynced,
+    /// Recovery replays a WAL beyond a torn record.
+    ReplayBeyondTornRecord,
+    /// After a failed append to the MANIFEST, the next edit is appended behind the broken record.
+    AppendBehindBrokenManifestRecord,
+    /// A failed sync of the WAL is tried again and then believed.
+    FailedSyncIsRetried,
+    /// A compaction ignores a read error and drops the rest of that input.
+    CompactionSwallowsReadError,
+    /// A compaction drops a tombstone although older data lies beneath.
+    TombstoneDroppedTooEarly,
+    /// A compaction drops a version that a live snapshot sees.
+    SnapshotIgnoredByCompaction,
+    /// Inputs of a compaction are deleted before its edit is durable.
+    InputsDeletedBeforeInstall,
+    /// Recovery gives a file number again that the old MANIFEST may still name.
+    FileNumberReused,
+}
+
+#[cfg(any(test, feature = "testing"))]
+mod enabled {
+    use super::PlantedBug;
+    use std::cell::Cell;
+
+    thread_local! {
+        static PLANTED: Cell<Option<PlantedBug>> = const { Cell::new(None) };
+    }
+
+    /// Runs `body` on this thread with `bug` planted.
+    pub fn with_planted<T>(bug: PlantedBug, body: impl FnOnce() -> T) -> T {
+        struct Restore(Option<PlantedBug>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                PLANTED.set(self.0);
+            }
+        }
+        let _restore = Restore(PLANTED.replace(Some(bug)));
+        body()
+    }
+
+    /// Whether `bug` is planted on this thread.
+    pub fn is_planted(bug: PlantedBug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub use enabled::{is_planted, with_planted};
+
+/// Whether `bug` is planted on this thread: never, in this build.
+#[cfg(not(any(test, feature = "testing")))]
+#[inline(always)]
+pub const fn is_planted(_: PlantedBug) -> bool {
+    false
+}

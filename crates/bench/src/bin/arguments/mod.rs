@@ -1,0 +1,70 @@
+//! The command line.
+
+use clap::Args;
+use siltstone_base::engine::Durability;
+use siltstone_base::{Error, Result};
+use siltstone_bench::engines::{Device, EngineKind, EngineSettings};
+use std::path::PathBuf;
+
+pub mod insert;
+pub mod kv;
+pub mod report;
+
+/// What every experiment takes.
+#[derive(Debug, Args)]
+pub struct CommonArguments {
+    /// Engines; several run alternately.
+    #[arg(long, value_delimiter = ',', default_value = "lsm-leveled")]
+    pub engine: Vec<EngineKind>,
+    /// The engine's whole memory. Default: 256 MiB of block cache beside two write buffers of 64 MiB.
+    #[arg(long, value_name = "MIB")]
+    pub memory_mb: Option<usize>,
+    /// A device modelled beneath our engines: none, fast-ssd, slow-ssd or hdd.
+    #[arg(long, default_value_t = Device::None)]
+    pub device: Device,
+    /// Read tables, flush and compact past the operating system's page cache.
+    #[arg(long)]
+    pub direct: bool,
+    /// How long a write has to be safe before it returns: commit, second, os or a number of milliseconds such as 250ms.
+    #[arg(long, default_value_t = Durability::Os)]
+    pub durability: Durability,
+    /// Version of RocksDB's table format: 5, 6 or 7.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(5..=7))]
+    pub format_version: Option<u32>,
+    /// Flushes and compactions at the same time.
+    #[arg(long, default_value_t = 2)]
+    pub background_jobs: usize,
+    /// Length of an interval.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub interval: f64,
+    /// Draws keys and values.
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Where the database is, and stays; with several engines, a directory for each in it. Default: a temporary directory.
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Results as JSON, one object a line.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl CommonArguments {
+    /// What the engines are opened with.
+    pub fn settings(&self) -> Result<EngineSettings> {
+        let mut settings = EngineSettings {
+            direct: self.direct,
+            format_version: self.format_version,
+            durability: self.durability,
+            device: self.device,
+            background_jobs: self.background_jobs,
+            ..EngineSettings::default()
+        };
+        if let Some(mb) = self.memory_mb {
+            if !(1..=1 << 20).contains(&mb) {
+                return Err(Error::invalid_argument("--memory-mb must be 1 to 1048576"));
+            }
+            settings = settings.with_memory(mb << 20);
+        }
+        Ok(settings)
+    }
+}

@@ -1,0 +1,15 @@
+//! Arguments of `report`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Results to one page.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// Files of results, as `--json` writes them.
+    #[arg(required = true)]
+    pub results: Vec<PathBuf>,
+    /// The page.
+    #[arg(long, value_name = "FILE", default_value = "siltstone-report.html")]
+    pub out: PathBuf,
+}

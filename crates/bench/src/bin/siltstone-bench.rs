@@ -1,0 +1,62 @@
+//! The laboratory's binary.
+#![expect(clippy::print_stderr, reason = "a program tells its errors on standard error")]
+
+use clap::{Parser, Subcommand};
+use siltstone_base::Result;
+use siltstone_bench::{JsonLines, Output};
+use std::io::{IsTerminal, stderr, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[path = "arguments/mod.rs"]
+mod arguments;
+
+/// Measures storage engines: ours, and others beside them.
+#[derive(Parser)]
+#[command(name = "siltstone-bench", version, max_term_width = 120)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// db_bench's workloads.
+    Kv(arguments::kv::KvArguments),
+    /// The insert benchmark: primary-key order, three secondary indexes.
+    Insert(arguments::insert::InsertArguments),
+    /// Results to one page: published figure, measured figure, ratio, charts.
+    Report(arguments::report::ReportArguments),
+}
+
+fn output(
+    json: Option<&PathBuf>,
+    text: &mut std::io::Stdout,
+    run: impl FnOnce(&mut Output<'_>) -> Result<()>,
+) -> Result<()> {
+    let json = json.map(|path| JsonLines::create(path)).transpose()?;
+    run(&mut Output::new(text, json, stderr().is_terminal()))
+}
+
+fn main() -> ExitCode {
+    let mut text = stdout();
+    let result = match Cli::parse().command {
+        Command::Kv(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
+            siltstone_bench::kv::run(&arguments.config()?, output).map(drop)
+        }),
+        Command::Insert(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
+            siltstone_bench::insert::run(&arguments.config()?, output).map(drop)
+        }),
+        Command::Report(arguments) => output(None, &mut text, |output| {
+            siltstone_bench::report::run(&arguments.results, &arguments.out)?;
+            output.say(arguments.out.display())
+        }),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("siltstone-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

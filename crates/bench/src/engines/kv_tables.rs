@@ -1,0 +1,145 @@
+//! Tables over any engine of keys and values.
+//!
+//! The layout is MyRocks': the number of the index, big-endian, in front of every key; a row is `number || primary key ->
+//! value`, an index entry `number || index key || primary key` with an empty value, and an insert is a blind put of all
+//! of them in one batch. Definitions of tables are not stored: such tables live as long as the engine is open.
+
+use siltstone_base::engine::{Admin, Capabilities, EngineStats, Kv, KvBatch, Row, TableId, TableSpec, Tables};
+use siltstone_base::sync::{Arc, Rank, RwLock};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+const ID_BYTES: usize = 4;
+
+/// Taken with no other lock held.
+const RANK: Rank = Rank(2);
+
+/// Tables over `K`.
+pub struct KvTables<K> {
+    kv: K,
+    tables: RwLock<BTreeMap<TableId, Arc<TableSpec>>>,
+}
+
+impl<K: Kv> KvTables<K> {
+    /// Tables in an empty engine.
+    pub fn new(kv: K) -> Self {
+        Self { kv, tables: RwLock::new(RANK, BTreeMap::new()) }
+    }
+
+    fn table(&self, table: TableId) -> Result<Arc<TableSpec>> {
+        self.tables.read().get(&table).cloned().ok_or_else(|| Error::new(ErrorKind::NotFound, "no such table"))
+    }
+}
+
+/// The number of index `index` of a table; the rows themselves are number 0.
+fn id(table: TableId, index: usize) -> [u8; ID_BYTES] {
+    (table.0 + index as u32).to_be_bytes()
+}
+
+impl<K: Kv> Admin for KvTables<K> {
+    fn name(&self) -> String {
+        self.kv.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { kv: false, tables: true, ..self.kv.capabilities() }
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.kv.flush()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.kv.settle()
+    }
+
+    fn stats(&self) -> Result<EngineStats> {
+        self.kv.stats()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.kv.close()
+    }
+}
+
+impl<K: Kv> Tables for KvTables<K> {
+    fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
+        let mut tables = self.tables.write();
+        if tables.values().any(|table| table.name == spec.name) {
+            return Err(Error::new(ErrorKind::AlreadyExists, "a table of that name exists"));
+        }
+        let next = tables.iter().next_back().map_or(256, |(id, table)| id.0 + 1 + table.indexes.len() as u32);
+        tables.insert(TableId(next), Arc::new(spec.clone()));
+        Ok(TableId(next))
+    }
+
+    fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
+        let tables = self.tables.read();
+        let found = tables.iter().find(|(_, table)| table.name == spec.name);
+        found.map(|(id, _)| *id).ok_or_else(|| Error::new(ErrorKind::NotFound, "no such table"))
+    }
+
+    fn drop_table(&self, table: TableId) -> Result<()> {
+        let spec = self.table(table)?;
+        let mut batch = KvBatch::new();
+        let (first, end) = (id(table, 0), id(table, spec.indexes.len() + 1));
+        let mut cursor = self.kv.cursor()?;
+        let mut found = cursor.seek(&first)?;
+        while found && cursor.key() < &end[..] {
+            batch.delete(cursor.key());
+            found = cursor.next()?;
+        }
+        drop(cursor);
+        self.kv.write(&batch)?;
+        self.tables.write().remove(&table);
+        Ok(())
+    }
+
+    fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        let spec = self.table(table)?;
+        let mut batch = KvBatch::new();
+        let mut key = Vec::with_capacity(64);
+        for row in rows {
+            key.clear();
+            key.extend_from_slice(&id(table, 0));
+            key.extend_from_slice(row.primary_key);
+            batch.put(&key, row.value);
+            for (number, index) in spec.indexes.iter().enumerate() {
+                key.clear();
+                key.extend_from_slice(&id(table, number + 1));
+                if index.entry(row.primary_key, row.value, &mut key) {
+                    batch.put(&key, b"");
+                }
+            }
+        }
+        self.kv.write(&batch)
+    }
+
+    fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let key = [&id(table, 0)[..], primary_key].concat();
+        self.kv.get_pinned(&key, found)
+    }
+
+    fn scan_index(
+        &self,
+        table: TableId,
+        index: usize,
+        from: &[u8],
+        limit: usize,
+        entry: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize> {
+        if index >= self.table(table)?.indexes.len() {
+            return Err(Error::new(ErrorKind::NotFound, "no such index"));
+        }
+        let prefix = id(table, index + 1);
+        let mut cursor = self.kv.cursor()?;
+        let mut found = limit > 0 && cursor.seek(&[&prefix[..], from].concat())?;
+        let mut count = 0;
+        while found && let Some(bytes) = cursor.key().strip_prefix(&prefix[..]) {
+            entry(bytes);
+            count += 1;
+            found = count < limit && cursor.next()?;
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,56 @@
+//! The LSM engine with the settings of a run.
+
+use super::{Device, EngineSettings};
+use siltstone_base::clock::SystemClock;
+use siltstone_base::engine::Durability;
+use siltstone_base::env::{DeviceModel, Env, PosixEnv, ThrottledEnv};
+use siltstone_lsm::{BlockCache, ColumnFamilyOptions, DbOptions, TableOptions, WriteOptions};
+use std::sync::Arc;
+
+/// What the engine is opened with.
+pub(super) struct LsmOptions {
+    pub env: Arc<dyn Env>,
+    pub database: DbOptions,
+    pub family: ColumnFamilyOptions,
+    pub writes: WriteOptions,
+}
+
+impl LsmOptions {
+    pub(super) fn new(settings: &EngineSettings) -> Self {
+        let env = env_of(settings.device);
+        let sync_millis = match settings.durability {
+            Durability::EveryMillis(millis) => millis,
+            Durability::Commit | Durability::Os => 0,
+        };
+        let database = DbOptions::default()
+            .create_if_missing(true)
+            .max_background_jobs(settings.background_jobs)
+            .block_cache(Some(Arc::new(BlockCache::new(settings.cache_bytes))))
+            .use_direct_reads(settings.direct)
+            .use_direct_io_for_flush_and_compaction(settings.direct)
+            .wal_sync_interval_millis(sync_millis)
+            .env(Some(Arc::clone(&env)));
+        let mut table = TableOptions::default().bloom_bits_per_key(settings.bloom_bits_per_key);
+        if let Some(version) = settings.format_version {
+            table = table.format_version(version);
+        }
+        let family = ColumnFamilyOptions::default()
+            .write_buffer_size(settings.write_buffer_bytes)
+            .max_write_buffer_number(settings.write_buffers)
+            .table(table);
+        let writes = WriteOptions::default().sync(settings.durability == Durability::Commit);
+        Self { env, database, family, writes }
+    }
+}
+
+/// The operating system's files, or those on a modelled device.
+fn env_of(device: Device) -> Arc<dyn Env> {
+    let posix: Arc<dyn Env> = Arc::new(PosixEnv::new());
+    let model = match device {
+        Device::None => return posix,
+        Device::FastSsd => DeviceModel::fast_ssd(),
+        Device::SlowSsd => DeviceModel::slow_ssd(),
+        Device::Hdd => DeviceModel::hdd(),
+    };
+    Arc::new(ThrottledEnv::new(posix, model, Arc::new(SystemClock::new())))
+}

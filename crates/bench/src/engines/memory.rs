@@ -1,0 +1,243 @@
+//! The model: ordered maps in memory behind one lock.
+
+use siltstone_base::engine::{
+    Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Row, TableId, TableSpec, Tables,
+};
+use siltstone_base::sync::{Arc, Rank, RwLock};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Above the locks of the harness, below nothing.
+const RANK: Rank = Rank(900);
+
+#[derive(Debug)]
+struct Table {
+    spec: TableSpec,
+    rows: Map,
+    indexes: Vec<std::collections::BTreeSet<Vec<u8>>>,
+}
+
+/// Keys, values and tables in memory. A cursor copies the map, so that it sees one moment.
+#[derive(Debug)]
+pub struct MemoryEngine {
+    map: RwLock<Arc<Map>>,
+    tables: RwLock<BTreeMap<TableId, Table>>,
+}
+
+impl MemoryEngine {
+    /// An empty engine.
+    pub fn new() -> Self {
+        Self { map: RwLock::new(RANK, Arc::new(Map::new())), tables: RwLock::new(RANK, BTreeMap::new()) }
+    }
+
+    fn with_table<T>(&self, table: TableId, change: impl FnOnce(&mut Table) -> T) -> Result<T> {
+        let mut tables = self.tables.write();
+        tables.get_mut(&table).map(change).ok_or_else(no_table)
+    }
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cold]
+fn no_table() -> Error {
+    Error::new(ErrorKind::NotFound, "no such table")
+}
+
+impl Admin for MemoryEngine {
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { kv: true, tables: true, ..Capabilities::default() }
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn stats(&self) -> Result<EngineStats> {
+        Ok(EngineStats::default())
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Kv for MemoryEngine {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Arc::make_mut(&mut self.map.write()).insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Arc::make_mut(&mut self.map.write()).remove(key);
+        Ok(())
+    }
+
+    fn write(&self, batch: &KvBatch) -> Result<()> {
+        let mut map = self.map.write();
+        let map = Arc::make_mut(&mut map);
+        for op in batch {
+            match op {
+                KvOp::Put { key, value } => drop(map.insert(key.to_vec(), value.to_vec())),
+                KvOp::Delete { key } => drop(map.remove(key)),
+            }
+        }
+        Ok(())
+    }
+
+    fn get_pinned(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let map = self.map.read();
+        let value = map.get(key);
+        if let Some(value) = value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let map = self.map.read();
+        for (position, &key) in keys.iter().enumerate() {
+            found(position, map.get(key).map(Vec::as_slice));
+        }
+        Ok(())
+    }
+
+    fn cursor(&self) -> Result<Box<dyn KvCursor>> {
+        Ok(Box::new(MemoryCursor { map: Arc::clone(&self.map.read()), current: None }))
+    }
+}
+
+struct MemoryCursor {
+    map: Arc<Map>,
+    current: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl MemoryCursor {
+    fn stand_on(&mut self, entry: Option<(Vec<u8>, Vec<u8>)>) -> Result<bool> {
+        self.current = entry;
+        Ok(self.current.is_some())
+    }
+
+    fn first_in(&self, lower: Bound<&[u8]>) -> Option<(Vec<u8>, Vec<u8>)> {
+        let (key, value) = self.map.range::<[u8], _>((lower, Bound::Unbounded)).next()?;
+        Some((key.clone(), value.clone()))
+    }
+
+    fn last_in(&self, upper: Bound<&[u8]>) -> Option<(Vec<u8>, Vec<u8>)> {
+        let (key, value) = self.map.range::<[u8], _>((Bound::Unbounded, upper)).next_back()?;
+        Some((key.clone(), value.clone()))
+    }
+}
+
+impl KvCursor for MemoryCursor {
+    fn seek_to_first(&mut self) -> Result<bool> {
+        let entry = self.first_in(Bound::Unbounded);
+        self.stand_on(entry)
+    }
+
+    fn seek_to_last(&mut self) -> Result<bool> {
+        let entry = self.last_in(Bound::Unbounded);
+        self.stand_on(entry)
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        let entry = self.first_in(Bound::Included(key));
+        self.stand_on(entry)
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        let entry = self.current.take().and_then(|(key, _)| self.first_in(Bound::Excluded(&key)));
+        self.stand_on(entry)
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        let entry = self.current.take().and_then(|(key, _)| self.last_in(Bound::Excluded(&key)));
+        self.stand_on(entry)
+    }
+
+    fn key(&self) -> &[u8] {
+        self.current.as_ref().map_or(&[], |(key, _)| key)
+    }
+
+    fn value(&self) -> &[u8] {
+        self.current.as_ref().map_or(&[], |(_, value)| value)
+    }
+}
+
+impl Tables for MemoryEngine {
+    fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
+        let mut tables = self.tables.write();
+        if tables.values().any(|table| table.spec.name == spec.name) {
+            return Err(Error::new(ErrorKind::AlreadyExists, "a table of that name exists"));
+        }
+        let id = TableId(tables.keys().next_back().map_or(1, |last| last.0 + 1));
+        let indexes = spec.indexes.iter().map(|_| std::collections::BTreeSet::new()).collect();
+        tables.insert(id, Table { spec: spec.clone(), rows: Map::new(), indexes });
+        Ok(id)
+    }
+
+    fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
+        let tables = self.tables.read();
+        let found = tables.iter().find(|(_, table)| table.spec.name == spec.name);
+        found.map(|(id, _)| *id).ok_or_else(no_table)
+    }
+
+    fn drop_table(&self, table: TableId) -> Result<()> {
+        self.tables.write().remove(&table).map(drop).ok_or_else(no_table)
+    }
+
+    fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        self.with_table(table, |table| {
+            for row in rows {
+                for (spec, index) in table.spec.indexes.iter().zip(&mut table.indexes) {
+                    let mut entry = Vec::new();
+                    if spec.extractor.extract(row.primary_key, row.value, &mut entry) {
+                        entry.extend_from_slice(row.primary_key);
+                        index.insert(entry);
+                    }
+                }
+                table.rows.insert(row.primary_key.to_vec(), row.value.to_vec());
+            }
+        })
+    }
+
+    fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.with_table(table, |table| {
+            let value = table.rows.get(primary_key);
+            if let Some(value) = value {
+                found(value);
+            }
+            value.is_some()
+        })
+    }
+
+    fn scan_index(
+        &self,
+        table: TableId,
+        index: usize,
+        from: &[u8],
+        limit: usize,
+        entry: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize> {
+        self.with_table(table, |table| {
+            let entries = table.indexes.get(index)?;
+            let found = entries.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).take(limit);
+            Some(found.map(|found| entry(found)).count())
+        })?
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, "no such index"))
+    }
+}

@@ -1,0 +1,150 @@
+//! The engines that the laboratory can open, all with the same settings.
+
+use siltstone_base::Result;
+#[cfg(feature = "peers")]
+use siltstone_base::engine::Kv;
+use siltstone_lsm::{KvDb, TableDb};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+mod kv_tables;
+mod lsm;
+mod memory;
+mod null;
+mod open;
+mod settings;
+
+pub use kv_tables::KvTables;
+pub use memory::MemoryEngine;
+pub use null::NullEngine;
+pub use open::OpenEngine;
+pub(crate) use settings::config_hash;
+pub use settings::{Device, EngineSettings};
+
+/// An engine by the name that the command line gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// Siltstone's LSM-tree with leveled compaction.
+    LsmLeveled,
+    /// A `BTreeMap` in memory: the model.
+    Memory,
+    /// Does nothing: what remains is the harness's own cost.
+    Null,
+    /// fjall.
+    #[cfg(feature = "peers")]
+    Fjall,
+    /// redb.
+    #[cfg(feature = "peers")]
+    Redb,
+    /// LMDB.
+    #[cfg(feature = "peers")]
+    Lmdb,
+    /// RocksDB's release build.
+    #[cfg(feature = "rocksdb")]
+    Rocksdb,
+}
+
+impl EngineKind {
+    /// Every engine of this build.
+    pub const ALL: &'static [Self] = &[
+        Self::LsmLeveled,
+        Self::Memory,
+        Self::Null,
+        #[cfg(feature = "peers")]
+        Self::Fjall,
+        #[cfg(feature = "peers")]
+        Self::Redb,
+        #[cfg(feature = "peers")]
+        Self::Lmdb,
+        #[cfg(feature = "rocksdb")]
+        Self::Rocksdb,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LsmLeveled => "lsm-leveled",
+            Self::Memory => "memory",
+            Self::Null => "null",
+            #[cfg(feature = "peers")]
+            Self::Fjall => "fjall",
+            #[cfg(feature = "peers")]
+            Self::Redb => "redb",
+            #[cfg(feature = "peers")]
+            Self::Lmdb => "lmdb",
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => "rocksdb",
+        }
+    }
+
+    /// Opens the engine in `dir` for keys and values, creating what is not there.
+    pub fn open_kv(self, dir: &Path, settings: &EngineSettings) -> Result<OpenEngine> {
+        #[cfg(feature = "peers")]
+        use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine};
+        Ok(match self {
+            Self::LsmLeveled => {
+                let lsm = lsm::LsmOptions::new(settings);
+                let engine = KvDb::open(dir, &lsm.database, &lsm.family, lsm.writes)?;
+                OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env)
+            }
+            Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),
+            Self::Null => OpenEngine::kv(Arc::new(NullEngine::new())),
+            #[cfg(feature = "peers")]
+            Self::Fjall => OpenEngine::kv(Arc::new(FjallEngine::open(dir, &settings.for_peers()?)?)).in_dir(dir),
+            #[cfg(feature = "peers")]
+            Self::Redb => OpenEngine::kv(Arc::new(RedbEngine::open(dir, &settings.for_peers()?)?)).in_dir(dir),
+            #[cfg(feature = "peers")]
+            Self::Lmdb => OpenEngine::kv(Arc::new(LmdbEngine::open(dir, &settings.for_peers()?)?)).in_dir(dir),
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => {
+                let engine = siltstone_compare::rocksdb::RocksdbEngine::open(dir, &settings.for_peers()?)?;
+                OpenEngine::kv(Arc::new(engine)).in_dir(dir)
+            }
+        })
+    }
+
+    /// Opens the engine in `dir` for tables, creating what is not there.
+    pub fn open_tables(self, dir: &Path, settings: &EngineSettings) -> Result<OpenEngine> {
+        #[cfg(feature = "peers")]
+        use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine};
+        #[cfg(feature = "peers")]
+        fn over<K: Kv + 'static>(kv: K, dir: &Path) -> OpenEngine {
+            OpenEngine::tables(Arc::new(KvTables::new(kv))).in_dir(dir)
+        }
+        Ok(match self {
+            Self::LsmLeveled => {
+                let lsm = lsm::LsmOptions::new(settings);
+                let engine = TableDb::open(dir, &lsm.database, &lsm.family, &lsm.writes)?;
+                OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env)
+            }
+            Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),
+            Self::Null => OpenEngine::tables(Arc::new(KvTables::new(NullEngine::new()))),
+            #[cfg(feature = "peers")]
+            Self::Fjall => over(FjallEngine::open(dir, &settings.for_peers()?)?, dir),
+            #[cfg(feature = "peers")]
+            Self::Redb => over(RedbEngine::open(dir, &settings.for_peers()?)?, dir),
+            #[cfg(feature = "peers")]
+            Self::Lmdb => over(LmdbEngine::open(dir, &settings.for_peers()?)?, dir),
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => over(siltstone_compare::rocksdb::RocksdbEngine::open(dir, &settings.for_peers()?)?, dir),
+        })
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            format!("this build has the engines {}", names.join(", "))
+        })
+    }
+}

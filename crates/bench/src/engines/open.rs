@@ -1,0 +1,102 @@
+//! An engine that is open.
+
+use siltstone_base::engine::{Admin, EngineStats, Kv, Tables};
+use siltstone_base::env::{Env, FileKind, PosixEnv};
+use siltstone_base::{Error, Result};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An engine that is open, by what it has.
+#[derive(Clone)]
+pub struct OpenEngine {
+    /// What every engine has.
+    pub admin: Arc<dyn Admin>,
+    kv: Option<Arc<dyn Kv>>,
+    tables: Option<Arc<dyn Tables>>,
+    dir: Option<PathBuf>,
+    env: Option<Arc<dyn Env>>,
+}
+
+impl OpenEngine {
+    /// An engine of keys and values.
+    pub fn kv(engine: Arc<impl Kv + 'static>) -> Self {
+        Self { admin: engine.clone(), kv: Some(engine), tables: None, dir: None, env: None }
+    }
+
+    /// An engine of tables.
+    pub fn tables(engine: Arc<impl Tables + 'static>) -> Self {
+        Self { admin: engine.clone(), kv: None, tables: Some(engine), dir: None, env: None }
+    }
+
+    /// An engine of both.
+    pub fn both(engine: Arc<impl Kv + Tables + 'static>) -> Self {
+        Self { admin: engine.clone(), kv: Some(engine.clone()), tables: Some(engine), dir: None, env: None }
+    }
+
+    /// The same, whose files are in `dir`.
+    #[must_use]
+    pub fn in_dir(mut self, dir: &Path) -> Self {
+        self.dir = Some(dir.to_path_buf());
+        self
+    }
+
+    /// The same, whose bytes all pass `env`.
+    #[must_use]
+    pub fn through(mut self, env: Arc<dyn Env>) -> Self {
+        self.env = Some(env);
+        self
+    }
+
+    /// Its keys and values, or an error of kind [`NotSupported`](siltstone_base::ErrorKind::NotSupported).
+    pub fn as_kv(&self) -> Result<&dyn Kv> {
+        self.kv.as_deref().ok_or_else(|| Error::not_supported(format!("{} has no keys and values", self.admin.name())))
+    }
+
+    /// Its tables, or an error of kind [`NotSupported`](siltstone_base::ErrorKind::NotSupported).
+    pub fn as_tables(&self) -> Result<&dyn Tables> {
+        self.tables.as_deref().ok_or_else(|| Error::not_supported(format!("{} has no tables", self.admin.name())))
+    }
+
+    /// The environment that its bytes pass, or the operating system's files.
+    pub(crate) fn env(&self) -> Arc<dyn Env> {
+        self.env.clone().unwrap_or_else(|| Arc::new(PosixEnv::new()))
+    }
+
+    /// What the engine counted. Space is what the file system has allocated in the engine's directory, alike for all;
+    /// for an engine whose bytes pass an environment, bytes written and read are that environment's, without the binlog's.
+    pub fn stats(&self) -> Result<EngineStats> {
+        let mut stats = self.admin.stats()?;
+        if let Some(dir) = &self.dir {
+            stats.space_bytes = Some(allocated_bytes(dir));
+        }
+        if let Some(env) = &self.env {
+            let counted = env.io_stats().snapshot();
+            let (all, binlog) = (counted.total(), counted.of_kind(FileKind::Binlog));
+            stats.bytes_written = Some(all.written_bytes.saturating_sub(binlog.written_bytes));
+            stats.bytes_read = Some(all.read_bytes.saturating_sub(binlog.read_bytes));
+        }
+        Ok(stats)
+    }
+}
+
+impl fmt::Debug for OpenEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OpenEngine").field(&self.admin.name()).finish()
+    }
+}
+
+/// Bytes that the file system has allocated for the files under `dir`. Files that vanish meanwhile count nothing.
+fn allocated_bytes(dir: &Path) -> u64 {
+    fn walk(env: &PosixEnv, dir: &Path) -> u64 {
+        let entries = env.list_dir(dir).unwrap_or_default();
+        entries
+            .iter()
+            .map(|entry| {
+                let path = dir.join(&entry.name);
+                if entry.is_dir { walk(env, &path) } else { env.allocated_bytes(&path).unwrap_or(0) }
+            })
+            .sum()
+    }
+    walk(&PosixEnv::new(), dir)
+}

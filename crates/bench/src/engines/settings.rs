@@ -1,0 +1,132 @@
+//! What every engine is opened with.
+
+use serde::Serialize;
+use siltstone_base::Result;
+use siltstone_base::checksum::xxh3_64;
+use siltstone_base::engine::Durability;
+use std::fmt;
+use std::str::FromStr;
+
+/// A device that is modelled beneath the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Device {
+    /// The machine's own.
+    #[default]
+    None,
+    /// A fast SSD.
+    FastSsd,
+    /// A slow SSD: 10,000 page reads and 400 MB a second.
+    SlowSsd,
+    /// A hard disk: 80 operations a second.
+    Hdd,
+}
+
+impl Device {
+    const NAMES: [(Self, &'static str); 4] =
+        [(Self::None, "none"), (Self::FastSsd, "fast-ssd"), (Self::SlowSsd, "slow-ssd"), (Self::Hdd, "hdd")];
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES.iter().find(|(device, _)| device == self).map_or("none", |(_, name)| name))
+    }
+}
+
+impl FromStr for Device {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::NAMES.iter().find(|(_, name)| *name == text);
+        found.map(|(device, _)| *device).ok_or("expected none, fast-ssd, slow-ssd or hdd")
+    }
+}
+
+/// The settings of one run, the same for all engines: LZ4, and bloom filters of 10 bits per key where there are any.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineSettings {
+    /// Bytes of the block cache.
+    pub cache_bytes: usize,
+    /// Bytes of one write buffer.
+    pub write_buffer_bytes: usize,
+    /// Write buffers, being written and sealed.
+    pub write_buffers: usize,
+    /// Bits per key of the bloom filters.
+    pub bloom_bits_per_key: f64,
+    /// Flushes and compactions at the same time.
+    pub background_jobs: usize,
+    /// Past the operating system's page cache.
+    pub direct: bool,
+    /// Version of RocksDB's table format. `None`: what the engine writes by itself.
+    pub format_version: Option<u32>,
+    /// How long a write has to be safe before it returns.
+    pub durability: Durability,
+    /// The device beneath.
+    pub device: Device,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 256 << 20,
+            write_buffer_bytes: 64 << 20,
+            write_buffers: 2,
+            bloom_bits_per_key: 10.0,
+            background_jobs: 2,
+            direct: false,
+            format_version: None,
+            durability: Durability::Os,
+            device: Device::None,
+        }
+    }
+}
+
+impl EngineSettings {
+    /// Divides `bytes` as the defaults do: two thirds for the block cache, the rest for the write buffers.
+    #[must_use]
+    pub fn with_memory(mut self, bytes: usize) -> Self {
+        self.cache_bytes = bytes / 3 * 2;
+        self.write_buffer_bytes = (bytes / 3 / self.write_buffers).max(1 << 16);
+        self
+    }
+
+    /// What differs from the machine as it is: memory, device, I/O, format.
+    pub(crate) fn in_words(&self) -> String {
+        let mib = |bytes: usize| bytes >> 20;
+        let (cache, buffers, buffer) = (mib(self.cache_bytes), self.write_buffers, mib(self.write_buffer_bytes));
+        let mut words = format!(", {cache} MiB of cache, {buffers} write buffers of {buffer} MiB");
+        if self.device != Device::None {
+            words += &format!(", device {}", self.device);
+        }
+        if self.direct {
+            words += ", direct I/O";
+        }
+        if let Some(version) = self.format_version {
+            words += &format!(", format version {version}");
+        }
+        words
+    }
+
+    /// The same for foreign engines, which cannot run on a modelled device.
+    #[cfg(feature = "peers")]
+    pub(crate) fn for_peers(&self) -> Result<siltstone_compare::PeerSettings> {
+        if self.device != Device::None {
+            return Err(siltstone_base::Error::not_supported("foreign engines do not run on a modelled device"));
+        }
+        Ok(siltstone_compare::PeerSettings {
+            cache_bytes: self.cache_bytes,
+            write_buffer_bytes: self.write_buffer_bytes,
+            write_buffers: self.write_buffers,
+            bloom_bits_per_key: self.bloom_bits_per_key,
+            background_jobs: self.background_jobs,
+            direct: self.direct,
+            format_version: self.format_version,
+            durability: self.durability,
+        })
+    }
+}
+
+/// A short name for a configuration: equal for equal values of `parts`.
+pub(crate) fn config_hash(parts: &impl Serialize, settings: &EngineSettings) -> String {
+    let parts = serde_json::to_string(parts).unwrap_or_default();
+    format!("{:016x}", xxh3_64(format!("{parts} {settings:?}").as_bytes()))
+}

@@ -1,0 +1,86 @@
+//! What `insert` prints.
+
+use crate::figures::{megabytes, short, thousands};
+use crate::{IntervalLine, ResultLine};
+use siltstone_base::text_table::TextTable;
+
+/// The rates of a run by interval.
+pub(super) fn intervals(line: &ResultLine, intervals: &[IntervalLine]) -> String {
+    let mut text = format!(
+        "{} step {} pair {}: {} rows in {:.2} s, {} rows/s\n",
+        line.engine,
+        line.workload,
+        line.pair,
+        thousands(line.ops as f64),
+        line.seconds,
+        thousands(line.ops_per_s)
+    );
+    for interval in intervals {
+        text += &format!("  at {:>7.1} s {:>12} rows/s\n", interval.interval_s, thousands(interval.ops_per_s));
+    }
+    text
+}
+
+/// All runs.
+pub(super) fn results(lines: &[ResultLine]) -> String {
+    let mut table = TextTable::new([
+        "engine",
+        "step",
+        "pair",
+        "clients",
+        "rows/s",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "p99.99 us",
+        "max us",
+        "machine us",
+        "harness ns",
+        "CPU s",
+        "RSS MB",
+        "user MB",
+        "engine MB",
+        "device MB",
+        "w-amp",
+        "KB w/row",
+        "binlog MB",
+        "space MB",
+        "s-amp",
+        "debt MB",
+        "stalled ms",
+        "CV",
+        "CV 15 s",
+    ]);
+    for line in lines {
+        let stalled = line.stall_us.as_ref().map(|causes| causes.values().sum::<u64>() as f64 / 1e3);
+        table.row([
+            line.engine.clone(),
+            line.workload.clone(),
+            line.pair.to_string(),
+            line.threads.to_string(),
+            thousands(line.ops_per_s),
+            short(line.p50_us),
+            short(line.p99_us),
+            short(line.p999_us),
+            short(line.p9999_us),
+            short(line.max_us),
+            short(line.machine_pause_us),
+            short(line.harness_ns_per_op),
+            short(line.cpu_s),
+            short(line.rss_mb),
+            megabytes(Some(line.bytes_user)),
+            megabytes(line.bytes_written),
+            megabytes(line.process_written),
+            short(line.write_amp),
+            short(line.kb_written_per_row),
+            megabytes(line.binlog_bytes),
+            megabytes(line.space_bytes),
+            short(line.space_amp),
+            megabytes(line.debt_bytes),
+            short(stalled),
+            short(line.cv_plain),
+            short(line.cv_detrended),
+        ]);
+    }
+    format!("{table}Latencies are those of commits; rows and index entries are the user's bytes.\n")
+}

@@ -1,0 +1,137 @@
+//! `insert` on the engine in memory, its rows and its binlog.
+
+use super::binlog::Binlog;
+use super::rows::RowSource;
+use super::*;
+use siltstone_base::checksum::crc32c;
+use siltstone_base::env::{Env, FileKind, PosixEnv, read_file};
+use siltstone_base::memcomparable::get;
+use std::sync::Arc;
+
+fn config(schema: Schema, binlog: BinlogMode) -> InsertConfig {
+    InsertConfig {
+        engines: vec![EngineKind::Memory],
+        rows: 1_050,
+        clients: 2,
+        rows_per_commit: 100,
+        schema,
+        binlog,
+        pairs: 1,
+        settle: true,
+        interval_s: 1.0,
+        seed: 3,
+        dir: None,
+        settings: EngineSettings::default(),
+    }
+}
+
+#[test]
+fn every_row_is_inserted_in_both_schemas() {
+    for schema in [Schema::Of2017, Schema::Current] {
+        let mut text = Vec::new();
+        let lines = run(&config(schema, BinlogMode::Os), &mut Output::new(&mut text, None, false)).unwrap();
+        let steps: Vec<_> = lines.iter().map(|line| (line.workload.as_str(), line.ops)).collect();
+        assert_eq!(steps, [("l", 1_050), ("settle", 0)]);
+        let row = 4 + 21 + 2 + 15 + 45;
+        let mean = lines[0].bytes_user / 1_050;
+        assert!((row - 3..=row + 20).contains(&mean), "{schema}: {mean} bytes a row");
+        assert!(lines[0].binlog_bytes > Some(1_050 * 37), "{schema}");
+        assert!(lines[0].harness_ns_per_op.is_some());
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("KB w/row"), "{text}");
+    }
+}
+
+#[test]
+fn rows_have_the_columns_of_their_schema() {
+    let mut source = RowSource::new(Schema::Of2017, 1, 0);
+    let mut bytes = Vec::new();
+    for id in 1..=1_000 {
+        bytes.clear();
+        let key_end = source.next(1_700_000_000, &mut bytes);
+        let (mut key, mut value) = bytes.split_at(key_end);
+        assert_eq!(get::<i32>(&mut key).unwrap(), id);
+        let mut date = [0; 8];
+        date[3..].copy_from_slice(&value[..5]);
+        assert_eq!(u64::from_be_bytes(date), 1_700_000_000);
+        value = &value[5..];
+        let register = get::<i32>(&mut value).unwrap();
+        let customer = get::<i32>(&mut value).unwrap();
+        let product = get::<i32>(&mut value).unwrap();
+        let price = get::<f32>(&mut value).unwrap();
+        assert!((0..1_000).contains(&register) && (0..100_000).contains(&customer) && (0..10_000).contains(&product));
+        let hundredths = f64::from(price) * 100.0 - f64::from(customer);
+        assert!((-0.6..=500.6).contains(&hundredths), "price {price} of customer {customer}");
+        let len = usize::from(u16::from_be_bytes([value[0], value[1]]));
+        assert!((10..=20).contains(&len));
+        assert_eq!(value.len(), 2 + len);
+        assert!(value[2 + len / 2..].iter().all(|&byte| byte == b'a'));
+    }
+}
+
+#[test]
+fn entry_bytes_are_those_of_the_indexes() {
+    for schema in [Schema::Of2017, Schema::Current] {
+        let mut bytes = Vec::new();
+        let key_end = RowSource::new(schema, 1, 0).next(1, &mut bytes);
+        let (key, value) = bytes.split_at(key_end);
+        let mut entries = Vec::new();
+        for index in schema.table(1).indexes {
+            assert!(index.entry(key, value, &mut entries));
+        }
+        assert_eq!(entries.len(), schema.entry_bytes());
+    }
+}
+
+#[test]
+fn a_binlog_holds_every_commit_of_every_client() {
+    for mode in ["os", "sync", "3"] {
+        let dir = tempfile::TempDir::new().unwrap();
+        let env: Arc<dyn Env> = Arc::new(PosixEnv::new());
+        let binlog = Binlog::create(Arc::clone(&env), dir.path(), mode.parse().unwrap()).unwrap().unwrap();
+        std::thread::scope(|scope| {
+            for client in 0..4_u8 {
+                let binlog = &binlog;
+                scope.spawn(move || {
+                    for number in 0..50_u8 {
+                        binlog.commit(&vec![client; usize::from(number) + 1]).unwrap();
+                    }
+                });
+            }
+        });
+        let data = read_file(&*env, &dir.path().join("binlog.000001"), FileKind::Binlog, 1 << 20).unwrap();
+        assert_eq!(binlog.written().0, data.len() as u64);
+        let mut next = [1_usize; 4];
+        let mut rest = &data[..];
+        while !rest.is_empty() {
+            let len = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+            let rows = &rest[8..8 + len];
+            assert_eq!(u32::from_le_bytes(rest[4..8].try_into().unwrap()), crc32c(rows));
+            let client = usize::from(rows[0]);
+            assert_eq!(len, next[client], "commits of a client stand in its order");
+            next[client] += 1;
+            rest = &rest[8 + len..];
+        }
+        assert_eq!(next, [51; 4], "{mode}");
+        let syncs = env.io_stats().snapshot().of_kind(FileKind::Binlog).syncs;
+        let groups = binlog.written().1;
+        assert_eq!(
+            syncs,
+            match mode {
+                "os" => 0,
+                "sync" => groups,
+                _ => groups / 3,
+            }
+        );
+    }
+}
+
+#[test]
+fn binlog_modes_are_read_as_they_are_printed() {
+    for text in ["off", "os", "sync", "1", "1000"] {
+        assert_eq!(text.parse::<BinlogMode>().unwrap().to_string(), text);
+    }
+    for text in ["", "0", "-1", "always"] {
+        assert!(text.parse::<BinlogMode>().is_err(), "{text}");
+    }
+}

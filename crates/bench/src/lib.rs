@@ -1,0 +1,43 @@
+//! The laboratory: workloads over the engine traits, what it takes to measure them, and reports.
+//!
+//! Commands of `siltstone-bench` are the modules [`kv`], [`insert`] and [`report`]; [`engines`] opens whatever they run on.
+//! Nothing here prints: commands write to the writer that they are given.
+//!
+//! ```
+//! use siltstone_base::engine::Kv;
+//! use siltstone_bench::Latencies;
+//! use siltstone_bench::engines::MemoryEngine;
+//!
+//! # fn main() -> siltstone_base::Result<()> {
+//! // Any engine behind the traits can be measured; this one is the model.
+//! let engine = MemoryEngine::new();
+//! let mut latencies = Latencies::new()?;
+//! for key in 0..100_u64 {
+//!     engine.put(&key.to_be_bytes(), b"value")?;
+//!     latencies.record(1_000 + key);
+//! }
+//! let summary = latencies.summary().expect("something was recorded");
+//! assert!(summary.p50_us >= 1.0 && summary.p50_us <= summary.max_us);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod engines;
+mod figures;
+pub mod insert;
+pub mod kv;
+mod latency;
+mod load;
+mod machine;
+mod output;
+mod place;
+mod ratios;
+pub mod report;
+mod rng;
+mod stopwatch;
+mod values;
+
+pub use latency::{Latencies, LatencySummary};
+pub use machine::{PauseMeter, ProcessUsage};
+pub use output::{IntervalLine, JsonLines, Output, ResultLine};
+pub use rng::Rng;

@@ -1,0 +1,181 @@
+//! Result lines in JSON, and where a command writes.
+
+use crate::LatencySummary;
+use serde::{Deserialize, Serialize};
+use siltstone_base::engine::StallMicros;
+use siltstone_base::env::{AppendFile, Env, FileKind, FileOptions, IoContext, IoPriority, PosixEnv};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+
+/// One run of one workload on one engine. Unknown figures are `None`, in JSON null.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResultLine {
+    /// The command.
+    pub experiment: String,
+    /// The workload, or the step.
+    pub workload: String,
+    /// The engine with its build.
+    pub engine: String,
+    /// Equal for runs of the same settings.
+    pub config_hash: String,
+    /// The settings in words.
+    pub setup: String,
+    /// Which of the alternating runs this is, from 1.
+    pub pair: u32,
+    /// Threads or clients.
+    pub threads: u32,
+    /// Operations done.
+    pub ops: u64,
+    /// How long they took.
+    pub seconds: f64,
+    /// Operations per second.
+    pub ops_per_s: f64,
+    /// Median latency.
+    pub p50_us: Option<f64>,
+    /// 95 % were not slower.
+    pub p95_us: Option<f64>,
+    /// 99 % were not slower.
+    pub p99_us: Option<f64>,
+    /// 99.9 % were not slower.
+    pub p999_us: Option<f64>,
+    /// 99.99 % were not slower.
+    pub p9999_us: Option<f64>,
+    /// The longest latency.
+    pub max_us: Option<f64>,
+    /// The machine's own longest pause meanwhile.
+    pub machine_pause_us: Option<f64>,
+    /// Open loop: 99 % of the arrivals were handed over no later than this after they were due.
+    pub generator_late_p99_us: Option<f64>,
+    /// Open loop: the latest that an arrival was handed over.
+    pub generator_late_max_us: Option<f64>,
+    /// The harness's own cost of an operation, measured on an engine that does nothing.
+    pub harness_ns_per_op: Option<f64>,
+    /// Bytes of keys and values that the user wrote or read.
+    pub bytes_user: u64,
+    /// Bytes that the engine wrote, by its own counters.
+    pub bytes_written: Option<u64>,
+    /// Bytes that the engine read, by its own counters.
+    pub bytes_read: Option<u64>,
+    /// Bytes that the process wrote to the device layer.
+    pub process_written: Option<u64>,
+    /// Bytes that the process read from the device layer.
+    pub process_read: Option<u64>,
+    /// Bytes written by the engine for each byte that the user wrote.
+    pub write_amp: Option<f64>,
+    /// Bytes that files occupy at the end.
+    pub space_bytes: Option<u64>,
+    /// Bytes that files occupy for each byte of live keys and values.
+    pub space_amp: Option<f64>,
+    /// RocksDB's estimate of pending compaction bytes at the end.
+    pub debt_bytes: Option<u64>,
+    /// Time that writers were held up, by cause.
+    pub stall_us: Option<StallMicros>,
+    /// CPU seconds of the whole process.
+    pub cpu_s: Option<f64>,
+    /// Resident memory at the end, in MiB.
+    pub rss_mb: Option<f64>,
+    /// Standard deviation of the 1-s rates over their mean.
+    pub cv_plain: Option<f64>,
+    /// The same against a centred 15-s moving median.
+    pub cv_detrended: Option<f64>,
+    /// Runs of over two minutes: the rates of five equal parts of it.
+    pub segment_ops_per_s: Option<Vec<f64>>,
+    /// Beside readers: the writer's operations per second.
+    pub writer_ops_per_s: Option<f64>,
+    /// `insert`: bytes written by the process for each row, in KB.
+    pub kb_written_per_row: Option<f64>,
+    /// `insert`: bytes of the binlog.
+    pub binlog_bytes: Option<u64>,
+}
+
+impl ResultLine {
+    /// Takes the percentiles over.
+    pub fn set_latencies(&mut self, summary: Option<LatencySummary>) {
+        self.p50_us = summary.map(|summary| summary.p50_us);
+        self.p95_us = summary.map(|summary| summary.p95_us);
+        self.p99_us = summary.map(|summary| summary.p99_us);
+        self.p999_us = summary.map(|summary| summary.p999_us);
+        self.p9999_us = summary.map(|summary| summary.p9999_us);
+        self.max_us = summary.map(|summary| summary.max_us);
+    }
+}
+
+/// The rate over one interval of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct IntervalLine {
+    /// The command.
+    pub experiment: String,
+    /// The workload, or the step.
+    pub workload: String,
+    /// The engine with its build.
+    pub engine: String,
+    /// The end of the interval, in seconds from the start of the run.
+    pub interval_s: f64,
+    /// Operations per second within it.
+    pub ops_per_s: f64,
+}
+
+/// A file of JSON objects, one a line.
+#[derive(Debug)]
+pub struct JsonLines {
+    file: Box<dyn AppendFile>,
+}
+
+impl JsonLines {
+    /// Creates the file, replacing one of the same name.
+    pub fn create(path: &Path) -> Result<Self> {
+        let env = PosixEnv::new();
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            env.create_dir_all(parent).map_err(|error| Error::io("create directory", parent, error))?;
+        }
+        let file = env
+            .create_append(path, &FileOptions::new(FileKind::Other))
+            .map_err(|error| Error::io("create", path, error))?;
+        Ok(Self { file })
+    }
+
+    /// Appends one object.
+    pub fn push(&mut self, line: &impl Serialize) -> Result<()> {
+        let mut text = serde_json::to_vec(line)
+            .map_err(|error| Error::new(ErrorKind::InvalidArgument, "write a line of JSON").with_source(error))?;
+        text.push(b'\n');
+        self.file
+            .append(&text, IoContext::new(FileKind::Other, IoPriority::User))
+            .map_err(|error| Error::new(ErrorKind::Io, "append a line of JSON").with_source(error))
+    }
+}
+
+/// Where a command writes: text for people, JSON for programs.
+pub struct Output<'a> {
+    text: &'a mut dyn Write,
+    json: Option<JsonLines>,
+    /// Whether progress bars are drawn (on standard error).
+    pub bars: bool,
+}
+
+impl<'a> Output<'a> {
+    /// Writes text to `text` and, if there is one, JSON lines to `json`.
+    pub fn new(text: &'a mut dyn Write, json: Option<JsonLines>, bars: bool) -> Self {
+        Self { text, json, bars }
+    }
+
+    /// Writes text and ends the line.
+    pub fn say(&mut self, text: impl fmt::Display) -> Result<()> {
+        let written = writeln!(self.text, "{text}").and_then(|()| self.text.flush());
+        written.map_err(|error| Error::new(ErrorKind::Io, "write to the output").with_source(error))
+    }
+
+    /// Appends a JSON line, if those are wanted.
+    pub fn json(&mut self, line: &impl Serialize) -> Result<()> {
+        self.json.as_mut().map_or(Ok(()), |json| json.push(line))
+    }
+}
+
+impl fmt::Debug for Output<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("bars", &self.bars).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,48 @@
+//! The directories of databases.
+
+use crate::engines::EngineKind;
+use siltstone_base::env::{Env, PosixEnv};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Where the databases are.
+pub(crate) struct Place {
+    root: PathBuf,
+    is_shared: bool,
+    _temporary: Option<TempDir>,
+}
+
+impl Place {
+    /// In `dir`, which stays, or in a temporary directory; `is_shared` by several engines.
+    pub(crate) fn new(dir: Option<&Path>, is_shared: bool) -> Result<Self> {
+        if let Some(root) = dir {
+            return Ok(Self { root: root.to_path_buf(), is_shared, _temporary: None });
+        }
+        let temporary = TempDir::with_prefix("siltstone-bench-")
+            .map_err(|error| Error::new(ErrorKind::Io, "create a temporary directory").with_source(error))?;
+        Ok(Self { root: temporary.path().join("db"), is_shared, _temporary: Some(temporary) })
+    }
+
+    /// The directory of an engine: the root itself if it is the only one.
+    pub(crate) fn of(&self, kind: EngineKind) -> PathBuf {
+        if self.is_shared { self.root.join(kind.name()) } else { self.root.clone() }
+    }
+}
+
+/// Removes a database: every file under `dir`.
+pub(crate) fn remove_database(dir: &Path) -> Result<()> {
+    fn clear(env: &dyn Env, dir: &Path) -> std::io::Result<()> {
+        for entry in env.list_dir(dir)? {
+            let path = dir.join(&entry.name);
+            if entry.is_dir { clear(env, &path)? } else { env.remove_file(&path)? }
+        }
+        env.remove_dir(dir)
+    }
+    let env = PosixEnv::new();
+    match env.exists(dir) {
+        Ok(false) => Ok(()),
+        Ok(true) => clear(&env, dir).map_err(|error| Error::io("remove", dir, error)),
+        Err(error) => Err(Error::io("look for", dir, error)),
+    }
+}

@@ -1,0 +1,97 @@
+//! Charts as inline SVG.
+
+use crate::figures::{short, thousands};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// The colours of engines, by their order on the page: told apart by people who see few colours.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0x1f, 0x77, 0xb4),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x7f, 0x7f, 0x7f),
+];
+
+const INK: RGBColor = RGBColor(0x33, 0x41, 0x55);
+const GRID: RGBColor = RGBColor(0xe2, 0xe8, 0xf0);
+
+const WIDTH: u32 = 860;
+const BAR_HEIGHT: i32 = 26;
+const LABEL_WIDTH: i32 = 170;
+const FIGURE_WIDTH: i32 = 110;
+
+/// The colour of the engine at `position`.
+pub(super) fn colour(position: usize) -> RGBColor {
+    COLOURS[position % COLOURS.len()]
+}
+
+#[cold]
+fn failed(error: impl std::error::Error) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("draw a chart: {error}"))
+}
+
+/// A bar for each label: its length is the figure, its colour that of the engine at the position given.
+pub(super) fn bars(bars: &[(String, f64, usize)]) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let height = BAR_HEIGHT * bars.len().max(1) as i32 + 8;
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, height as u32)).into_drawing_area();
+        let longest = bars.iter().map(|(_, figure, _)| *figure).fold(0.0, f64::max).max(1e-9);
+        let room = f64::from(WIDTH as i32 - LABEL_WIDTH - FIGURE_WIDTH);
+        let text = ("sans-serif", 13).into_font().color(&INK);
+        for (row, (label, figure, position)) in bars.iter().enumerate() {
+            let top = BAR_HEIGHT * row as i32 + 4;
+            let middle = top + BAR_HEIGHT / 2;
+            let end = LABEL_WIDTH + (room * figure / longest) as i32;
+            let shape = Rectangle::new(
+                [(LABEL_WIDTH, top + 3), (end.max(LABEL_WIDTH + 1), top + BAR_HEIGHT - 3)],
+                colour(*position).filled(),
+            );
+            root.draw(&shape).map_err(failed)?;
+            let right = text.pos(Pos::new(HPos::Right, VPos::Center));
+            root.draw(&Text::new(label.clone(), (LABEL_WIDTH - 8, middle), right)).map_err(failed)?;
+            let left = text.pos(Pos::new(HPos::Left, VPos::Center));
+            root.draw(&Text::new(short(Some(*figure)), (end + 8, middle), left)).map_err(failed)?;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(svg)
+}
+
+/// Rates over time, one line for each run: its points, and the position of its engine.
+pub(super) fn lines(runs: &[(Vec<(f64, f64)>, usize)]) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, 260)).into_drawing_area();
+        let points = || runs.iter().flat_map(|(points, _)| points);
+        let end = points().map(|(time, _)| *time).fold(0.0, f64::max).max(1.0);
+        let top = points().map(|(_, rate)| *rate).fold(0.0, f64::max).max(1.0) * 1.1;
+        let mut chart = ChartBuilder::on(&root)
+            .margin(8)
+            .x_label_area_size(34)
+            .y_label_area_size(78)
+            .build_cartesian_2d(0.0..end, 0.0..top)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(GRID)
+            .label_style(("sans-serif", 12).into_font().color(&INK))
+            .x_desc("seconds")
+            .x_label_formatter(&|seconds| format!("{seconds:.0}"))
+            .y_label_formatter(&|rate| thousands(*rate))
+            .draw()
+            .map_err(failed)?;
+        for (points, position) in runs {
+            let style = colour(*position).stroke_width(2);
+            chart.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(failed)?;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(svg)
+}

@@ -1,0 +1,79 @@
+//! The command `report`: results in JSON to one self-contained page.
+//!
+//! The page shows what was measured, beside what was published where there is a figure for the same thing: published,
+//! measured, ratio. Rates over time are drawn from the interval lines. Nothing is loaded from anywhere.
+
+use crate::{IntervalLine, ResultLine};
+use serde_json::Value;
+use siltstone_base::env::{Env, FileKind, PosixEnv, read_file, write_file_atomically};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+mod charts;
+mod comparison;
+mod page;
+pub mod published;
+mod sections;
+#[cfg(test)]
+mod tests;
+
+/// Longest file of results that is read, in bytes.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// What one run of a command left in its JSON file: a result, and the intervals that follow it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    /// The figures.
+    pub result: ResultLine,
+    /// The rates over time.
+    pub intervals: Vec<IntervalLine>,
+}
+
+/// Reads the lines of a file of results.
+///
+/// # Errors
+///
+/// `Corruption` with the number of the line that is no JSON object of ours.
+pub fn parse(text: &str, file: &Path) -> Result<Vec<RunRecord>> {
+    let mut records: Vec<RunRecord> = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let bad = |error: serde_json::Error| {
+            Error::new(ErrorKind::Corruption, format!("line {} is no result", number + 1))
+                .with_file(file)
+                .with_source(error)
+        };
+        let value: Value = serde_json::from_str(line).map_err(bad)?;
+        if value.get("interval_s").is_some() {
+            let interval = serde_json::from_value(value).map_err(bad)?;
+            if let Some(record) = records.last_mut() {
+                record.intervals.push(interval);
+            }
+        } else {
+            let result = serde_json::from_value(value).map_err(bad)?;
+            records.push(RunRecord { result, intervals: Vec::new() });
+        }
+    }
+    Ok(records)
+}
+
+/// Reads files of results and writes the page.
+pub fn run(files: &[PathBuf], page: &Path) -> Result<()> {
+    let env = PosixEnv::new();
+    let mut records = Vec::new();
+    for file in files {
+        let data =
+            read_file(&env, file, FileKind::Other, MOST_BYTES).map_err(|error| Error::io("read", file, error))?;
+        let text = String::from_utf8(data).map_err(|error| {
+            Error::new(ErrorKind::Corruption, "results are not UTF-8").with_file(file).with_source(error)
+        })?;
+        records.extend(parse(&text, file)?);
+    }
+    let html = page::render(&records)?;
+    if let Some(parent) = page.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        env.create_dir_all(parent).map_err(|error| Error::io("create directory", parent, error))?;
+    }
+    let mut temporary = page.as_os_str().to_os_string();
+    temporary.push(".new");
+    write_file_atomically(&env, page, Path::new(&temporary), html.as_bytes(), FileKind::Other)
+        .map_err(|error| Error::io("write", page, error))
+}

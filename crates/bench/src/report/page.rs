@@ -1,0 +1,38 @@
+//! The page as a whole.
+
+use super::{RunRecord, sections};
+use siltstone_base::Result;
+
+const STYLE: &str = "\
+:root{color-scheme:light;--ink:#0f172a;--soft:#475569;--line:#e2e8f0;--paper:#fff;--back:#f8fafc}\
+*{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);\
+font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
+main{max-width:1280px;margin:0 auto;padding:40px 20px 80px}\
+h1{font-size:30px;letter-spacing:-.02em;margin:0 0 4px}h2{font-size:21px;margin:44px 0 12px;letter-spacing:-.01em}\
+h3{font-size:16px;margin:0 0 4px}article svg{margin-top:10px}h3 small{color:var(--soft);font-weight:400}p{color:var(--soft);margin:6px 0}\
+article,details{background:var(--paper);border:1px solid var(--line);border-radius:12px;padding:18px 20px;margin:14px 0}\
+summary{cursor:pointer;font-weight:600}svg{max-width:100%;height:auto;display:block}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%;\
+margin-top:10px}th,td{padding:5px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\
+th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}tbody tr:last-child td{border-bottom:0}\
+.legend span{display:inline-flex;align-items:center;margin-right:18px;color:var(--ink)}\
+.legend i{width:12px;height:12px;border-radius:3px;margin-right:7px;display:inline-block}";
+
+/// The whole page.
+pub(super) fn render(records: &[RunRecord]) -> Result<String> {
+    let mut body = String::from(
+        "<h1>Siltstone</h1><p>What the laboratory measured. Where an engine ran more than once, \
+         figures are medians of its runs; a rate relative to the first engine is a ratio only if the runs were at least \
+         five alternating pairs.</p>",
+    );
+    body += &sections::legend(records);
+    body += &sections::published_and_measured(records);
+    body += &sections::experiment(records, "kv", "Keys and values")?;
+    body += &sections::experiment(records, "insert", "Insert benchmark")?;
+    body += &sections::published_tables();
+    Ok(format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>Siltstone: measurements</title><style>{STYLE}</style></head>\
+         <body><main>{body}</main></body></html>\n"
+    ))
+}

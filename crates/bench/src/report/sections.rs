@@ -1,0 +1,221 @@
+//! The parts of the page.
+
+use super::RunRecord;
+use super::charts;
+use super::comparison;
+use super::published;
+use crate::figures::{megabytes, short};
+use crate::load::median;
+use siltstone_base::Result;
+use std::fmt::Write;
+
+/// Runs of one workload with the same number of threads.
+struct Group<'a> {
+    workload: &'a str,
+    threads: u32,
+    records: Vec<&'a RunRecord>,
+}
+
+/// The text, safe between tags and in attributes.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The engines in the order in which they appear.
+pub(super) fn engines(records: &[RunRecord]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for record in records {
+        if !names.contains(&record.result.engine.as_str()) {
+            names.push(&record.result.engine);
+        }
+    }
+    names
+}
+
+fn groups<'a>(records: &'a [RunRecord], experiment: &str) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for record in records.iter().filter(|record| record.result.experiment == experiment) {
+        let result = &record.result;
+        let is_same = |group: &&mut Group<'_>| {
+            group.workload == result.workload
+                && group.threads == result.threads
+                && group.records.first().is_none_or(|first| is_one_run(first, record))
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.records.push(record),
+            None => groups.push(Group { workload: &result.workload, threads: result.threads, records: vec![record] }),
+        }
+    }
+    groups
+}
+
+/// Whether two records belong to the same configuration.
+fn is_one_run(a: &RunRecord, b: &RunRecord) -> bool {
+    a.result.config_hash == b.result.config_hash
+}
+
+fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut html = String::from("<div class=\"scroll\"><table><thead><tr>");
+    for column in columns {
+        let _ = write!(html, "<th>{}</th>", escape(column));
+    }
+    html += "</tr></thead><tbody>";
+    for row in rows {
+        html += "<tr>";
+        for cell in row {
+            let _ = write!(html, "<td>{}</td>", escape(&cell));
+        }
+        html += "</tr>";
+    }
+    html + "</tbody></table></div>"
+}
+
+/// The colours of the engines.
+pub(super) fn legend(records: &[RunRecord]) -> String {
+    let mut html = String::from("<p class=\"legend\">");
+    for (position, engine) in engines(records).iter().enumerate() {
+        let charts_colour = charts::colour(position);
+        let (r, g, b) = (charts_colour.0, charts_colour.1, charts_colour.2);
+        let _ = write!(html, "<span><i style=\"background:rgb({r},{g},{b})\"></i>{}</span>", escape(engine));
+    }
+    html + "</p>"
+}
+
+/// The workloads of `experiment`: a bar for each engine, the figures, the rates over time.
+pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -> Result<String> {
+    let groups = groups(records, experiment);
+    if groups.is_empty() {
+        return Ok(String::new());
+    }
+    let names = engines(records);
+    let mut html = format!("<section><h2>{}</h2>", escape(title));
+    for group in groups {
+        let _ = write!(html, "<article><h3>{}", escape(group.workload));
+        if group.threads > 1 {
+            let _ = write!(html, " <small>{} clients</small>", group.threads);
+        }
+        html += "</h3>";
+        if let Some(first) = group.records.first().filter(|first| !first.result.setup.is_empty()) {
+            let _ = write!(html, "<p>{}</p>", escape(&first.result.setup));
+        }
+        let of = |engine: &str, figure: fn(&RunRecord) -> Option<f64>| {
+            let runs = group.records.iter().filter(|record| record.result.engine == engine);
+            median(&runs.filter_map(|record| figure(record)).collect::<Vec<_>>())
+        };
+        let rates: Vec<_> = names
+            .iter()
+            .enumerate()
+            .filter_map(|(position, name)| {
+                Some(((*name).to_owned(), of(name, |run| Some(run.result.ops_per_s))?, position))
+            })
+            .filter(|(_, rate, _)| *rate > 0.0)
+            .collect();
+        if !rates.is_empty() {
+            html += &charts::bars(&rates)?;
+        }
+        let reference = rates.first().map(|(_, rate, _)| *rate);
+        let rows = names.iter().filter(|name| group.records.iter().any(|record| record.result.engine == **name));
+        html += &table(&FIGURES, rows.map(|name| figures(name, &group, reference, &of)));
+        html += &over_time(&group, &names)?;
+        html += "</article>";
+    }
+    Ok(html + "</section>")
+}
+
+const FIGURES: [&str; 17] = [
+    "engine",
+    "runs",
+    "ops/s",
+    "first = 1",
+    "p50 us",
+    "p99 us",
+    "p99.99 us",
+    "longest us",
+    "machine us",
+    "CPU s",
+    "RSS MB",
+    "written MB",
+    "write amp",
+    "space MB",
+    "debt MB",
+    "stalled ms",
+    "harness ns",
+];
+
+type Median<'a> = &'a dyn Fn(&str, fn(&RunRecord) -> Option<f64>) -> Option<f64>;
+
+fn figures(name: &str, group: &Group<'_>, reference: Option<f64>, of: Median<'_>) -> Vec<String> {
+    let runs = group.records.iter().filter(|record| record.result.engine == name).count();
+    let rate = of(name, |run| Some(run.result.ops_per_s));
+    let relative = rate.zip(reference).map(|(rate, first)| rate / first);
+    let mb = |figure| megabytes(of(name, figure).map(|bytes| bytes as u64));
+    vec![
+        name.to_owned(),
+        runs.to_string(),
+        short(rate),
+        short(relative),
+        short(of(name, |run| run.result.p50_us)),
+        short(of(name, |run| run.result.p99_us)),
+        short(of(name, |run| run.result.p9999_us)),
+        short(of(name, |run| run.result.max_us)),
+        short(of(name, |run| run.result.machine_pause_us)),
+        short(of(name, |run| run.result.cpu_s)),
+        short(of(name, |run| run.result.rss_mb)),
+        mb(|run| run.result.process_written.map(|bytes| bytes as f64)),
+        short(of(name, |run| run.result.write_amp)),
+        mb(|run| run.result.space_bytes.map(|bytes| bytes as f64)),
+        mb(|run| run.result.debt_bytes.map(|bytes| bytes as f64)),
+        short(of(name, |run| run.result.stall_us.as_ref().map(|causes| causes.values().sum::<u64>() as f64 / 1e3))),
+        short(of(name, |run| run.result.harness_ns_per_op)),
+    ]
+}
+
+fn over_time(group: &Group<'_>, names: &[&str]) -> Result<String> {
+    let run = |record: &&RunRecord| {
+        let points = record.intervals.iter().map(|interval| (interval.interval_s, interval.ops_per_s)).collect();
+        let position = names.iter().position(|name| *name == record.result.engine).unwrap_or(0);
+        (points, position)
+    };
+    let runs: Vec<_> = group.records.iter().filter(|record| record.intervals.len() > 2).map(run).collect();
+    if runs.is_empty() { Ok(String::new()) } else { charts::lines(&runs) }
+}
+
+/// Published figures beside measured ones.
+pub(super) fn published_and_measured(records: &[RunRecord]) -> String {
+    let found = comparison::of(records);
+    if found.is_empty() {
+        return String::new();
+    }
+    let rows = found.iter().map(|one| {
+        vec![
+            one.what.clone(),
+            one.published_engine.clone(),
+            short(Some(one.published)),
+            one.engine.clone(),
+            short(Some(one.measured)),
+            short(Some(one.ratio())),
+            one.unit.to_owned(),
+        ]
+    });
+    let columns = ["what", "published for", "published", "measured for", "measured", "ratio", "unit"];
+    format!(
+        "<section><h2>Published and measured</h2><p>The published machines are not this one: what carries over is how \
+         engines compare, not the figures themselves.</p>{}</section>",
+        table(&columns, rows)
+    )
+}
+
+/// All published figures.
+pub(super) fn published_tables() -> String {
+    let mut html = String::from("<section><h2>Published figures</h2>");
+    for published in published::tables() {
+        let _ = write!(html, "<details><summary>{}</summary>", escape(published.name));
+        for note in &published.notes {
+            let _ = write!(html, "<p>{}</p>", escape(note));
+        }
+        let rows = published.rows.iter().map(|row| row.iter().map(|&cell| cell.to_owned()).collect());
+        html += &table(&published.columns, rows);
+        html += "</details>";
+    }
+    html + "</section>"
+}

@@ -1,0 +1,39 @@
+//! What every foreign engine is opened with.
+
+use siltstone_base::engine::Durability;
+
+/// The settings of one run, the same for all engines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PeerSettings {
+    /// Bytes of the block cache, or of the page cache of an engine that has one of its own.
+    pub cache_bytes: usize,
+    /// Bytes of one write buffer.
+    pub write_buffer_bytes: usize,
+    /// Write buffers, being written and sealed.
+    pub write_buffers: usize,
+    /// Bits per key of the bloom filters.
+    pub bloom_bits_per_key: f64,
+    /// Threads for flushes and compactions.
+    pub background_jobs: usize,
+    /// Reads and writes tables past the operating system's page cache. Engines without such a mode refuse.
+    pub direct: bool,
+    /// Version of RocksDB's table format. `None`: what the engine writes by itself.
+    pub format_version: Option<u32>,
+    /// How long a write has to be safe before it returns.
+    pub durability: Durability,
+}
+
+impl Default for PeerSettings {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 256 << 20,
+            write_buffer_bytes: 64 << 20,
+            write_buffers: 2,
+            bloom_bits_per_key: 10.0,
+            background_jobs: 2,
+            direct: false,
+            format_version: None,
+            durability: Durability::Os,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Every adapter keeps the contract of the traits.
+
+use crate::PeerSettings;
+use siltstone_base::engine::conformance::check_kv;
+use siltstone_base::engine::{Durability, Kv};
+use siltstone_base::{ErrorKind, Result};
+use std::path::Path;
+use tempfile::TempDir;
+
+type Opener = fn(&Path, &PeerSettings) -> Result<Box<dyn Kv>>;
+
+const ENGINES: &[(&str, Opener)] = &[
+    ("fjall", |dir, settings| Ok(Box::new(crate::fjall::FjallEngine::open(dir, settings)?))),
+    ("redb", |dir, settings| Ok(Box::new(crate::redb::RedbEngine::open(dir, settings)?))),
+    ("lmdb", |dir, settings| Ok(Box::new(crate::lmdb::LmdbEngine::open(dir, settings)?))),
+    #[cfg(feature = "rocksdb")]
+    ("rocksdb", |dir, settings| Ok(Box::new(crate::rocksdb::RocksdbEngine::open(dir, settings)?))),
+];
+
+fn settings(durability: Durability) -> PeerSettings {
+    PeerSettings { cache_bytes: 8 << 20, write_buffer_bytes: 4 << 20, durability, ..PeerSettings::default() }
+}
+
+#[test]
+fn every_engine_keeps_the_contract() {
+    for (_, open) in ENGINES {
+        let dir = TempDir::new().unwrap();
+        check_kv(&|dir| open(dir, &settings(Durability::Commit)), dir.path());
+    }
+}
+
+#[test]
+fn a_durability_without_an_equivalent_is_refused() {
+    let second = Durability::EveryMillis(1000);
+    for (name, durability, accepted) in [
+        ("fjall", Durability::Os, true),
+        ("fjall", second, true),
+        ("redb", Durability::Os, false),
+        ("redb", second, false),
+        ("lmdb", Durability::Os, false),
+        ("lmdb", second, false),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let (_, open) = ENGINES.iter().find(|(engine, _)| *engine == name).unwrap();
+        let result = open(&dir.path().join("db"), &settings(durability));
+        assert_eq!(result.as_ref().err().map(|error| error.kind()), (!accepted).then_some(ErrorKind::NotSupported));
+    }
+}

@@ -1,0 +1,274 @@
+//! Write batches, in the form in which they travel through the write-ahead log.
+//!
+//! ```text
+//! fixed64 sequence number of the first entry | fixed32 count of entries | record*
+//! ```
+//!
+//! Invariant: a [`WriteBatch`] is well-formed from birth. Its writers encode nothing else, and [`WriteBatch::from_bytes`]
+//! checks every record and the count. Reading one therefore needs no error path; bytes that nobody checked are read by
+//! [`BatchReader`].
+
+mod reader;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use crate::key::{ColumnFamilyId, SeqNo};
+pub use reader::BatchIter;
+pub(crate) use reader::BatchReader;
+pub use record::BatchEntry;
+pub(crate) use record::{Marker, Record, Records};
+use record::{key_too_long, tag, value_too_long};
+use siltstone_base::coding::put_varint32;
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// Bytes of the header: sequence number and count.
+pub(crate) const HEADER_LEN: usize = 12;
+
+/// The longest key, in bytes.
+pub const MAX_KEY_LEN: usize = (64 << 10) - 16;
+
+/// The longest value, in bytes.
+pub const MAX_VALUE_LEN: usize = ((4_u64 << 30) - (1 << 10)) as usize;
+
+/// The longest varint32.
+const MAX_VARINT32_LEN: usize = 5;
+
+/// The header of a batch of `count` entries whose first has the number `seqno`.
+#[inline]
+pub(crate) fn encode_header(seqno: SeqNo, count: u32) -> [u8; HEADER_LEN] {
+    let mut header = [0; HEADER_LEN];
+    header[..8].copy_from_slice(&seqno.to_le_bytes());
+    header[8..].copy_from_slice(&count.to_le_bytes());
+    header
+}
+
+/// A list of changes that are applied all or not at all, in the order in which they were added.
+///
+/// Keys have at most [`MAX_KEY_LEN`] bytes and values at most [`MAX_VALUE_LEN`]. A change beyond a limit is not added; the
+/// batch keeps the first such error, [`check`](Self::check) tells it, and a database refuses to write the batch with it.
+///
+/// ```
+/// use siltstone_lsm::WriteBatch;
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put("plum", "blue");
+/// batch.delete("pear");
+/// assert_eq!(batch.len(), 2);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct WriteBatch {
+    /// Empty, or a header and well-formed records.
+    bytes: Vec<u8>,
+    /// Whether an entry names a column family other than `default`.
+    other_families: bool,
+    /// The first change that could not be added.
+    error: Option<Error>,
+}
+
+impl WriteBatch {
+    /// A batch without entries. Allocates nothing.
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), other_families: false, error: None }
+    }
+
+    /// A batch without entries, with room for `bytes` bytes in stored form.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes.saturating_add(HEADER_LEN)), other_families: false, error: None }
+    }
+
+    /// Takes a batch in stored form, after checking all of it: header, every record, limits and count. Markers of two-phase
+    /// commit are legal here; whoever applies the batch may refuse them.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
+        BatchReader::new(&bytes)?.validate()?;
+        let mut batch = Self { bytes, other_families: false, error: None };
+        batch.other_families = batch.iter().any(|entry| entry.column_family.0 != 0);
+        Ok(batch)
+    }
+
+    /// Sets `key` to `value` in the default column family.
+    #[inline]
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.add(tag::PUT, tag::CF_PUT, ColumnFamilyId(0), key.as_ref(), Some(value.as_ref()));
+    }
+
+    /// Sets `key` to `value` in a column family.
+    #[inline]
+    pub fn put_cf(&mut self, column_family: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.add(tag::PUT, tag::CF_PUT, column_family.into(), key.as_ref(), Some(value.as_ref()));
+    }
+
+    /// Deletes `key` from the default column family.
+    #[inline]
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) {
+        self.add(tag::DELETE, tag::CF_DELETE, ColumnFamilyId(0), key.as_ref(), None);
+    }
+
+    /// Deletes `key` from a column family.
+    #[inline]
+    pub fn delete_cf(&mut self, column_family: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) {
+        self.add(tag::DELETE, tag::CF_DELETE, column_family.into(), key.as_ref(), None);
+    }
+
+    /// Deletes `key` from the default column family, where it was put at most once since it was last deleted; otherwise
+    /// what is left is undefined. The tombstone goes away as soon as it meets the value.
+    #[inline]
+    pub fn single_delete(&mut self, key: impl AsRef<[u8]>) {
+        self.single_delete_cf(ColumnFamilyId(0), key);
+    }
+
+    /// [`single_delete`](Self::single_delete) in a column family.
+    #[inline]
+    pub fn single_delete_cf(&mut self, column_family: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) {
+        self.add(tag::SINGLE_DELETE, tag::CF_SINGLE_DELETE, column_family.into(), key.as_ref(), None);
+    }
+
+    /// Adds bytes that are written to the log with the batch and nowhere else. They are no entry and are not counted.
+    pub fn put_log_data(&mut self, data: impl AsRef<[u8]>) {
+        let data = data.as_ref();
+        if data.len() > MAX_VALUE_LEN {
+            self.refuse(value_too_long(data.len()));
+            return;
+        }
+        self.ensure_header();
+        self.bytes.push(tag::LOG_DATA);
+        put_varint32(&mut self.bytes, data.len() as u32);
+        self.bytes.extend_from_slice(data);
+    }
+
+    /// Removes all entries and the error, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.other_families = false;
+        self.error = None;
+    }
+
+    /// How many entries the batch has.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.count() as usize
+    }
+
+    /// How many entries the batch has, in the width of the stored form.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.bytes.get(8..HEADER_LEN).and_then(<[u8]>::first_chunk).map_or(0, |count| u32::from_le_bytes(*count))
+    }
+
+    /// Whether the batch has no entries. It may still have log data.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Bytes of the stored form.
+    #[inline]
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len().max(HEADER_LEN)
+    }
+
+    /// The stored form.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        if self.bytes.is_empty() { &[0; HEADER_LEN] } else { &self.bytes }
+    }
+
+    /// The entries, in order.
+    #[inline]
+    pub fn iter(&self) -> BatchIter<'_> {
+        BatchIter::new(self)
+    }
+
+    /// The log data, in order.
+    pub fn log_data(&self) -> impl Iterator<Item = &[u8]> {
+        let mut records = Records::new(self.body());
+        std::iter::from_fn(move || {
+            while let Ok(Some(record)) = records.next_record() {
+                if let Record::LogData(data) = record {
+                    return Some(data);
+                }
+            }
+            None
+        })
+    }
+
+    /// The error of the first change that was beyond a limit and is therefore missing.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        match &self.error {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// Whether every entry is of the family `default`.
+    #[inline]
+    pub(crate) fn is_default_only(&self) -> bool {
+        !self.other_families
+    }
+
+    /// The records, without the header. The bodies of several batches after one header are a batch.
+    #[inline]
+    pub(crate) fn body(&self) -> &[u8] {
+        self.bytes.get(HEADER_LEN..).unwrap_or(&[])
+    }
+
+    #[inline]
+    fn ensure_header(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes.extend_from_slice(&[0; HEADER_LEN]);
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, short: u8, long: u8, column_family: ColumnFamilyId, key: &[u8], value: Option<&[u8]>) {
+        let value_len = value.map_or(0, <[u8]>::len);
+        if key.len() > MAX_KEY_LEN || value_len > MAX_VALUE_LEN || self.count() == u32::MAX {
+            self.refuse_change(key.len(), value_len);
+            return;
+        }
+        let at_most = HEADER_LEN + 1 + 3 * MAX_VARINT32_LEN + key.len() + value_len;
+        self.bytes.reserve(at_most);
+        self.ensure_header();
+        if column_family.0 == 0 {
+            self.bytes.push(short);
+        } else {
+            self.other_families = true;
+            self.bytes.push(long);
+            put_varint32(&mut self.bytes, column_family.0);
+        }
+        put_varint32(&mut self.bytes, key.len() as u32);
+        self.bytes.extend_from_slice(key);
+        if let Some(value) = value {
+            put_varint32(&mut self.bytes, value_len as u32);
+            self.bytes.extend_from_slice(value);
+        }
+        let count = self.count() + 1;
+        self.bytes[8..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
+    }
+
+    #[cold]
+    fn refuse_change(&mut self, key_len: usize, value_len: usize) {
+        self.refuse(if key_len > MAX_KEY_LEN {
+            key_too_long(key_len)
+        } else if value_len > MAX_VALUE_LEN {
+            value_too_long(value_len)
+        } else {
+            Error::new(ErrorKind::LimitExceeded, "a write batch has more than 2^32 - 1 entries")
+        });
+    }
+
+    #[cold]
+    fn refuse(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+}
+
+impl<'a> IntoIterator for &'a WriteBatch {
+    type Item = BatchEntry<'a>;
+    type IntoIter = BatchIter<'a>;
+
+    fn into_iter(self) -> BatchIter<'a> {
+        self.iter()
+    }
+}

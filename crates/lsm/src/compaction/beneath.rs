@@ -1,0 +1,48 @@
+//! Whether older data of a key lies beneath the outputs of a compaction.
+
+use super::Compaction;
+use crate::file_meta::FileMeta;
+use crate::key::InternalKeyComparator;
+use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::Arc;
+
+/// Answers for ascending keys, so that each level is walked once.
+#[derive(Debug)]
+pub(super) struct Beneath {
+    order: InternalKeyComparator,
+    /// Of each level below the outputs that has any: its tables in the range of the compaction.
+    levels: Vec<Walk>,
+}
+
+#[derive(Debug)]
+struct Walk {
+    files: Vec<Arc<FileMeta>>,
+    /// Tables before this one end before every key still to come.
+    position: usize,
+}
+
+impl Beneath {
+    /// What lies beneath `compaction`.
+    pub(super) fn new(compaction: &Compaction) -> Self {
+        let version = &compaction.input_version;
+        let order = version.comparator().clone();
+        if is_planted(PlantedBug::TombstoneDroppedTooEarly) {
+            return Self { order, levels: Vec::new() };
+        }
+        let (smallest, largest) = compaction.user_key_range();
+        let below = compaction.output_level + 1..version.num_levels();
+        let files = below.map(|level| version.overlapping_files(level, Some(smallest), Some(largest)));
+        let levels = files.filter(|files| !files.is_empty()).map(|files| Walk { files, position: 0 }).collect();
+        Self { order, levels }
+    }
+
+    /// Whether a table beneath may have `key`. Keys ascend from call to call.
+    pub(super) fn may_have(&mut self, key: &[u8]) -> bool {
+        self.levels.iter_mut().any(|walk| {
+            let ends_before = |file: &&Arc<FileMeta>| self.order.compare_user(file.largest.user_key(), key).is_lt();
+            walk.position += walk.files[walk.position..].iter().take_while(ends_before).count();
+            let next = walk.files.get(walk.position);
+            next.is_some_and(|file| self.order.compare_user(file.smallest.user_key(), key).is_le())
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! Compaction: from what a picker proposes to the tables that replace its inputs.
+//!
+//! A pick is pure: [`picker`] maps a version, options and the running compactions to a [`Compaction`]. [`job`] runs one attempt of it,
+//! with [`rules`] that decide what becomes of every entry and [`outputs`] that decide where a table ends.
+
+mod beneath;
+pub(crate) mod job;
+pub(crate) mod outputs;
+pub(crate) mod picker;
+mod rules;
+mod running;
+mod targets;
+
+pub(crate) use picker::{ManualRange, ManualStep, pick};
+pub(crate) use running::{Running, RunningId};
+pub(crate) use targets::{LevelTargets, estimated_pending_compaction_bytes, level_scores};
+
+use crate::event::CompactionReason;
+use crate::file_meta::FileMeta;
+use crate::key::ColumnFamilyId;
+use crate::options::{ColumnFamilyOptions, CompressionType};
+use crate::version::{Version, VersionEdit};
+use std::sync::Arc;
+
+/// Tables of one level that a compaction reads.
+#[derive(Debug, Clone)]
+pub(crate) struct LevelInputs {
+    /// The level.
+    pub(crate) level: usize,
+    /// Level 0: newest first. Others: ascending.
+    pub(crate) files: Vec<Arc<FileMeta>>,
+}
+
+/// A compaction that was picked.
+#[derive(Debug, Clone)]
+pub(crate) struct Compaction {
+    /// The column family.
+    pub(crate) family: ColumnFamilyId,
+    /// Why.
+    pub(crate) reason: CompactionReason,
+    /// What is read, upper levels first. The output level is among them if it takes part.
+    pub(crate) inputs: Vec<LevelInputs>,
+    /// Where the outputs go.
+    pub(crate) output_level: usize,
+    /// The version that the inputs are of.
+    pub(crate) input_version: Arc<Version>,
+    /// Tables of the next level below the output level that has any in the range, ascending.
+    pub(crate) grandparents: Vec<Arc<FileMeta>>,
+    /// Size that outputs aim at, in bytes.
+    pub(crate) target_file_size: u64,
+    /// Size at which an output ends, in bytes.
+    pub(crate) max_output_file_size: u64,
+    /// Most bytes of an output and the grandparents beneath it, and of the inputs of an automatic compaction.
+    pub(crate) max_compaction_bytes: u64,
+    /// Codec of the outputs.
+    pub(crate) compression: CompressionType,
+    /// Whether files only change their level.
+    pub(crate) trivial_move: bool,
+    /// Whether no level below the output level has anything in the range.
+    pub(crate) bottommost: bool,
+}
+
+impl Compaction {
+    /// Every input with its level.
+    pub(crate) fn input_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+        self.inputs.iter().flat_map(|inputs| inputs.files.iter().map(move |file| (inputs.level, file)))
+    }
+
+    /// Bytes of all inputs.
+    pub(crate) fn input_bytes(&self) -> u64 {
+        self.input_files().map(|(_, file)| file.file_size).fold(0, u64::saturating_add)
+    }
+
+    /// The level that the compaction takes data away from.
+    pub(crate) fn start_level(&self) -> usize {
+        self.inputs.first().map_or(self.output_level, |inputs| inputs.level)
+    }
+
+    /// The smallest and the largest user key of any input.
+    pub(crate) fn user_key_range(&self) -> (&[u8], &[u8]) {
+        let files = self.input_files().map(|(_, file)| &**file);
+        picker::user_key_range(self.input_version.comparator(), files).unwrap_or((&[], &[]))
+    }
+
+    /// The edit that lets all inputs leave their levels.
+    pub(crate) fn deletions(&self) -> VersionEdit {
+        let mut edit = VersionEdit::new(self.family);
+        for (level, file) in self.input_files() {
+            edit.delete_file(level, file.number);
+        }
+        edit
+    }
+
+    /// The edit of a trivial move.
+    pub(crate) fn trivial_move_edit(&self) -> VersionEdit {
+        debug_assert!(self.trivial_move);
+        let mut edit = self.deletions();
+        for (_, file) in self.input_files() {
+            edit.add_file(self.output_level, file.data());
+        }
+        edit
+    }
+}
+
+/// The codec of tables at `level`, when level 0 is compacted into `base_level`; `bottommost` if no level below has data.
+pub(crate) fn compression_of_level(
+    options: &ColumnFamilyOptions,
+    level: usize,
+    base_level: usize,
+    bottommost: bool,
+) -> CompressionType {
+    if bottommost && let Some(compression) = options.bottommost_compression {
+        return compression;
+    }
+    let index = if level == 0 { 0 } else { (level + 1).saturating_sub(base_level).max(1) };
+    let per_level = &options.compression_per_level;
+    per_level.get(index).or(per_level.last()).copied().unwrap_or(options.compression)
+}
+
+/// The codec of tables that a flush writes.
+pub(crate) fn compression_of_flush(options: &ColumnFamilyOptions) -> CompressionType {
+    options.compression_per_level.first().copied().unwrap_or(options.compression)
+}
+
+/// The size that tables at `level` aim at, in bytes.
+fn target_file_size(options: &ColumnFamilyOptions, level: usize, base_level: usize) -> u64 {
+    let steps = level.saturating_sub(base_level.max(1));
+    let growth = options.target_file_size_multiplier.max(1).saturating_pow(u32::try_from(steps).unwrap_or(u32::MAX));
+    options.target_file_size_base.saturating_mul(growth)
+}
+
+/// `max_compaction_bytes`, or what 0 stands for.
+fn max_compaction_bytes(options: &ColumnFamilyOptions) -> u64 {
+    match options.max_compaction_bytes {
+        0 => options.target_file_size_base.saturating_mul(25),
+        bytes => bytes,
+    }
+}

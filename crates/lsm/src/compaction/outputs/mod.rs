@@ -1,0 +1,164 @@
+//! The tables that a compaction writes.
+
+mod cut;
+#[cfg(test)]
+mod tests;
+
+use super::Compaction;
+use super::job::CompactionEnv;
+use crate::file_meta::FileMetaData;
+use crate::file_names::FileName;
+use crate::key::user_key;
+use crate::sst::{TableBuilder, TableBuilderOptions, TableSummary};
+use cut::OutputCutter;
+use siltstone_base::env::{FileKind, FileOptions, IoPriority};
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// Writes entries to tables, one after the other.
+///
+/// Invariant: `created` names every file that was created, also one that is not finished or failed.
+#[derive(Debug)]
+pub(super) struct Outputs {
+    cutter: OutputCutter,
+    builder: Option<TableBuilder>,
+    options: TableBuilderOptions,
+    /// The smallest epoch of the inputs: the outputs are as old as the oldest of them.
+    epoch_number: u64,
+    created: Vec<u64>,
+    finished: Vec<FileMetaData>,
+    entries: u64,
+}
+
+impl Outputs {
+    pub(super) fn new(compaction: &Compaction, env: &CompactionEnv) -> Self {
+        let epochs = compaction.input_files().map(|(_, file)| file.epoch_number);
+        let times = compaction.input_files().map(|(_, file)| file.oldest_ancestor_time).filter(|time| *time != 0);
+        let now = env.clock.unix_seconds();
+        let creation_time = times.min().unwrap_or(now);
+        let options = TableBuilderOptions {
+            comparator: compaction.input_version.comparator().clone(),
+            table: env.options.table.clone(),
+            compression: compaction.compression,
+            zstd_level: env.options.zstd_level,
+            column_family_id: compaction.family.0,
+            column_family_name: env.family_name.clone(),
+            db_id: env.db_id.clone(),
+            session_id: env.session_id.clone(),
+            file_number: 0,
+            creation_time,
+            oldest_key_time: 0,
+            file_creation_time: now,
+            priority: if compaction.start_level() == 0 { IoPriority::High } else { IoPriority::Low },
+            bytes_per_sync: env.bytes_per_sync,
+        };
+        Self {
+            cutter: OutputCutter::new(compaction),
+            builder: None,
+            options,
+            epoch_number: epochs.min().unwrap_or(0),
+            created: Vec::new(),
+            finished: Vec::new(),
+            entries: 0,
+        }
+    }
+
+    /// Appends an entry. `is_first_of_key` says that no entry of its user key was appended yet: only then may a table end before it.
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        env: &CompactionEnv,
+        internal_key: &[u8],
+        value: &[u8],
+        is_first_of_key: bool,
+    ) -> Result<()> {
+        if is_first_of_key {
+            let file_size = self.builder.as_ref().map_or(0, TableBuilder::estimated_size);
+            if self.cutter.ends_before(user_key(internal_key), file_size) {
+                self.finish_table()?;
+            }
+        }
+        let builder = match &mut self.builder {
+            Some(builder) => builder,
+            none => none.insert(create_table(env, &mut self.options, &mut self.created)?),
+        };
+        self.entries += 1;
+        builder.add(internal_key, value).map_err(out_of_order)
+    }
+
+    /// Ends the current table, if there is one.
+    pub(super) fn finish_table(&mut self) -> Result<()> {
+        if let Some(builder) = self.builder.take() {
+            let number = self.options.file_number;
+            let summary = builder.finish()?;
+            let file = self.file_meta(number, summary);
+            self.finished.push(file);
+        }
+        Ok(())
+    }
+
+    fn file_meta(&self, number: u64, summary: TableSummary) -> FileMetaData {
+        FileMetaData {
+            number,
+            file_size: summary.file_size,
+            smallest: summary.smallest,
+            largest: summary.largest,
+            smallest_seqno: summary.smallest_seqno,
+            largest_seqno: summary.largest_seqno,
+            epoch_number: self.epoch_number,
+            oldest_ancestor_time: self.options.creation_time,
+            file_creation_time: self.options.file_creation_time,
+            unique_id: summary.unique_id,
+            other_fields: Vec::new(),
+        }
+    }
+
+    /// The finished tables, ascending.
+    pub(super) fn finished(&self) -> &[FileMetaData] {
+        &self.finished
+    }
+
+    /// Entries appended so far.
+    pub(super) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Bytes written so far, about.
+    pub(super) fn bytes(&self) -> u64 {
+        let finished = self.finished.iter().map(|file| file.file_size).fold(0, u64::saturating_add);
+        finished.saturating_add(self.builder.as_ref().map_or(0, TableBuilder::estimated_size))
+    }
+
+    /// Removes every file that was created. What cannot be removed now is an orphan that the next open removes.
+    pub(super) fn abandon(self, env: &CompactionEnv) {
+        drop(self.builder);
+        for number in self.created {
+            let _ = env.env.remove_file(&FileName::Table(number).path(&env.dir));
+        }
+    }
+}
+
+#[cold]
+fn create_table(
+    env: &CompactionEnv,
+    options: &mut TableBuilderOptions,
+    created: &mut Vec<u64>,
+) -> Result<TableBuilder> {
+    let number = env.file_numbers.allocate();
+    let path = FileName::Table(number).path(&env.dir);
+    created.push(number);
+    let file_options = FileOptions::new(FileKind::Table).direct(env.use_direct_io);
+    let file = env.env.create_append(&path, &file_options).map_err(|source| Error::io("create", &path, source))?;
+    options.file_number = number;
+    TableBuilder::new(file, path, options.clone())
+}
+
+/// The builder asks for ascending keys: if they do not ascend here, an input is damaged.
+#[cold]
+fn out_of_order(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidArgument => {
+            Error::corrupt("entries of a compaction's inputs do not ascend").with_source(error)
+        }
+        _ => error,
+    }
+}

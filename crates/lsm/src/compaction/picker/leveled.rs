@@ -1,0 +1,149 @@
+//! The leveled style: each level below 0 is one sorted run with a target size, and what is too much moves down.
+
+use super::inputs::{Draft, Scene};
+use crate::compaction::targets::{LevelTargets, level_scores};
+use crate::compaction::{Compaction, Running, max_compaction_bytes};
+use crate::event::CompactionReason;
+use crate::file_meta::FileMeta;
+use crate::options::ColumnFamilyOptions;
+use crate::version::Version;
+use std::sync::Arc;
+
+/// Most neighbours that one trivial move below level 0 takes along.
+const MAX_MOVED_FILES: usize = 4;
+
+/// The most urgent compaction that does not collide with those that run; `None` if none is due.
+pub(crate) fn pick(version: &Arc<Version>, options: &ColumnFamilyOptions, running: &Running) -> Option<Compaction> {
+    let targets = LevelTargets::new(version, options);
+    let scene = Scene { version, options, targets: &targets, running };
+    let mut level0_waits = false;
+    for candidate in level_scores(version, options, &targets) {
+        if candidate.score < 1.0 {
+            return None;
+        }
+        if candidate.level == 0 {
+            match pick_level0(&scene) {
+                None => level0_waits = true,
+                picked => return picked,
+            }
+        } else if !(level0_waits && candidate.level == targets.base_level) {
+            // While level 0 waits for the base level, the base level starts nothing of its own: level 0 would starve.
+            let picked = pick_below(&scene, candidate.level);
+            if picked.is_some() {
+                return picked;
+            }
+        }
+    }
+    None
+}
+
+/// Level 0 into the base level. One at a time, so that older data never overtakes newer.
+fn pick_level0(scene: &Scene<'_>) -> Option<Compaction> {
+    if scene.running.has_level0() {
+        return None;
+    }
+    let output_level = scene.targets.base_level;
+    let moved = level0_move(scene, output_level);
+    if let Some(draft) = scene.with_output_level(moved)
+        && let Some(compaction) = scene.compaction(draft, CompactionReason::L0FileCount)
+        && compaction.trivial_move
+    {
+        return Some(compaction);
+    }
+    let oldest = scene.version.files(0).last()?;
+    let mut start = vec![Arc::clone(oldest)];
+    if !scene.expand_to_clean_cut(0, &mut start) {
+        return None;
+    }
+    let draft = Draft { start_level: 0, output_level, start, output: Vec::new() };
+    let draft = scene.with_output_level(draft)?;
+    scene.compaction(draft, CompactionReason::L0FileCount)
+}
+
+/// From the oldest table of level 0 on, those that overlap neither each other nor the output level.
+fn level0_move(scene: &Scene<'_>, output_level: usize) -> Draft {
+    let mut draft = Draft { start_level: 0, output_level, start: Vec::new(), output: Vec::new() };
+    for file in scene.version.files(0).iter().rev() {
+        let bounds = (Some(file.smallest.user_key()), Some(file.largest.user_key()));
+        draft.start.push(Arc::clone(file));
+        let is_free = scene.version.overlapping_files(output_level, bounds.0, bounds.1).is_empty();
+        if !is_free || !scene.are_disjoint(&draft.start) {
+            draft.start.pop();
+            break;
+        }
+    }
+    draft
+}
+
+/// The table of `level` that costs least to move down for its size, with all that goes with it.
+fn pick_below(scene: &Scene<'_>, level: usize) -> Option<Compaction> {
+    let output_level = level + 1;
+    for index in by_overlapping_ratio(scene, level) {
+        let file = &scene.version.files(level)[index];
+        if file.is_being_compacted() {
+            continue;
+        }
+        let mut start = vec![Arc::clone(file)];
+        if !scene.expand_to_clean_cut(level, &mut start) {
+            continue;
+        }
+        let draft = Draft { start_level: level, output_level, start, output: Vec::new() };
+        let Some(draft) = scene.with_output_level(draft) else { continue };
+        let draft = match draft.output.is_empty() {
+            true => extend_move(scene, draft, index),
+            false => scene.grow_start(draft),
+        };
+        return scene.compaction(draft, CompactionReason::MaxLevelSize);
+    }
+    None
+}
+
+/// Takes the right neighbours of a table along that can also just move.
+fn extend_move(scene: &Scene<'_>, draft: Draft, index: usize) -> Draft {
+    let files = scene.version.files(draft.start_level);
+    let mut draft = draft;
+    let mut next = index + draft.start.len();
+    while draft.start.len() < MAX_MOVED_FILES
+        && let Some(file) = files.get(next)
+    {
+        let mut start = draft.start.clone();
+        start.push(Arc::clone(file));
+        let is_clean = scene.expand_to_clean_cut(draft.start_level, &mut start) && start.len() == draft.start.len() + 1;
+        let grown = Draft { start, output: Vec::new(), ..draft };
+        match scene.with_output_level(grown) {
+            Some(grown) if is_clean && grown.output.is_empty() && !beneath_is_large(scene, &grown) => draft = grown,
+            _ => break,
+        }
+        next += 1;
+    }
+    draft
+}
+
+fn beneath_is_large(scene: &Scene<'_>, draft: &Draft) -> bool {
+    let limit = max_compaction_bytes(scene.options);
+    draft.start.iter().any(|file| {
+        let bounds = (Some(file.smallest.user_key()), Some(file.largest.user_key()));
+        let beneath = scene.version.overlapping_files(draft.output_level + 1, bounds.0, bounds.1);
+        super::inputs::total_bytes(&beneath).saturating_add(file.file_size) > limit
+    })
+}
+
+/// Indices of the tables of `level`, by the bytes of the next level that they overlap, relative to their own size; the smallest first.
+fn by_overlapping_ratio(scene: &Scene<'_>, level: usize) -> Vec<usize> {
+    let (files, below) = (scene.version.files(level), scene.version.files(level + 1));
+    let order = scene.order();
+    let mut first_below = 0;
+    let mut ratios: Vec<(u64, usize)> = Vec::with_capacity(files.len());
+    for (index, file) in files.iter().enumerate() {
+        let ends_before =
+            |other: &&Arc<FileMeta>| order.compare_user(other.largest.user_key(), file.smallest.user_key()).is_lt();
+        first_below += below[first_below..].iter().take_while(ends_before).count();
+        let begins_within =
+            |other: &&Arc<FileMeta>| order.compare_user(other.smallest.user_key(), file.largest.user_key()).is_le();
+        let overlap = below[first_below..].iter().take_while(begins_within).map(|other| other.file_size);
+        let overlap = overlap.fold(0, u64::saturating_add);
+        ratios.push((overlap.saturating_mul(1024) / file.file_size.max(1), index));
+    }
+    ratios.sort_unstable();
+    ratios.into_iter().map(|(_, index)| index).collect()
+}

@@ -1,0 +1,213 @@
+//! Tests of the pickers on pictures of trees.
+
+mod simulate;
+
+use super::*;
+use crate::compaction::{Compaction, LevelTargets, Running, estimated_pending_compaction_bytes, level_scores};
+use crate::file_meta::{FileMeta, FileMetaData, ObsoleteTables};
+use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
+use crate::options::{ColumnFamilyOptions, CompressionType};
+use crate::version::{Version, version_for_test};
+use siltstone_base::comparator::Bytewise;
+use siltstone_base::entry_filter::{Decision, EntryFilter};
+use siltstone_base::script::{Command, run_dir};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+#[derive(Debug)]
+struct KeepAll;
+
+impl EntryFilter for KeepAll {
+    fn name(&self) -> &str {
+        "keep all"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], _: &[u8]) -> Decision {
+        Decision::Keep
+    }
+}
+
+/// A tree, its options and what runs on it.
+struct World {
+    version: Arc<Version>,
+    options: ColumnFamilyOptions,
+    running: Running,
+    manual: Option<ManualRange>,
+}
+
+impl World {
+    fn new() -> Self {
+        let options = ColumnFamilyOptions::default();
+        Self { version: version_of(&[], 4), options, running: Running::default(), manual: None }
+    }
+
+    fn run(&mut self, command: &Command) -> String {
+        match command.name.as_str() {
+            "options" => {
+                self.options = options_of(command);
+                String::new()
+            }
+            "tree" => {
+                let words: Vec<_> = command.input_words().collect();
+                let files: Vec<_> = words.iter().flat_map(|line| files_of(line)).collect();
+                self.version = version_of(&files, self.options.num_levels);
+                self.running = Running::default();
+                self.manual = None;
+                self.describe()
+            }
+            "pick" => {
+                let picked = pick(&self.version, &self.options, &self.running);
+                if command.has("run")
+                    && let Some(compaction) = &picked
+                {
+                    self.running.register(compaction);
+                }
+                picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
+            }
+            "manual" => {
+                let bound = |key: &str| command.get::<String>(key).map(String::into_bytes);
+                let first_new = command.get_or("first-new", u64::MAX);
+                self.manual = Some(ManualRange::new(bound("begin"), bound("end"), command.has("force"), first_new));
+                self.manual_step()
+            }
+            "step" => self.manual_step(),
+            other => panic!("line {}: unknown command {other}", command.line),
+        }
+    }
+
+    /// Proposes the next step of the manual compaction, and lets its outputs take the place of its inputs.
+    fn manual_step(&mut self) -> String {
+        let manual = self.manual.as_mut().unwrap();
+        match manual.next(&self.version, &self.options, &self.running) {
+            ManualStep::Wait => "wait".to_owned(),
+            ManualStep::Done => "done".to_owned(),
+            ManualStep::Compact(compaction) => {
+                let text = show(&compaction);
+                let mut files: Vec<(usize, FileMetaData)> =
+                    self.version.all_files().map(|(level, file)| (level, file.data())).collect();
+                let is_input = |number| compaction.input_files().any(|(_, file)| file.number == number);
+                let next = files.iter().map(|(_, file)| file.number).max().unwrap() + 1;
+                files.retain(|(_, file)| !is_input(file.number));
+                let (smallest, largest) = compaction.user_key_range();
+                let text_of = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
+                let output = file_of(next, &text_of(smallest), &text_of(largest), compaction.input_bytes());
+                files.push((compaction.output_level, output));
+                let files: Vec<_> = files.into_iter().map(|(level, file)| (level, file, false)).collect();
+                self.version = version_of(&files, self.options.num_levels);
+                text
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
+        let targets = LevelTargets::new(&self.version, &self.options);
+        let mut text = format!("base L{}", targets.base_level);
+        for (level, bytes) in targets.max_bytes.iter().enumerate().filter(|(_, bytes)| **bytes != u64::MAX) {
+            write!(text, ", L{level} {}/{bytes}", self.version.level_bytes(level)).unwrap();
+        }
+        if targets.lowest_unnecessary_level > 0 {
+            write!(text, ", drain to L{}", targets.lowest_unnecessary_level).unwrap();
+        }
+        text.push_str("\nscores");
+        for score in level_scores(&self.version, &self.options, &targets) {
+            write!(text, " L{} {:.3}", score.level, score.score).unwrap();
+        }
+        let pending = estimated_pending_compaction_bytes(&self.version, &self.options, &targets);
+        write!(text, "\npending {pending}").unwrap();
+        text
+    }
+}
+
+fn options_of(command: &Command) -> ColumnFamilyOptions {
+    let mut options = ColumnFamilyOptions::default()
+        .num_levels(command.get_or("levels", 4))
+        .max_bytes_for_level_base(command.get_or("base", 1000))
+        .max_bytes_for_level_multiplier(command.get_or("multiplier", 10))
+        .target_file_size_base(command.get_or("target", 100))
+        .max_compaction_bytes(command.get_or("max-compaction", 0))
+        .level_compaction_dynamic_level_bytes(!command.has("static"));
+    if let Some(codecs) = command.values("codecs") {
+        let codec = |name: &String| CompressionType::from_property_name(name).unwrap();
+        options.compression_per_level = codecs.iter().map(codec).collect();
+    }
+    if let Some(name) = command.get::<String>("bottommost") {
+        options.bottommost_compression = CompressionType::from_property_name(&name);
+    }
+    if command.has("filter") {
+        options.compaction_filter = Some(Arc::new(KeepAll));
+    }
+    options
+}
+
+/// `L1 7:a-f@500 8:g-k*`: tables 7 and 8 of level 1; 500 bytes instead of 100; table 8 is being compacted.
+fn files_of(words: &[&str]) -> Vec<(usize, FileMetaData, bool)> {
+    let level = words[0].strip_prefix('L').unwrap().parse().unwrap();
+    let parse = |word: &&str| {
+        let (word, is_busy) = word.strip_suffix('*').map_or((*word, false), |word| (word, true));
+        let (word, size) = word.split_once('@').map_or((word, 100), |(word, size)| (word, size.parse().unwrap()));
+        let (number, range) = word.split_once(':').unwrap();
+        let (smallest, largest) = range.split_once('-').unwrap();
+        (level, file_of(number.parse().unwrap(), smallest, largest, size), is_busy)
+    };
+    words[1..].iter().map(parse).collect()
+}
+
+/// A boundary `k5` is key `k` at sequence number 5; `k` alone at 9, or at 1 on the right.
+fn file_of(number: u64, smallest: &str, largest: &str, file_size: u64) -> FileMetaData {
+    let boundary = |text: &str, default: u64| {
+        let digits = text.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+        let key = &text[..text.len() - digits.len()];
+        InternalKey::new(key.as_bytes(), digits.parse().unwrap_or(default), ValueType::Put)
+    };
+    FileMetaData {
+        number,
+        file_size,
+        smallest: boundary(smallest, 9),
+        largest: boundary(largest, 1),
+        smallest_seqno: 1,
+        largest_seqno: 9,
+        epoch_number: number,
+        ..FileMetaData::default()
+    }
+}
+
+fn version_of(files: &[(usize, FileMetaData, bool)], num_levels: usize) -> Arc<Version> {
+    let order = InternalKeyComparator::new(Arc::new(Bytewise));
+    let added = files.iter().map(|(level, file, _)| (*level, file.clone()));
+    let version = version_for_test(ColumnFamilyId(0), &order, num_levels, added, &Arc::new(ObsoleteTables::new()));
+    for (_, file, _) in files.iter().filter(|(_, _, is_busy)| *is_busy) {
+        let meta = version.all_files().find(|(_, meta)| meta.number == file.number).unwrap().1;
+        meta.being_compacted.store(true, Ordering::Relaxed);
+    }
+    version
+}
+
+fn show(compaction: &Compaction) -> String {
+    let numbers =
+        |files: &[Arc<FileMeta>]| files.iter().map(|file| file.number.to_string()).collect::<Vec<_>>().join(" ");
+    let inputs = compaction.inputs.iter().map(|inputs| format!("L{} [{}]", inputs.level, numbers(&inputs.files)));
+    let mut text = inputs.collect::<Vec<_>>().join(" + ");
+    write!(text, " -> L{}", compaction.output_level).unwrap();
+    if compaction.trivial_move {
+        text.push_str(", move");
+    } else {
+        let (target, max) = (compaction.target_file_size, compaction.max_output_file_size);
+        write!(text, ", files of {target} to {max}, {}", compaction.compression.property_name()).unwrap();
+    }
+    if compaction.bottommost {
+        text.push_str(", nothing beneath");
+    } else {
+        write!(text, ", above [{}]", numbers(&compaction.grandparents)).unwrap();
+    }
+    text
+}
+
+#[test]
+fn pickers_do_as_the_pictures_say() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/picker");
+    run_dir(dir, |_| {
+        let mut world = World::new();
+        move |command: &Command| world.run(command)
+    });
+}

@@ -1,0 +1,222 @@
+//! Tests of the drop rules: scripts, and a comparison with what every reader sees.
+
+use super::*;
+use crate::key::ParsedKey;
+use proptest::prelude::*;
+use siltstone_base::comparator::Bytewise;
+use siltstone_base::plant::with_planted;
+use siltstone_base::script::{Command, run_file};
+
+/// Removes values `gone`, replaces values `old` by `new`.
+#[derive(Debug)]
+struct ByValue;
+
+impl EntryFilter for ByValue {
+    fn name(&self) -> &str {
+        "by value"
+    }
+
+    fn filter(&self, level: usize, _: &[u8], value: &[u8]) -> Decision {
+        assert_eq!(level, 6);
+        match value {
+            b"gone" => Decision::Remove,
+            b"old" => Decision::Change(b"new".to_vec()),
+            _ => Decision::Keep,
+        }
+    }
+}
+
+fn rules(snapshots: Vec<SeqNo>, bottommost: bool, filters: bool) -> DropRules {
+    let filter: Option<Arc<dyn EntryFilter>> = if filters { Some(Arc::new(ByValue)) } else { None };
+    let order = InternalKeyComparator::new(Arc::new(Bytewise));
+    DropRules::new(RulesOptions { order, snapshots, bottommost, filter, output_level: 6 })
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    key: String,
+    seqno: SeqNo,
+    value_type: ValueType,
+    value: String,
+}
+
+/// What became of a row: why it was dropped, or what was written for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fate {
+    Dropped(DropReason),
+    Written(Row),
+}
+
+fn written(internal_key: &[u8], value: &[u8]) -> Fate {
+    let parsed = ParsedKey::parse(internal_key).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (seqno, value_type) = (parsed.seqno, parsed.value_type);
+    Fate::Written(Row { key: text(parsed.user_key), seqno, value_type, value: text(value) })
+}
+
+/// Runs the rules over `rows`. Writing happens in the order of the rows: a held one is written before the next.
+fn run(mut rules: DropRules, rows: &[Row], mut beneath: impl FnMut(&[u8]) -> bool) -> Vec<Fate> {
+    let mut fates = Vec::new();
+    let mut held = None;
+    let settle = |fates: &mut Vec<Option<Fate>>, row: usize, verdict, key: &[u8]| {
+        fates[row] = Some(match verdict {
+            Verdict::Drop(reason) => Fate::Dropped(reason),
+            Verdict::Keep { .. } => written(key, b""),
+            Verdict::Hold => panic!("held twice"),
+        });
+    };
+    for (index, row) in rows.iter().enumerate() {
+        let entry = Entry { user_key: row.key.as_bytes(), seqno: row.seqno, value_type: row.value_type };
+        let step = rules.next(entry, row.value.as_bytes(), &mut beneath);
+        assert_eq!(step.is_new_key, index == 0 || rows[index - 1].key != row.key);
+        fates.push(None);
+        if let Some(verdict) = step.held {
+            settle(&mut fates, held.take().unwrap(), verdict, rules.released_key());
+        }
+        match step.verdict {
+            Verdict::Drop(reason) => fates[index] = Some(Fate::Dropped(reason)),
+            Verdict::Hold => held = Some(index),
+            Verdict::Keep { trailer, changed } => {
+                let key = [row.key.as_bytes(), &trailer.to_le_bytes()].concat();
+                let value = if changed { rules.changed_value() } else { row.value.as_bytes() };
+                fates[index] = Some(written(&key, value));
+            }
+        }
+    }
+    if let Some(verdict) = rules.finish() {
+        settle(&mut fates, held.take().unwrap(), verdict, rules.released_key());
+    }
+    assert_eq!(held, None, "a tombstone was forgotten");
+    fates.into_iter().map(Option::unwrap).collect()
+}
+
+/// `key seqno Type value`.
+fn row_of(words: &[&str]) -> Row {
+    let value_type = match words[2] {
+        "Put" => ValueType::Put,
+        "Delete" => ValueType::Delete,
+        "SingleDelete" => ValueType::SingleDelete,
+        "Merge" => ValueType::Merge,
+        other => panic!("unknown type {other}"),
+    };
+    let value = words.get(3).copied().unwrap_or("").to_owned();
+    Row { key: words[0].to_owned(), seqno: words[1].parse().unwrap(), value_type, value }
+}
+
+fn run_command(command: &Command) -> String {
+    assert_eq!(command.name, "compact");
+    let rows: Vec<_> = command.input_words().map(|words| row_of(&words)).collect();
+    let snapshots = command.values("snapshots").unwrap_or_default();
+    let snapshots = snapshots.iter().map(|seqno| seqno.parse().unwrap()).collect();
+    let below = command.values("beneath").unwrap_or_default();
+    let bottommost = command.has("bottommost");
+    assert!(!bottommost || below.is_empty());
+    let beneath = |key: &[u8]| below.iter().any(|other| other.as_bytes() == key);
+    let fates = run(rules(snapshots, bottommost, command.has("filter")), &rows, beneath);
+    let lines = rows.iter().zip(fates).map(|(row, fate)| {
+        let from = format!("{} {} {:?}", row.key, row.seqno, row.value_type);
+        match fate {
+            Fate::Dropped(reason) => format!("{from}: {reason:?}\n"),
+            Fate::Written(new) if new == *row => format!("{from}: kept\n"),
+            Fate::Written(new) => {
+                format!("{from}: {} {:?} {}", new.seqno, new.value_type, new.value).trim_end().to_owned() + "\n"
+            }
+        }
+    });
+    lines.collect()
+}
+
+#[test]
+fn entries_are_dropped_as_the_scripts_say() {
+    run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/drop_rules"), run_command);
+}
+
+/// What a reader at `seqno` sees of `key`, in `rows` (newest first within a key) above `beneath`.
+fn read(rows: &[Row], key: &str, seqno: SeqNo, beneath: bool) -> Option<String> {
+    let newest = rows.iter().find(|row| row.key == key && row.seqno <= seqno);
+    match newest {
+        Some(row) if row.value_type == ValueType::Put => Some(row.value.clone()),
+        Some(_) => None,
+        None => beneath.then(|| "beneath".to_owned()),
+    }
+}
+
+/// Histories of one key that keep the contract of single deletes: put, then perhaps a single delete, and so on; or puts and deletes.
+fn history() -> impl Strategy<Value = Vec<ValueType>> {
+    let singles = (0usize..7).prop_map(|len| {
+        (0..len).map(|index| if index % 2 == 0 { ValueType::Put } else { ValueType::SingleDelete }).collect()
+    });
+    let plain = proptest::collection::vec(prop_oneof![Just(ValueType::Put), Just(ValueType::Delete)], 0..7);
+    prop_oneof![singles, plain]
+}
+
+proptest! {
+    /// No reader can tell that a compaction took place: neither the newest one, nor a snapshot, nor one that later deletes the key by a
+    /// single delete.
+    #[test]
+    fn nobody_sees_a_difference(
+        histories in proptest::collection::vec((history(), 0usize..4), 1..5),
+        mut snapshots in proptest::collection::btree_set(1u64..60, 0..5),
+    ) {
+        let (mut above, mut below): (Vec<Row>, Vec<Row>) = Default::default();
+        let mut seqno = 0;
+        for (index, (types, beneath)) in histories.iter().enumerate() {
+            let key = format!("k{index}");
+            let mut versions = Vec::new();
+            for value_type in types {
+                seqno += 1 + seqno % 3;
+                let value = if *value_type == ValueType::Put { format!("v{seqno}") } else { String::new() };
+                versions.push(Row { key: key.clone(), seqno, value_type: *value_type, value });
+            }
+            // The oldest ones lie beneath.
+            let newer = versions.split_off((*beneath).min(versions.len()));
+            above.extend(newer.into_iter().rev());
+            below.extend(versions.into_iter().rev());
+        }
+        snapshots.retain(|snapshot| *snapshot <= seqno);
+        let snapshots: Vec<SeqNo> = snapshots.into_iter().collect();
+        let is_beneath = |key: &[u8]| below.iter().any(|row| row.key.as_bytes() == key);
+        let bottommost = below.is_empty();
+        let fates = run(rules(snapshots.clone(), bottommost, false), &above, is_beneath);
+        let after: Vec<Row> = fates.into_iter().filter_map(|fate| match fate {
+            Fate::Written(row) => Some(row),
+            Fate::Dropped(_) => None,
+        }).collect();
+        let order = |rows: &[Row]| {
+            rows.windows(2).all(|pair| (&pair[0].key, u64::MAX - pair[0].seqno) < (&pair[1].key, u64::MAX - pair[1].seqno))
+        };
+        prop_assert!(order(&after), "{:?}", after);
+        for index in 0..histories.len() {
+            let key = format!("k{index}");
+            for reader in snapshots.iter().copied().chain([SeqNo::MAX]) {
+                let all = |rows: &[Row]| rows.iter().chain(&below).filter(|row| row.key == key).cloned().collect::<Vec<_>>();
+                let (before, now) = (read(&all(&above), &key, reader, false), read(&all(&after), &key, reader, false));
+                prop_assert_eq!(before, now, "{} at {}, {:?} became {:?}", key, reader, above, after);
+            }
+        }
+        // Once more, with all of it at the bottom and nobody looking: at most one value of a key is left.
+        let mut everything: Vec<Row> = after.iter().chain(&below).cloned().collect();
+        everything.sort_by(|a, b| (&a.key, u64::MAX - a.seqno).cmp(&(&b.key, u64::MAX - b.seqno)));
+        let last = run(rules(Vec::new(), true, false), &everything, |_| false);
+        for index in 0..histories.len() {
+            let key = format!("k{index}");
+            let left: Vec<_> = last.iter().filter_map(|fate| match fate {
+                Fate::Written(row) if row.key == key => Some(row.value.clone()),
+                _ => None,
+            }).collect();
+            let all: Vec<_> = above.iter().chain(&below).filter(|row| row.key == key).cloned().collect();
+            prop_assert_eq!(left, Vec::from_iter(read(&all, &key, SeqNo::MAX, false)));
+        }
+    }
+}
+
+#[test]
+fn planted_bugs_lose_data() {
+    let rows = [row_of(&["a", "9", "Put", "new"]), row_of(&["a", "3", "Put", "old"])];
+    let options = |planted: bool| {
+        let make = || run(rules(vec![5], false, false), &rows, |_| false);
+        if planted { with_planted(PlantedBug::SnapshotIgnoredByCompaction, make) } else { make() }
+    };
+    assert!(matches!(options(false)[1], Fate::Written(_)));
+    assert_eq!(options(true)[1], Fate::Dropped(DropReason::Hidden));
+}

@@ -1,0 +1,75 @@
+//! The compactions of one family that run at the same time: what a pick must keep away from.
+
+use super::Compaction;
+use crate::key::InternalKeyComparator;
+use siltstone_base::sync::atomic::Ordering;
+
+/// The running compactions of one family. Guarded by the database's state lock.
+///
+/// Invariant: an input's flag `being_compacted` is set exactly while a registered compaction has it.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    next_id: u64,
+    compactions: Vec<RunningCompaction>,
+}
+
+/// Names a registered compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunningId(u64);
+
+#[derive(Debug)]
+struct RunningCompaction {
+    id: RunningId,
+    start_level: usize,
+    output_level: usize,
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+}
+
+impl Running {
+    /// Marks the inputs of `compaction` and keeps its range away from others.
+    pub(crate) fn register(&mut self, compaction: &Compaction) -> RunningId {
+        for (_, file) in compaction.input_files() {
+            file.being_compacted.store(true, Ordering::Relaxed);
+        }
+        let id = RunningId(self.next_id);
+        self.next_id += 1;
+        let (smallest, largest) = compaction.user_key_range();
+        self.compactions.push(RunningCompaction {
+            id,
+            start_level: compaction.start_level(),
+            output_level: compaction.output_level,
+            smallest: smallest.to_vec(),
+            largest: largest.to_vec(),
+        });
+        id
+    }
+
+    /// The reverse of [`register`](Self::register), when the compaction is installed or has failed.
+    pub(crate) fn unregister(&mut self, id: RunningId, compaction: &Compaction) {
+        for (_, file) in compaction.input_files() {
+            file.being_compacted.store(false, Ordering::Relaxed);
+        }
+        self.compactions.retain(|running| running.id != id);
+    }
+
+    /// Whether level 0 is being compacted.
+    pub(super) fn has_level0(&self) -> bool {
+        self.compactions.iter().any(|running| running.start_level == 0)
+    }
+
+    /// Whether one of them writes to `level` within the range of user keys.
+    pub(super) fn writes_to(
+        &self,
+        order: &InternalKeyComparator,
+        level: usize,
+        smallest: &[u8],
+        largest: &[u8],
+    ) -> bool {
+        self.compactions.iter().any(|running| {
+            running.output_level == level
+                && order.compare_user(&running.smallest, largest).is_le()
+                && order.compare_user(smallest, &running.largest).is_le()
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! Which background jobs run: flushes first, then compactions, each within its share of `max_background_jobs`.
+
+use super::column_family::Family;
+use super::compact::CompactJob;
+use super::flush::FlushJob;
+use super::state::{DbInner, State};
+use super::super_version::SuperVersion;
+use super::write_stall::Pressure;
+use crate::compaction::{self, Compaction, LevelTargets};
+use crate::event::StallInfo;
+use crate::metrics::Counter;
+use crate::version::Version;
+use siltstone_base::executor::{Budget, Job, Priority, Progress};
+use siltstone_base::sync::{Arc, Weak};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+/// Failures in a row after which a job that met an error other than a full device makes the engine read-only.
+pub(crate) const MAX_FAILURES: u32 = 3;
+
+/// The score of the family's most urgent level.
+pub(crate) fn highest_score(version: &Version, family: &Family) -> f64 {
+    let targets = LevelTargets::new(version, &family.options);
+    let scores = compaction::level_scores(version, &family.options, &targets);
+    scores.first().map_or(0.0, |level| level.score)
+}
+
+/// RocksDB's estimate of the bytes that compactions of the family must still rewrite.
+pub(crate) fn pending_compaction_bytes(version: &Version, family: &Family) -> u64 {
+    let targets = LevelTargets::new(version, &family.options);
+    compaction::estimated_pending_compaction_bytes(version, &family.options, &targets)
+}
+
+/// Time before a failed job is tried again: doubles with every failure, and stays below the second within which
+/// writes must resume when a full device has room again.
+pub(crate) fn retry_delay(failures: u32) -> Duration {
+    Duration::from_millis((50_u64 << failures.min(4)).min(800))
+}
+
+impl DbInner {
+    /// Flushes that may run at the same time, and compactions.
+    fn job_limits(&self) -> (usize, usize) {
+        let jobs = self.options.max_background_jobs;
+        let flushes = (jobs / 4).max(1);
+        (flushes, jobs.saturating_sub(flushes).max(1))
+    }
+
+    /// Starts every job that is due and fits. The caller holds no lock.
+    pub(crate) fn schedule(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        if self.read_only || self.is_closing() || self.errors.is_failed() || state.background_paused > 0 {
+            return;
+        }
+        let (max_flushes, max_compactions) = self.job_limits();
+        self.schedule_flushes(&mut state, max_flushes);
+        self.schedule_compactions(&mut state, max_compactions);
+    }
+
+    fn schedule_flushes(self: &Arc<Self>, state: &mut State, max_flushes: usize) {
+        for family in self.families.load().values() {
+            if state.running_flushes >= max_flushes {
+                return;
+            }
+            let job_id = state.last_job_id + 1;
+            let Some(background) = state.families.get_mut(&family.id) else { continue };
+            let due = !background.flush_running && !family.super_version.load().immutables.is_empty();
+            if due && let Some(reason) = background.flush_requested {
+                background.flush_running = true;
+                state.running_flushes += 1;
+                state.last_job_id = job_id;
+                let job = FlushJob::new(Arc::clone(self), Arc::clone(family), job_id, reason);
+                self.executor.submit(Priority::High, Box::new(job));
+            }
+        }
+    }
+
+    fn schedule_compactions(self: &Arc<Self>, state: &mut State, max_compactions: usize) {
+        while state.running_compactions < max_compactions {
+            let Some((family, compaction, manual)) = self.pick(state) else { return };
+            let job_id = state.next_job_id();
+            state.running_compactions += 1;
+            let Some(background) = state.families.get_mut(&family.id) else { return };
+            let registration = background.running.register(&compaction);
+            let job = CompactJob::new(Arc::clone(self), family, compaction, registration, job_id, manual);
+            self.executor.submit(Priority::Low, Box::new(job));
+        }
+    }
+
+    /// The next compaction: one that a caller waits for, else that of the family with the highest score.
+    fn pick(
+        &self,
+        state: &mut State,
+    ) -> Option<(Arc<Family>, Compaction, Option<Arc<super::manual::ManualCompaction>>)> {
+        if let Some(found) = self.pick_manual(state) {
+            return Some(found);
+        }
+        let now_micros = self.clock.now_micros();
+        let families = self.families.load();
+        let mut candidates: Vec<(f64, &Arc<Family>)> = Vec::new();
+        for family in families.values() {
+            let Some(background) = state.families.get(&family.id) else { continue };
+            if family.options.disable_auto_compactions || background.compaction_not_before_micros > now_micros {
+                continue;
+            }
+            let version = Arc::clone(&family.super_version.load().version);
+            let score = highest_score(&version, family);
+            if score >= 1.0 {
+                candidates.push((score, family));
+            }
+        }
+        candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
+        candidates.into_iter().find_map(|(_, family)| {
+            let background = state.families.get(&family.id)?;
+            let version = Arc::clone(&family.super_version.load().version);
+            let compaction = compaction::pick(&version, &family.options, &background.running)?;
+            Some((Arc::clone(family), compaction, None))
+        })
+    }
+
+    /// Computes the stall condition of a family anew and tells listeners and waiting writers of a change. The caller
+    /// holds no lock.
+    ///
+    /// Two that do this at the same time may note what they saw in the wrong order, and a stop that is noted last stays. So the one who
+    /// notes what is not so any more does it again, and a family that was dropped meanwhile is forgotten.
+    pub(crate) fn update_pressure(&self, family: &Family) {
+        loop {
+            let pinned = family.super_version.load();
+            self.note_pressure(family, &pinned);
+            if Arc::ptr_eq(&pinned, &family.super_version.load()) {
+                break;
+            }
+        }
+        if family.is_dropped() {
+            self.controller.forget(family.id);
+        }
+        self.changed.notify_all();
+    }
+
+    fn note_pressure(&self, family: &Family, pinned: &SuperVersion) {
+        let pressure = Pressure {
+            immutable_memtables: pinned.immutables.len(),
+            l0_files: pinned.version.files(0).len(),
+            pending_compaction_bytes: pending_compaction_bytes(&pinned.version, family),
+        };
+        let (previous, current) = self.controller.update(family.id, pressure, &family.options);
+        if previous != current {
+            let info = StallInfo { column_family: family.name.clone(), previous, current };
+            self.notify(|listener| listener.stall_changed(&info));
+        }
+    }
+
+    /// A job has cleaned up behind itself.
+    pub(crate) fn job_ended(&self) {
+        self.state.lock().ending_jobs -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Starts a new MANIFEST if the last write of it failed. A job does this first, so that it makes no table that no
+    /// MANIFEST can name: on a full device each attempt would leave one more.
+    pub(crate) fn mend_manifest(&self) -> Result<()> {
+        {
+            let mut versions = self.versions.lock();
+            if !versions.is_manifest_broken() {
+                return Ok(());
+            }
+            versions.write_new_manifest(&mut [])?;
+        }
+        self.delete_obsolete_files();
+        Ok(())
+    }
+
+    /// Makes the engine read-only because of `error`.
+    pub(crate) fn fail(&self, error: &Error) {
+        if self.errors.fail(error) {
+            self.tell_failure(error);
+        } else {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Tells everybody of the error that made the engine read-only.
+    pub(crate) fn tell_failure(&self, error: &Error) {
+        self.metrics.add(Counter::BackgroundErrors, 1);
+        self.notify(|listener| listener.background_error(Some(error)));
+        self.changed.notify_all();
+    }
+
+    /// Makes the engine read-only because a job panicked.
+    pub(crate) fn fail_poisoned(&self, job: &'static str, message: &str) {
+        self.fail(&Error::new(ErrorKind::Poisoned, format!("a {job} job panicked: {message}")));
+    }
+
+    /// Decides what the failure of a background job means: a full device passes, other errors are tried again a few
+    /// times, and damage is final. Returns whether the job may be tried again.
+    pub(crate) fn job_failed(&self, error: &Error, failures: u32) -> bool {
+        let passes = match error.kind() {
+            ErrorKind::NoSpace => true,
+            ErrorKind::Io | ErrorKind::Busy => failures < MAX_FAILURES,
+            _ => false,
+        };
+        if passes {
+            self.errors.set_passing(Some(error.clone()));
+            self.changed.notify_all();
+        } else {
+            self.fail(error);
+        }
+        passes
+    }
+}
+
+/// Looks for due work once, later.
+struct ScheduleLater {
+    db: Weak<DbInner>,
+    delay: Option<Duration>,
+}
+
+impl Job for ScheduleLater {
+    fn name(&self) -> &'static str {
+        "schedule"
+    }
+
+    fn step(&mut self, _: &mut Budget<'_>) -> Progress {
+        if let Some(delay) = self.delay.take() {
+            return Progress::After(delay);
+        }
+        if let Some(db) = self.db.upgrade() {
+            db.schedule();
+        }
+        Progress::Done
+    }
+
+    fn poisoned(&mut self, message: &str) {
+        if let Some(db) = self.db.upgrade() {
+            db.fail_poisoned(self.name(), message);
+        }
+    }
+}
+
+impl DbInner {
+    /// Looks for due work after `delay`.
+    pub(crate) fn schedule_after(self: &Arc<Self>, delay: Duration) {
+        let job = ScheduleLater { db: Arc::downgrade(self), delay: Some(delay) };
+        self.executor.submit(Priority::High, Box::new(job));
+    }
+
+    /// Whether the picker would start a compaction of the family if jobs were free.
+    pub(crate) fn compaction_is_due(&self, family: &Family, version: &Arc<Version>, state: &State) -> bool {
+        if family.options.disable_auto_compactions || highest_score(version, family) < 1.0 {
+            return false;
+        }
+        let Some(background) = state.families.get(&family.id) else { return false };
+        let waits = background.compaction_not_before_micros > self.clock.now_micros();
+        waits || compaction::pick(version, &family.options, &background.running).is_some()
+    }
+}

@@ -1,0 +1,104 @@
+//! Closing: stop background work, make the WAL durable, give the lock back; and waiting for background work.
+
+use super::state::DbInner;
+use crate::wal::WalWriter;
+use siltstone_base::executor::Waited;
+use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::{Error, ErrorKind, Result};
+
+impl DbInner {
+    /// Closes the database. The second call does nothing.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closing.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.changed.notify_all();
+        if self.read_only {
+            return Ok(());
+        }
+        self.wait_for_jobs()?;
+        let synced = self.close_wal();
+        // Whoever changes the MANIFEST holds this lock and looks at `closing` first.
+        drop(self.versions.lock());
+        drop(self.lock.lock().take());
+        // What a failed engine could not sync was never promised; the caller has seen the error.
+        match self.errors.cause() {
+            Some(cause) => Err(cause),
+            None => synced,
+        }
+    }
+
+    fn close_wal(&self) -> Result<()> {
+        let mut leader = self.lock_write_side();
+        if self.errors.is_failed() {
+            return Ok(());
+        }
+        self.sync_wals(&mut leader.side)?;
+        let finished = leader.side.wal.take().map_or(Ok(()), WalWriter::finish);
+        // What a failed append left behind was never acknowledged.
+        if leader.side.wal_broken { Ok(()) } else { finished }
+    }
+
+    fn jobs_running(&self) -> usize {
+        let state = self.state.lock();
+        state.running_flushes + state.running_compactions + state.ending_jobs
+    }
+
+    /// Waits until the jobs that run have ended.
+    fn wait_for_jobs(&self) -> Result<()> {
+        self.wait(|| self.jobs_running() == 0)
+    }
+
+    /// Starts no new jobs until `resume`, and waits for those that run.
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.state.lock().background_paused += 1;
+        self.wait_for_jobs()
+    }
+
+    /// Takes one `pause` back.
+    pub(crate) fn resume(self: &Arc<Self>) {
+        {
+            let mut state = self.state.lock();
+            state.background_paused = state.background_paused.saturating_sub(1);
+        }
+        self.schedule();
+    }
+
+    /// Waits until no job is due or running.
+    pub(crate) fn wait_until_idle(self: &Arc<Self>) -> Result<()> {
+        // Nothing runs in a database that is open for reading only, whatever may be due.
+        if self.read_only {
+            return Ok(());
+        }
+        self.schedule();
+        self.wait(|| self.errors.is_failed() || self.is_closing() || self.is_idle())?;
+        self.check_writable()
+    }
+
+    /// Whether no job runs and none is due. A family that waits to try again after a failure is not idle.
+    fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        if state.running_flushes + state.running_compactions + state.ending_jobs > 0 || !state.manual.is_empty() {
+            return false;
+        }
+        self.families.load().values().all(|family| {
+            let pinned = family.super_version.load();
+            let flush_due = state
+                .families
+                .get(&family.id)
+                .is_some_and(|background| background.flush_requested.is_some() && !pinned.immutables.is_empty());
+            !flush_due && !self.compaction_is_due(family, &pinned.version, &state)
+        })
+    }
+
+    /// Waits until `condition` holds. The caller holds no lock.
+    pub(crate) fn wait(&self, mut condition: impl FnMut() -> bool) -> Result<()> {
+        match self.executor.wait_until(&self.changed, None, &mut condition) {
+            Waited::Met => Ok(()),
+            Waited::TimedOut | Waited::Stuck => {
+                Err(Error::new(ErrorKind::Busy, "waited for background work, and none is left to run"))
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Column families: independent key spaces that share the WAL.
+
+use super::state::Surroundings;
+use super::super_version::SuperVersion;
+use crate::key::{ColumnFamilyId, InternalKeyComparator};
+use crate::memtable::{Memtable, MemtableOptions};
+use crate::options::ColumnFamilyOptions;
+use crate::table_cache::{TableCache, TableCacheOptions};
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::{Arc, ArcSwap};
+use std::fmt;
+
+/// One column family. What changes is replaced as a whole: readers take no lock.
+pub(crate) struct Family {
+    /// The number under which batches and the MANIFEST know it.
+    pub(crate) id: u32,
+    /// The name that users know it by.
+    pub(crate) name: String,
+    /// The order of its internal keys.
+    pub(crate) comparator: InternalKeyComparator,
+    /// Its options.
+    pub(crate) options: Arc<ColumnFamilyOptions>,
+    /// Its open tables.
+    pub(crate) table_cache: Arc<TableCache>,
+    /// What readers pin. Stored under the state lock.
+    pub(crate) super_version: ArcSwap<SuperVersion>,
+    dropped: AtomicBool,
+}
+
+impl Family {
+    pub(crate) fn new(
+        id: u32,
+        name: String,
+        options: Arc<ColumnFamilyOptions>,
+        first: SuperVersion,
+        surroundings: &Surroundings,
+    ) -> Self {
+        let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
+        let super_version = ArcSwap::from_pointee(first);
+        let cache_options = TableCacheOptions {
+            comparator: comparator.clone(),
+            block_cache: Arc::clone(&surroundings.block_cache),
+            block_pool: surroundings.block_pool.clone(),
+            use_direct_reads: surroundings.options.use_direct_reads,
+            allow_mmap_reads: surroundings.options.allow_mmap_reads,
+        };
+        let table_cache = Arc::new(TableCache::new(Arc::clone(&surroundings.env), &surroundings.dir, cache_options));
+        Self { id, name, comparator, options, table_cache, super_version, dropped: AtomicBool::new(false) }
+    }
+
+    /// An empty memtable whose first WAL is `log_number`.
+    pub(crate) fn new_memtable(options: &ColumnFamilyOptions, log_number: u64) -> Arc<Memtable> {
+        let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
+        Memtable::new(log_number, comparator, &memtable_options(options))
+    }
+
+    /// [`new_memtable`](Self::new_memtable), to be filled after `previous`.
+    pub(crate) fn next_memtable(options: &ColumnFamilyOptions, previous: &Memtable, log_number: u64) -> Arc<Memtable> {
+        previous.successor(log_number, &memtable_options(options))
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// The oldest WAL that holds entries of the family which no table holds; `None` if every entry is in a table.
+    pub(crate) fn oldest_needed_log(&self) -> Option<u64> {
+        let pinned = self.super_version.load();
+        let sealed = pinned.immutables.newest_first().iter().map(|memtable| memtable.id()).min();
+        let active = (!pinned.memtable.is_empty()).then(|| pinned.memtable.id());
+        sealed.into_iter().chain(active).min()
+    }
+}
+
+impl fmt::Debug for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Family").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A handle on a column family. Cheap to clone; it may outlive the family, whose calls then fail with `NotFound`.
+#[derive(Debug, Clone)]
+pub struct ColumnFamily(pub(crate) Arc<Family>);
+
+impl ColumnFamily {
+    /// The number of the family.
+    pub fn id(&self) -> ColumnFamilyId {
+        ColumnFamilyId(self.0.id)
+    }
+
+    /// The name of the family.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The options that the family was opened with.
+    pub fn options(&self) -> &ColumnFamilyOptions {
+        &self.0.options
+    }
+}
+
+impl From<&ColumnFamily> for ColumnFamilyId {
+    fn from(family: &ColumnFamily) -> Self {
+        family.id()
+    }
+}
+
+fn memtable_options(options: &ColumnFamilyOptions) -> MemtableOptions {
+    MemtableOptions {
+        write_buffer_size: options.write_buffer_size,
+        bloom_bits_per_key: options.memtable_bloom_bits_per_key,
+        protection_bytes: 0,
+    }
+}

@@ -1,0 +1,72 @@
+//! The background error: what keeps the engine from accepting writes, and whether that can pass by itself.
+
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::{Mutex, Rank};
+use siltstone_base::{Error, ErrorKind};
+
+/// Rank of the error state: taken under any other lock of the database.
+const RANK: Rank = Rank(400);
+
+/// The first fatal error of an open database. It sticks until the database is opened again.
+///
+/// Errors that can pass by themselves (a full device while a table is written) are kept apart: the job that met one is
+/// tried again, and writers see it only when they run out of room.
+#[derive(Debug)]
+pub(crate) struct ErrorState {
+    failed: AtomicBool,
+    cause: Mutex<Option<Error>>,
+    /// The error that background work met last and will try to leave behind; cleared by its next success.
+    passing: Mutex<Option<Error>>,
+}
+
+impl ErrorState {
+    pub(crate) fn new() -> Self {
+        Self { failed: AtomicBool::new(false), cause: Mutex::new(RANK, None), passing: Mutex::new(RANK, None) }
+    }
+
+    /// Makes the engine read-only because of `cause`, unless it is. Returns whether this call did it.
+    pub(crate) fn fail(&self, cause: &Error) -> bool {
+        let mut slot = self.cause.lock();
+        let first = slot.is_none();
+        if first {
+            *slot = Some(cause.clone());
+            self.failed.store(true, Ordering::Release);
+        }
+        first
+    }
+
+    /// Fails with `ReadOnly` and the cause if the engine is read-only.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.failed.load(Ordering::Acquire) { Err(self.read_only()) } else { Ok(()) }
+    }
+
+    /// Whether the engine is read-only.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Takes note of an error that background work will try to leave behind, or of its success.
+    pub(crate) fn set_passing(&self, error: Option<Error>) {
+        *self.passing.lock() = error;
+    }
+
+    /// The error that background work tries to leave behind, if it met one.
+    pub(crate) fn passing(&self) -> Option<Error> {
+        self.passing.lock().clone()
+    }
+
+    /// Why the engine is read-only, if it is.
+    pub(crate) fn cause(&self) -> Option<Error> {
+        self.cause.lock().clone()
+    }
+
+    #[cold]
+    fn read_only(&self) -> Error {
+        let error = Error::new(ErrorKind::ReadOnly, "the engine accepts no writes after a background error");
+        match self.cause() {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        }
+    }
+}

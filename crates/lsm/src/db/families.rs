@@ -1,0 +1,135 @@
+//! Creating, dropping and flushing column families.
+
+use super::column_family::Family;
+use super::state::{DbInner, FamilyState};
+use super::super_version::SuperVersion;
+use crate::event::FlushReason;
+use crate::key::ColumnFamilyId;
+use crate::memtable::ImmutableList;
+use crate::options::{ColumnFamilyOptions, FlushOptions};
+use crate::version::{FamilyConfig, Version};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+impl DbInner {
+    /// Creates a family. It starts with the WAL that is being written.
+    pub(crate) fn create_family(self: &Arc<Self>, name: &str, options: &ColumnFamilyOptions) -> Result<Arc<Family>> {
+        self.check_writable()?;
+        options.validate()?;
+        let options = Arc::new(options.clone());
+        let leader = self.lock_write_side();
+        let log_number = leader.side.wal_number;
+        let mut versions = self.versions.lock();
+        self.check_writable()?;
+        if self.families.load().values().any(|family| family.name == name) {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("column family {name} exists")));
+        }
+        let id = versions.create_family(name, &FamilyConfig::from(&*options), log_number)?;
+        let Some(version) = versions.family(id).map(|family| Arc::clone(family.current())) else {
+            return Err(Error::new(ErrorKind::Aborted, "the version set lost the new column family"));
+        };
+        let first = SuperVersion {
+            memtable: Family::new_memtable(&options, log_number),
+            immutables: ImmutableList::default(),
+            version,
+        };
+        let family = Arc::new(Family::new(id.0, name.to_owned(), options, first, &self.surroundings));
+        let mut state = self.state.lock();
+        state.families.insert(id.0, FamilyState::default());
+        let mut families = BTreeMap::clone(&self.families.load());
+        families.insert(id.0, Arc::clone(&family));
+        self.families.store(Arc::new(families));
+        Ok(family)
+    }
+
+    /// Drops a family.
+    pub(crate) fn drop_family(self: &Arc<Self>, family: &Arc<Family>) -> Result<()> {
+        self.check_writable()?;
+        if family.id == 0 {
+            return Err(Error::invalid_argument("the default column family cannot be dropped"));
+        }
+        {
+            let _leader = self.lock_write_side();
+            let mut versions = self.versions.lock();
+            self.check_writable()?;
+            self.check_readable(family)?;
+            versions.drop_family(ColumnFamilyId(family.id))?;
+            family.mark_dropped();
+            let mut state = self.state.lock();
+            state.families.remove(&family.id);
+            state.manual.retain(|manual| !manual.is_of(family.id));
+            let mut families = BTreeMap::clone(&self.families.load());
+            families.remove(&family.id);
+            self.families.store(Arc::new(families));
+        }
+        // What the handle still pins is an empty family: the files go when the last reader does.
+        family.super_version.store(Arc::new(SuperVersion {
+            memtable: Family::new_memtable(&family.options, 0),
+            immutables: ImmutableList::default(),
+            version: Arc::new(Version::empty(
+                ColumnFamilyId(family.id),
+                family.comparator.clone(),
+                family.options.num_levels,
+            )),
+        }));
+        self.controller.forget(family.id);
+        self.changed.notify_all();
+        self.delete_obsolete_files();
+        self.schedule();
+        Ok(())
+    }
+
+    /// Fails if nothing may be written.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database was opened for reading only"));
+        }
+        if self.is_closing() {
+            return Err(Error::new(ErrorKind::Aborted, "the database is closing"));
+        }
+        self.errors.check()
+    }
+
+    /// Flushes the memtables of `families`.
+    pub(crate) fn flush(self: &Arc<Self>, families: &[Arc<Family>], options: &FlushOptions) -> Result<()> {
+        self.check_writable()?;
+        for family in families {
+            self.check_readable(family)?;
+        }
+        {
+            let mut leader = self.lock_write_side();
+            self.check_writable()?;
+            self.switch_memtables(&mut leader.side, families, FlushReason::Manual)?;
+        }
+        if !options.wait {
+            return Ok(());
+        }
+        // A family's memtables are flushed in order, so what was sealed by now is flushed when the newest of it is.
+        let newest: Vec<_> = families
+            .iter()
+            .filter_map(|family| Some((family, family.super_version.load().immutables.newest_first().first()?.clone())))
+            .collect();
+        let failures = || -> u64 {
+            let state = self.state.lock();
+            let of = |family: &Arc<Family>| state.families.get(&family.id).map_or(0, |state| state.failed_flushes);
+            newest.iter().map(|(family, _)| of(family)).sum()
+        };
+        let failures_before = failures();
+        let flushed = || {
+            newest.iter().all(|(family, memtable)| {
+                let pinned = family.super_version.load();
+                family.is_dropped()
+                    || !pinned.immutables.newest_first().iter().any(|sealed| Arc::ptr_eq(sealed, memtable))
+            })
+        };
+        let failed = || self.errors.is_failed() || (failures() > failures_before && self.errors.passing().is_some());
+        self.wait(|| flushed() || failed() || self.is_closing())?;
+        self.errors.check()?;
+        match self.errors.passing() {
+            Some(error) if !flushed() => Err(error),
+            _ if !flushed() => Err(Error::new(ErrorKind::Aborted, "the database is closing")),
+            _ => Ok(()),
+        }
+    }
+}

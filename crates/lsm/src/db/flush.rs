@@ -1,0 +1,357 @@
+//! Flush: sealed memtables become one table in level 0.
+//!
+//! Order: the table is durable, then every WAL that covers its entries is, then the MANIFEST names it. The second step keeps families
+//! together: without it a power loss could keep this family's entries and lose older ones of another.
+
+use super::background::retry_delay;
+use super::column_family::Family;
+use super::state::DbInner;
+use super::state::Surroundings;
+use super::super_version::SuperVersion;
+use crate::compaction::compression_of_flush;
+use crate::event::{FlushInfo, FlushReason, JobId};
+use crate::file_meta::FileMetaData;
+use crate::file_names::FileName;
+use crate::iterator::{ChildIter, InternalIterator, MergingIter};
+use crate::key::{ColumnFamilyId, ParsedKey, SeqNo};
+use crate::memtable::Memtable;
+use crate::metrics::Counter;
+use crate::options::ColumnFamilyOptions;
+use crate::sst::{TableBuilder, TableBuilderOptions};
+use crate::version::VersionEdit;
+use siltstone_base::env::{FileKind, FileOptions, IoPriority};
+use siltstone_base::executor::{Budget, Job, Progress};
+use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+/// One table being made of memtables, in steps.
+pub(crate) struct TableBuild {
+    merged: MergingIter<ChildIter>,
+    builder: Option<TableBuilder>,
+    file_number: u64,
+    snapshots: Vec<SeqNo>,
+    /// The user key of the last entry, and the smallest snapshot that sees the entry kept last (or none).
+    last_key: Vec<u8>,
+    last_stripe: Option<SeqNo>,
+    family: Arc<Family>,
+    unix_seconds: u64,
+}
+
+/// What [`TableBuild`] needs of its surroundings; recovery has them before there is a database.
+pub(crate) struct BuildContext<'a> {
+    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) file_number: u64,
+    pub(crate) snapshots: Vec<SeqNo>,
+}
+
+impl TableBuild {
+    /// Starts a table of `memtables` (newest first).
+    pub(crate) fn start(context: BuildContext<'_>, family: &Arc<Family>, memtables: &[Arc<Memtable>]) -> Result<Self> {
+        let BuildContext { surroundings: db, file_number, snapshots } = context;
+        let path = FileName::Table(file_number).path(&db.dir);
+        let direct = db.options.use_direct_io_for_flush_and_compaction;
+        let file = db
+            .env
+            .create_append(&path, &FileOptions::new(FileKind::Table).direct(direct))
+            .map_err(|error| Error::io("create", &path, error))?;
+        let unix_seconds = db.clock.unix_seconds();
+        let options: &ColumnFamilyOptions = &family.options;
+        let builder = TableBuilder::new(
+            file,
+            path,
+            TableBuilderOptions {
+                comparator: family.comparator.clone(),
+                table: options.table.clone(),
+                compression: compression_of_flush(options),
+                zstd_level: options.zstd_level,
+                column_family_id: family.id,
+                column_family_name: family.name.clone(),
+                db_id: db.db_id.clone(),
+                session_id: db.session_id.clone(),
+                file_number,
+                creation_time: unix_seconds,
+                oldest_key_time: unix_seconds,
+                file_creation_time: unix_seconds,
+                priority: IoPriority::High,
+                bytes_per_sync: db.options.bytes_per_sync,
+            },
+        )?;
+        let children = memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())).collect();
+        let mut merged = MergingIter::new(family.comparator.clone(), children);
+        merged.seek_to_first();
+        Ok(Self {
+            merged,
+            builder: Some(builder),
+            file_number,
+            snapshots,
+            last_key: Vec::new(),
+            last_stripe: None,
+            family: Arc::clone(family),
+            unix_seconds,
+        })
+    }
+
+    /// Adds entries within the budget. Returns whether all are added.
+    pub(crate) fn step(&mut self, mut budget: Option<&mut Budget<'_>>) -> Result<bool> {
+        let Some(builder) = &mut self.builder else { return Ok(true) };
+        let mut first = builder.num_entries() == 0;
+        while self.merged.valid() {
+            let key = self.merged.key();
+            let parsed = ParsedKey::parse(key)?;
+            // Two versions of a key that the same snapshots see: only the newer one can ever be read.
+            let stripe = stripe(&self.snapshots, parsed.seqno);
+            let same_key = !first
+                && self.family.comparator.compare_user(parsed.user_key, &self.last_key) == std::cmp::Ordering::Equal;
+            first = false;
+            if !(same_key && stripe == self.last_stripe) {
+                builder.add(key, self.merged.value())?;
+            }
+            if !same_key {
+                self.last_key.clear();
+                self.last_key.extend_from_slice(parsed.user_key);
+            }
+            self.last_stripe = stripe;
+            self.merged.next();
+            if let Some(budget) = &mut budget
+                && budget.spend(1)
+            {
+                return Ok(false);
+            }
+        }
+        self.merged.status()?;
+        Ok(true)
+    }
+
+    /// Makes the table durable and says what it is.
+    pub(crate) fn finish(&mut self) -> Result<FileMetaData> {
+        let Some(builder) = self.builder.take() else {
+            return Err(Error::new(ErrorKind::Aborted, "the table was finished before"));
+        };
+        let summary = builder.finish()?;
+        Ok(FileMetaData {
+            number: self.file_number,
+            file_size: summary.file_size,
+            smallest: summary.smallest,
+            largest: summary.largest,
+            smallest_seqno: summary.smallest_seqno,
+            largest_seqno: summary.largest_seqno,
+            epoch_number: 0,
+            oldest_ancestor_time: self.unix_seconds,
+            file_creation_time: self.unix_seconds,
+            unique_id: summary.unique_id,
+            other_fields: Vec::new(),
+        })
+    }
+}
+
+impl TableBuild {
+    /// Lets the file of a table go that will not be used: once no MANIFEST can name it.
+    fn discard(self, db: &DbInner) {
+        if let Some(builder) = self.builder {
+            builder.abandon();
+        }
+        db.obsolete_tables.push(self.file_number);
+        db.delete_obsolete_files();
+    }
+}
+
+/// The smallest snapshot that sees `seqno`: entries of one key with the same answer hide each other.
+fn stripe(snapshots: &[SeqNo], seqno: SeqNo) -> Option<SeqNo> {
+    let index = snapshots.partition_point(|snapshot| *snapshot < seqno);
+    snapshots.get(index).copied()
+}
+
+/// Flushes all sealed memtables of one family.
+pub(crate) struct FlushJob {
+    db: Arc<DbInner>,
+    family: Arc<Family>,
+    info: FlushInfo,
+    started_micros: u64,
+    memtables: Vec<Arc<Memtable>>,
+    build: Option<TableBuild>,
+}
+
+impl FlushJob {
+    pub(crate) fn new(db: Arc<DbInner>, family: Arc<Family>, job_id: JobId, reason: FlushReason) -> Self {
+        let info = FlushInfo {
+            job_id,
+            column_family: family.name.clone(),
+            reason,
+            entries: 0,
+            file_number: 0,
+            file_size: 0,
+            seqnos: (0, 0),
+            duration: Duration::ZERO,
+            error: None,
+        };
+        let started_micros = db.clock.now_micros();
+        Self { db, family, info, started_micros, memtables: Vec::new(), build: None }
+    }
+
+    fn try_step(&mut self, budget: &mut Budget<'_>) -> Result<Progress> {
+        if self.family.is_dropped() || self.db.is_closing() || self.db.errors.is_failed() {
+            return Err(Error::new(ErrorKind::Aborted, "the flush is not wanted any more"));
+        }
+        let build = match &mut self.build {
+            Some(build) => build,
+            None => {
+                let build = self.start()?;
+                self.build.insert(build)
+            }
+        };
+        if !build.step(Some(budget))? {
+            return Ok(Progress::More);
+        }
+        let file = build.finish()?;
+        self.db.sync_directory()?;
+        self.install(file)?;
+        Ok(Progress::Done)
+    }
+
+    fn start(&mut self) -> Result<TableBuild> {
+        self.memtables = self.family.super_version.load().immutables.newest_first().to_vec();
+        self.info.entries = self.memtables.iter().map(|memtable| memtable.num_entries()).sum();
+        self.info.file_number = self.db.file_numbers.allocate();
+        self.db.notify(|listener| listener.flush_begin(&self.info));
+        self.db.mend_manifest()?;
+        let context = BuildContext {
+            surroundings: &self.db.surroundings,
+            file_number: self.info.file_number,
+            snapshots: self.db.snapshots.seqnos(),
+        };
+        TableBuild::start(context, &self.family, &self.memtables)
+    }
+
+    /// Makes the WALs beneath durable, then names the table in the MANIFEST, then lets readers see it.
+    fn install(&mut self, file: FileMetaData) -> Result<()> {
+        let db = &self.db;
+        self.info.file_size = file.file_size;
+        self.info.seqnos = (file.smallest_seqno, file.largest_seqno);
+        let bytes = file.file_size;
+        let mut versions = db.versions.lock();
+        if self.family.is_dropped() {
+            return Err(Error::new(ErrorKind::Aborted, "the column family was dropped"));
+        }
+        let next_log = self.next_log();
+        if db.families.load().len() > 1
+            && !is_planted(PlantedBug::FlushBeforeWalSync)
+            && let Err(error) = db.sync_closed_wals(next_log)
+        {
+            db.fail(&error);
+            return Err(error);
+        }
+        let mut edit = VersionEdit::new(ColumnFamilyId(self.family.id));
+        edit.log_number = Some(next_log);
+        edit.min_log_number_to_keep = Some(self.oldest_needed_log(next_log));
+        edit.last_sequence = Some(db.visible());
+        edit.add_file(0, file);
+        let installed = versions.log_and_apply(&mut [edit])?;
+        {
+            let _state = db.state.lock();
+            let old = self.family.super_version.load_full();
+            let version = installed.iter().find(|(id, _)| id.0 == self.family.id);
+            let version = version.map_or_else(|| Arc::clone(&old.version), |(_, version)| Arc::clone(version));
+            self.family.super_version.store(Arc::new(SuperVersion {
+                memtable: Arc::clone(&old.memtable),
+                immutables: old.immutables.without(|id| self.has_flushed(id)),
+                version,
+            }));
+        }
+        db.metrics.add_all([(Counter::Flushes, 1), (Counter::FlushWriteBytes, bytes)]);
+        Ok(())
+    }
+
+    /// Whether the memtable `id` is in the table.
+    fn has_flushed(&self, id: u64) -> bool {
+        self.memtables.iter().any(|memtable| memtable.id() == id)
+    }
+
+    /// The first WAL whose entries of this family are not in the table.
+    fn next_log(&self) -> u64 {
+        let pinned = self.family.super_version.load();
+        let remaining = pinned.immutables.without(|id| self.has_flushed(id));
+        remaining.oldest_first().map(|memtable| memtable.id()).min().unwrap_or_else(|| pinned.memtable.id())
+    }
+
+    /// The oldest WAL that any family needs once the table is installed. Only WALs below what the MANIFEST states of this are deleted, so that
+    /// recovery can tell a deleted WAL from one whose name was lost.
+    fn oldest_needed_log(&self, next_log: u64) -> u64 {
+        let families = self.db.families.load();
+        let others = families.values().filter(|family| family.id != self.family.id);
+        others.filter_map(|family| family.oldest_needed_log()).fold(next_log, u64::min)
+    }
+
+    /// Ends the job, or tries it again later.
+    fn end(&mut self, outcome: Result<()>) -> Progress {
+        let db = Arc::clone(&self.db);
+        if let Some(build) = self.build.take()
+            && outcome.is_err()
+        {
+            build.discard(&db);
+        }
+        let failures = {
+            let mut state = db.state.lock();
+            let background = state.families.get_mut(&self.family.id);
+            background.map_or(0, |background| {
+                background.flush_failures = if outcome.is_ok() { 0 } else { background.flush_failures + 1 };
+                background.failed_flushes += u64::from(outcome.is_err());
+                background.flush_failures
+            })
+        };
+        let retry = match &outcome {
+            Ok(()) => {
+                db.errors.set_passing(None);
+                false
+            }
+            Err(error) if error.kind() == ErrorKind::Aborted => false,
+            Err(error) => db.job_failed(error, failures),
+        };
+        self.memtables.clear();
+        let micros = db.clock.now_micros() - self.started_micros;
+        self.info.duration = Duration::from_micros(micros);
+        self.info.error = outcome.err();
+        db.metrics.add(Counter::FlushMicros, micros);
+        db.notify(|listener| listener.flush_end(&self.info));
+        // Whoever paused background work waits for this job; resuming starts it anew.
+        if retry && db.state.lock().background_paused == 0 {
+            return Progress::After(retry_delay(failures));
+        }
+        {
+            let mut state = db.state.lock();
+            state.running_flushes -= 1;
+            state.ending_jobs += 1;
+            if let Some(background) = state.families.get_mut(&self.family.id) {
+                background.flush_running = false;
+                if self.family.super_version.load().immutables.is_empty() {
+                    background.flush_requested = None;
+                }
+            }
+        }
+        db.update_pressure(&self.family);
+        db.schedule();
+        db.delete_obsolete_files();
+        db.job_ended();
+        Progress::Done
+    }
+}
+
+impl Job for FlushJob {
+    fn name(&self) -> &'static str {
+        "flush"
+    }
+
+    fn step(&mut self, budget: &mut Budget<'_>) -> Progress {
+        match self.try_step(budget) {
+            Ok(Progress::Done) => self.end(Ok(())),
+            Ok(progress) => progress,
+            Err(error) => self.end(Err(error)),
+        }
+    }
+
+    fn poisoned(&mut self, message: &str) {
+        self.db.fail_poisoned("flush", message);
+        self.end(Err(Error::new(ErrorKind::Aborted, "the flush panicked")));
+    }
+}

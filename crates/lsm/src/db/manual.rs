@@ -1,0 +1,110 @@
+//! Compactions that a caller asks for: a range, level by level, down to the last level that has any of it.
+
+use super::column_family::Family;
+use super::state::{DbInner, State};
+use crate::compaction::{Compaction, ManualRange, ManualStep};
+use crate::options::{CompactRangeOptions, FlushOptions};
+use siltstone_base::sync::{Arc, Mutex, Rank};
+use siltstone_base::{Error, Result};
+
+/// Rank of one request: taken under the state lock.
+const RANK: Rank = Rank(800);
+
+/// A request for the compaction of a range: as many compactions as it takes, one at a time.
+#[derive(Debug)]
+pub(crate) struct ManualCompaction {
+    family: Arc<Family>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    range: ManualRange,
+    /// Whether one of its compactions runs.
+    running: bool,
+    /// Set when all is done, or a compaction failed.
+    outcome: Option<Result<()>>,
+}
+
+impl ManualCompaction {
+    /// Whether it is one of the family `id`.
+    pub(crate) fn is_of(&self, id: u32) -> bool {
+        self.family.id == id
+    }
+
+    /// One compaction of this request ended.
+    pub(crate) fn step_done(&self, error: Option<&Error>) {
+        let mut progress = self.progress.lock();
+        progress.running = false;
+        if let Some(error) = error {
+            progress.outcome = Some(Err(error.clone()));
+        }
+    }
+
+    fn outcome(&self) -> Option<Result<()>> {
+        self.progress.lock().outcome.clone()
+    }
+}
+
+impl DbInner {
+    /// Compacts a range of a family.
+    pub(crate) fn compact_range(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CompactRangeOptions,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.check_readable(family)?;
+        self.flush(std::slice::from_ref(family), &FlushOptions::default())?;
+        let (begin, end) = (begin.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
+        let range = ManualRange::new(begin, end, options.force_bottommost, self.file_numbers.next());
+        let progress = Progress { range, running: false, outcome: None };
+        let request = Arc::new(ManualCompaction { family: Arc::clone(family), progress: Mutex::new(RANK, progress) });
+        self.state.lock().manual.push_back(Arc::clone(&request));
+        self.schedule();
+        let waited = self.wait(|| {
+            request.outcome().is_some() || self.errors.is_failed() || self.is_closing() || family.is_dropped()
+        });
+        self.state.lock().manual.retain(|other| !Arc::ptr_eq(other, &request));
+        waited?;
+        match request.outcome() {
+            Some(outcome) => outcome,
+            None => self.check_writable().and_then(|()| self.check_readable(family)),
+        }
+    }
+
+    /// The next compaction of the oldest request that can run one now.
+    pub(crate) fn pick_manual(
+        &self,
+        state: &mut State,
+    ) -> Option<(Arc<Family>, Compaction, Option<Arc<ManualCompaction>>)> {
+        let mut finished = false;
+        let mut found = None;
+        for request in &state.manual {
+            let Some(background) = state.families.get(&request.family.id) else { continue };
+            let mut progress = request.progress.lock();
+            if progress.running || progress.outcome.is_some() {
+                continue;
+            }
+            let version = Arc::clone(&request.family.super_version.load().version);
+            match progress.range.next(&version, &request.family.options, &background.running) {
+                ManualStep::Done => {
+                    progress.outcome = Some(Ok(()));
+                    finished = true;
+                }
+                ManualStep::Wait => {}
+                ManualStep::Compact(compaction) => {
+                    progress.running = true;
+                    found = Some((Arc::clone(&request.family), *compaction, Some(Arc::clone(request))));
+                    break;
+                }
+            }
+        }
+        if finished {
+            self.changed.notify_all();
+        }
+        found
+    }
+}

@@ -1,0 +1,272 @@
+//! Seals memtables, starts the next ones with a new WAL, and syncs WALs.
+
+use super::column_family::Family;
+use super::state::{DbInner, LiveWal, State};
+use super::super_version::SuperVersion;
+use super::write::WriteSide;
+use crate::event::FlushReason;
+use crate::file_names::FileName;
+use crate::metrics::Counter;
+use crate::wal::WalWriter;
+use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority};
+use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, Result};
+
+/// Every I/O on a WAL that a writer waits for.
+pub(crate) const WAL_CONTEXT: IoContext = IoContext::new(FileKind::Wal, IoPriority::User);
+
+impl DbInner {
+    /// Switches the memtables that writers found full.
+    pub(crate) fn switch_full_memtables(self: &Arc<Self>, side: &mut WriteSide) -> Result<()> {
+        let full: Vec<Arc<Family>> = side.full.iter().filter_map(|id| self.family(*id)).collect();
+        self.switch_memtables(side, &full, FlushReason::WriteBufferFull)?;
+        side.full.clear();
+        Ok(())
+    }
+
+    /// Switches the memtables of the families that pin the oldest WAL when all WALs together are too large.
+    pub(crate) fn limit_wal_size(self: &Arc<Self>, side: &mut WriteSide) -> Result<()> {
+        let current = side.wal.as_ref().map_or(0, WalWriter::len);
+        let families = self.families.load();
+        let limit = match self.options.max_total_wal_size {
+            0 => families.values().map(|family| 4 * family.options.write_buffer_size as u64).sum(),
+            limit => limit,
+        };
+        if side.closed_wal_bytes + current <= limit {
+            return Ok(());
+        }
+        // Those that were deleted since do not count.
+        side.closed_wal_bytes = self.closed_wal_bytes(side.wal_number);
+        if side.closed_wal_bytes + current <= limit {
+            return Ok(());
+        }
+        let active_log = |family: &Family| {
+            let pinned = family.super_version.load();
+            (!pinned.memtable.is_empty()).then(|| pinned.memtable.id())
+        };
+        let Some(oldest) = families.values().filter_map(|family| family.oldest_needed_log()).min() else {
+            return Ok(());
+        };
+        if oldest == side.wal_number {
+            return Ok(());
+        }
+        // Where a sealed memtable pins it, its flush is on the way: nobody else is switched meanwhile.
+        let pinning = |family: &&Arc<Family>| active_log(family) == Some(oldest);
+        let pinning: Vec<Arc<Family>> = families.values().filter(pinning).cloned().collect();
+        self.switch_memtables(side, &pinning, FlushReason::WalTotalSize)
+    }
+
+    /// Bytes in the live WALs below `current`.
+    fn closed_wal_bytes(&self, current: u64) -> u64 {
+        let state = self.state.lock();
+        state.wals.iter().filter(|wal| wal.number < current).map(|wal| wal.size).sum()
+    }
+
+    /// Seals the memtables of `families` that are not empty and asks for their flush. All of them start anew with one
+    /// new WAL.
+    pub(crate) fn switch_memtables(
+        self: &Arc<Self>,
+        side: &mut WriteSide,
+        families: &[Arc<Family>],
+        reason: FlushReason,
+    ) -> Result<()> {
+        // A family is dropped by whoever holds the write side: one that is not dropped now stays so until the end.
+        let sealable = |family: &&Arc<Family>| !family.is_dropped() && !family.super_version.load().memtable.is_empty();
+        let sealed: Vec<&Arc<Family>> = families.iter().filter(sealable).collect();
+        if sealed.is_empty() {
+            return Ok(());
+        }
+        // Also after writes without a WAL: the number of its first WAL tells a memtable from the one before.
+        self.rotate_wal(side)?;
+        {
+            let mut state = self.state.lock();
+            for family in &sealed {
+                let old = family.super_version.load_full();
+                family.super_version.store(Arc::new(SuperVersion {
+                    memtable: Family::next_memtable(&family.options, &old.memtable, side.wal_number),
+                    immutables: old.immutables.with_newest(Arc::clone(&old.memtable)),
+                    version: Arc::clone(&old.version),
+                }));
+                if let Some(background) = state.families.get_mut(&family.id) {
+                    background.flush_requested = Some(reason);
+                }
+            }
+        }
+        for family in &sealed {
+            self.update_pressure(family);
+        }
+        self.schedule();
+        Ok(())
+    }
+
+    /// Closes the WAL and starts the next one.
+    pub(crate) fn rotate_wal(self: &Arc<Self>, side: &mut WriteSide) -> Result<()> {
+        let number = self.file_numbers.allocate();
+        let (next, live) = self.create_wal(number)?;
+        let old_number = std::mem::replace(&mut side.wal_number, number);
+        let old = side.wal.replace(next);
+        let was_broken = std::mem::take(&mut side.wal_broken);
+        side.wal_entry_synced = false;
+        side.wal_written_back = 0;
+        let mut closed = Ok(());
+        if let Some(old) = old {
+            // After a failed append this is what was acknowledged, not what the file may hold.
+            let size = old.len();
+            let finished = old.finish();
+            if was_broken && size == 0 && self.discard_newest_wal(old_number) {
+                // Every attempt to write on a full device would leave one more.
+            } else {
+                side.predecessors.push((old_number, size));
+                side.closed_wal_bytes += size;
+                if let Some(last) = self.state.lock().wals.back_mut() {
+                    last.size = size;
+                }
+            }
+            // Whoever asked for the append that broke it was told.
+            if !was_broken {
+                closed = finished;
+            }
+        }
+        let emptied = {
+            let mut state = self.state.lock();
+            state.wals.push_back(live);
+            self.start_empty_memtables_at(number, &mut state)
+        };
+        drop(emptied);
+        if let Err(error) = closed {
+            // The end of the closed file is unknown: what it holds must not be relied on.
+            self.fail(&error);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Removes the newest WAL, in which nothing was ever acknowledged. False if it may still be there after a crash.
+    fn discard_newest_wal(&self, number: u64) -> bool {
+        let removed = self.env.remove_file(&FileName::Wal(number).path(&self.dir));
+        if removed.is_err() || self.sync_directory().is_err() {
+            return false;
+        }
+        self.state.lock().wals.pop_back();
+        true
+    }
+
+    /// Creates the file of a WAL.
+    pub(crate) fn create_wal(&self, number: u64) -> Result<(WalWriter, LiveWal)> {
+        let path = FileName::Wal(number).path(&self.dir);
+        let file = self
+            .env
+            .create_append(&path, &FileOptions::new(FileKind::Wal))
+            .map_err(|error| Error::io("create", &path, error))?;
+        let sync = file.sync_handle().map_err(|error| Error::io("open", &path, error))?;
+        let live = LiveWal { number, size: 0, sync, synced: false };
+        let mut wal = WalWriter::new(file, path, number, WAL_CONTEXT);
+        // A sync of reserved space need not wait for the file system to find some.
+        wal.preallocate(self.default_family.options.write_buffer_size as u64 / 8 * 9);
+        Ok((wal, live))
+    }
+
+    /// Families with nothing in memory need no WAL before `number`: their memtables start there.
+    fn start_empty_memtables_at(&self, number: u64, _state: &mut State) -> Vec<Arc<SuperVersion>> {
+        let mut replaced = Vec::new();
+        for family in self.families.load().values() {
+            let old = family.super_version.load_full();
+            if old.memtable.is_empty() {
+                family.super_version.store(Arc::new(SuperVersion {
+                    memtable: Family::next_memtable(&family.options, &old.memtable, number),
+                    immutables: old.immutables.clone(),
+                    version: Arc::clone(&old.version),
+                }));
+                replaced.push(old);
+            }
+        }
+        replaced
+    }
+
+    /// Makes all that the WALs hold durable: the closed ones first, then the one being written, then, once, its entry in
+    /// the directory. A failure is final: the engine becomes read-only.
+    pub(crate) fn sync_wals(&self, side: &mut WriteSide) -> Result<()> {
+        let outcome = self.try_sync_wals(side);
+        if let Err(error) = &outcome {
+            if is_planted(PlantedBug::FailedSyncIsRetried) {
+                let again = self.state.lock().wals.back().map(|wal| Arc::clone(&wal.sync));
+                return again.map_or(Ok(()), |sync| {
+                    sync.sync_data(WAL_CONTEXT).map_err(|source| Error::io("sync", &self.dir, source))
+                });
+            }
+            self.fail(error);
+        }
+        outcome
+    }
+
+    fn try_sync_wals(&self, side: &mut WriteSide) -> Result<()> {
+        if !is_planted(PlantedBug::ClosedWalTailIsNotSynced) {
+            self.sync_closed_wals(side.wal_number)?;
+        }
+        self.sync_current_wal(side)?;
+        if !side.wal_entry_synced && !is_planted(PlantedBug::NewWalIsNotInDirectory) {
+            self.sync_directory()?;
+        }
+        side.wal_entry_synced = true;
+        Ok(())
+    }
+
+    fn sync_current_wal(&self, side: &mut WriteSide) -> Result<()> {
+        let beside =
+            side.wal_broken.then(|| self.state.lock().wals.back().map(|live| Arc::clone(&live.sync))).flatten();
+        let (path, wal) = (FileName::Wal(side.wal_number).path(&self.dir), &mut side.wal);
+        self.sync_once(|| match (beside, wal) {
+            // After a failed append the writer refuses everything; what it acknowledged before is in the file.
+            (Some(handle), _) => handle.sync_data(WAL_CONTEXT).map_err(|error| Error::io("sync", &path, error)),
+            (None, Some(wal)) => wal.sync(),
+            (None, None) => Ok(()),
+        })
+    }
+
+    /// Runs a sync of a WAL unless an earlier one has failed; that this one fails is known before the next can begin.
+    pub(crate) fn sync_once(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        let turn = self.wal_sync.lock();
+        if is_planted(PlantedBug::FailedSyncIsRetried) {
+            drop(turn);
+            return sync();
+        }
+        self.errors.check()?;
+        let outcome = sync();
+        let first = outcome.as_ref().err().filter(|error| self.errors.fail(error));
+        drop(turn);
+        match first {
+            Some(error) => self.tell_failure(error),
+            None if outcome.is_ok() => self.metrics.add(Counter::WalSyncs, 1),
+            None => {}
+        }
+        outcome
+    }
+
+    /// Syncs every WAL below `number` that is not durable yet.
+    pub(crate) fn sync_closed_wals(&self, number: u64) -> Result<()> {
+        let unsynced: Vec<_> = {
+            let state = self.state.lock();
+            let closed = state.wals.iter().filter(|wal| wal.number < number && !wal.synced);
+            closed.map(|wal| (wal.number, Arc::clone(&wal.sync))).collect()
+        };
+        if unsynced.is_empty() {
+            return Ok(());
+        }
+        for (number, sync) in &unsynced {
+            let path = FileName::Wal(*number).path(&self.dir);
+            self.sync_once(|| sync.sync_data(WAL_CONTEXT).map_err(|error| Error::io("sync", &path, error)))?;
+        }
+        self.sync_directory()?;
+        let mut state = self.state.lock();
+        for wal in &mut state.wals {
+            wal.synced |= unsynced.iter().any(|(number, _)| *number == wal.number);
+        }
+        Ok(())
+    }
+
+    /// Makes the entries of the database's directory durable.
+    pub(crate) fn sync_directory(&self) -> Result<()> {
+        self.env.sync_dir(&self.dir).map_err(|error| Error::io("sync", &self.dir, error))
+    }
+}

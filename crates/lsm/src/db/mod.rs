@@ -1,0 +1,361 @@
+//! The database: the only room that owns locks, jobs and the order of publication.
+//!
+//! Path: put 1/5. After: db/write.rs.
+//! Path: get 1/7. After: db/read.rs.
+
+mod background;
+mod check;
+mod close;
+mod column_family;
+mod compact;
+mod delete_files;
+mod error_state;
+mod families;
+mod flush;
+mod iter;
+mod manual;
+mod memtable_switch;
+mod obsolete_files;
+mod open;
+mod properties;
+mod read;
+mod recovery;
+mod state;
+mod super_version;
+#[cfg(test)]
+mod tests;
+mod wal_note;
+mod wal_sync;
+mod write;
+mod write_controller;
+mod write_queue;
+mod write_stall;
+
+pub use check::TreeReport;
+pub use column_family::ColumnFamily;
+pub use iter::Iter;
+pub use read::PinnedValue;
+
+use crate::batch::WriteBatch;
+use crate::key::SeqNo;
+use crate::metrics::{Metrics, MetricsTable};
+use crate::options::{ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, ReadOptions, WriteOptions};
+use crate::snapshot::Snapshot;
+use siltstone_base::Result;
+use siltstone_base::sync::Arc;
+use state::DbInner;
+use std::cell::RefCell;
+use std::path::Path;
+
+/// An open database.
+///
+/// Cheap to clone; all clones are the same database, which closes when the last one is dropped.
+/// [`close`](Self::close) does the same and returns what went wrong.
+///
+/// Thread safety: every method may be called from any thread.
+#[derive(Debug, Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+}
+
+/// Closes the database when the user's last clone is gone; jobs hold the inner part alone.
+#[derive(Debug)]
+struct Handle {
+    inner: Arc<DbInner>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Whoever wants to see the error calls `close`.
+        let _ = self.inner.close();
+    }
+}
+
+thread_local! {
+    /// The batch of single puts and deletes, kept for its memory.
+    static SINGLE: RefCell<WriteBatch> = const { RefCell::new(WriteBatch::new()) };
+}
+
+impl Db {
+    /// Opens the database in `dir` with the default options for every column family that it has.
+    pub fn open(dir: impl AsRef<Path>, options: &DbOptions) -> Result<Self> {
+        Self::open_families(dir, options, &[])
+    }
+
+    /// Opens the database in `dir`. `families` gives the options of families by name; one that it does not name gets the
+    /// default options.
+    ///
+    /// # Errors
+    ///
+    /// `Locked` if it is open already, `InvalidArgument` for a bad option, `Corruption` or `MissingFile` with the file
+    /// if the directory is damaged, `NotFound` for a named family that does not exist (unless
+    /// [`create_missing_column_families`](DbOptions::create_missing_column_families) is set).
+    pub fn open_families(
+        dir: impl AsRef<Path>,
+        options: &DbOptions,
+        families: &[(&str, ColumnFamilyOptions)],
+    ) -> Result<Self> {
+        let inner = open::open(dir.as_ref(), options, families)?;
+        Ok(Self { handle: Arc::new(Handle { inner }) })
+    }
+
+    /// Opens the database in `dir` for reading only: takes no lock and changes no file. Shows what its tables and WALs held
+    /// when it was opened.
+    pub fn open_read_only(
+        dir: impl AsRef<Path>,
+        options: &DbOptions,
+        families: &[(&str, ColumnFamilyOptions)],
+    ) -> Result<Self> {
+        let inner = open::open_read_only(dir.as_ref(), options, families)?;
+        Ok(Self { handle: Arc::new(Handle { inner }) })
+    }
+
+    /// The names of the column families of the database in `dir`, which need not be open.
+    pub fn list_column_families(dir: impl AsRef<Path>, options: &DbOptions) -> Result<Vec<String>> {
+        open::list_column_families(dir.as_ref(), options)
+    }
+
+    /// Sets `key` to `value` in the default family.
+    #[inline]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write_single(&WriteOptions::default(), |batch| batch.put(key, value))
+    }
+
+    /// Sets `key` to `value` in `family`.
+    pub fn put_cf(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.write_single(options, |batch| batch.put_cf(family, key, value))
+    }
+
+    /// Deletes `key` from the default family.
+    #[inline]
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write_single(&WriteOptions::default(), |batch| batch.delete(key))
+    }
+
+    /// Deletes `key` from `family`.
+    pub fn delete_cf(&self, family: &ColumnFamily, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.write_single(options, |batch| batch.delete_cf(family, key))
+    }
+
+    /// Applies a batch, all of it or nothing, over all its families. The batch can be used again.
+    ///
+    /// # Errors
+    ///
+    /// `ReadOnly` after a fatal background error, `NoSpace` while the device is full, `Incomplete` where
+    /// [`no_slowdown`](WriteOptions::no_slowdown) forbids to wait, `NotFound` for a family that does not exist. After an error none of the batch is
+    /// visible; after a failed sync it may be there once the database is opened again.
+    #[inline]
+    pub fn write(&self, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.handle.inner.write(batch, options)
+    }
+
+    /// The value of `key` in the default family, or `None`.
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedValue>> {
+        let inner = &self.handle.inner;
+        inner.get(&inner.default_family, key.as_ref(), &inner.default_read_options)
+    }
+
+    /// The value of `key` in `family`, or `None`.
+    #[inline]
+    pub fn get_cf(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Result<Option<PinnedValue>> {
+        self.handle.inner.get(&family.0, key.as_ref(), options)
+    }
+
+    /// The values of `keys` in `family`, all as of the same moment.
+    pub fn multi_get_cf(
+        &self,
+        family: &ColumnFamily,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<PinnedValue>>> {
+        self.handle.inner.multi_get(&family.0, keys, options)
+    }
+
+    /// An iterator over the default family.
+    pub fn iter(&self, options: &ReadOptions) -> Result<Iter> {
+        self.handle.inner.iter(&self.handle.inner.default_family, options)
+    }
+
+    /// An iterator over `family`.
+    pub fn iter_cf(&self, family: &ColumnFamily, options: &ReadOptions) -> Result<Iter> {
+        self.handle.inner.iter(&family.0, options)
+    }
+
+    /// Iterators over several families that show the same moment.
+    pub fn iters(&self, families: &[&ColumnFamily], options: &ReadOptions) -> Result<Vec<Iter>> {
+        let families: Vec<_> = families.iter().map(|family| &*family.0).collect();
+        self.handle.inner.iters(&families, options)
+    }
+
+    /// The state of all families at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let inner = &self.handle.inner;
+        inner.snapshots.acquire(|| inner.visible())
+    }
+
+    /// The largest sequence number that a read sees now.
+    pub fn latest_seqno(&self) -> SeqNo {
+        self.handle.inner.visible()
+    }
+
+    /// The default family.
+    pub fn default_family(&self) -> ColumnFamily {
+        ColumnFamily(Arc::clone(&self.handle.inner.default_family))
+    }
+
+    /// The family of this name.
+    pub fn family(&self, name: &str) -> Option<ColumnFamily> {
+        let families = self.handle.inner.families.load();
+        families.values().find(|family| family.name == name).map(|family| ColumnFamily(Arc::clone(family)))
+    }
+
+    /// All families, in the order of their numbers.
+    pub fn families(&self) -> Vec<ColumnFamily> {
+        self.handle.inner.families.load().values().cloned().map(ColumnFamily).collect()
+    }
+
+    /// Creates a family.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`, `InvalidArgument` for a bad option, and errors of the MANIFEST.
+    pub fn create_family(&self, name: &str, options: &ColumnFamilyOptions) -> Result<ColumnFamily> {
+        self.handle.inner.create_family(name, options).map(ColumnFamily)
+    }
+
+    /// Drops a family: it is gone at once, and its files are deleted when the last reader lets them go.
+    pub fn drop_family(&self, family: &ColumnFamily) -> Result<()> {
+        self.handle.inner.drop_family(&family.0)
+    }
+
+    /// Writes the memtables of the default family to a table.
+    pub fn flush(&self, options: &FlushOptions) -> Result<()> {
+        self.flush_families(&[&self.default_family()], options)
+    }
+
+    /// Writes the memtables of several families to tables.
+    pub fn flush_families(&self, families: &[&ColumnFamily], options: &FlushOptions) -> Result<()> {
+        let families: Vec<_> = families.iter().map(|family| Arc::clone(&family.0)).collect();
+        self.handle.inner.flush(&families, options)
+    }
+
+    /// Makes every write so far durable.
+    pub fn sync_wal(&self) -> Result<()> {
+        self.handle.inner.sync_wal()
+    }
+
+    /// Compacts the keys from `begin` (or the first) to `end` (or the last), both inclusive, of `family` down to the
+    /// last level that has any of them.
+    pub fn compact_range(
+        &self,
+        family: &ColumnFamily,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CompactRangeOptions,
+    ) -> Result<()> {
+        self.handle.inner.compact_range(&family.0, begin, end, options)
+    }
+
+    /// Deletes the tables of `family` below level 0 whose keys all lie in `begin..end`, by an edit of the MANIFEST alone. Returns
+    /// how many there were.
+    ///
+    /// Meant for ranges that nobody reads any more: older versions of keys may come back, and keys of the range that share
+    /// a table with others, are in level 0 or in memtables stay. Iterators made before still see everything; reads at older snapshots do not.
+    pub fn delete_files_in_range(&self, family: &ColumnFamily, begin: &[u8], end: &[u8]) -> Result<usize> {
+        self.handle.inner.delete_files_in_range(&family.0, begin, end)
+    }
+
+    /// Waits until no flush and no compaction is due or running.
+    pub fn wait_for_background_work(&self) -> Result<()> {
+        self.handle.inner.wait_until_idle()
+    }
+
+    /// Starts no new background jobs until [`resume_background_work`](Self::resume_background_work), and waits for those that run.
+    pub fn pause_background_work(&self) -> Result<()> {
+        self.handle.inner.pause()
+    }
+
+    /// Takes one [`pause_background_work`](Self::pause_background_work) back.
+    pub fn resume_background_work(&self) {
+        self.handle.inner.resume();
+    }
+
+    /// Keeps every live file until [`enable_file_deletions`](Self::enable_file_deletions) was called as often.
+    pub fn disable_file_deletions(&self) {
+        self.handle.inner.deletions.disable();
+    }
+
+    /// Takes one [`disable_file_deletions`](Self::disable_file_deletions) back; at the last, deletes what became obsolete.
+    pub fn enable_file_deletions(&self) {
+        if self.handle.inner.deletions.enable() {
+            self.handle.inner.delete_obsolete_files();
+        }
+    }
+
+    /// The value of a property of the default family, under RocksDB's name (`rocksdb.stats`).
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a name that is no property.
+    pub fn property(&self, name: &str) -> Result<String> {
+        self.property_cf(&self.default_family(), name)
+    }
+
+    /// The value of a property of `family`.
+    pub fn property_cf(&self, family: &ColumnFamily, name: &str) -> Result<String> {
+        self.handle.inner.property(&family.0, name)
+    }
+
+    /// The counters of this database.
+    pub fn metrics(&self) -> &Metrics {
+        &self.handle.inner.metrics
+    }
+
+    /// The counters and the tree of `family`, ready to print.
+    pub fn metrics_table(&self, family: &ColumnFamily) -> MetricsTable {
+        self.handle.inner.metrics_table(&family.0)
+    }
+
+    /// Checks the whole tree of every family: order, overlap, sequence numbers, and every entry against what the MANIFEST
+    /// says of its file. Reads everything.
+    pub fn check(&self) -> Result<TreeReport> {
+        self.handle.inner.check()
+    }
+
+    /// The error that made the engine read-only, if one did.
+    pub fn background_error(&self) -> Option<crate::Error> {
+        self.handle.inner.errors.cause()
+    }
+
+    /// Stops background work, makes the WAL durable and gives the directory's lock back. On other clones writes and
+    /// all else that changes the database fail with `Aborted` from now on; reads go on until their clones and iterators are dropped, but may
+    /// miss files once somebody else has opened the directory.
+    pub fn close(self) -> Result<()> {
+        self.handle.inner.close()
+    }
+
+    #[inline]
+    fn write_single(&self, options: &WriteOptions, fill: impl FnOnce(&mut WriteBatch)) -> Result<()> {
+        // The batch is taken out while it is used: a listener that writes again then gets one of its own.
+        let mut batch = SINGLE.with(|single| std::mem::take(&mut *single.borrow_mut()));
+        batch.clear();
+        fill(&mut batch);
+        let outcome = self.handle.inner.write(&mut batch, options);
+        if batch.size_bytes() <= 1 << 20 {
+            SINGLE.with(|single| *single.borrow_mut() = batch);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,170 @@
+//! Deletes files that nobody needs any more: tables that no version lists, WALs that no family needs, old MANIFESTs.
+
+use super::state::DbInner;
+use crate::file_names::FileName;
+use crate::metrics::Counter;
+use siltstone_base::env::DirEntry;
+use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::sync::{Mutex, Rank};
+use siltstone_base::{Error, Result};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Rank of the list: taken under the state lock.
+const RANK: Rank = Rank(350);
+
+/// What may be deleted, and whether anything may.
+///
+/// [`disable`](Self::disable) is what checkpoints, backups and tailing of the WAL stand on: while it is in force, every file that was
+/// live when it was called stays.
+#[derive(Debug)]
+pub(crate) struct FileDeletions {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    disabled: usize,
+    pending: Vec<PathBuf>,
+}
+
+impl FileDeletions {
+    pub(crate) fn new() -> Self {
+        Self { inner: Mutex::new(RANK, Inner::default()) }
+    }
+
+    /// Keeps every file until [`enable`](Self::enable) was called as often.
+    pub(crate) fn disable(&self) {
+        self.inner.lock().disabled += 1;
+    }
+
+    /// Takes one [`disable`](Self::disable) back. Returns whether files may be deleted now.
+    pub(crate) fn enable(&self) -> bool {
+        let mut inner = self.inner.lock();
+        inner.disabled = inner.disabled.saturating_sub(1);
+        inner.disabled == 0
+    }
+
+    /// Whether files may be deleted.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.inner.lock().disabled == 0
+    }
+
+    /// Adds files, and takes what may be deleted now.
+    fn add_and_take(&self, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        let mut inner = self.inner.lock();
+        inner.pending.extend(files);
+        if inner.disabled == 0 { std::mem::take(&mut inner.pending) } else { Vec::new() }
+    }
+
+    /// Puts a file back that could not be deleted.
+    fn put_back(&self, file: PathBuf) {
+        self.inner.lock().pending.push(file);
+    }
+}
+
+impl DbInner {
+    /// Deletes what became obsolete. The caller holds no lock.
+    ///
+    /// While the outcome of the last append to the MANIFEST is unknown nothing is deleted: what looks obsolete may be what
+    /// the MANIFEST on disk names.
+    pub(crate) fn delete_obsolete_files(&self) {
+        if self.read_only {
+            return;
+        }
+        let mut files = Vec::new();
+        let (manifest_number, kept_log) = {
+            let versions = self.versions.lock();
+            if versions.is_manifest_broken() {
+                return;
+            }
+            // Under the lock: what an edit that fails from now on may have named comes to the list later.
+            while let Some(number) = self.obsolete_tables.pop() {
+                files.push(FileName::Table(number).path(&self.dir));
+            }
+            (versions.manifest_number(), versions.min_log_number_to_keep())
+        };
+        files.extend(self.obsolete_manifests(manifest_number));
+        files.extend(self.take_obsolete_wals(kept_log));
+        for file in self.deletions.add_and_take(files) {
+            self.delete_file(&file);
+        }
+    }
+
+    /// The MANIFESTs before `current`, when it is a new one. The directory is listed only then.
+    fn obsolete_manifests(&self, current: u64) -> Vec<PathBuf> {
+        if self.deleted_manifests_below.swap(current, Ordering::AcqRel) == current {
+            return Vec::new();
+        }
+        let names = self.env.list_dir(&self.dir).unwrap_or_default();
+        let old = |entry: DirEntry| match FileName::parse(&entry.name) {
+            Some(name @ FileName::Manifest(number)) if number < current => Some(name.path(&self.dir)),
+            _ => None,
+        };
+        names.into_iter().filter_map(old).collect()
+    }
+
+    /// Deletes what an earlier process left behind: tables that no version lists, WALs that were replayed, old MANIFESTs
+    /// and temporary files. The caller has just opened the database.
+    pub(crate) fn delete_leftovers(&self) -> Result<()> {
+        let (live, manifest_number): (HashSet<u64>, u64) = {
+            let versions = self.versions.lock();
+            let files = versions.families().flat_map(|family| family.current().all_files());
+            (files.map(|(_, file)| file.number).collect(), versions.manifest_number())
+        };
+        let wal_number = self.state.lock().wals.front().map_or(0, |wal| wal.number);
+        let entries = self.env.list_dir(&self.dir).map_err(|error| Error::io("list", &self.dir, error))?;
+        let mut files = Vec::new();
+        for entry in entries {
+            let Some(name) = FileName::parse(&entry.name) else { continue };
+            let left_over = match name {
+                FileName::Table(number) | FileName::LegacyTable(number) => !live.contains(&number),
+                FileName::Wal(number) => number < wal_number,
+                FileName::Manifest(number) => number < manifest_number,
+                FileName::Temporary(_) | FileName::TemporaryOptions(_) => true,
+                _ => false,
+            };
+            if left_over && !entry.is_dir {
+                files.push(name.path(&self.dir));
+            }
+        }
+        for file in self.deletions.add_and_take(files) {
+            self.delete_file(&file);
+        }
+        Ok(())
+    }
+
+    /// Forgets the WALs below `kept_log` that no family needs, and returns their files. The MANIFEST states `kept_log`: recovery takes
+    /// a later WAL that is not there for one whose name was lost.
+    fn take_obsolete_wals(&self, kept_log: u64) -> Vec<PathBuf> {
+        let mut state = self.state.lock();
+        let families = self.families.load();
+        let needed = families.values().filter_map(|family| family.oldest_needed_log());
+        let needed = match is_planted(PlantedBug::WalDeletedTooEarly) {
+            true => needed.max(),
+            false => Some(needed.fold(kept_log, u64::min)),
+        };
+        let mut obsolete = Vec::new();
+        // The last one is being written.
+        while state.wals.len() > 1
+            && let Some(oldest) = state.wals.front()
+            && needed.is_none_or(|needed| oldest.number < needed)
+        {
+            obsolete.push(FileName::Wal(oldest.number).path(&self.dir));
+            state.wals.pop_front();
+        }
+        obsolete
+    }
+
+    fn delete_file(&self, file: &Path) {
+        match self.env.remove_file(file) {
+            Ok(()) => {
+                self.metrics.add(Counter::ObsoleteFilesDeleted, 1);
+                self.notify(|listener| listener.file_deleted(file));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => self.deletions.put_back(file.to_path_buf()),
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! Opening: lock, MANIFEST, WALs, a new MANIFEST, a new WAL; then what is left over is deleted.
+
+use super::column_family::Family;
+use super::error_state::ErrorState;
+use super::obsolete_files::FileDeletions;
+use super::recovery::{RecoveringFamily, Recovery, list_logs};
+use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
+use super::super_version::SuperVersion;
+use super::write::WriteSide;
+use super::write_controller::WriteController;
+use super::write_queue::WriteQueue;
+use crate::file_meta::ObsoleteTables;
+use crate::file_names::FileName;
+use crate::key::{ColumnFamilyId, SeqNo};
+use crate::memtable::ImmutableList;
+use crate::metrics::Metrics;
+use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions};
+use crate::snapshot::SnapshotList;
+use crate::sst::{BlockCache, encode_session_id};
+use crate::version::set::list_families;
+use crate::version::{FamilyConfig, Version, VersionEdit, VersionSet, VersionSetConfig};
+use crate::wal::WalWriter;
+use siltstone_base::block_pool::BlockPool;
+use siltstone_base::clock::SystemClock;
+use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, read_file, write_file_atomically};
+use siltstone_base::executor::{Executor, ThreadExecutor};
+use siltstone_base::rate_limiter::RateLimiter;
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
+use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Signal};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+/// Most bytes of an IDENTITY file that is believed.
+const MAX_IDENTITY_BYTES: u64 = 256;
+
+/// Bytes of free blocks that the pool keeps.
+const RETAINED_POOL_BYTES: usize = 8 << 20;
+
+/// Capacity of a database's own block cache.
+const DEFAULT_BLOCK_CACHE_BYTES: usize = 32 << 20;
+
+/// Opens a database for reading and writing.
+pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> Result<Arc<DbInner>> {
+    validate(options, named)?;
+    let mut surroundings = surroundings(dir, options)?;
+    let env = Arc::clone(&surroundings.env);
+    if options.create_if_missing {
+        create_directory(&*env, dir)?;
+    }
+    let lock = lock(&*env, dir)?;
+    let current = FileName::Current.path(dir);
+    let exists = env.exists(&current).map_err(|error| Error::io("stat", &current, error))?;
+    if exists && options.error_if_exists {
+        return Err(Error::new(ErrorKind::AlreadyExists, "the database exists (error_if_exists is set)").with_file(dir));
+    }
+    if !exists && !options.create_if_missing {
+        let message = "there is no database here (create_if_missing is not set)";
+        return Err(Error::new(ErrorKind::MissingFile, message).with_file(&current));
+    }
+    if !exists {
+        refuse_remains(&*env, dir)?;
+    }
+    surroundings.db_id = identity(&*env, dir)?;
+    let obsolete_tables = Arc::new(ObsoleteTables::new());
+    let config = version_set_config(&surroundings, &obsolete_tables);
+    let config_of = |name: &str| Some(FamilyConfig::from(&options_of(name, named)));
+    if !exists {
+        let default = FamilyConfig::from(&options_of("default", named));
+        VersionSet::create_new(config.clone(), &default, Some(surroundings.db_id.clone()))?;
+    }
+    let mut versions = VersionSet::recover(config, &config_of)?;
+    check_named_families(&versions, options, named)?;
+    versions.set_db_id(surroundings.db_id.clone());
+
+    let mut recovery = replay(&surroundings, &versions, named, false)?;
+    let wal_number = versions.file_numbers().allocate();
+    recovery.write_all(wal_number)?;
+    let last_seqno = recovery.last_seqno;
+    let recovering = recovery.families;
+    if recovering.values().any(|recovering| recovering.edit.changes_files()) {
+        env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+    }
+    let mut edits: Vec<VersionEdit> = recovering.values().map(|recovering| recovering.edit.clone()).collect();
+    if let Some(first) = edits.first_mut() {
+        first.last_sequence = Some(last_seqno);
+    }
+    // From here on the old WALs are not needed: what they held is in tables that the new MANIFEST names.
+    versions.write_new_manifest(&mut edits)?;
+
+    let families = recovering.into_values().map(|recovering| recovering.family).collect();
+    let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, lock: Some(lock) };
+    let inner = Arc::new(assemble(parts, wal_number, false)?);
+    {
+        let (wal, live) = inner.create_wal(wal_number)?;
+        inner.write_side.lock().wal = Some(wal);
+        inner.state.lock().wals.push_back(live);
+    }
+    start(&inner, named)?;
+    Ok(inner)
+}
+
+/// Deletes what is left over, creates the families that are missing, and starts background work.
+fn start(inner: &Arc<DbInner>, named: &[(&str, ColumnFamilyOptions)]) -> Result<()> {
+    inner.delete_leftovers()?;
+    for (name, options) in named {
+        if !inner.families.load().values().any(|family| family.name == *name) {
+            inner.create_family(name, options)?;
+        }
+    }
+    for family in inner.families.load().values() {
+        inner.update_pressure(family);
+    }
+    inner.start_wal_sync();
+    inner.schedule();
+    Ok(())
+}
+
+/// Opens a database without changing anything.
+pub(crate) fn open_read_only(
+    dir: &Path,
+    options: &DbOptions,
+    named: &[(&str, ColumnFamilyOptions)],
+) -> Result<Arc<DbInner>> {
+    validate(options, named)?;
+    let mut surroundings = surroundings(dir, options)?;
+    let identity_path = FileName::Identity.path(dir);
+    let identity = read_file(&*surroundings.env, &identity_path, FileKind::Other, MAX_IDENTITY_BYTES);
+    surroundings.db_id = identity.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let obsolete_tables = Arc::new(ObsoleteTables::new());
+    let config = version_set_config(&surroundings, &obsolete_tables);
+    let versions = VersionSet::recover(config, &|name| Some(FamilyConfig::from(&options_of(name, named))))?;
+    check_named_families(&versions, &DbOptions::default(), named)?;
+    let recovery = replay(&surroundings, &versions, named, true)?;
+    let last_seqno = recovery.last_seqno;
+    let families = recovery.families.into_values();
+    let families = families.map(|recovering| {
+        let pinned = recovering.family.super_version.load_full();
+        recovering.family.super_version.store(Arc::new(SuperVersion {
+            memtable: recovering.memtable,
+            immutables: ImmutableList::default(),
+            version: Arc::clone(&pinned.version),
+        }));
+        recovering.family
+    });
+    let families = families.collect();
+    let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, lock: None };
+    Ok(Arc::new(assemble(parts, 0, true)?))
+}
+
+/// The names of the families of the database in `dir`.
+pub(crate) fn list_column_families(dir: &Path, options: &DbOptions) -> Result<Vec<String>> {
+    let surroundings = surroundings(dir, options)?;
+    list_families(&version_set_config(&surroundings, &Arc::new(ObsoleteTables::new())))
+}
+
+fn validate(options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> Result<()> {
+    options.validate()?;
+    named.iter().try_for_each(|(_, options)| options.validate())
+}
+
+fn options_of(name: &str, named: &[(&str, ColumnFamilyOptions)]) -> ColumnFamilyOptions {
+    let found = named.iter().find(|(other, _)| *other == name);
+    found.map_or_else(ColumnFamilyOptions::default, |(_, options)| options.clone())
+}
+
+fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
+    let env: Arc<dyn Env> = match &options.env {
+        Some(env) => Arc::clone(env),
+        None => Arc::new(PosixEnv::new()),
+    };
+    let executor: Arc<dyn Executor> = match &options.executor {
+        Some(executor) => Arc::clone(executor),
+        None => {
+            let threads = options.max_background_jobs;
+            let threads = ThreadExecutor::new(threads, Arc::new(SystemClock::new()));
+            Arc::new(threads.map_err(|error| Error::io("start threads for", dir, error))?)
+        }
+    };
+    let clock = Arc::clone(executor.clock());
+    let mut options = options.clone();
+    // The database keeps them; a second copy in the options would keep an executor's threads alive for ever.
+    options.env = None;
+    options.executor = None;
+    let block_cache = match &options.block_cache {
+        Some(cache) => Arc::clone(cache),
+        None => Arc::new(BlockCache::new(DEFAULT_BLOCK_CACHE_BYTES)),
+    };
+    let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();
+    Ok(Surroundings {
+        dir: dir.to_path_buf(),
+        options,
+        env,
+        executor,
+        clock,
+        db_id: String::new(),
+        session_id: encode_session_id(upper, lower.max(1)),
+        block_cache,
+        block_pool: BlockPool::new(RETAINED_POOL_BYTES),
+    })
+}
+
+fn version_set_config(surroundings: &Surroundings, obsolete_tables: &Arc<ObsoleteTables>) -> VersionSetConfig {
+    VersionSetConfig {
+        env: Arc::clone(&surroundings.env),
+        dir: surroundings.dir.clone(),
+        max_manifest_file_size: surroundings.options.max_manifest_file_size,
+        obsolete_tables: Arc::clone(obsolete_tables),
+    }
+}
+
+/// Creates the directory and those above it, if need be, and makes the new ones' names durable: a database is no safer than they are.
+fn create_directory(env: &dyn Env, dir: &Path) -> Result<()> {
+    let mut missing = Vec::new();
+    for ancestor in dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty()) {
+        if env.exists(ancestor).map_err(|error| Error::io("stat", ancestor, error))? {
+            break;
+        }
+        missing.push(ancestor);
+    }
+    env.create_dir_all(dir).map_err(|error| Error::io("create", dir, error))?;
+    for created in missing {
+        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        env.sync_dir(parent).map_err(|error| Error::io("sync", parent, error))?;
+    }
+    Ok(())
+}
+
+/// Fails if the directory has tables or logs. No database has any before its CURRENT is durable, so CURRENT was lost, and a new database
+/// would delete what is left of the old one.
+fn refuse_remains(env: &dyn Env, dir: &Path) -> Result<()> {
+    let entries = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
+    let is_data = |name: FileName| matches!(name, FileName::Table(_) | FileName::LegacyTable(_) | FileName::Wal(_));
+    if entries.iter().filter_map(|entry| FileName::parse(&entry.name)).any(is_data) {
+        let message = "CURRENT is missing, but there are tables or logs of a database";
+        return Err(Error::new(ErrorKind::MissingFile, message).with_file(&FileName::Current.path(dir)));
+    }
+    Ok(())
+}
+
+/// Takes the directory's lock.
+fn lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn FileLock>> {
+    let path = FileName::Lock.path(dir);
+    env.lock_file(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            Error::new(ErrorKind::Locked, "the database is open, here or in another process").with_file(&path)
+        }
+        _ => Error::io("lock", &path, error),
+    })
+}
+
+/// The id of the database: what IDENTITY says, or a new one.
+fn identity(env: &dyn Env, dir: &Path) -> Result<String> {
+    let path = FileName::Identity.path(dir);
+    match read_file(env, &path, FileKind::Other, MAX_IDENTITY_BYTES) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            if !text.is_empty() {
+                return Ok(text);
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::io("read", &path, error)),
+    }
+    let id = uuid::Uuid::new_v4().hyphenated().to_string();
+    let temporary = FileName::Temporary(0).path(dir);
+    write_file_atomically(env, &path, &temporary, id.as_bytes(), FileKind::Other)
+        .map_err(|error| Error::io("write", &path, error))?;
+    Ok(id)
+}
+
+fn check_named_families(
+    versions: &VersionSet,
+    options: &DbOptions,
+    named: &[(&str, ColumnFamilyOptions)],
+) -> Result<()> {
+    for (name, _) in named {
+        if versions.family_by_name(name).is_none() && !options.create_missing_column_families {
+            return Err(Error::new(ErrorKind::NotFound, format!("column family {name} does not exist")));
+        }
+    }
+    Ok(())
+}
+
+/// Replays the WALs that any family needs.
+fn replay<'a>(
+    surroundings: &'a Surroundings,
+    versions: &'a VersionSet,
+    named: &[(&str, ColumnFamilyOptions)],
+    in_memory: bool,
+) -> Result<Recovery<'a>> {
+    let mut families = BTreeMap::new();
+    for record in versions.families() {
+        let options = Arc::new(options_of(record.name(), named));
+        let memtable = Family::new_memtable(&options, 0);
+        let first = SuperVersion {
+            memtable: Arc::clone(&memtable),
+            immutables: ImmutableList::default(),
+            version: Arc::clone(record.current()),
+        };
+        let name = record.name().to_owned();
+        let family = Arc::new(Family::new(record.id().0, name, options, first, surroundings));
+        let log_number = record.log_number();
+        let edit = VersionEdit::new(record.id());
+        let version = record.current();
+        let files = version.all_files().map(|(_, file)| file);
+        let flushed_seqno = files.map(|file| file.largest_seqno).max().unwrap_or(0);
+        families.insert(record.id().0, RecoveringFamily { family, log_number, memtable, edit, flushed_seqno });
+    }
+    let entries = surroundings.env.list_dir(&surroundings.dir);
+    let entries = entries.map_err(|error| Error::io("list", &surroundings.dir, error))?;
+    let names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
+    let oldest_needed = families.values().map(|family| family.log_number).min().unwrap_or(0);
+    let oldest_needed = oldest_needed.max(versions.min_log_number_to_keep());
+    let logs = list_logs(&names, oldest_needed);
+    let file_numbers = versions.file_numbers();
+    let last_seqno = versions.last_sequence();
+    let mut recovery =
+        Recovery { surroundings, file_numbers, families, last_seqno, oldest_needed, replayed_seqno: 0, in_memory };
+    recovery.replay(&logs)?;
+    Ok(recovery)
+}
+
+/// What an open database is assembled of.
+struct Parts {
+    surroundings: Surroundings,
+    versions: VersionSet,
+    families: Vec<Arc<Family>>,
+    last_seqno: SeqNo,
+    obsolete_tables: Arc<ObsoleteTables>,
+    lock: Option<Box<dyn FileLock>>,
+}
+
+fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
+    let Parts { surroundings, versions, families, last_seqno, obsolete_tables, lock } = parts;
+    let options = &surroundings.options;
+    let rate_limiter = match options.rate_limiter_bytes_per_sec {
+        0 => None,
+        rate => Some(Arc::new(RateLimiter::new(Arc::clone(&surroundings.clock), rate))),
+    };
+    let mut by_id = BTreeMap::new();
+    let mut state = State { wals: VecDeque::<LiveWal>::new(), ..State::default() };
+    for family in families {
+        let old = family.super_version.load_full();
+        if !read_only {
+            family.super_version.store(Arc::new(SuperVersion {
+                memtable: Family::new_memtable(&family.options, wal_number),
+                immutables: ImmutableList::default(),
+                version: current_version(&versions, &family, &old),
+            }));
+        }
+        state.families.insert(family.id, FamilyState::default());
+        by_id.insert(family.id, family);
+    }
+    let Some(default_family) = by_id.get(&0).cloned() else {
+        return Err(Error::corrupt("the database has no default column family"));
+    };
+    let no_wal: Option<WalWriter> = None;
+    Ok(DbInner {
+        default_read_options: ReadOptions::default(),
+        read_only,
+        write_side: Mutex::new(ranks::WRITE_SIDE, WriteSide::new(no_wal, wal_number, last_seqno)),
+        write_queue: WriteQueue::new(),
+        wal_sync: Mutex::new(ranks::WAL_SYNC, ()),
+        controller: WriteController::new(options.delayed_write_rate),
+        visible_seqno: CachePadded::new(AtomicU64::new(last_seqno)),
+        families: ArcSwap::from_pointee(by_id),
+        default_family,
+        snapshots: SnapshotList::new(),
+        file_numbers: Arc::clone(versions.file_numbers()),
+        deleted_manifests_below: AtomicU64::new(versions.manifest_number()),
+        versions: Mutex::new(ranks::VERSIONS, versions),
+        state: Mutex::new(ranks::STATE, state),
+        changed: Signal::new(),
+        closing: AtomicBool::new(false),
+        errors: ErrorState::new(),
+        obsolete_tables,
+        deletions: FileDeletions::new(),
+        rate_limiter,
+        metrics: Arc::new(Metrics::new()),
+        opened_micros: surroundings.clock.now_micros(),
+        lock: Mutex::new(ranks::DIRECTORY_LOCK, lock),
+        surroundings,
+    })
+}
+
+fn current_version(versions: &VersionSet, family: &Family, old: &SuperVersion) -> Arc<Version> {
+    let record = versions.family(ColumnFamilyId(family.id));
+    record.map_or_else(|| Arc::clone(&old.version), |record| Arc::clone(record.current()))
+}

@@ -1,0 +1,169 @@
+//! The read path: pin the super version, choose the sequence number, then memtable, sealed memtables, tables.
+//!
+//! Path: get 2/7. Before: db/mod.rs. After: memtable/mod.rs.
+
+use super::column_family::Family;
+use super::state::DbInner;
+use super::super_version::SuperVersion;
+use crate::key::{LookupKey, SeqNo, ValueType};
+use crate::memtable::MemtableValue;
+use crate::metrics::Counter;
+use crate::options::ReadOptions;
+use crate::sst::{PinnedBytes, TableReadOptions};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::fmt;
+use std::ops::Deref;
+
+/// A value, pinned where it lies: in a memtable or in a block. Holding it keeps that memory.
+pub struct PinnedValue(Place);
+
+enum Place {
+    Memtable(MemtableValue),
+    Table(PinnedBytes),
+}
+
+impl Deref for PinnedValue {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Place::Memtable(value) => value,
+            Place::Table(value) => value,
+        }
+    }
+}
+
+impl AsRef<[u8]> for PinnedValue {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for PinnedValue {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for PinnedValue {}
+
+impl fmt::Debug for PinnedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinnedValue({} bytes)", self.len())
+    }
+}
+
+impl DbInner {
+    /// The value of `key`, or `None` if it has none.
+    pub(crate) fn get(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
+        self.check_readable(family)?;
+        // The order matters: see `SuperVersion`.
+        let pinned = family.super_version.load();
+        let seqno = self.read_seqno(options)?;
+        self.get_pinned(family, &pinned, key, seqno, &options.into())
+    }
+
+    /// The values of several keys of one family, all as of the same moment.
+    pub(crate) fn multi_get(
+        &self,
+        family: &Family,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<PinnedValue>>> {
+        let prepared = self.check_readable(family).and_then(|()| {
+            let pinned = family.super_version.load();
+            Ok((pinned, self.read_seqno(options)?))
+        });
+        match prepared {
+            Ok((pinned, seqno)) => {
+                let options = TableReadOptions::from(options);
+                keys.iter().map(|key| self.get_pinned(family, &pinned, key, seqno, &options)).collect()
+            }
+            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    #[inline]
+    fn get_pinned(
+        &self,
+        family: &Family,
+        pinned: &SuperVersion,
+        key: &[u8],
+        seqno: SeqNo,
+        options: &TableReadOptions,
+    ) -> Result<Option<PinnedValue>> {
+        let lookup = LookupKey::new(key, seqno);
+        let in_memory = match pinned.memtable.get_pinned(&lookup) {
+            None if !pinned.immutables.is_empty() => pinned.immutables.get_pinned(&lookup),
+            found => found,
+        };
+        if let Some(entry) = in_memory {
+            self.metrics.add_all([(Counter::KeysRead, 1), (Counter::MemtableHit, 1)]);
+            return resolve(entry.value_type, || Place::Memtable(entry.value));
+        }
+        let mut probed = 0;
+        let found = pinned.version.get(&family.table_cache, options, &lookup, &mut probed)?;
+        let place = found.as_ref().map_or(Counter::GetMiss, |(level, _)| Counter::get_hit(*level));
+        self.metrics.add_all([(Counter::KeysRead, 1), (place, 1), (Counter::TablesProbed, probed)]);
+        match found {
+            Some((_, entry)) => resolve(entry.value_type, || Place::Table(entry.value)),
+            None => Ok(None),
+        }
+    }
+
+    /// The number that a read sees: that of its snapshot, or the newest.
+    pub(crate) fn read_seqno(&self, options: &ReadOptions) -> Result<SeqNo> {
+        match &options.snapshot {
+            None => Ok(self.visible()),
+            Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.seqno()),
+            Some(_) => Err(Error::invalid_argument("snapshot: taken from another database")),
+        }
+    }
+
+    /// Fails if the family was dropped.
+    pub(crate) fn check_readable(&self, family: &Family) -> Result<()> {
+        if family.is_dropped() {
+            return Err(Error::new(ErrorKind::NotFound, format!("column family {} was dropped", family.id)));
+        }
+        Ok(())
+    }
+
+    /// Pins the state of several families at one moment: the number is one that every pin admits.
+    ///
+    /// A family that is switched between its pin and the reading of the number would miss entries that the other
+    /// families show, so the pins are taken again until no family changed meanwhile.
+    pub(crate) fn pin_families(
+        &self,
+        families: &[&Family],
+        options: &ReadOptions,
+    ) -> Result<(Vec<Arc<SuperVersion>>, SeqNo)> {
+        loop {
+            let pins: Vec<Arc<SuperVersion>> = families.iter().map(|family| family.super_version.load_full()).collect();
+            let seqno = self.read_seqno(options)?;
+            let unchanged = |(family, pin): (&&Family, &Arc<SuperVersion>)| {
+                Arc::ptr_eq(&family.super_version.load().memtable, &pin.memtable)
+            };
+            if families.iter().zip(&pins).all(unchanged) {
+                return Ok((pins, seqno));
+            }
+        }
+    }
+}
+
+/// What an entry of type `kind` means to a reader.
+#[inline]
+fn resolve(kind: ValueType, place: impl FnOnce() -> Place) -> Result<Option<PinnedValue>> {
+    match kind {
+        ValueType::Put => Ok(Some(PinnedValue(place()))),
+        ValueType::Delete | ValueType::SingleDelete => Ok(None),
+        other => Err(unsupported_entry(other)),
+    }
+}
+
+/// The refusal of an entry whose type this engine does not read yet.
+#[cold]
+pub(crate) fn unsupported_entry(kind: ValueType) -> Error {
+    Error::not_supported(format!("entries of type {kind:?}"))
+}

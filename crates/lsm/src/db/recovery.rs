@@ -1,0 +1,320 @@
+//! Recovery: what the WALs hold and no table does goes into memtables, and from there into tables.
+//!
+//! Everything replayed is written to new tables before the database is open: what was read may never have been durable
+//! (a failed sync leaves pages in memory that no disk has), so it is not relied on again.
+//!
+//! Where replay ends: at the first record that is torn or damaged. Entries are applied in the order of commits and nothing behind that record is used, so that what is recovered
+//! is a prefix of the commits, the same for all families. A WAL's successor states how many
+//! of its bytes are valid; what lies behind them is the remains of an append that failed and was reported as failed.
+//!
+//! What is damage and not a torn tail: a flush syncs every WAL below the family's new log number before the MANIFEST states that number. So a
+//! WAL below the log number of a family that has tables was durable as a whole. One that is damaged or missing nevertheless is an error,
+//! unless recovery to the first damage was asked for: the families' states would not be one moment's.
+
+use super::column_family::Family;
+use super::flush::{BuildContext, TableBuild};
+use super::state::Surroundings;
+use super::wal_note::{Predecessor, parse_own_number, parse_predecessor};
+use crate::batch::{BatchReader, Marker, Record};
+use crate::file_names::FileName;
+use crate::key::SeqNo;
+use crate::memtable::Memtable;
+use crate::options::WalRecoveryMode;
+use crate::version::{FileNumbers, VersionEdit};
+use crate::wal::{LogEnd, ReadOutcome, WalReader};
+use siltstone_base::env::{Access, FileKind, FileOptions, IoContext, IoPriority};
+use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+const CONTEXT: IoContext = IoContext::new(FileKind::Wal, IoPriority::User);
+
+/// A family while it is recovered.
+pub(crate) struct RecoveringFamily {
+    pub(crate) family: Arc<Family>,
+    /// The smallest WAL whose entries of the family may be missing from its tables.
+    pub(crate) log_number: u64,
+    /// Entries that are replayed and in no table yet.
+    pub(crate) memtable: Arc<Memtable>,
+    /// The tables made of replayed entries.
+    pub(crate) edit: VersionEdit,
+    /// The largest sequence number in its tables.
+    pub(crate) flushed_seqno: SeqNo,
+}
+
+/// Replays WALs into the memtables of families.
+pub(crate) struct Recovery<'a> {
+    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) file_numbers: &'a FileNumbers,
+    pub(crate) families: BTreeMap<u32, RecoveringFamily>,
+    /// The largest sequence number known.
+    pub(crate) last_seqno: SeqNo,
+    /// No WAL below this is needed, and any may be deleted.
+    pub(crate) oldest_needed: u64,
+    /// The largest sequence number that was replayed.
+    pub(crate) replayed_seqno: SeqNo,
+    /// Keeps everything in memory, however much it is: for opening without writing.
+    pub(crate) in_memory: bool,
+}
+
+/// How the replay of one WAL ended.
+enum ReplayEnd {
+    /// Everything up to its end, or up to where its successor says that it ends.
+    Complete,
+    /// A record is torn or damaged: nothing behind it may be used.
+    Damaged,
+}
+
+impl Recovery<'_> {
+    /// Replays the WALs of numbers `logs`, ascending.
+    pub(crate) fn replay(&mut self, logs: &[u64]) -> Result<()> {
+        for (index, number) in logs.iter().enumerate() {
+            let predecessor = self.successors_note(*number, &logs[index + 1..])?;
+            let end = match self.missing_predecessor(*number, logs)? {
+                Some((missing, damage)) => self.judge(missing, damage)?,
+                None => self.replay_log(*number, predecessor)?,
+            };
+            match end {
+                ReplayEnd::Complete => {}
+                ReplayEnd::Damaged if is_planted(PlantedBug::ReplayBeyondTornRecord) => {}
+                ReplayEnd::Damaged => return self.check_tables_are_not_ahead(*number),
+            }
+        }
+        Ok(())
+    }
+
+    /// After the replay ended within the WAL `number`: refuses a family whose tables hold later entries. A flush syncs the WALs below it
+    /// before its table counts, so what ended the replay is not the torn tail of a crash, and other families would lack what they had when those
+    /// entries were made.
+    fn check_tables_are_not_ahead(&self, number: u64) -> Result<()> {
+        let is_ahead = |recovering: &RecoveringFamily| {
+            recovering.log_number > number && recovering.flushed_seqno > self.replayed_seqno
+        };
+        let tolerated = self.surroundings.options.wal_recovery_mode == WalRecoveryMode::PointInTime;
+        if tolerated || !self.families.values().any(is_ahead) {
+            return Ok(());
+        }
+        let path = FileName::Wal(number).path(&self.surroundings.dir);
+        Err(Error::corruption(&path, 0, "the log is damaged before entries that tables hold"))
+    }
+
+    /// What the first WAL after `number` that has a record says of `number`. Empty WALs say nothing.
+    fn successors_note(&self, number: u64, later: &[u64]) -> Result<Option<Predecessor>> {
+        let mut record = Vec::new();
+        for next in later {
+            let mut reader = self.reader(*next)?;
+            // Damage here is met again, and judged, when this WAL is replayed itself.
+            if let Ok(ReadOutcome::Record { .. }) = reader.next_record(&mut record) {
+                let notes = notes(&record, &self.surroundings.db_id);
+                return Ok(notes.into_iter().find(|note| note.number == number));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is wrong if the WAL `number` names one before it that is needed and has no name any more: the directory was
+    /// not synced before the power went.
+    fn missing_predecessor(&self, number: u64, logs: &[u64]) -> Result<Option<(u64, Error)>> {
+        let mut record = Vec::new();
+        // Damage here is met again, and judged, when this WAL is replayed.
+        let Ok(ReadOutcome::Record { .. }) = self.reader(number)?.next_record(&mut record) else { return Ok(None) };
+        let is_missing = |note: &Predecessor| note.number >= self.oldest_needed && !logs.contains(&note.number);
+        let Some(missing) = notes(&record, &self.surroundings.db_id).into_iter().find(is_missing) else {
+            return Ok(None);
+        };
+        let path = FileName::Wal(missing.number).path(&self.surroundings.dir);
+        let error = Error::new(ErrorKind::MissingFile, "the next log says that it continues this one");
+        Ok(Some((missing.number, error.with_file(&path))))
+    }
+
+    fn reader(&self, number: u64) -> Result<WalReader> {
+        let path = FileName::Wal(number).path(&self.surroundings.dir);
+        let options = FileOptions::new(FileKind::Wal).access(Access::Sequential);
+        let file = self.surroundings.env.open_random(&path, &options);
+        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        WalReader::new(file, path, number, CONTEXT, self.surroundings.options.max_wal_record_bytes)
+    }
+
+    fn replay_log(&mut self, number: u64, note: Option<Predecessor>) -> Result<ReplayEnd> {
+        let path = FileName::Wal(number).path(&self.surroundings.dir);
+        let mut reader = self.reader(number)?;
+        let mut record = Vec::new();
+        loop {
+            if note.is_some_and(|note| reader.end_offset() >= note.size) {
+                return Ok(ReplayEnd::Complete);
+            }
+            match reader.next_record(&mut record) {
+                Ok(ReadOutcome::Record { offset }) => {
+                    match self.apply(number, &record).map_err(|error| error.with_file(&path).with_offset(offset)) {
+                        Ok(()) => {}
+                        // Whole, but no record of this log: pages that never were written show a deleted file.
+                        Err(error) if error.kind() == ErrorKind::Corruption => return self.judge(number, error),
+                        Err(error) => return Err(error),
+                    }
+                    self.write_full_memtables()?;
+                }
+                Ok(ReadOutcome::End(LogEnd::Clean)) => {
+                    // A clean end before the stated size: the tail never reached the disk.
+                    return match note {
+                        None => Ok(ReplayEnd::Complete),
+                        Some(_) => {
+                            let message = "the WAL is shorter than its successor says";
+                            self.judge(number, Error::corruption(&path, reader.end_offset(), message))
+                        }
+                    };
+                }
+                Ok(ReadOutcome::End(LogEnd::TornTail { offset, what })) => {
+                    return self.judge(number, Error::corruption(&path, offset, what));
+                }
+                Err(error) if error.kind() == ErrorKind::Corruption => return self.judge(number, error),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether damage of the WAL `number` ends the replay or the opening.
+    fn judge(&self, number: u64, damage: Error) -> Result<ReplayEnd> {
+        let was_durable = self.families.values().any(|recovering| {
+            let has_tables = recovering.family.super_version.load().version.all_files().next().is_some();
+            has_tables && recovering.log_number > number
+        });
+        match self.surroundings.options.wal_recovery_mode {
+            WalRecoveryMode::AbsoluteConsistency => Err(damage),
+            WalRecoveryMode::TolerateCorruptedTail if was_durable => Err(damage),
+            WalRecoveryMode::TolerateCorruptedTail | WalRecoveryMode::PointInTime => Ok(ReplayEnd::Damaged),
+        }
+    }
+
+    /// Applies one record: a batch.
+    fn apply(&mut self, log_number: u64, record: &[u8]) -> Result<()> {
+        let mut batch = BatchReader::new(record)?;
+        let mut seqno = batch.seqno();
+        // The whole record is checked before any of it is applied.
+        batch.clone().validate()?;
+        check_origin(log_number, batch.clone())?;
+        self.check_age(log_number, batch.clone())?;
+        while let Some(record) = batch.next_record()? {
+            match record {
+                Record::Entry(entry) => {
+                    if let Some(target) = self.families.get(&entry.column_family.0)
+                        && log_number >= target.log_number
+                    {
+                        if !is_supported(entry.kind) {
+                            return Err(super::read::unsupported_entry(entry.kind));
+                        }
+                        let writer = target.memtable.writer();
+                        let Some(mut writer) = writer else {
+                            return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
+                        };
+                        writer.add(seqno, entry.kind, entry.key, entry.value);
+                    }
+                    self.last_seqno = self.last_seqno.max(seqno);
+                    seqno += 1;
+                }
+                Record::LogData(_) => {}
+                Record::Marker(Marker::Noop) => {}
+                Record::Marker(_) => return Err(Error::not_supported("two-phase commit in a WAL")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a batch that is older than what was replayed before it, or than what a table of its family holds already: the bytes of
+    /// a log that was deleted.
+    fn check_age(&mut self, log_number: u64, mut batch: BatchReader<'_>) -> Result<()> {
+        let mut seqno = batch.seqno();
+        while let Some(record) = batch.next_record()? {
+            let Record::Entry(entry) = record else { continue };
+            let family = self.families.get(&entry.column_family.0).filter(|family| log_number >= family.log_number);
+            if seqno <= self.replayed_seqno || family.is_some_and(|family| seqno <= family.flushed_seqno) {
+                return Err(Error::corrupt("a write batch is older than the log that it is in"));
+            }
+            self.replayed_seqno = seqno;
+            seqno += 1;
+        }
+        Ok(())
+    }
+
+    fn write_full_memtables(&mut self) -> Result<()> {
+        if self.in_memory {
+            return Ok(());
+        }
+        let full = |recovering: &RecoveringFamily| {
+            recovering.memtable.approximate_memory_usage() >= recovering.family.options.write_buffer_size
+        };
+        let ids: Vec<u32> =
+            self.families.iter().filter(|(_, recovering)| full(recovering)).map(|(id, _)| *id).collect();
+        ids.into_iter().try_for_each(|id| self.write_memtable(id))
+    }
+
+    /// Writes every entry that is in no table to tables; `log_number` is the first WAL of what comes next.
+    pub(crate) fn write_all(&mut self, log_number: u64) -> Result<()> {
+        let ids: Vec<u32> = self.families.keys().copied().collect();
+        for id in ids {
+            self.write_memtable(id)?;
+            if let Some(recovering) = self.families.get_mut(&id) {
+                recovering.edit.log_number = Some(log_number);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_memtable(&mut self, id: u32) -> Result<()> {
+        let Some(recovering) = self.families.get_mut(&id) else { return Ok(()) };
+        if recovering.memtable.is_empty() {
+            return Ok(());
+        }
+        let file_number = self.file_numbers.allocate();
+        let context = BuildContext { surroundings: self.surroundings, file_number, snapshots: Vec::new() };
+        let memtables = [Arc::clone(&recovering.memtable)];
+        let mut build = TableBuild::start(context, &recovering.family, &memtables)?;
+        build.step(None)?;
+        recovering.edit.new_files.push((0, build.finish()?));
+        recovering.memtable = Family::new_memtable(&recovering.family.options, 0);
+        Ok(())
+    }
+}
+
+/// Whether the engine can apply an entry of this type.
+fn is_supported(kind: crate::key::ValueType) -> bool {
+    use crate::key::ValueType;
+    matches!(kind, ValueType::Put | ValueType::Delete | ValueType::SingleDelete)
+}
+
+/// Refuses a batch that was written to another WAL.
+fn check_origin(log_number: u64, mut batch: BatchReader<'_>) -> Result<()> {
+    while let Some(record) = batch.next_record()? {
+        // A WAL says its number at the front of its first batch.
+        let Record::LogData(blob) = record else { return Ok(()) };
+        if parse_own_number(blob).is_some_and(|number| number != log_number) {
+            return Err(Error::corrupt("a write batch of another log"));
+        }
+    }
+    Ok(())
+}
+
+/// The notes in a record.
+fn notes(record: &[u8], db_id: &str) -> Vec<Predecessor> {
+    let mut notes = Vec::new();
+    let Ok(mut batch) = BatchReader::new(record) else { return notes };
+    while let Ok(Some(record)) = batch.next_record() {
+        if let Record::LogData(blob) = record {
+            notes.extend(parse_predecessor(blob, db_id));
+        }
+    }
+    notes
+}
+
+/// The WALs in a directory, ascending, from `from` on.
+pub(crate) fn list_logs(names: &[String], from: u64) -> Vec<u64> {
+    let mut logs: Vec<u64> = names
+        .iter()
+        .filter_map(|name| match FileName::parse(name) {
+            Some(FileName::Wal(number)) if number >= from => Some(number),
+            _ => None,
+        })
+        .collect();
+    logs.sort_unstable();
+    logs
+}

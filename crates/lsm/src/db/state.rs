@@ -1,0 +1,199 @@
+//! What the database's state lock guards, and what every part of the database room shares.
+
+use super::column_family::Family;
+use super::error_state::ErrorState;
+use super::obsolete_files::FileDeletions;
+use super::write::WriteSide;
+use super::write_controller::WriteController;
+use super::write_queue::WriteQueue;
+use crate::event::{EventListener, FlushReason, JobId};
+use crate::file_meta::ObsoleteTables;
+use crate::key::SeqNo;
+use crate::metrics::Metrics;
+use crate::options::{DbOptions, ReadOptions};
+use crate::snapshot::SnapshotList;
+use crate::sst::BlockCache;
+use crate::version::{FileNumbers, VersionSet};
+use siltstone_base::block_pool::BlockPool;
+use siltstone_base::clock::Clock;
+use siltstone_base::env::{Env, FileLock, SyncHandle};
+use siltstone_base::executor::Executor;
+use siltstone_base::rate_limiter::RateLimiter;
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
+use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Rank, Signal};
+use siltstone_base::{Error, ErrorKind};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+
+/// Ranks of the locks of the database, in the order in which they are taken.
+pub(super) mod ranks {
+    use super::Rank;
+
+    /// The write side: held by the leader of a commit group.
+    pub(crate) const WRITE_SIDE: Rank = Rank(10);
+    /// The queue of followers.
+    pub(crate) const WRITE_QUEUE: Rank = Rank(20);
+    /// One request in the queue.
+    pub(crate) const WRITE_REQUEST: Rank = Rank(25);
+    /// The version set and the MANIFEST; held during MANIFEST I/O.
+    pub(crate) const VERSIONS: Rank = Rank(50);
+    /// Syncs of WALs; held during the sync.
+    pub(crate) const WAL_SYNC: Rank = Rank(60);
+    /// The state; never held during I/O.
+    pub(crate) const STATE: Rank = Rank(100);
+    /// The directory's lock file.
+    pub(crate) const DIRECTORY_LOCK: Rank = Rank(5);
+}
+
+/// An open database, shared by its handles and its jobs.
+pub(crate) struct DbInner {
+    pub(crate) surroundings: Surroundings,
+    pub(crate) default_read_options: ReadOptions,
+    pub(crate) read_only: bool,
+    /// The write side. Whoever holds it is the leader.
+    pub(crate) write_side: Mutex<WriteSide>,
+    pub(crate) write_queue: WriteQueue,
+    /// Held by whoever syncs a WAL, until a failure is known to all: nobody syncs a file again whose sync has failed.
+    pub(crate) wal_sync: Mutex<()>,
+    pub(crate) controller: WriteController,
+    /// The largest sequence number that readers may see.
+    pub(crate) visible_seqno: CachePadded<AtomicU64>,
+    /// All families by number; replaced as a whole under the state lock.
+    pub(crate) families: ArcSwap<BTreeMap<u32, Arc<Family>>>,
+    pub(crate) default_family: Arc<Family>,
+    pub(crate) snapshots: Arc<SnapshotList>,
+    pub(crate) versions: Mutex<VersionSet>,
+    pub(crate) file_numbers: Arc<FileNumbers>,
+    /// MANIFESTs below were deleted, or will be.
+    pub(crate) deleted_manifests_below: AtomicU64,
+    pub(crate) state: Mutex<State>,
+    /// Notified after every change that somebody may wait for: a job's end, an error, closing.
+    pub(crate) changed: Signal,
+    pub(crate) closing: AtomicBool,
+    pub(crate) errors: ErrorState,
+    pub(crate) obsolete_tables: Arc<ObsoleteTables>,
+    pub(crate) deletions: FileDeletions,
+    pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// When the database was opened, by its clock.
+    pub(crate) opened_micros: u64,
+    /// Held for as long as the database is open for writing.
+    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// What the state lock guards.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Background state by family.
+    pub(crate) families: BTreeMap<u32, FamilyState>,
+    /// Live WALs, oldest first; the last one is being written.
+    pub(crate) wals: VecDeque<LiveWal>,
+    pub(crate) running_flushes: usize,
+    pub(crate) running_compactions: usize,
+    /// Jobs that are done and clean up behind themselves; others may run in their place.
+    pub(crate) ending_jobs: usize,
+    /// Number of the last job.
+    pub(crate) last_job_id: JobId,
+    /// Compactions that callers ask for and wait for, oldest first.
+    pub(crate) manual: VecDeque<Arc<super::manual::ManualCompaction>>,
+    /// Jobs are not started while this is above 0.
+    pub(crate) background_paused: usize,
+}
+
+/// Background state of one family.
+#[derive(Debug, Default)]
+pub(crate) struct FamilyState {
+    /// Why its sealed memtables are to be flushed, if they are.
+    pub(crate) flush_requested: Option<FlushReason>,
+    /// Whether a job flushes them.
+    pub(crate) flush_running: bool,
+    /// Failures in a row of its flushes, and of its compactions.
+    pub(crate) flush_failures: u32,
+    /// Failures of its flushes since the database was opened.
+    pub(crate) failed_flushes: u64,
+    pub(crate) compaction_failures: u32,
+    /// No compaction is picked before this moment, after a failure.
+    pub(crate) compaction_not_before_micros: u64,
+    /// Identity of running compactions, for the picker.
+    pub(crate) running: crate::compaction::Running,
+}
+
+/// A WAL whose entries some family still needs, or that is being written.
+#[derive(Debug)]
+pub(crate) struct LiveWal {
+    pub(crate) number: u64,
+    /// Bytes in it; final once it is closed.
+    pub(crate) size: u64,
+    /// Syncs it while, or after, somebody else writes it.
+    pub(crate) sync: Arc<dyn SyncHandle>,
+    /// Whether all its bytes are durable. Never set while it is being written.
+    pub(crate) synced: bool,
+}
+
+/// What is fixed before a database is open: where it is, and who does its work. [`DbInner`] dereferences to it.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) dir: PathBuf,
+    pub(crate) options: DbOptions,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) db_id: String,
+    pub(crate) session_id: String,
+    pub(crate) block_cache: Arc<BlockCache>,
+    pub(crate) block_pool: BlockPool,
+}
+
+impl std::ops::Deref for DbInner {
+    type Target = Surroundings;
+
+    #[inline]
+    fn deref(&self) -> &Surroundings {
+        &self.surroundings
+    }
+}
+
+impl State {
+    pub(crate) fn next_job_id(&mut self) -> JobId {
+        self.last_job_id += 1;
+        self.last_job_id
+    }
+}
+
+impl DbInner {
+    /// The family of number `id`, unless it was dropped.
+    pub(crate) fn family(&self, id: u32) -> Option<Arc<Family>> {
+        if id == 0 {
+            return Some(Arc::clone(&self.default_family));
+        }
+        self.families.load().get(&id).cloned()
+    }
+
+    /// The largest sequence number that readers may see.
+    #[inline]
+    pub(crate) fn visible(&self) -> SeqNo {
+        self.visible_seqno.load(siltstone_base::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Whether the database is being closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(siltstone_base::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Tells every listener. One that panics makes the engine read-only and does no other harm: whoever calls this may
+    /// hold what others wait for.
+    pub(crate) fn notify(&self, event: impl Fn(&dyn EventListener)) {
+        for listener in &self.options.listeners {
+            let call = std::panic::AssertUnwindSafe(|| event(&**listener));
+            if std::panic::catch_unwind(call).is_err() {
+                self.fail(&Error::new(ErrorKind::Poisoned, "an event listener panicked"));
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for DbInner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}

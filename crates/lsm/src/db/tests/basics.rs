@@ -1,0 +1,90 @@
+//! Writing, reading, reopening.
+
+use crate::{ColumnFamilyOptions, Db, DbOptions, ErrorKind, FlushOptions, ReadOptions, WriteBatch, WriteOptions};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::env::Env;
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::StepExecutor;
+use std::sync::Arc;
+
+pub(super) fn options(disk: &SimDisk) -> DbOptions {
+    let env: Arc<dyn Env> = disk.env();
+    let clock = Arc::new(ManualClock::new(1_700_000_000));
+    DbOptions::default().create_if_missing(true).env(Some(env)).executor(Some(Arc::new(StepExecutor::new(clock))))
+}
+
+fn get(db: &Db, key: &str) -> Option<String> {
+    db.get(key).unwrap().map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+#[test]
+fn what_was_written_is_read_before_and_after_flush_and_reopen() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &options(&disk)).unwrap();
+    db.put("a", "1").unwrap();
+    db.put("b", "2").unwrap();
+    db.delete("a").unwrap();
+    assert_eq!(get(&db, "a"), None);
+    assert_eq!(get(&db, "b").as_deref(), Some("2"));
+    db.flush(&FlushOptions::default()).unwrap();
+    assert_eq!(get(&db, "b").as_deref(), Some("2"));
+    assert_eq!(db.property("rocksdb.num-files-at-level0").unwrap(), "1");
+    db.put("c", "3").unwrap();
+    db.check().unwrap();
+    db.close().unwrap();
+    let db = Db::open("/db", &options(&disk)).unwrap();
+    assert_eq!(get(&db, "a"), None);
+    assert_eq!(get(&db, "b").as_deref(), Some("2"));
+    assert_eq!(get(&db, "c").as_deref(), Some("3"));
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek_to_first();
+    let mut keys = Vec::new();
+    while iter.valid() {
+        keys.push(iter.key().to_vec());
+        iter.next();
+    }
+    iter.status().unwrap();
+    assert_eq!(keys, [b"b".to_vec(), b"c".to_vec()]);
+    iter.seek_to_last();
+    assert_eq!(iter.key(), b"c");
+    iter.prev();
+    assert_eq!(iter.key(), b"b");
+    iter.next();
+    assert_eq!(iter.key(), b"c");
+    db.check().unwrap();
+}
+
+#[test]
+fn a_second_opening_gets_a_lock_error() {
+    let disk = SimDisk::new();
+    let options = options(&disk);
+    let db = Db::open("/db", &options).unwrap();
+    assert_eq!(Db::open("/db", &options).unwrap_err().kind(), ErrorKind::Locked);
+    db.close().unwrap();
+    Db::open("/db", &options).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_snapshot_keeps_what_it_saw_in_every_family() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &options(&disk)).unwrap();
+    let other = db.create_family("other", &ColumnFamilyOptions::default()).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put("k", "old");
+    batch.put_cf(&other, "k", "old");
+    db.write(&mut batch, &WriteOptions::default()).unwrap();
+    let snapshot = db.snapshot();
+    batch.clear();
+    batch.put("k", "new");
+    batch.delete_cf(&other, "k");
+    db.write(&mut batch, &WriteOptions::default()).unwrap();
+    db.flush_families(&[&db.default_family(), &other], &FlushOptions::default()).unwrap();
+    let at = ReadOptions::default().snapshot(Some(snapshot));
+    for family in [&db.default_family(), &other] {
+        assert_eq!(&*db.get_cf(family, "k", &at).unwrap().unwrap(), b"old");
+    }
+    assert_eq!(get(&db, "k").as_deref(), Some("new"));
+    assert!(db.get_cf(&other, "k", &ReadOptions::default()).unwrap().is_none());
+    db.drop_family(&other).unwrap();
+    assert_eq!(db.get_cf(&other, "k", &at).unwrap_err().kind(), ErrorKind::NotFound);
+}

@@ -1,0 +1,4 @@
+//! The database as its users see it, on the simulated disk and on one thread.
+
+mod basics;
+mod upkeep;

@@ -1,0 +1,62 @@
+//! What a WAL's first record says about itself and about the WAL before it.
+//!
+//! A note is a LogData record inside the group's own batch: stock RocksDB skips it, and it takes no sequence
+//! number. The first states the WAL's own number: if the first page of a WAL never reached the disk, and shows the bytes of a WAL that was deleted,
+//! they must not pass for its own. Another states how many bytes of the previous WAL are valid, so that recovery can tell the torn end of an append that failed (and
+//! was reported as failed) from damage to what was acknowledged.
+
+use siltstone_base::checksum::crc32c;
+use siltstone_base::coding::{get_fixed32, get_fixed64, put_fixed32, put_fixed64, put_length_prefixed};
+
+/// First bytes of the note about the WAL before.
+const MAGIC: &[u8; 8] = b"SLTPRED1";
+/// First bytes of the note of a WAL's own number.
+const SELF_MAGIC: &[u8; 8] = b"SLTSELF1";
+/// Tag of a LogData record.
+const LOG_DATA: u8 = 0x03;
+
+/// What a note says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Predecessor {
+    /// Number of the WAL before.
+    pub(crate) number: u64,
+    /// Bytes of it that are valid; the rest is the torn end of an append that failed.
+    pub(crate) size: u64,
+}
+
+/// Appends a LogData record that states the predecessor.
+pub(crate) fn append_predecessor(out: &mut Vec<u8>, db_id: &str, number: u64, size: u64) {
+    let mut note = Vec::with_capacity(28);
+    note.extend_from_slice(MAGIC);
+    put_fixed32(&mut note, crc32c(db_id.as_bytes()));
+    put_fixed64(&mut note, number);
+    put_fixed64(&mut note, size);
+    out.push(LOG_DATA);
+    put_length_prefixed(out, &note);
+}
+
+/// The note in a LogData blob, if it is one of the database `db_id`.
+pub(crate) fn parse_predecessor(mut blob: &[u8], db_id: &str) -> Option<Predecessor> {
+    blob = blob.strip_prefix(MAGIC)?;
+    if get_fixed32(&mut blob)? != crc32c(db_id.as_bytes()) {
+        return None;
+    }
+    let note = Predecessor { number: get_fixed64(&mut blob)?, size: get_fixed64(&mut blob)? };
+    blob.is_empty().then_some(note)
+}
+
+/// Appends a LogData record that states the number of the WAL that it is in.
+pub(crate) fn append_own_number(out: &mut Vec<u8>, number: u64) {
+    let mut note = Vec::with_capacity(16);
+    note.extend_from_slice(SELF_MAGIC);
+    put_fixed64(&mut note, number);
+    out.push(LOG_DATA);
+    put_length_prefixed(out, &note);
+}
+
+/// The number of the WAL that a LogData blob was written to, if it says one.
+pub(crate) fn parse_own_number(blob: &[u8]) -> Option<u64> {
+    let mut rest = blob.strip_prefix(SELF_MAGIC)?;
+    let number = get_fixed64(&mut rest)?;
+    rest.is_empty().then_some(number)
+}

@@ -1,0 +1,81 @@
+//! Syncing the WAL in the background every so many milliseconds, and when a caller asks.
+
+use super::state::DbInner;
+use crate::file_names::FileName;
+use siltstone_base::Result;
+use siltstone_base::executor::{Budget, Job, Priority, Progress};
+use siltstone_base::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Syncs the WALs again and again while the database is open.
+struct WalSyncJob {
+    db: Weak<DbInner>,
+    every: Duration,
+    synced_up_to: u64,
+}
+
+impl Job for WalSyncJob {
+    fn name(&self) -> &'static str {
+        "wal sync"
+    }
+
+    fn step(&mut self, _: &mut Budget<'_>) -> Progress {
+        let Some(db) = self.db.upgrade() else { return Progress::Done };
+        if db.is_closing() || db.errors.is_failed() {
+            return Progress::Done;
+        }
+        let visible = db.visible();
+        if visible > self.synced_up_to {
+            match db.sync_wal_beside_writers() {
+                Ok(()) => self.synced_up_to = visible,
+                Err(error) => {
+                    db.fail(&error);
+                    return Progress::Done;
+                }
+            }
+        }
+        Progress::After(self.every)
+    }
+
+    fn poisoned(&mut self, message: &str) {
+        if let Some(db) = self.db.upgrade() {
+            db.fail_poisoned("wal sync", message);
+        }
+    }
+}
+
+impl DbInner {
+    /// Starts the job that syncs every `wal_sync_interval_millis`, if that is set.
+    pub(crate) fn start_wal_sync(self: &Arc<Self>) {
+        let millis = self.options.wal_sync_interval_millis;
+        if millis > 0 {
+            let every = Duration::from_millis(millis);
+            let job = WalSyncJob { db: Arc::downgrade(self), every, synced_up_to: 0 };
+            self.executor.submit(Priority::High, Box::new(job));
+        }
+    }
+
+    /// Makes every write so far durable.
+    pub(crate) fn sync_wal(&self) -> Result<()> {
+        self.check_writable()?;
+        let mut leader = self.lock_write_side();
+        self.check_writable()?;
+        self.sync_wals(&mut leader.side)
+    }
+
+    /// The same without keeping writers waiting: through second handles, the oldest WAL first.
+    fn sync_wal_beside_writers(&self) -> Result<()> {
+        let current = {
+            let state = self.state.lock();
+            state.wals.back().map(|wal| (wal.number, Arc::clone(&wal.sync)))
+        };
+        let Some((number, sync)) = current else { return Ok(()) };
+        self.sync_closed_wals(number)?;
+        let path = FileName::Wal(number).path(&self.dir);
+        self.sync_once(|| {
+            sync.sync_data(super::memtable_switch::WAL_CONTEXT)
+                .map_err(|error| siltstone_base::Error::io("sync", &path, error))
+        })?;
+        self.sync_directory()
+    }
+}

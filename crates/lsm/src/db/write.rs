@@ -1,0 +1,583 @@
+//! The write path: group, admit, make room, number, log, insert, publish.
+//!
+//! Path: put 2/5. Before: db/mod.rs. After: wal/writer.rs.
+//!
+//! One writer at a time leads: the one that holds the [`WriteSide`]. An uncontended writer takes it with one
+//! compare-and-swap and leads a group of itself. The others wait in the [queue](super::write_queue) and are taken along.
+//!
+//! Order of publication: sequence numbers are *allocated*, then in the *WAL*, then in the *memtable*, then *visible*;
+//! each number is at most the one before it. A group that fails to reach the WAL gives its numbers back, so that
+//! numbers have no gaps.
+
+use super::column_family::Family;
+use super::state::DbInner;
+use super::write_controller::Admission;
+use super::write_queue::Request;
+use crate::batch::{BatchEntry, WriteBatch, encode_header};
+use crate::key::{MAX_SEQNO, SeqNo};
+use crate::memtable::Memtable;
+use crate::metrics::Counter;
+use crate::options::WriteOptions;
+use crate::wal::WalWriter;
+use siltstone_base::executor::Waited;
+use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::sync::{Arc, MutexGuard};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+/// What only the leader touches.
+#[derive(Debug)]
+pub(crate) struct WriteSide {
+    /// The WAL being written. `None` in a database opened for reading only.
+    pub(crate) wal: Option<WalWriter>,
+    /// Its number.
+    pub(crate) wal_number: u64,
+    /// The largest sequence number allocated.
+    pub(crate) last_seqno: SeqNo,
+    /// An append failed: the end of the WAL is unknown, and nothing may be appended to it any more.
+    pub(crate) wal_broken: bool,
+    /// Whether the WAL's entry in the directory is durable.
+    pub(crate) wal_entry_synced: bool,
+    /// The WALs before this one, with their final sizes, that no record has stated yet.
+    pub(crate) predecessors: Vec<(u64, u64)>,
+    /// Bytes of the WAL that writing back was started for.
+    pub(crate) wal_written_back: u64,
+    /// Bytes in all live WALs but the one being written, at most: those that were deleted since are found out when it matters.
+    pub(crate) closed_wal_bytes: u64,
+    /// Families whose memtable is full.
+    pub(crate) full: Vec<u32>,
+    /// Scratch: the predecessor's record.
+    scratch: Vec<u8>,
+}
+
+impl WriteSide {
+    pub(crate) fn new(wal: Option<WalWriter>, wal_number: u64, last_seqno: SeqNo) -> Self {
+        Self {
+            wal,
+            wal_number,
+            last_seqno,
+            wal_broken: false,
+            wal_entry_synced: false,
+            predecessors: Vec::new(),
+            wal_written_back: 0,
+            closed_wal_bytes: 0,
+            full: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+}
+
+/// Proof of leadership. Giving it back wakes the next writer.
+pub(crate) struct Leader<'a> {
+    // Fields are dropped in this order: the side is free before the next writer is woken.
+    pub(crate) side: MutexGuard<'a, WriteSide>,
+    _wake: WakeNext<'a>,
+}
+
+struct WakeNext<'a>(&'a DbInner);
+
+impl Drop for WakeNext<'_> {
+    fn drop(&mut self) {
+        self.0.write_queue.wake_next();
+    }
+}
+
+/// The batches that one leader writes together.
+struct Group<'a> {
+    /// The leader's own batch, when it did not come through the queue.
+    own: Option<&'a WriteBatch>,
+    /// Requests with their batches, in order. A batch that its own writer inserts is with its request again.
+    followers: Vec<(Arc<Request>, Option<WriteBatch>)>,
+}
+
+impl Group<'_> {
+    fn batches(&self) -> impl Iterator<Item = &WriteBatch> {
+        self.own.into_iter().chain(self.followers.iter().filter_map(|(_, batch)| batch.as_ref()))
+    }
+
+    /// Tells every follower and gives the batches back to their writers.
+    fn finish(&mut self, outcome: &Result<()>) {
+        for (request, batch) in std::mem::take(&mut self.followers) {
+            if let Some(batch) = batch {
+                request.return_batch(batch);
+            }
+            request.finish(outcome.clone());
+        }
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        if !self.followers.is_empty() {
+            self.finish(&Err(panicked()));
+        }
+    }
+}
+
+/// Makes the engine read-only unless it is defused: what a writer that panics has half done is not built upon.
+struct FailOnPanic<'a>(&'a DbInner);
+
+impl FailOnPanic<'_> {
+    fn defuse(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.fail(&panicked());
+    }
+}
+
+/// A request whose writer inserts its batch. The leader is told of the end however it comes.
+struct OwnInsert<'a> {
+    request: &'a Request,
+    outcome: Result<()>,
+}
+
+impl Drop for OwnInsert<'_> {
+    fn drop(&mut self) {
+        self.request.set_inserted(std::mem::replace(&mut self.outcome, Ok(())));
+    }
+}
+
+#[cold]
+fn panicked() -> Error {
+    Error::new(ErrorKind::Poisoned, "a writer panicked")
+}
+
+impl DbInner {
+    /// Writes `batch` atomically. It is unchanged afterwards but for its sequence number.
+    pub(crate) fn write(self: &Arc<Self>, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.check_batch(batch)?;
+        // Nobody overtakes the queue: a stream of writers could keep one in it waiting for ever.
+        match self.write_queue.is_empty().then(|| self.write_side.try_lock()).flatten() {
+            Some(side) => self.lead(Leader { side, _wake: WakeNext(self) }, Some((batch, options)), None),
+            None => self.follow(batch, options),
+        }
+    }
+
+    /// Waits until no other writer leads, and leads without a batch: for switches, new families and closing.
+    pub(crate) fn lock_write_side(&self) -> Leader<'_> {
+        Leader { side: self.write_side.lock(), _wake: WakeNext(self) }
+    }
+
+    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
+        if self.read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database was opened for reading only"));
+        }
+        batch.check()?;
+        if !batch.is_default_only() {
+            for entry in batch {
+                let id = entry.column_family.0;
+                if self.family(id).is_none() {
+                    return Err(Error::new(ErrorKind::NotFound, format!("column family {id} does not exist")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits in the queue until another writer has written the batch, or until it is this one's turn to lead.
+    fn follow(self: &Arc<Self>, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
+        let request = Request::new(std::mem::take(batch), options.clone());
+        self.write_queue.push(Arc::clone(&request));
+        loop {
+            if request.is_done() {
+                break;
+            }
+            if request.inserts_itself() {
+                let own = request.take_batch();
+                let mut insert = OwnInsert { request: &request, outcome: Err(panicked()) };
+                insert.outcome = self.insert_batch(&own, request.first_seqno(), Company::Others).map(|_| ());
+                request.return_batch(own);
+            } else if let Some(side) = self.write_side.try_lock() {
+                let leader = Leader { side, _wake: WakeNext(self) };
+                if !request.is_done() {
+                    // The outcome of the group reaches this writer through its request.
+                    let _ = self.lead(leader, None, Some(&request));
+                    continue;
+                }
+            }
+            self.wait_for_turn(&request);
+        }
+        *batch = request.take_batch();
+        request.outcome()
+    }
+
+    fn wait_for_turn(&self, request: &Request) {
+        const SPINS: u32 = 200;
+        let mut ready = || {
+            request.is_done() || request.inserts_itself() || (!request.has_inserted() && !self.write_side.is_locked())
+        };
+        for _ in 0..SPINS {
+            if ready() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        self.executor.wait_until(&request.signal, None, &mut ready);
+    }
+
+    /// Leads one group: `own` first, then what waits in the queue.
+    fn lead(
+        self: &Arc<Self>,
+        mut leader: Leader<'_>,
+        own: Option<(&mut WriteBatch, &WriteOptions)>,
+        own_request: Option<&Arc<Request>>,
+    ) -> Result<()> {
+        let (own, options) = match own {
+            Some((batch, options)) => (Some(&*batch), options.clone()),
+            None => match self.write_queue.pop_if(|_| true) {
+                None => return Ok(()),
+                Some(first) => {
+                    let options = first.options.clone();
+                    let batch = first.take_batch();
+                    return self.lead_group(&mut leader, None, vec![(first, Some(batch))], &options, own_request);
+                }
+            },
+        };
+        self.lead_group(&mut leader, own, Vec::new(), &options, own_request)
+    }
+
+    fn lead_group(
+        self: &Arc<Self>,
+        leader: &mut Leader<'_>,
+        own: Option<&WriteBatch>,
+        followers: Vec<(Arc<Request>, Option<WriteBatch>)>,
+        options: &WriteOptions,
+        own_request: Option<&Arc<Request>>,
+    ) -> Result<()> {
+        let unfinished = FailOnPanic(self);
+        let mut group = Group { own, followers };
+        let mut bytes: usize = group.batches().map(WriteBatch::size_bytes).sum();
+        let side = &mut *leader.side;
+        let mut outcome = self.make_room(side, bytes as u64, options);
+        if outcome.is_ok() {
+            if !self.write_queue.is_empty() {
+                bytes = self.take_followers(&mut group, bytes, options);
+            }
+            outcome = self.write_group(side, &mut group, options, bytes, own_request);
+        }
+        group.finish(&outcome);
+        unfinished.defuse();
+        outcome
+    }
+
+    /// Takes requests along while they fit: the same promises, and no more bytes than allowed.
+    fn take_followers(&self, group: &mut Group<'_>, mut bytes: usize, options: &WriteOptions) -> usize {
+        let limit = self.options.max_write_batch_group_size_bytes;
+        // A small first batch is not made to wait for a large group.
+        let limit = if bytes <= limit / 8 { bytes + limit / 8 } else { limit };
+        while let Some(request) = self.write_queue.pop_if(|request| {
+            bytes + request.bytes <= limit
+                && (!request.options.sync || options.sync)
+                && request.options.disable_wal == options.disable_wal
+                && (!request.options.no_slowdown || options.no_slowdown)
+        }) {
+            bytes += request.bytes;
+            let batch = request.take_batch();
+            group.followers.push((request, Some(batch)));
+        }
+        bytes
+    }
+
+    /// Numbers, logs, inserts and publishes a group.
+    fn write_group(
+        self: &Arc<Self>,
+        side: &mut WriteSide,
+        group: &mut Group<'_>,
+        options: &WriteOptions,
+        bytes: usize,
+        own_request: Option<&Arc<Request>>,
+    ) -> Result<()> {
+        let count: u64 = group.batches().map(|batch| u64::from(batch.count())).sum();
+        let first_seqno = side.last_seqno + 1;
+        let last_seqno = side.last_seqno + count;
+        if last_seqno >= MAX_SEQNO {
+            return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left"));
+        }
+        let logged = match options.disable_wal {
+            true => 0,
+            false => self.log_group(side, group, first_seqno, count, options.sync)?,
+        };
+        let default_only = group.batches().all(WriteBatch::is_default_only);
+        let inserted = if !group.followers.is_empty()
+            && self.options.concurrent_memtable_write_bytes > 0
+            && bytes >= self.options.concurrent_memtable_write_bytes
+        {
+            self.insert_group_concurrently(group, first_seqno, own_request)
+        } else {
+            self.insert_group(group, first_seqno)
+        };
+        if let Err(error) = inserted {
+            self.fail(&error);
+            return Err(error);
+        }
+        side.last_seqno = last_seqno;
+        self.visible_seqno.store(last_seqno, Ordering::Release);
+        self.note_full_memtables(side, default_only);
+        let led = u64::from(group.own.is_some());
+        self.metrics.add_all([
+            (Counter::KeysWritten, count),
+            (Counter::BytesWritten, bytes as u64),
+            (Counter::WalBytes, logged),
+            (Counter::WriteGroups, 1),
+            (Counter::WriteBatches, led + group.followers.len() as u64),
+        ]);
+        Ok(())
+    }
+
+    /// Appends one record for the whole group with one write, and syncs it if asked. Returns the bytes by which the WAL grew.
+    fn log_group(
+        &self,
+        side: &mut WriteSide,
+        group: &Group<'_>,
+        first_seqno: SeqNo,
+        count: u64,
+        sync: bool,
+    ) -> Result<u64> {
+        let count = u32::try_from(count)
+            .map_err(|_| Error::new(ErrorKind::LimitExceeded, "more than 2^32 - 1 entries in one group"))?;
+        let header = encode_header(first_seqno, count);
+        side.scratch.clear();
+        if side.wal.as_ref().is_some_and(|wal| wal.len() == 0) {
+            super::wal_note::append_own_number(&mut side.scratch, side.wal_number);
+        }
+        for (number, size) in side.predecessors.iter().copied() {
+            super::wal_note::append_predecessor(&mut side.scratch, &self.db_id, number, size);
+        }
+        let Some(wal) = &mut side.wal else {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database has no WAL"));
+        };
+        let before = wal.len();
+        let appended = match (group.own, &group.followers[..]) {
+            (Some(own), []) => wal.add_record(&[&header, &side.scratch, own.body()]),
+            _ => {
+                let mut parts: Vec<&[u8]> = vec![&header, &side.scratch];
+                parts.extend(group.batches().map(WriteBatch::body));
+                wal.add_record(&parts)
+            }
+        };
+        if let Err(error) = appended {
+            side.wal_broken = true;
+            return Err(error);
+        }
+        let grown = wal.len() - before;
+        side.predecessors.clear();
+        if sync && !is_planted(PlantedBug::SyncedWriteIsNotSynced) {
+            self.sync_wals(side)?;
+        } else {
+            self.write_back(side);
+        }
+        Ok(grown)
+    }
+
+    /// Starts writing the WAL back every `wal_bytes_per_sync` bytes.
+    fn write_back(&self, side: &mut WriteSide) {
+        let every = self.options.wal_bytes_per_sync;
+        if let (Some(wal), true) = (&mut side.wal, every > 0) {
+            let len = wal.len();
+            if len - side.wal_written_back >= every {
+                // A hint: an error shows at the next sync.
+                let _ = wal.sync_range(side.wal_written_back, len - side.wal_written_back);
+                side.wal_written_back = len;
+            }
+        }
+    }
+
+    /// Inserts the whole group on this thread.
+    fn insert_group(&self, group: &Group<'_>, first_seqno: SeqNo) -> Result<()> {
+        let mut seqno = first_seqno;
+        for batch in group.batches() {
+            seqno = self.insert_batch(batch, seqno, Company::Alone)?;
+        }
+        Ok(())
+    }
+
+    /// Lets every follower insert its own batch while this thread inserts the leader's.
+    fn insert_group_concurrently(
+        &self,
+        group: &mut Group<'_>,
+        first_seqno: SeqNo,
+        own_request: Option<&Arc<Request>>,
+    ) -> Result<()> {
+        let mut seqno = first_seqno;
+        let mut mine = Vec::new();
+        let mut others = Vec::new();
+        if let Some(own) = group.own {
+            mine.push((own, seqno));
+            seqno += u64::from(own.count());
+        }
+        for (request, slot) in &mut group.followers {
+            let first = seqno;
+            seqno += slot.as_ref().map_or(0, |batch| u64::from(batch.count()));
+            if own_request.is_some_and(|own| Arc::ptr_eq(own, request)) {
+                mine.extend(slot.as_ref().map(|batch| (batch, first)));
+            } else if let Some(batch) = slot.take() {
+                request.return_batch(batch);
+                request.let_insert_itself(first);
+                others.push(&*request);
+            }
+        }
+        let mut outcome = Ok(());
+        for (batch, seqno) in mine {
+            outcome = outcome.and(self.insert_batch(batch, seqno, Company::Others).map(|_| ()));
+        }
+        for request in others {
+            self.executor.wait_until(&request.signal, None, &mut || request.has_inserted());
+            outcome = outcome.and_then(|()| request.outcome());
+        }
+        outcome
+    }
+
+    /// Notes which memtables of the group's families are full.
+    fn note_full_memtables(&self, side: &mut WriteSide, default_only: bool) {
+        let full = |family: &Family| {
+            family.super_version.load().memtable.approximate_memory_usage() >= family.options.write_buffer_size
+        };
+        if default_only {
+            if full(&self.default_family) {
+                side.full.push(0);
+            }
+            return;
+        }
+        for (id, family) in self.families.load().iter() {
+            if full(family) {
+                side.full.push(*id);
+            }
+        }
+    }
+
+    /// Everything that must be true before a group may be written: no fatal error, a sound WAL, memtables with
+    /// room, and admission.
+    fn make_room(self: &Arc<Self>, side: &mut WriteSide, bytes: u64, options: &WriteOptions) -> Result<()> {
+        self.errors.check()?;
+        if self.is_closing() {
+            return Err(closing());
+        }
+        if side.wal_broken {
+            self.rotate_wal(side)?;
+        }
+        if !side.full.is_empty() {
+            self.switch_full_memtables(side)?;
+        }
+        if side.closed_wal_bytes > 0 {
+            self.limit_wal_size(side)?;
+        }
+        if self.controller.is_engaged() {
+            self.wait_for_admission(bytes, options)?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps or parks until the controller admits `bytes`.
+    #[cold]
+    fn wait_for_admission(&self, bytes: u64, options: &WriteOptions) -> Result<()> {
+        loop {
+            let now_micros = self.clock.now_micros();
+            let (cause, stopped, wait) = match self.controller.admit(bytes, now_micros) {
+                Admission::Admit => return Ok(()),
+                Admission::Sleep(wait, cause) => (cause, false, wait),
+                Admission::Park(cause) => (cause, true, Duration::ZERO),
+            };
+            if options.no_slowdown {
+                return Err(Error::new(ErrorKind::Incomplete, "the write would have had to wait for room"));
+            }
+            if stopped {
+                self.park(bytes)?;
+            } else {
+                self.executor.sleep(wait);
+            }
+            let waited_micros = self.clock.now_micros() - now_micros;
+            self.metrics.add_all([(Counter::stall_micros(cause), waited_micros), (Counter::StalledWrites, 1)]);
+            self.errors.check()?;
+            if self.is_closing() {
+                return Err(closing());
+            }
+        }
+    }
+
+    /// Waits until writers are not stopped any more, the engine fails, or it closes.
+    fn park(&self, bytes: u64) -> Result<()> {
+        let waited = self.executor.wait_until(&self.changed, None, &mut || {
+            let parked = matches!(self.controller.admit(bytes, self.clock.now_micros()), Admission::Park(_));
+            !parked || self.errors.is_failed() || self.errors.passing().is_some() || self.is_closing()
+        });
+        if self.is_closing() {
+            return Err(closing());
+        }
+        if let Some(error) = self.errors.passing() {
+            return Err(error);
+        }
+        match waited {
+            Waited::Stuck => Err(Error::new(ErrorKind::Busy, "writers are stopped and no background work is left")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a batch is inserted while other batches of its group are.
+#[derive(Clone, Copy)]
+enum Company {
+    Alone,
+    Others,
+}
+
+impl DbInner {
+    /// Inserts every entry of a batch into the memtable of its family, run by run. Entries of families that do not exist
+    /// any more are skipped but keep their numbers. Returns the number after the last.
+    fn insert_batch(&self, batch: &WriteBatch, first_seqno: SeqNo, company: Company) -> Result<SeqNo> {
+        let mut seqno = first_seqno;
+        let mut entries = batch.iter().peekable();
+        while let Some(first) = entries.peek() {
+            let id = first.column_family;
+            let pinned = match id.0 {
+                0 => Some(self.default_family.super_version.load()),
+                other => self.family(other).map(|family| family.super_version.load()),
+            };
+            let run = std::iter::from_fn(|| entries.next_if(|entry| entry.column_family == id));
+            seqno = match (&pinned, company) {
+                (None, _) => seqno + run.count() as u64,
+                (Some(pinned), Company::Alone) => insert_run(&pinned.memtable, seqno, run)?,
+                (Some(pinned), Company::Others) => insert_run_beside_others(&pinned.memtable, seqno, run)?,
+            };
+        }
+        Ok(seqno)
+    }
+}
+
+fn insert_run<'a>(memtable: &Memtable, first: SeqNo, run: impl Iterator<Item = BatchEntry<'a>>) -> Result<SeqNo> {
+    let mut writer = memtable.writer().ok_or_else(two_writers)?;
+    let mut seqno = first;
+    for entry in run {
+        writer.add(seqno, entry.kind, entry.key, entry.value);
+        seqno += 1;
+    }
+    Ok(seqno)
+}
+
+fn insert_run_beside_others<'a>(
+    memtable: &Memtable,
+    first: SeqNo,
+    run: impl Iterator<Item = BatchEntry<'a>>,
+) -> Result<SeqNo> {
+    let mut writer = memtable.concurrent_writer().ok_or_else(two_writers)?;
+    let mut seqno = first;
+    for entry in run {
+        writer.add(seqno, entry.kind, entry.key, entry.value);
+        seqno += 1;
+    }
+    Ok(seqno)
+}
+
+#[cold]
+fn closing() -> Error {
+    Error::new(ErrorKind::Aborted, "the database is closing")
+}
+
+#[cold]
+fn two_writers() -> Error {
+    Error::new(ErrorKind::Poisoned, "two writers met in one memtable")
+}

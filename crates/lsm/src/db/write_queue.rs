@@ -1,0 +1,159 @@
+//! The queue in which writers wait while another one leads.
+
+use super::state::ranks;
+use crate::batch::WriteBatch;
+use crate::key::SeqNo;
+use crate::options::WriteOptions;
+use siltstone_base::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+use siltstone_base::sync::{Arc, CachePadded, Mutex, Signal};
+use siltstone_base::{Error, Result};
+use std::collections::VecDeque;
+
+/// Followers in the order of their arrival.
+///
+/// Protocol: a writer that does not get the write side at once enqueues a [`Request`] and waits until the request is
+/// done or the write side is free. Whoever gives the write side back wakes the first request; its writer then leads
+/// a group that begins with it. A request is taken by exactly one leader, which sets its outcome.
+#[derive(Debug)]
+pub(crate) struct WriteQueue {
+    waiting: CachePadded<AtomicUsize>,
+    requests: Mutex<VecDeque<Arc<Request>>>,
+}
+
+/// A batch that waits for a leader.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) options: WriteOptions,
+    pub(crate) bytes: usize,
+    pub(crate) signal: Signal,
+    phase: AtomicU8,
+    slot: Mutex<Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    batch: WriteBatch,
+    first_seqno: SeqNo,
+    outcome: Result<()>,
+}
+
+const WAITING: u8 = 0;
+const TAKEN: u8 = 1;
+const INSERTS_ITSELF: u8 = 2;
+const INSERTED: u8 = 3;
+const DONE: u8 = 4;
+
+impl Request {
+    pub(crate) fn new(batch: WriteBatch, options: WriteOptions) -> Arc<Self> {
+        let bytes = batch.size_bytes();
+        let slot = Mutex::new(ranks::WRITE_REQUEST, Slot { batch, first_seqno: 0, outcome: Ok(()) });
+        Arc::new(Self { options, bytes, signal: Signal::new(), phase: AtomicU8::new(WAITING), slot })
+    }
+
+    /// Takes the batch out, for the leader or, at the end, for its writer.
+    pub(crate) fn take_batch(&self) -> WriteBatch {
+        std::mem::take(&mut self.slot.lock().batch)
+    }
+
+    /// Gives the batch back, so that its writer can use its memory again.
+    pub(crate) fn return_batch(&self, batch: WriteBatch) {
+        self.slot.lock().batch = batch;
+    }
+
+    pub(crate) fn finish(&self, outcome: Result<()>) {
+        self.slot.lock().outcome = outcome;
+        self.phase.store(DONE, Ordering::Release);
+        self.signal.notify_all();
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == DONE
+    }
+
+    /// REQUIRES: inserted or done.
+    pub(crate) fn outcome(&self) -> Result<(), Error> {
+        self.slot.lock().outcome.clone()
+    }
+
+    /// Asks the request's own writer to insert the batch, which is in its slot again, from `first_seqno` on.
+    pub(crate) fn let_insert_itself(&self, first_seqno: SeqNo) {
+        self.slot.lock().first_seqno = first_seqno;
+        self.phase.store(INSERTS_ITSELF, Ordering::Release);
+        self.signal.notify_all();
+    }
+
+    pub(crate) fn inserts_itself(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == INSERTS_ITSELF
+    }
+
+    /// The sequence number of the batch's first entry. REQUIRES: asked to insert itself.
+    pub(crate) fn first_seqno(&self) -> SeqNo {
+        self.slot.lock().first_seqno
+    }
+
+    /// Tells the leader how the insertion by the request's own writer ended.
+    pub(crate) fn set_inserted(&self, outcome: Result<()>) {
+        self.slot.lock().outcome = outcome;
+        // A leader that panics does not wait for this.
+        let _ = self.phase.compare_exchange(INSERTS_ITSELF, INSERTED, Ordering::AcqRel, Ordering::Acquire);
+        self.signal.notify_all();
+    }
+
+    pub(crate) fn has_inserted(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == INSERTED
+    }
+}
+
+impl WriteQueue {
+    pub(crate) fn new() -> Self {
+        let requests = Mutex::new(ranks::WRITE_QUEUE, VecDeque::new());
+        Self { waiting: CachePadded::new(AtomicUsize::new(0)), requests }
+    }
+
+    pub(crate) fn push(&self, request: Arc<Request>) {
+        let mut requests = self.requests.lock();
+        requests.push_back(request);
+        self.waiting.store(requests.len(), Ordering::SeqCst);
+        drop(requests);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether nobody waits; one load.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// Takes the next request if `admits` does.
+    pub(crate) fn pop_if(&self, admits: impl FnOnce(&Request) -> bool) -> Option<Arc<Request>> {
+        let mut requests = self.requests.lock();
+        if !admits(requests.front()?) {
+            return None;
+        }
+        let request = requests.pop_front();
+        self.waiting.store(requests.len(), Ordering::SeqCst);
+        if let Some(request) = &request {
+            request.phase.store(TAKEN, Ordering::Release);
+        }
+        request
+    }
+
+    /// Wakes the writer that has waited longest. Call after the write side was given back.
+    ///
+    /// The fence pairs with the one in [`push`](Self::push): either this sees the new request, or its writer sees the
+    /// write side free.
+    #[inline]
+    pub(crate) fn wake_next(&self) {
+        fence(Ordering::SeqCst);
+        if !self.is_empty() {
+            self.wake_next_slow();
+        }
+    }
+
+    #[cold]
+    fn wake_next_slow(&self) {
+        if let Some(request) = self.requests.lock().front() {
+            request.signal.notify_all();
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! When writers are slowed down or stopped: a pure function of counters and options.
+
+use crate::event::{StallCause, StallCondition};
+use crate::options::ColumnFamilyOptions;
+
+/// What the stall condition of one family depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Pressure {
+    /// Sealed memtables that are not flushed yet.
+    pub(crate) immutable_memtables: usize,
+    /// Files in level 0.
+    pub(crate) l0_files: usize,
+    /// Estimated bytes that compactions must still rewrite.
+    pub(crate) pending_compaction_bytes: u64,
+}
+
+/// The condition of a family under `pressure`. Stops come before delays; among each, memtables before level 0 before
+/// pending bytes, as in RocksDB.
+pub(crate) fn stall_condition(pressure: &Pressure, options: &ColumnFamilyOptions) -> StallCondition {
+    let reached = |limit: u64| limit > 0 && pressure.pending_compaction_bytes >= limit;
+    let compacts = !options.disable_auto_compactions;
+    if pressure.immutable_memtables >= options.max_write_buffer_number {
+        StallCondition::Stopped(StallCause::MemtableLimit)
+    } else if compacts && pressure.l0_files >= options.level0_stop_writes_trigger {
+        StallCondition::Stopped(StallCause::L0FileCount)
+    } else if compacts && reached(options.hard_pending_compaction_bytes_limit) {
+        StallCondition::Stopped(StallCause::PendingCompactionBytes)
+    } else if options.max_write_buffer_number > 3 && pressure.immutable_memtables >= options.max_write_buffer_number - 1
+    {
+        StallCondition::Delayed(StallCause::MemtableLimit)
+    } else if compacts && pressure.l0_files >= options.level0_slowdown_writes_trigger {
+        StallCondition::Delayed(StallCause::L0FileCount)
+    } else if compacts && reached(options.soft_pending_compaction_bytes_limit) {
+        StallCondition::Delayed(StallCause::PendingCompactionBytes)
+    } else {
+        StallCondition::Normal
+    }
+}
+
+/// Whether a delayed family comes close to where writers stop: its rate is then cut harder.
+pub(crate) fn is_near_stop(pressure: &Pressure, options: &ColumnFamilyOptions) -> bool {
+    let files_left = options.level0_stop_writes_trigger.saturating_sub(pressure.l0_files);
+    let hard = options.hard_pending_compaction_bytes_limit;
+    let soft = options.soft_pending_compaction_bytes_limit;
+    files_left <= 2 || (hard > soft && pressure.pending_compaction_bytes >= soft + (hard - soft) / 4 * 3)
+}
+
+/// The next rate of admitted bytes per second for a delayed family: RocksDB's walk. Falling debt speeds up, rising
+/// debt slows down, a near stop slows down harder.
+pub(crate) fn next_delayed_rate(rate: u64, max_rate: u64, previous: &Pressure, now: &Pressure, near_stop: bool) -> u64 {
+    const MIN_RATE: u64 = 16 << 10;
+    let next = if near_stop {
+        rate * 3 / 5
+    } else if now.pending_compaction_bytes > previous.pending_compaction_bytes || now.l0_files > previous.l0_files {
+        rate * 4 / 5
+    } else if now.pending_compaction_bytes < previous.pending_compaction_bytes || now.l0_files < previous.l0_files {
+        rate * 5 / 4
+    } else {
+        rate
+    };
+    next.clamp(MIN_RATE.min(max_rate), max_rate)
+}

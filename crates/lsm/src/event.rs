@@ -1,0 +1,167 @@
+//! Events: what the engine does in the background, in pairs of begin and end with a job id and a cause.
+
+use crate::key::SeqNo;
+use siltstone_base::Error;
+use std::fmt;
+use std::time::Duration;
+
+/// Number of one background job, unique within an open database.
+pub type JobId = u64;
+
+/// Why a flush was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FlushReason {
+    /// The memtable reached `write_buffer_size`.
+    WriteBufferFull,
+    /// The family pins an old WAL and the WALs together are larger than `max_total_wal_size`.
+    WalTotalSize,
+    /// The caller asked.
+    Manual,
+    /// Recovery replayed entries that no table holds.
+    Recovery,
+    /// The engine tries to leave an error behind.
+    ErrorRecovery,
+}
+
+/// Why a compaction was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CompactionReason {
+    /// Level 0 has too many files.
+    L0FileCount,
+    /// A level is larger than its target.
+    MaxLevelSize,
+    /// The caller asked.
+    Manual,
+}
+
+/// Why writers are slowed down or stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum StallCause {
+    /// Too many memtables wait for their flush.
+    MemtableLimit,
+    /// Level 0 has too many files.
+    L0FileCount,
+    /// Too many bytes wait for their compaction.
+    PendingCompactionBytes,
+}
+
+impl StallCause {
+    /// Every cause, in the order of counters.
+    pub const ALL: [Self; 3] = [Self::MemtableLimit, Self::L0FileCount, Self::PendingCompactionBytes];
+}
+
+/// What writers meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StallCondition {
+    /// No limit is reached.
+    Normal,
+    /// Writers are slowed down to a rate.
+    Delayed(StallCause),
+    /// Writers wait.
+    Stopped(StallCause),
+}
+
+/// A flush.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct FlushInfo {
+    /// The job.
+    pub job_id: JobId,
+    /// Name of the column family.
+    pub column_family: String,
+    /// Why.
+    pub reason: FlushReason,
+    /// Entries written; 0 in the begin event.
+    pub entries: u64,
+    /// Number of the table written, or 0.
+    pub file_number: u64,
+    /// Bytes of the table written, or 0.
+    pub file_size: u64,
+    /// Smallest and largest sequence number written.
+    pub seqnos: (SeqNo, SeqNo),
+    /// Time that it took, in the end event.
+    pub duration: Duration,
+    /// Why it failed, in the end event.
+    pub error: Option<Error>,
+}
+
+/// A compaction.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CompactionInfo {
+    /// The job.
+    pub job_id: JobId,
+    /// Name of the column family.
+    pub column_family: String,
+    /// Why.
+    pub reason: CompactionReason,
+    /// Inputs: level and file number.
+    pub inputs: Vec<(usize, u64)>,
+    /// Bytes of the inputs.
+    pub input_bytes: u64,
+    /// Level of the outputs.
+    pub output_level: usize,
+    /// Numbers of the tables written, in the end event.
+    pub outputs: Vec<u64>,
+    /// Bytes written, in the end event.
+    pub output_bytes: u64,
+    /// Whether files only changed their level.
+    pub trivial_move: bool,
+    /// Time that it took, in the end event.
+    pub duration: Duration,
+    /// Why it failed, in the end event.
+    pub error: Option<Error>,
+}
+
+/// A change of the stall condition of a family.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StallInfo {
+    /// Name of the column family.
+    pub column_family: String,
+    /// Before.
+    pub previous: StallCondition,
+    /// Now.
+    pub current: StallCondition,
+}
+
+/// Is told what the engine does. Called by background threads and by writers; a slow listener slows its caller. The state lock is never held,
+/// but [`stall_changed`](Self::stall_changed) and [`background_error`](Self::background_error) may come from a writer that leads or from whoever
+/// writes the MANIFEST: a listener may read, but must not write, flush, or create and drop families, or it waits for itself. A listener that panics makes the engine read-only, with `Poisoned` as the cause.
+pub trait EventListener: Send + Sync + fmt::Debug {
+    /// A flush starts.
+    fn flush_begin(&self, info: &FlushInfo) {
+        let _ = info;
+    }
+    /// A flush ended.
+    fn flush_end(&self, info: &FlushInfo) {
+        let _ = info;
+    }
+    /// A compaction starts.
+    fn compaction_begin(&self, info: &CompactionInfo) {
+        let _ = info;
+    }
+    /// A compaction ended.
+    fn compaction_end(&self, info: &CompactionInfo) {
+        let _ = info;
+    }
+    /// Writers of a family are slowed down, stopped or set free.
+    fn stall_changed(&self, info: &StallInfo) {
+        let _ = info;
+    }
+    /// A background error made the engine read-only, or (with `None`) the engine left that state.
+    fn background_error(&self, error: Option<&Error>) {
+        let _ = error;
+    }
+    /// A file was created.
+    fn file_created(&self, path: &std::path::Path) {
+        let _ = path;
+    }
+    /// A file was deleted.
+    fn file_deleted(&self, path: &std::path::Path) {
+        let _ = path;
+    }
+}

@@ -1,0 +1,121 @@
+//! What the engine knows of one table file while some version lists it.
+
+use crate::key::{InternalKey, SeqNo};
+use crate::sst::TableReader;
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::{Arc, OnceLock, SegQueue};
+
+/// Numbers of files that no version lists any more: what may be deleted, unless deletions are disabled.
+pub(crate) type ObsoleteTables = SegQueue<u64>;
+
+/// One live table file. Shared by all versions that list it, also after a trivial move: the level is not part of it.
+///
+/// Invariants: everything but the reader and the two flags is fixed at creation. When the last version that lists the file
+/// is dropped and the file was marked obsolete, its number is pushed to the queue of obsolete tables exactly once.
+#[derive(Debug)]
+pub(crate) struct FileMeta {
+    /// File number: `NNNNNN.sst`.
+    pub(crate) number: u64,
+    /// Exact length in bytes.
+    pub(crate) file_size: u64,
+    /// Smallest internal key.
+    pub(crate) smallest: InternalKey,
+    /// Largest internal key.
+    pub(crate) largest: InternalKey,
+    /// Smallest sequence number.
+    pub(crate) smallest_seqno: SeqNo,
+    /// Largest sequence number.
+    pub(crate) largest_seqno: SeqNo,
+    /// Age rank within level 0: larger is newer. 0: unknown.
+    pub(crate) epoch_number: u64,
+    /// Unix seconds of the oldest flush whose data is in the file. 0: unknown.
+    pub(crate) oldest_ancestor_time: u64,
+    /// Unix seconds at which the file was written. 0: unknown.
+    pub(crate) file_creation_time: u64,
+    /// RocksDB's unique id of the file, if known.
+    pub(crate) unique_id: Option<[u8; 16]>,
+    /// Custom fields of the MANIFEST entry that this engine has no use for, as (tag, value), kept for the next MANIFEST.
+    pub(crate) other_fields: Vec<(u32, Vec<u8>)>,
+    /// The open reader; set once by the table cache.
+    pub(crate) reader: OnceLock<Arc<TableReader>>,
+    /// Whether a running compaction has the file as input. Changed under the database's state lock.
+    pub(crate) being_compacted: AtomicBool,
+    obsolete: AtomicBool,
+    obsolete_tables: Option<Arc<ObsoleteTables>>,
+}
+
+/// The fields of a [`FileMeta`] that are fixed at creation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FileMetaData {
+    pub(crate) number: u64,
+    pub(crate) file_size: u64,
+    pub(crate) smallest: InternalKey,
+    pub(crate) largest: InternalKey,
+    pub(crate) smallest_seqno: SeqNo,
+    pub(crate) largest_seqno: SeqNo,
+    pub(crate) epoch_number: u64,
+    pub(crate) oldest_ancestor_time: u64,
+    pub(crate) file_creation_time: u64,
+    pub(crate) unique_id: Option<[u8; 16]>,
+    pub(crate) other_fields: Vec<(u32, Vec<u8>)>,
+}
+
+impl FileMeta {
+    /// A live file; its number goes to `obsolete_tables` when it is obsolete and the last version is gone.
+    pub(crate) fn new(data: FileMetaData, obsolete_tables: Option<Arc<ObsoleteTables>>) -> Arc<Self> {
+        Arc::new(Self {
+            number: data.number,
+            file_size: data.file_size,
+            smallest: data.smallest,
+            largest: data.largest,
+            smallest_seqno: data.smallest_seqno,
+            largest_seqno: data.largest_seqno,
+            epoch_number: data.epoch_number,
+            oldest_ancestor_time: data.oldest_ancestor_time,
+            file_creation_time: data.file_creation_time,
+            unique_id: data.unique_id,
+            other_fields: data.other_fields,
+            reader: OnceLock::new(),
+            being_compacted: AtomicBool::new(false),
+            obsolete: AtomicBool::new(false),
+            obsolete_tables,
+        })
+    }
+
+    /// The fixed fields, for a version edit.
+    pub(crate) fn data(&self) -> FileMetaData {
+        FileMetaData {
+            number: self.number,
+            file_size: self.file_size,
+            smallest: self.smallest.clone(),
+            largest: self.largest.clone(),
+            smallest_seqno: self.smallest_seqno,
+            largest_seqno: self.largest_seqno,
+            epoch_number: self.epoch_number,
+            oldest_ancestor_time: self.oldest_ancestor_time,
+            file_creation_time: self.file_creation_time,
+            unique_id: self.unique_id,
+            other_fields: self.other_fields.clone(),
+        }
+    }
+
+    /// Says that the current version does not list the file any more and that this is durable.
+    pub(crate) fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// Whether a running compaction has the file as input.
+    pub(crate) fn is_being_compacted(&self) -> bool {
+        self.being_compacted.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for FileMeta {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut()
+            && let Some(queue) = &self.obsolete_tables
+        {
+            queue.push(self.number);
+        }
+    }
+}

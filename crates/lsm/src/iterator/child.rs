@@ -1,0 +1,75 @@
+//! The sources that a database's iterators merge, as one type: no call through a pointer on the hot path.
+
+use super::InternalIterator;
+use super::level::LevelIter;
+use crate::memtable::MemtableIter;
+use crate::sst::TableIter;
+use siltstone_base::Result;
+
+/// One source of entries.
+#[derive(Debug)]
+pub(crate) enum ChildIter {
+    /// One memtable.
+    Memtable(MemtableIter),
+    /// One table.
+    Table(TableIter),
+    /// A sorted run of tables.
+    Level(LevelIter),
+}
+
+macro_rules! each {
+    ($self:ident, $iter:ident => $call:expr) => {
+        match $self {
+            Self::Memtable($iter) => $call,
+            Self::Table($iter) => $call,
+            Self::Level($iter) => $call,
+        }
+    };
+}
+
+impl InternalIterator for ChildIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        each!(self, iter => iter.valid())
+    }
+
+    fn seek_to_first(&mut self) {
+        each!(self, iter => iter.seek_to_first());
+    }
+
+    fn seek_to_last(&mut self) {
+        each!(self, iter => iter.seek_to_last());
+    }
+
+    fn seek(&mut self, target: &[u8]) {
+        each!(self, iter => iter.seek(target));
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        each!(self, iter => iter.seek_for_prev(target));
+    }
+
+    #[inline]
+    fn next(&mut self) {
+        each!(self, iter => iter.next());
+    }
+
+    #[inline]
+    fn prev(&mut self) {
+        each!(self, iter => iter.prev());
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        each!(self, iter => iter.key())
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        each!(self, iter => iter.value())
+    }
+
+    fn status(&self) -> Result<()> {
+        each!(self, iter => iter.status())
+    }
+}

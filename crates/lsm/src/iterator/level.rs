@@ -1,0 +1,183 @@
+//! Walking a sorted run: tables with disjoint ranges, one behind the other.
+
+use super::InternalIterator;
+use crate::file_meta::FileMeta;
+use crate::sst::{TableIter, TableReadOptions};
+use crate::table_cache::TableCache;
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, Result};
+use std::cmp::Ordering;
+
+/// What a [`LevelIter`] is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IterPurpose {
+    /// A user's walk. Bytes that are read ahead; 0: grows by itself.
+    User {
+        /// Bytes.
+        read_ahead_size: usize,
+    },
+    /// A compaction, which reads past the block cache.
+    Compaction {
+        /// Bytes that are read at a time.
+        read_ahead_size: usize,
+    },
+}
+
+/// An iterator over the tables of a sorted run. A table is opened when the walk reaches it.
+#[derive(Debug)]
+pub(crate) struct LevelIter {
+    /// Sorted by key range.
+    files: Arc<[Arc<FileMeta>]>,
+    table_cache: Arc<TableCache>,
+    options: TableReadOptions,
+    purpose: IterPurpose,
+    /// The table under `table`; anything while that is `None`.
+    index: usize,
+    table: Option<TableIter>,
+    /// An error of opening a table.
+    error: Option<Error>,
+}
+
+impl LevelIter {
+    /// Walks `files`, which are sorted by key range and disjoint.
+    pub(crate) fn new(
+        files: Arc<[Arc<FileMeta>]>,
+        table_cache: Arc<TableCache>,
+        options: TableReadOptions,
+        purpose: IterPurpose,
+    ) -> Self {
+        Self { files, table_cache, options, purpose, index: 0, table: None, error: None }
+    }
+
+    /// Makes table `index` the current one; false if there is none or it cannot be opened.
+    fn open(&mut self, index: usize) -> bool {
+        if self.table.is_some() && self.index == index {
+            return true;
+        }
+        self.table = None;
+        let Some(file) = self.files.get(index) else { return false };
+        self.index = index;
+        match self.table_cache.reader(file) {
+            Ok(reader) => {
+                let reader = Arc::clone(reader);
+                self.table = Some(match self.purpose {
+                    IterPurpose::User { read_ahead_size } => TableIter::new(reader, self.options, read_ahead_size),
+                    IterPurpose::Compaction { read_ahead_size } => {
+                        TableIter::for_compaction(reader, self.options, read_ahead_size)
+                    }
+                });
+                true
+            }
+            Err(error) => {
+                self.error = Some(error);
+                false
+            }
+        }
+    }
+
+    /// Opens table `index` and makes a movement in it, if it opens.
+    fn move_in(&mut self, index: usize, movement: impl FnOnce(&mut TableIter)) {
+        self.error = None;
+        if self.open(index)
+            && let Some(table) = &mut self.table
+        {
+            movement(table);
+        }
+    }
+
+    /// Whether the current table ended without an error, so that a neighbour is next.
+    #[inline]
+    fn ended(&self) -> bool {
+        self.error.is_none() && self.table.as_ref().is_some_and(|table| !table.valid() && table.status().is_ok())
+    }
+
+    #[inline(never)]
+    fn skip_forward(&mut self) {
+        while self.ended() {
+            self.move_in(self.index + 1, TableIter::seek_to_first);
+        }
+    }
+
+    #[inline(never)]
+    fn skip_backward(&mut self) {
+        while self.ended() {
+            if self.index == 0 {
+                self.table = None;
+                return;
+            }
+            self.move_in(self.index - 1, TableIter::seek_to_last);
+        }
+    }
+
+    /// The first table that ends at or after `target`; the number of tables if none.
+    fn find(&self, target: &[u8]) -> usize {
+        let comparator = self.table_cache.comparator();
+        self.files.partition_point(|file| comparator.compare(file.largest.as_bytes(), target) == Ordering::Less)
+    }
+}
+
+impl InternalIterator for LevelIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.table.as_ref().is_some_and(TableIter::valid)
+    }
+
+    fn seek_to_first(&mut self) {
+        self.move_in(0, TableIter::seek_to_first);
+        self.skip_forward();
+    }
+
+    fn seek_to_last(&mut self) {
+        self.move_in(self.files.len().wrapping_sub(1), TableIter::seek_to_last);
+        self.skip_backward();
+    }
+
+    fn seek(&mut self, target: &[u8]) {
+        self.move_in(self.find(target), |table| table.seek(target));
+        self.skip_forward();
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        let index = self.find(target).min(self.files.len().wrapping_sub(1));
+        self.move_in(index, |table| table.seek_for_prev(target));
+        self.skip_backward();
+    }
+
+    #[inline]
+    fn next(&mut self) {
+        if let Some(table) = &mut self.table {
+            table.next();
+            if !table.valid() {
+                self.skip_forward();
+            }
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) {
+        if let Some(table) = &mut self.table {
+            table.prev();
+            if !table.valid() {
+                self.skip_backward();
+            }
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.table.as_ref().map_or(&[], TableIter::key)
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.table.as_ref().map_or(&[], TableIter::value)
+    }
+
+    fn status(&self) -> Result<()> {
+        match (&self.error, &self.table) {
+            (Some(error), _) => Err(error.clone()),
+            (None, Some(table)) => table.status(),
+            (None, None) => Ok(()),
+        }
+    }
+}

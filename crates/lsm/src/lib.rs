@@ -1,0 +1,82 @@
+//! An LSM-tree storage engine that opens RocksDB directories and writes directories that RocksDB opens.
+//!
+//! ```
+//! use siltstone_lsm::{Db, DbOptions, ReadOptions, WriteBatch, WriteOptions};
+//!
+//! # fn main() -> siltstone_lsm::Result<()> {
+//! # let dir = tempfile::tempdir().expect("a directory");
+//! let db = Db::open(dir.path(), &DbOptions::default().create_if_missing(true))?;
+//! db.put("granite", "igneous")?;
+//!
+//! // A batch is applied as a whole; with `sync` it is on the disk when the call returns.
+//! let mut batch = WriteBatch::new();
+//! batch.put("slate", "metamorphic");
+//! batch.delete("granite");
+//! let before = db.snapshot();
+//! db.write(&mut batch, &WriteOptions::default().sync(true))?;
+//!
+//! // A value is read where it lies, in a memtable or in a cached block.
+//! assert_eq!(db.get("slate")?.as_deref(), Some(&b"metamorphic"[..]));
+//! assert_eq!(db.get("granite")?, None);
+//!
+//! // A snapshot still sees what was there when it was taken.
+//! let mut rows = db.iter(&ReadOptions::default().snapshot(Some(before)))?;
+//! rows.seek_to_first();
+//! assert_eq!((rows.key(), rows.value()), (&b"granite"[..], &b"igneous"[..]));
+//! rows.next();
+//! assert!(!rows.valid());
+//! rows.status()?;
+//! # drop(rows);
+//! db.close()
+//! # }
+//! ```
+//!
+//! | you want to | see |
+//! | --- | --- |
+//! | read and write keys | [`Db`], [`WriteBatch`], [`Iter`], [`Snapshot`] |
+//! | keep several orders of keys in one directory | [`Db::open_families`], [`ColumnFamily`] |
+//! | keep rows with secondary indexes | [`TableDb`] |
+//! | choose sizes, codecs, limits | [`DbOptions`], [`ColumnFamilyOptions`], [`TableOptions`] |
+//! | know what the engine does | [`EventListener`], [`Metrics`], [`Db::property`] |
+//!
+//! Options and properties keep RocksDB's names and meaning. Every failure is an [`Error`] with an [`ErrorKind`] to act on; it
+//! names files, offsets and options, never keys or values.
+
+mod batch;
+mod compaction;
+mod db;
+mod engine;
+mod event;
+mod file_meta;
+mod file_names;
+mod iterator;
+mod key;
+mod memtable;
+mod metrics;
+mod options;
+#[cfg(feature = "testing")]
+pub mod probes;
+mod snapshot;
+mod sst;
+mod table_cache;
+mod tables;
+mod version;
+mod wal;
+
+pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
+pub use db::{ColumnFamily, Db, Iter, PinnedValue, TreeReport};
+pub use engine::KvDb;
+pub use event::{
+    CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, StallCause, StallCondition,
+    StallInfo,
+};
+pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
+pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property};
+pub use options::{
+    ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions, FlushOptions, ReadOptions,
+    ReadTier, TableOptions, WalRecoveryMode, WriteOptions,
+};
+pub use siltstone_base::{Error, ErrorKind, Result};
+pub use snapshot::Snapshot;
+pub use sst::{BlockCache, PinnedBytes};
+pub use tables::TableDb;

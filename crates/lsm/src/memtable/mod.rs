@@ -1,0 +1,213 @@
+//! Memtables: what was written last, in memory and in order.
+//!
+//! A memtable is filled by one [`MemtableWriter`] at a time or by any number of [`ConcurrentMemtableWriter`]s, read by anybody at any
+//! time, and sealed when the database starts another one. Entries are never removed. A reader sees an entry once its insertion
+//! returned; which of the entries it *may* see is a matter of sequence numbers.
+//!
+//! Path: get 3/7. Before: db/read.rs. After: version/read.rs.
+
+mod arena;
+mod immutable_list;
+mod iter;
+mod skiplist;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use crate::iterator::InternalIterator;
+use crate::key::{InternalKeyComparator, LookupKey, ValueType, trailer, user_key};
+pub(crate) use immutable_list::ImmutableList;
+pub(crate) use iter::{MemtableIter, MemtableValue};
+use siltstone_base::bloom::DynamicBloom;
+use siltstone_base::checksum::xxph3;
+use siltstone_base::sync::CachePadded;
+use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use skiplist::{Entry, SkipList};
+use std::sync::{Arc, OnceLock};
+pub(crate) use writer::{ConcurrentMemtableWriter, MemtableWriter};
+
+/// What an entry is taken to need in a memtable when its bloom filter is sized, in bytes.
+const ASSUMED_ENTRY_LEN: usize = 100;
+
+/// A search among fewer entries than this costs little more than asking a filter.
+const BLOOM_FROM_ENTRIES: u64 = 256;
+
+/// A memtable of fewer entries says nothing about the keys of the next.
+const ENOUGH_TO_LEARN_FROM: u64 = 1000;
+
+/// How a memtable is made.
+#[derive(Debug, Clone)]
+pub(crate) struct MemtableOptions {
+    /// Bytes at which the database means to seal it: sizes the bloom filter.
+    pub(crate) write_buffer_size: usize,
+    /// Bits per key of a bloom filter over user keys, which is made once there are enough keys; 0 for none. Unused if keys of different
+    /// bytes may be equal.
+    pub(crate) bloom_bits_per_key: usize,
+    /// Bytes reserved after each value for a checksum of the entry.
+    pub(crate) protection_bytes: usize,
+}
+
+/// The newest visible version of a key, kept alive by itself.
+#[derive(Debug)]
+pub(crate) struct PinnedEntry {
+    /// What it does to the key.
+    pub(crate) value_type: ValueType,
+    /// Its value; empty for a tombstone.
+    pub(crate) value: MemtableValue,
+}
+
+/// Figures about the entries, added up when a writer is dropped.
+#[derive(Debug)]
+struct Totals {
+    entries: AtomicU64,
+    deletes: AtomicU64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Memtable {
+    id: u64,
+    list: Arc<SkipList>,
+    /// Bits of the bloom filter; 0 if there will be none.
+    bloom_bits: usize,
+    /// Has every user key, from the moment at which it is set.
+    bloom: OnceLock<DynamicBloom>,
+    /// On a cache line of their own: every writer changes them.
+    totals: CachePadded<Totals>,
+}
+
+impl Memtable {
+    /// An empty memtable. `id` grows from one memtable of a column family to the next.
+    pub(crate) fn new(id: u64, comparator: InternalKeyComparator, options: &MemtableOptions) -> Arc<Self> {
+        Self::expecting(id, comparator, options, (&[], &[]))
+    }
+
+    /// An empty memtable that is filled after this one: keys like those here are expected, and are found the faster for it.
+    pub(crate) fn successor(&self, id: u64, options: &MemtableOptions) -> Arc<Self> {
+        let comparator = self.comparator().clone();
+        if self.num_entries() < ENOUGH_TO_LEARN_FROM {
+            let expected = self.list.common_start();
+            return Self::expecting(id, comparator, options, (expected, expected));
+        }
+        let mut iter = self.iter();
+        iter.seek_to_first();
+        let first = user_key(iter.key()).to_vec();
+        iter.seek_to_last();
+        Self::expecting(id, comparator, options, (&first, user_key(iter.key())))
+    }
+
+    fn expecting(
+        id: u64,
+        comparator: InternalKeyComparator,
+        options: &MemtableOptions,
+        expected: (&[u8], &[u8]),
+    ) -> Arc<Self> {
+        let has_bloom = options.bloom_bits_per_key > 0 && !comparator.user().equal_may_differ();
+        let keys = options.write_buffer_size / ASSUMED_ENTRY_LEN;
+        Arc::new(Self {
+            id,
+            bloom_bits: if has_bloom { keys.saturating_mul(options.bloom_bits_per_key).max(1) } else { 0 },
+            bloom: OnceLock::new(),
+            list: Arc::new(SkipList::new(comparator, options.protection_bytes, expected)),
+            totals: CachePadded::new(Totals { entries: AtomicU64::new(0), deletes: AtomicU64::new(0) }),
+        })
+    }
+
+    /// Its number within its column family.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The order of its entries.
+    pub(crate) fn comparator(&self) -> &InternalKeyComparator {
+        self.list.comparator()
+    }
+
+    /// The right to insert alone. `None` while any other writer lives.
+    #[inline]
+    pub(crate) fn writer(&self) -> Option<MemtableWriter<'_>> {
+        MemtableWriter::new(self)
+    }
+
+    /// The right to insert beside other writers of this kind. `None` while a [`MemtableWriter`] lives.
+    #[inline]
+    pub(crate) fn concurrent_writer(&self) -> Option<ConcurrentMemtableWriter<'_>> {
+        ConcurrentMemtableWriter::new(self)
+    }
+
+    /// The newest version of a key that is visible at the lookup's sequence number, a tombstone included.
+    #[inline]
+    pub(crate) fn get_pinned(&self, lookup: &LookupKey) -> Option<PinnedEntry> {
+        if !self.may_contain(lookup) {
+            return None;
+        }
+        let key = lookup.internal_key();
+        let (value_type, value) = self.list.seek_pinned(key, |entry| self.found(lookup, entry))?;
+        Some(PinnedEntry { value_type, value: MemtableValue::new(value) })
+    }
+
+    /// All entries, in order.
+    pub(crate) fn iter(&self) -> MemtableIter {
+        MemtableIter::new(Arc::clone(&self.list))
+    }
+
+    /// Bytes that the entries and the filter need, with what is lost between them. The figure to compare with the write buffer's size.
+    #[inline]
+    pub(crate) fn approximate_memory_usage(&self) -> usize {
+        self.list.used_bytes() + self.bloom.get().map_or(0, DynamicBloom::memory_usage)
+    }
+
+    /// How many entries there are, tombstones included.
+    #[inline]
+    pub(crate) fn num_entries(&self) -> u64 {
+        self.totals.entries.load(Ordering::Relaxed)
+    }
+
+    /// How many tombstones there are.
+    pub(crate) fn num_deletes(&self) -> u64 {
+        self.totals.deletes.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no entry, as far as writers that were dropped go.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.num_entries() == 0
+    }
+
+    /// Makes the bloom filter when it is worth it. REQUIRES: the caller holds the exclusive right to insert.
+    #[inline]
+    fn start_bloom_if_due(&self) {
+        if self.bloom_bits > 0 && self.bloom.get().is_none() && self.num_entries() >= BLOOM_FROM_ENTRIES {
+            self.start_bloom();
+        }
+    }
+
+    #[cold]
+    fn start_bloom(&self) {
+        self.bloom.get_or_init(|| {
+            let bloom = DynamicBloom::new(self.bloom_bits);
+            let mut iter = self.iter();
+            iter.seek_to_first();
+            while iter.valid() {
+                bloom.add(xxph3(user_key(iter.key())));
+                iter.next();
+            }
+            bloom
+        });
+    }
+
+    #[inline]
+    fn may_contain(&self, lookup: &LookupKey) -> bool {
+        self.bloom.get().is_none_or(|bloom| bloom.may_contain(xxph3(lookup.user_key())))
+    }
+
+    /// What an entry that a lookup came to does to its key, if it is of its key.
+    #[inline]
+    fn found(&self, lookup: &LookupKey, entry: Entry<'_>) -> Option<ValueType> {
+        if !self.comparator().compare_user(user_key(entry.internal_key), lookup.user_key()).is_eq() {
+            return None;
+        }
+        // The writers put in no other types than those that are known.
+        ValueType::from_u8(trailer(entry.internal_key) as u8)
+    }
+}

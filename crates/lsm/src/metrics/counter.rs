@@ -1,0 +1,114 @@
+//! What is counted, under RocksDB's ticker names where it has one.
+
+use crate::event::StallCause;
+
+macro_rules! counters {
+    ($( $(#[$meta:meta])* $variant:ident = $name:literal, )*) => {
+        /// One counter. All only ever grow; a difference of two readings describes the time between them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Counter {
+            $( $(#[$meta])* $variant, )*
+        }
+
+        impl Counter {
+            /// Every counter, in the order in which they are printed.
+            pub const ALL: &'static [Self] = &[$( Self::$variant, )*];
+
+            /// The name under which the counter is printed.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $name, )*
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Entries that callers wrote.
+    KeysWritten = "rocksdb.number.keys.written",
+    /// Bytes of write batches that callers wrote.
+    BytesWritten = "rocksdb.bytes.written",
+    /// Write batches that callers wrote.
+    WriteBatches = "siltstone.write.batches",
+    /// Commit groups that carried them: each was one record of the WAL.
+    WriteGroups = "siltstone.write.groups",
+    /// Bytes appended to WALs, framing included.
+    WalBytes = "rocksdb.wal.bytes",
+    /// Syncs of WALs.
+    WalSyncs = "rocksdb.wal.synced",
+    /// Flushes that installed their table.
+    Flushes = "siltstone.flush.count",
+    /// Bytes of tables that flushes wrote.
+    FlushWriteBytes = "rocksdb.flush.write.bytes",
+    /// Microseconds that flushes took.
+    FlushMicros = "siltstone.flush.micros",
+    /// Compactions that installed their outputs, trivial moves not counted.
+    Compactions = "siltstone.compaction.count",
+    /// Files that changed their level without being rewritten.
+    TrivialMoves = "siltstone.compaction.trivial.moves",
+    /// Bytes of tables that compactions read.
+    CompactReadBytes = "rocksdb.compact.read.bytes",
+    /// Bytes of tables that compactions wrote.
+    CompactWriteBytes = "rocksdb.compact.write.bytes",
+    /// Microseconds that compactions took.
+    CompactionMicros = "siltstone.compaction.micros",
+    /// Entries that compactions dropped because a newer one of the same key hides them.
+    CompactionKeyDropNewerEntry = "rocksdb.compaction.key.drop.new",
+    /// Tombstones that compactions dropped because nothing lies beneath.
+    CompactionKeyDropObsolete = "rocksdb.compaction.key.drop.obsolete",
+    /// Values that a compaction filter removed.
+    CompactionKeyDropUser = "rocksdb.compaction.key.drop.user",
+    /// Microseconds that writers waited because too many memtables waited for their flush.
+    StallMemtableLimitMicros = "rocksdb.memtable.limit.micros",
+    /// Microseconds that writers waited because level 0 had too many files.
+    StallL0FileCountMicros = "rocksdb.l0.file.count.micros",
+    /// Microseconds that writers waited because too many bytes waited for their compaction.
+    StallPendingCompactionBytesMicros = "rocksdb.pending.compaction.bytes.micros",
+    /// Writes that were slowed down or stopped.
+    StalledWrites = "siltstone.write.stalled",
+    /// Keys that callers asked for, one by one or several at a time.
+    KeysRead = "rocksdb.number.keys.read",
+    /// Gets answered by a memtable, the mutable or an immutable one.
+    MemtableHit = "rocksdb.memtable.hit",
+    /// Gets answered by level 0.
+    GetHitL0 = "rocksdb.l0.hit",
+    /// Gets answered by level 1.
+    GetHitL1 = "rocksdb.l1.hit",
+    /// Gets answered by level 2 or one further down.
+    GetHitL2AndUp = "rocksdb.l2andup.hit",
+    /// Gets that found neither a value nor a tombstone.
+    GetMiss = "siltstone.get.miss",
+    /// Table files that gets asked, those among them whose filter said no.
+    TablesProbed = "siltstone.get.tables.probed",
+    /// Seeks of iterators.
+    IterSeeks = "rocksdb.number.db.seek",
+    /// Steps of iterators, in both directions.
+    IterSteps = "rocksdb.number.db.next",
+    /// Files deleted because no version listed them any more.
+    ObsoleteFilesDeleted = "siltstone.obsolete.files.deleted",
+    /// Errors of background work that made the engine read-only.
+    BackgroundErrors = "siltstone.background.errors",
+}
+
+impl Counter {
+    /// The counter of the microseconds that writers waited for `cause`.
+    pub const fn stall_micros(cause: StallCause) -> Self {
+        match cause {
+            StallCause::MemtableLimit => Self::StallMemtableLimitMicros,
+            StallCause::L0FileCount => Self::StallL0FileCountMicros,
+            StallCause::PendingCompactionBytes => Self::StallPendingCompactionBytesMicros,
+        }
+    }
+
+    /// The counter of gets that `level` answered.
+    #[inline]
+    pub const fn get_hit(level: usize) -> Self {
+        match level {
+            0 => Self::GetHitL0,
+            1 => Self::GetHitL1,
+            _ => Self::GetHitL2AndUp,
+        }
+    }
+}

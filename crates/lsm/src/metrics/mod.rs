@@ -1,0 +1,165 @@
+//! Metrics: what the engine counts while it works, and how that is read.
+//!
+//! Thread safety: [`Metrics`] is written by every thread without a lock. Each thread owns one slot of a fixed number, so that
+//! counting is a plain load and store to a cache line that nobody else writes; threads beyond that number share the last
+//! slot with atomic additions. A slot is given back when its thread ends. A reader sums the slots: it sees every addition
+//! that happened before it began, and some of those that run beside it.
+
+mod counter;
+mod property;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use counter::Counter;
+pub use property::Property;
+pub use table::{LevelStats, MetricsTable};
+
+use siltstone_base::sync::CachePadded;
+use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+
+/// Slots: one for each of the first threads, the last one for all others.
+const SLOTS: usize = 32;
+const SHARED_SLOT: usize = SLOTS - 1;
+const COUNTERS: usize = Counter::ALL.len();
+
+/// Bit i: slot i belongs to a live thread. The shared slot is never taken.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// The slot of one thread, in all databases of the process.
+struct Slot(usize);
+
+impl Slot {
+    fn take() -> Self {
+        let mut taken = TAKEN.load(Ordering::Relaxed);
+        loop {
+            let free = taken.trailing_ones() as usize;
+            if free >= SHARED_SLOT {
+                return Self(SHARED_SLOT);
+            }
+            // Acquire: what the slot's last owner counted happens before what this one does.
+            match TAKEN.compare_exchange_weak(taken, taken | 1 << free, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Self(free),
+                Err(now) => taken = now,
+            }
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if self.0 != SHARED_SLOT {
+            TAKEN.fetch_and(!(1 << self.0), Ordering::Release);
+        }
+    }
+}
+
+thread_local! {
+    static SLOT: Slot = Slot::take();
+}
+
+/// The slot of the calling thread; the shared one while the thread's locals are being destroyed.
+#[inline]
+fn slot() -> usize {
+    SLOT.try_with(|slot| slot.0).unwrap_or(SHARED_SLOT)
+}
+
+/// The counters of one open database.
+pub struct Metrics {
+    slots: Box<[CachePadded<[AtomicU64; COUNTERS]>]>,
+}
+
+impl Metrics {
+    /// All counters at 0.
+    pub fn new() -> Self {
+        Self { slots: (0..SLOTS).map(|_| CachePadded::new([const { AtomicU64::new(0) }; COUNTERS])).collect() }
+    }
+
+    /// Adds `amount` to a counter.
+    #[inline]
+    pub fn add(&self, counter: Counter, amount: u64) {
+        self.add_all([(counter, amount)]);
+    }
+
+    /// Adds to several counters at once; the calling thread's slot is looked up only once.
+    #[inline]
+    pub fn add_all<const N: usize>(&self, amounts: [(Counter, u64); N]) {
+        let slot = slot();
+        let cells = &self.slots[slot];
+        for (counter, amount) in amounts {
+            let cell = &cells[counter as usize];
+            if slot == SHARED_SLOT {
+                cell.fetch_add(amount, Ordering::Relaxed);
+            } else {
+                // Only this thread writes the cell.
+                cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The value of a counter.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.slots.iter().fold(0, |sum, cells| sum.wrapping_add(cells[counter as usize].load(Ordering::Relaxed)))
+    }
+
+    /// The values of all counters.
+    pub fn counters(&self) -> Counters {
+        Counters { values: std::array::from_fn(|index| self.get(Counter::ALL[index])) }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.counters().fmt(f)
+    }
+}
+
+/// The values of all counters at one moment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Counters {
+    values: [u64; COUNTERS],
+}
+
+impl Counters {
+    /// The value of a counter.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.values[counter as usize]
+    }
+
+    /// All counters with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+        Counter::ALL.iter().copied().zip(self.values)
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self { values: std::array::from_fn(|index| self.values[index].wrapping_sub(earlier.values[index])) }
+    }
+
+    /// Bytes that went to disk: WAL, flushes and compactions. The MANIFEST, which is small beside them, is not counted.
+    pub fn disk_bytes_written(&self) -> u64 {
+        [Counter::WalBytes, Counter::FlushWriteBytes, Counter::CompactWriteBytes]
+            .into_iter()
+            .fold(0, |sum, counter| sum.wrapping_add(self.get(counter)))
+    }
+
+    /// Bytes written to disk per byte that callers wrote; `None` before the first write.
+    pub fn write_amplification(&self) -> Option<f64> {
+        let user = self.get(Counter::BytesWritten);
+        (user > 0).then(|| self.disk_bytes_written() as f64 / user as f64)
+    }
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter().map(|(counter, value)| (counter.name(), value))).finish()
+    }
+}

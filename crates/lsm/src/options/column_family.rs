@@ -1,0 +1,60 @@
+//! Options of one column family.
+
+use super::{CompressionType, TableOptions};
+use siltstone_base::comparator::{Bytewise, Comparator};
+use siltstone_base::entry_filter::EntryFilter;
+use std::sync::Arc;
+
+options! {
+    /// Options of one column family. Names and meanings are RocksDB's where it has the option.
+    ColumnFamilyOptions {
+        /// The order of keys. Fixed when the family is created.
+        comparator: Arc<dyn Comparator> = Arc::new(Bytewise),
+        /// Bytes of a memtable at which it is sealed and flushed. At least 1024.
+        write_buffer_size: usize = 64 << 20,
+        /// Memtables, being written and sealed, at which writers stop. At least 2.
+        max_write_buffer_number: usize = 2,
+        /// Bits per key of a bloom filter over each memtable, sized for its capacity and made when there are a few hundred entries, so
+        /// that reads of keys that were not written lately do not search it. 0: none.
+        memtable_bloom_bits_per_key: usize = 10,
+        /// Files in level 0 at which it is compacted. At least 1.
+        level0_file_num_compaction_trigger: usize = 4,
+        /// Files in level 0 at which writers are slowed down. At least the compaction trigger.
+        level0_slowdown_writes_trigger: usize = 20,
+        /// Files in level 0 at which writers stop. At least the slowdown trigger.
+        level0_stop_writes_trigger: usize = 36,
+        /// Estimated bytes of pending compactions at which writers are slowed down. 0: never.
+        soft_pending_compaction_bytes_limit: u64 = 64 << 30,
+        /// Estimated bytes of pending compactions at which writers stop. 0: never. Otherwise at least the soft limit.
+        hard_pending_compaction_bytes_limit: u64 = 256 << 30,
+        /// Number of levels. 2 to 64.
+        num_levels: usize = 7,
+        /// Size of tables in the base level, in bytes. At least 1.
+        target_file_size_base: u64 = 64 << 20,
+        /// How much larger tables are a level further down. At least 1.
+        target_file_size_multiplier: u64 = 1,
+        /// Target size of the base level, in bytes. At least 1.
+        max_bytes_for_level_base: u64 = 256 << 20,
+        /// How much larger the target is a level further down. At least 2.
+        max_bytes_for_level_multiplier: u64 = 10,
+        /// Derives the levels' targets from the size of the last one, so that about 90 % of the data is there.
+        level_compaction_dynamic_level_bytes: bool = true,
+        /// Most bytes of inputs of one compaction. 0: 25 times `target_file_size_base`.
+        max_compaction_bytes: u64 = 0,
+        /// Starts no compaction unless asked.
+        disable_auto_compactions: bool = false,
+        /// Codec of levels that `compression_per_level` does not name.
+        compression: CompressionType = CompressionType::Lz4,
+        /// Codec by level; with dynamic level bytes, index 0 is level 0 and index 1 the base level. The last one holds for all
+        /// further levels. Empty: `compression` everywhere.
+        compression_per_level: Vec<CompressionType> = Vec::new(),
+        /// Codec of the last level that has data. `None`: as the level says.
+        bottommost_compression: Option<CompressionType> = None,
+        /// Effort of Zstd: -7 to 22.
+        zstd_level: i32 = 3,
+        /// Looks at every live value that a compaction rewrites.
+        compaction_filter: Option<Arc<dyn EntryFilter>> = None,
+        /// Layout of tables.
+        table: TableOptions = TableOptions::default(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Options of a whole database.
+
+use crate::event::EventListener;
+use crate::sst::BlockCache;
+use siltstone_base::env::Env;
+use siltstone_base::executor::Executor;
+use std::sync::Arc;
+
+/// What recovery does with damage at the end of the WAL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WalRecoveryMode {
+    /// Replay stops at the first record that is torn or damaged, as a crash leaves it. In a WAL that is known to have been
+    /// durable, damage is an error.
+    TolerateCorruptedTail,
+    /// Any damage, also a torn tail, is an error.
+    AbsoluteConsistency,
+    /// Replay stops at the first damage, whatever it is, and everything behind it is lost.
+    PointInTime,
+}
+
+options! {
+    /// Options of a whole database. Names and meanings are RocksDB's where it has the option.
+    DbOptions {
+        /// Creates the database if there is none.
+        create_if_missing: bool = false,
+        /// Refuses to open a database that exists.
+        error_if_exists: bool = false,
+        /// Creates the column families named at open that the database lacks.
+        create_missing_column_families: bool = false,
+        /// Background jobs that may run at the same time: flushes and compactions together. At least 1.
+        max_background_jobs: usize = 2,
+        /// Bytes of live WALs above which the families that pin the oldest one are flushed. 0: four times the sum of all
+        /// families' write buffers.
+        max_total_wal_size: u64 = 0,
+        /// Syncs the WAL in the background at least this often, in milliseconds, when there is something to sync. 0:
+        /// writes without [`sync`](super::WriteOptions::sync) are left to the operating system.
+        wal_sync_interval_millis: u64 = 0,
+        /// Starts writing tables back every so many bytes, so that the sync at their end has little to do. 0: never.
+        bytes_per_sync: u64 = 1 << 20,
+        /// The same for the WAL.
+        wal_bytes_per_sync: u64 = 0,
+        /// Reads tables past the operating system's page cache.
+        use_direct_reads: bool = false,
+        /// Reads and writes tables past the operating system's page cache in flushes and compactions.
+        use_direct_io_for_flush_and_compaction: bool = false,
+        /// Maps tables for reading. A table that another process truncates then kills this one. Not together with
+        /// `use_direct_reads`.
+        allow_mmap_reads: bool = false,
+        /// Reads this many bytes at a time from the inputs of a compaction.
+        compaction_readahead_size: usize = 2 << 20,
+        /// Bytes per second that writers are slowed down to when a slowdown limit is first reached. At least 1024.
+        delayed_write_rate: u64 = 16 << 20,
+        /// Bytes per second that flushes and compactions may write together. 0: no limit.
+        rate_limiter_bytes_per_sec: u64 = 0,
+        /// Groups of at least this many bytes are inserted into the memtable by their own writers, in parallel.
+        /// 0: never.
+        concurrent_memtable_write_bytes: usize = 64 << 10,
+        /// A leader takes no more than this many bytes into its group. At least 1.
+        max_write_batch_group_size_bytes: usize = 1 << 20,
+        /// Longest logical record of a WAL that recovery accepts, in bytes. 1 KiB to 4 GiB.
+        max_wal_record_bytes: usize = 64 << 20,
+        /// Size at which the MANIFEST is replaced by a new one that begins with a snapshot, in bytes. At least 1.
+        max_manifest_file_size: u64 = 1 << 30,
+        /// What recovery does with damage at the end of the WAL.
+        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::TolerateCorruptedTail,
+        /// Cache of data blocks. `None`: one of 32 MiB for this database alone.
+        block_cache: Option<Arc<BlockCache>> = None,
+        /// Who is told of flushes, compactions, stalls and errors.
+        listeners: Vec<Arc<dyn EventListener>> = Vec::new(),
+        /// Where the files are. `None`: the operating system's file system.
+        env: Option<Arc<dyn Env>> = None,
+        /// Who runs background jobs. `None`: threads of this database alone.
+        executor: Option<Arc<dyn Executor>> = None,
+    }
+}

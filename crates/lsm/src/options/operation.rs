@@ -1,0 +1,60 @@
+//! Options of single calls.
+
+use crate::snapshot::Snapshot;
+
+/// How far a read may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadTier {
+    /// To the disk.
+    All,
+    /// Memtables and cached blocks; `Incomplete` where that is not enough.
+    BlockCache,
+}
+
+options! {
+    /// Options of a read.
+    ReadOptions {
+        /// Reads the state at this snapshot instead of the newest.
+        snapshot: Option<Snapshot> = None,
+        /// Puts the data blocks that are read into the block cache.
+        fill_cache: bool = true,
+        /// Verifies the checksums of the blocks that are read from disk.
+        verify_checksums: bool = true,
+        /// How far the read may go.
+        read_tier: ReadTier = ReadTier::All,
+        /// Smallest key that an iterator yields.
+        iterate_lower_bound: Option<Vec<u8>> = None,
+        /// Key that an iterator ends before.
+        iterate_upper_bound: Option<Vec<u8>> = None,
+        /// Bytes that an iterator reads ahead from tables. 0: grows by itself while reads are sequential.
+        readahead_size: usize = 0,
+    }
+}
+
+options! {
+    /// Options of a write.
+    WriteOptions {
+        /// Returns only when the WAL that holds the write is durable.
+        sync: bool = false,
+        /// Writes no WAL: the write is lost unless its memtable is flushed before the database is closed, or the process ends.
+        disable_wal: bool = false,
+        /// Fails with `Incomplete` instead of waiting for room.
+        no_slowdown: bool = false,
+    }
+}
+
+options! {
+    /// Options of a flush.
+    FlushOptions {
+        /// Returns only when the flush is done.
+        wait: bool = true,
+    }
+}
+
+options! {
+    /// Options of a manual compaction.
+    CompactRangeOptions {
+        /// Rewrites the last level too, even where nothing was merged into it.
+        force_bottommost: bool = false,
+    }
+}

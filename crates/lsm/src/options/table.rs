@@ -1,0 +1,36 @@
+//! Options of table files.
+
+/// How blocks are protected. The numbers are those of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum ChecksumType {
+    /// Not at all.
+    None = 0,
+    /// CRC32c, masked.
+    Crc32c = 1,
+    /// XXH32.
+    XxHash = 2,
+    /// The low half of XXH64.
+    XxHash64 = 3,
+    /// XXH3 with RocksDB's rule for the last byte.
+    Xxh3 = 4,
+}
+
+options! {
+    /// Layout of table files.
+    TableOptions {
+        /// Version of the format, 5 or 6: 5 is read by RocksDB 6.6 and later, 6 by 8.6 and later.
+        format_version: u32 = 6,
+        /// Uncompressed bytes at which a data block ends. 256 to 16 MiB.
+        block_size: usize = 4096,
+        /// Entries of a data block between two full keys. 1 to 256.
+        block_restart_interval: usize = 16,
+        /// The same for index blocks.
+        index_block_restart_interval: usize = 1,
+        /// How blocks are protected.
+        checksum: ChecksumType = ChecksumType::Xxh3,
+        /// Bits per key of the bloom filter of each table; fractions are allowed. 0: no filter. At most 100.
+        bloom_bits_per_key: f64 = 0.0,
+    }
+}

@@ -1,0 +1,108 @@
+//! Tests of the bounds of options.
+
+use super::*;
+use siltstone_base::ErrorKind;
+
+fn refused(result: siltstone_base::Result<()>) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    error.message().to_owned()
+}
+
+#[test]
+fn defaults_are_valid() {
+    DbOptions::default().validate().unwrap();
+    ColumnFamilyOptions::default().validate().unwrap();
+    TableOptions::default().validate().unwrap();
+}
+
+#[test]
+fn bounds_of_the_database_are_checked() {
+    let refused = |options: DbOptions| refused(options.validate());
+    let options = DbOptions::default;
+    assert_eq!(refused(options().max_background_jobs(0)), "max_background_jobs: 0 is less than 1");
+    assert_eq!(refused(options().delayed_write_rate(1023)), "delayed_write_rate: 1023 is less than 1024");
+    assert_eq!(
+        refused(options().max_write_batch_group_size_bytes(0)),
+        "max_write_batch_group_size_bytes: 0 is less than 1"
+    );
+    assert_eq!(
+        refused(options().max_wal_record_bytes((4 << 30) + 1)),
+        "max_wal_record_bytes: 4294967297 is not within 1024 and 4294967296"
+    );
+    assert_eq!(refused(options().max_manifest_file_size(0)), "max_manifest_file_size: 0 is less than 1");
+    assert_eq!(
+        refused(options().allow_mmap_reads(true).use_direct_reads(true)),
+        "allow_mmap_reads: not together with use_direct_reads"
+    );
+    options().delayed_write_rate(1024).max_wal_record_bytes(4 << 30).validate().unwrap();
+}
+
+#[test]
+fn bounds_of_families_are_checked() {
+    let refused = |options: ColumnFamilyOptions| refused(options.validate());
+    let options = ColumnFamilyOptions::default;
+    assert_eq!(refused(options().write_buffer_size(1023)), "write_buffer_size: 1023 is less than 1024");
+    assert_eq!(refused(options().max_write_buffer_number(1)), "max_write_buffer_number: 1 is less than 2");
+    assert_eq!(refused(options().num_levels(1)), "num_levels: 1 is not within 2 and 64");
+    assert_eq!(refused(options().num_levels(65)), "num_levels: 65 is not within 2 and 64");
+    assert_eq!(
+        refused(options().level0_file_num_compaction_trigger(0)),
+        "level0_file_num_compaction_trigger: 0 is less than 1"
+    );
+    assert_eq!(
+        refused(options().level0_slowdown_writes_trigger(3)),
+        "level0_slowdown_writes_trigger: 3 is less than 4"
+    );
+    assert_eq!(refused(options().level0_stop_writes_trigger(19)), "level0_stop_writes_trigger: 19 is less than 20");
+    assert_eq!(
+        refused(options().hard_pending_compaction_bytes_limit(7).soft_pending_compaction_bytes_limit(8)),
+        "hard_pending_compaction_bytes_limit: 7 is less than 8"
+    );
+    assert_eq!(refused(options().target_file_size_base(0)), "target_file_size_base: 0 is less than 1");
+    assert_eq!(refused(options().target_file_size_multiplier(0)), "target_file_size_multiplier: 0 is less than 1");
+    assert_eq!(refused(options().max_bytes_for_level_base(0)), "max_bytes_for_level_base: 0 is less than 1");
+    assert_eq!(
+        refused(options().max_bytes_for_level_multiplier(1)),
+        "max_bytes_for_level_multiplier: 1 is less than 2"
+    );
+    assert_eq!(refused(options().zstd_level(23)), "zstd_level: 23 is not within -7 and 22");
+    assert_eq!(refused(options().zstd_level(-8)), "zstd_level: -8 is not within -7 and 22");
+    let table = TableOptions::default().block_size(255);
+    assert_eq!(refused(options().table(table)), "block_size: 255 is not within 256 and 16777216");
+    options().hard_pending_compaction_bytes_limit(0).num_levels(64).zstd_level(-7).validate().unwrap();
+}
+
+#[test]
+fn bounds_of_tables_are_checked() {
+    let refused = |options: TableOptions| refused(options.validate());
+    let options = TableOptions::default;
+    assert_eq!(refused(options().format_version(4)), "format_version: 4 is not within 5 and 6");
+    assert_eq!(refused(options().format_version(7)), "format_version: 7 is not within 5 and 6");
+    assert_eq!(refused(options().block_size((16 << 20) + 1)), "block_size: 16777217 is not within 256 and 16777216");
+    assert_eq!(refused(options().block_restart_interval(0)), "block_restart_interval: 0 is not within 1 and 256");
+    assert_eq!(
+        refused(options().index_block_restart_interval(257)),
+        "index_block_restart_interval: 257 is not within 1 and 256"
+    );
+    assert_eq!(refused(options().bloom_bits_per_key(-1.0)), "bloom_bits_per_key: -1 is not within 0 and 100");
+    assert_eq!(refused(options().bloom_bits_per_key(f64::NAN)), "bloom_bits_per_key: NaN is not within 0 and 100");
+    options().block_size(256).bloom_bits_per_key(100.0).validate().unwrap();
+}
+
+#[test]
+fn codecs_that_are_not_written_are_refused() {
+    for options in [
+        ColumnFamilyOptions::default().compression(CompressionType::Zlib),
+        ColumnFamilyOptions::default().compression_per_level(vec![CompressionType::Lz4, CompressionType::Bzip2]),
+        ColumnFamilyOptions::default().bottommost_compression(Some(CompressionType::Zlib)),
+    ] {
+        assert_eq!(options.validate().unwrap_err().kind(), ErrorKind::NotSupported);
+    }
+}
+
+#[test]
+fn every_option_is_named() {
+    assert!(DbOptions::NAMES.contains(&"max_manifest_file_size"));
+    assert_eq!(TableOptions::NAMES.len(), 6);
+}

@@ -1,0 +1,101 @@
+//! Checks of options: every bound that their documentation states.
+//!
+//! An error names the option, its value and its bounds.
+
+use super::{ColumnFamilyOptions, CompressionType, DbOptions, TableOptions};
+use siltstone_base::{Error, Result};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+fn within<T: PartialOrd + Display>(name: &str, value: T, bounds: RangeInclusive<T>) -> Result<()> {
+    if bounds.contains(&value) {
+        return Ok(());
+    }
+    let (low, high) = bounds.into_inner();
+    Err(Error::invalid_argument(format!("{name}: {value} is not within {low} and {high}")))
+}
+
+fn at_least<T: PartialOrd + Display>(name: &str, value: T, bound: T) -> Result<()> {
+    if value >= bound {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!("{name}: {value} is less than {bound}")))
+}
+
+fn writable(name: &str, codec: CompressionType) -> Result<()> {
+    if codec.is_supported() {
+        return Ok(());
+    }
+    Err(Error::not_supported(format!("{name}: {}", codec.property_name())))
+}
+
+impl DbOptions {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` names the option and its bounds.
+    pub fn validate(&self) -> Result<()> {
+        at_least("max_background_jobs", self.max_background_jobs, 1)?;
+        at_least("delayed_write_rate", self.delayed_write_rate, 1024)?;
+        at_least("max_write_batch_group_size_bytes", self.max_write_batch_group_size_bytes, 1)?;
+        within("max_wal_record_bytes", self.max_wal_record_bytes as u64, 1024..=4 << 30)?;
+        at_least("max_manifest_file_size", self.max_manifest_file_size, 1)?;
+        if self.allow_mmap_reads && self.use_direct_reads {
+            return Err(Error::invalid_argument("allow_mmap_reads: not together with use_direct_reads"));
+        }
+        Ok(())
+    }
+}
+
+impl ColumnFamilyOptions {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` names the option and its bounds; `NotSupported` names a codec that this build does not write.
+    pub fn validate(&self) -> Result<()> {
+        at_least("write_buffer_size", self.write_buffer_size, 1024)?;
+        at_least("max_write_buffer_number", self.max_write_buffer_number, 2)?;
+        self.validate_triggers()?;
+        within("num_levels", self.num_levels, 2..=64)?;
+        at_least("target_file_size_base", self.target_file_size_base, 1)?;
+        at_least("target_file_size_multiplier", self.target_file_size_multiplier, 1)?;
+        at_least("max_bytes_for_level_base", self.max_bytes_for_level_base, 1)?;
+        at_least("max_bytes_for_level_multiplier", self.max_bytes_for_level_multiplier, 2)?;
+        writable("compression", self.compression)?;
+        self.compression_per_level.iter().try_for_each(|codec| writable("compression_per_level", *codec))?;
+        self.bottommost_compression.iter().try_for_each(|codec| writable("bottommost_compression", *codec))?;
+        within("zstd_level", self.zstd_level, -7..=22)?;
+        self.table.validate()
+    }
+
+    /// The limits of level 0 and of pending bytes, each no lower than the one before it.
+    fn validate_triggers(&self) -> Result<()> {
+        let compaction = self.level0_file_num_compaction_trigger;
+        let slowdown = self.level0_slowdown_writes_trigger;
+        at_least("level0_file_num_compaction_trigger", compaction, 1)?;
+        at_least("level0_slowdown_writes_trigger", slowdown, compaction)?;
+        at_least("level0_stop_writes_trigger", self.level0_stop_writes_trigger, slowdown)?;
+        let soft = self.soft_pending_compaction_bytes_limit;
+        match self.hard_pending_compaction_bytes_limit {
+            0 => Ok(()),
+            hard => at_least("hard_pending_compaction_bytes_limit", hard, soft),
+        }
+    }
+}
+
+impl TableOptions {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` names the option and its bounds.
+    pub fn validate(&self) -> Result<()> {
+        within("format_version", self.format_version, 5..=6)?;
+        within("block_size", self.block_size, 256..=16 << 20)?;
+        within("block_restart_interval", self.block_restart_interval, 1..=256)?;
+        within("index_block_restart_interval", self.index_block_restart_interval, 1..=256)?;
+        within("bloom_bits_per_key", self.bloom_bits_per_key, 0.0..=100.0)
+    }
+}

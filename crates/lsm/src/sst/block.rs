@@ -1,0 +1,196 @@
+//! A decoded block: where its entries and its restart points are. See [`super::block_builder`] for the layout.
+//!
+//! Every length is checked before it is used: a block of arbitrary bytes is refused or walked without a panic.
+
+use super::landmarks::Landmarks;
+use siltstone_base::block_pool::PooledBuf;
+use siltstone_base::coding::decode_varint32;
+use siltstone_base::{Error, Result};
+
+/// Bit of the footer word that says that a hash index precedes it.
+const HASH_INDEX_BIT: u32 = 1 << 31;
+/// Bits of the footer word that nobody has given a meaning to.
+const RESERVED_BIT: u32 = 1 << 30;
+/// Bit that says that searches of an index by interpolation would be fast. A hint.
+const UNIFORM_BIT: u32 = 1 << 29;
+/// Bit that says that values are stored apart from keys.
+const SEPARATED_BIT: u32 = 1 << 28;
+/// Longest block that can have a hash index.
+const MAX_HASH_INDEX_BLOCK_LEN: usize = 1 << 16;
+
+/// A block whose outer structure was checked.
+#[derive(Debug)]
+pub(crate) struct Block {
+    bytes: PooledBuf,
+    /// Where the entries end and the restart points begin.
+    entries_len: u32,
+    num_restarts: u32,
+    landmarks: Landmarks,
+}
+
+impl Block {
+    /// Checks the outer structure of the first `len` bytes of `bytes`, a block without its trailer.
+    pub(crate) fn new(bytes: PooledBuf, len: usize) -> Result<Self> {
+        let Some(data) = bytes.get(..len) else {
+            return Err(Error::corrupt("block shorter than its size"));
+        };
+        let (entries_len, num_restarts) = layout(data)?;
+        Ok(Self { bytes, entries_len, num_restarts, landmarks: Landmarks::default() })
+    }
+
+    /// Prepares the block for many searches by keys in bytewise order.
+    pub(crate) fn take_landmarks(&mut self) {
+        self.landmarks = Landmarks::of(self);
+    }
+
+    /// Keys of some restart points, if they were taken.
+    #[inline(always)]
+    pub(crate) fn landmarks(&self) -> &Landmarks {
+        &self.landmarks
+    }
+
+    /// The entries, one behind the other.
+    #[inline(always)]
+    pub(crate) fn entries(&self) -> &[u8] {
+        &self.bytes[..self.entries_len as usize]
+    }
+
+    /// How many restart points there are: at least 1.
+    #[inline]
+    pub(crate) fn num_restarts(&self) -> usize {
+        self.num_restarts as usize
+    }
+
+    /// Where the entry of a restart point begins. `index < num_restarts`.
+    #[inline]
+    pub(crate) fn restart(&self, index: usize) -> usize {
+        let at = self.entries_len as usize + 4 * index;
+        match self.bytes.get(at..).and_then(|bytes| bytes.first_chunk()) {
+            Some(word) => u32::from_le_bytes(*word) as usize,
+            None => usize::MAX,
+        }
+    }
+
+    /// The full key of the entry at a restart point; `None` if the block is corrupt there.
+    #[inline]
+    pub(crate) fn restart_key(&self, index: usize) -> Option<&[u8]> {
+        let entry = self.entries().get(self.restart(index)..)?;
+        let header = EntryHeader::decode(entry)?;
+        if header.shared != 0 {
+            return None;
+        }
+        entry.get(header.len..header.len.checked_add(header.non_shared)?)
+    }
+
+    /// The bytes from `start` to `end` of the block.
+    #[inline]
+    pub(crate) fn slice(&self, start: u32, end: u32) -> &[u8] {
+        &self.bytes[start as usize..end as usize]
+    }
+
+    /// The bytes of memory that the block takes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.bytes.capacity_charged() + size_of::<Self>()
+    }
+}
+
+/// Where the entries of the block `data` end, and how many restart points follow them.
+pub(crate) fn layout(data: &[u8]) -> Result<(u32, u32)> {
+    let Some((rest, word)) = data.split_last_chunk::<4>() else {
+        return Err(Error::corrupt("block too short"));
+    };
+    let word = u32::from_le_bytes(*word);
+    if word & SEPARATED_BIT != 0 {
+        return Err(Error::not_supported("blocks with separated keys and values"));
+    }
+    if word & RESERVED_BIT != 0 {
+        return Err(Error::corrupt("unknown bit in the footer of a block"));
+    }
+    let mut rest = rest;
+    if word & HASH_INDEX_BIT != 0 {
+        // u8 bucket[n] || fixed16 n. Searches do not need it.
+        let found = rest.split_last_chunk::<2>().filter(|_| data.len() <= MAX_HASH_INDEX_BLOCK_LEN);
+        let without = found.and_then(|(rest, n)| {
+            let end = rest.len().checked_sub(usize::from(u16::from_le_bytes(*n)))?;
+            rest.get(..end)
+        });
+        rest = without.ok_or_else(|| Error::corrupt("bad hash index of a block"))?;
+    }
+    let num_restarts = word & !(HASH_INDEX_BIT | UNIFORM_BIT);
+    let entries_len = (num_restarts as usize).checked_mul(4).and_then(|len| rest.len().checked_sub(len));
+    match entries_len {
+        Some(entries_len) if num_restarts > 0 => match u32::try_from(entries_len) {
+            Ok(entries_len) => Ok((entries_len, num_restarts)),
+            Err(_) => Err(Error::corrupt("block too long")),
+        },
+        _ => Err(Error::corrupt("bad restart points of a block")),
+    }
+}
+
+/// The three numbers before an entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryHeader {
+    /// Leading bytes that the key shares with the one before.
+    pub(crate) shared: usize,
+    /// Bytes of the key that follow.
+    pub(crate) non_shared: usize,
+    /// Bytes of the value behind them.
+    pub(crate) value_len: usize,
+    /// Bytes of the header itself.
+    pub(crate) len: usize,
+}
+
+impl EntryHeader {
+    /// Reads the header at the front of `entry`.
+    #[inline(always)]
+    pub(crate) fn decode(entry: &[u8]) -> Option<Self> {
+        if let Some(&[shared, non_shared, value_len]) = entry.first_chunk::<3>()
+            && (shared | non_shared | value_len) < 0x80
+        {
+            return Some(Self {
+                shared: usize::from(shared),
+                non_shared: usize::from(non_shared),
+                value_len: usize::from(value_len),
+                len: 3,
+            });
+        }
+        Self::decode_long(entry)
+    }
+
+    #[inline(never)]
+    fn decode_long(entry: &[u8]) -> Option<Self> {
+        let (shared, a) = decode_varint32(entry)?;
+        let (non_shared, b) = decode_varint32(entry.get(a..)?)?;
+        let (value_len, c) = decode_varint32(entry.get(a + b..)?)?;
+        Some(Self {
+            shared: shared as usize,
+            non_shared: non_shared as usize,
+            value_len: value_len as usize,
+            len: a + b + c,
+        })
+    }
+}
+
+/// Calls `visit` for each entry of the block `data`, front to back; stops at the first error. For the small blocks of
+/// metadata.
+pub(crate) fn for_each_entry(data: &[u8], mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    let (entries_len, _) = layout(data)?;
+    let mut rest = &data[..entries_len as usize];
+    let mut key = Vec::new();
+    while !rest.is_empty() {
+        let corrupt = || Error::corrupt("bad entry of a block");
+        let header = EntryHeader::decode(rest).ok_or_else(corrupt)?;
+        let key_end = header.len.checked_add(header.non_shared).ok_or_else(corrupt)?;
+        let value_end = key_end.checked_add(header.value_len).ok_or_else(corrupt)?;
+        let (Some(tail), Some(value), true) =
+            (rest.get(header.len..key_end), rest.get(key_end..value_end), header.shared <= key.len())
+        else {
+            return Err(corrupt());
+        };
+        key.truncate(header.shared);
+        key.extend_from_slice(tail);
+        visit(&key, value)?;
+        rest = &rest[value_end..];
+    }
+    Ok(())
+}

@@ -1,0 +1,314 @@
+//! Building a table: ascending entries in, a durable file out.
+
+use super::block_builder::BlockBuilder;
+use super::filter_block::{FULL_FILTER, POLICY_NAME, filter_builder};
+use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
+use super::index_block::IndexBuilder;
+use super::output::TableOutput;
+use super::properties::TableProperties;
+use crate::key::{InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
+use crate::options::{CompressionType, TableOptions};
+use siltstone_base::bloom::BloomBuilder;
+use siltstone_base::checksum::{xxh3_64, xxph3};
+use siltstone_base::compression::{Compressor, DEFAULT_LEVEL, MAX_BLOCK_LEN};
+use siltstone_base::env::{AppendFile, FileKind, IoContext, IoPriority};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::cmp::Ordering;
+use std::path::PathBuf;
+
+/// Key of the metaindex for the properties.
+pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
+/// Key of the metaindex for the index, from version 6 on.
+pub(crate) const INDEX_BLOCK: &str = "rocksdb.index";
+
+/// What a [`TableBuilder`] needs to know.
+#[derive(Debug, Clone)]
+pub(crate) struct TableBuilderOptions {
+    /// The order of keys.
+    pub(crate) comparator: InternalKeyComparator,
+    /// Layout.
+    pub(crate) table: TableOptions,
+    /// Codec of data and index blocks.
+    pub(crate) compression: CompressionType,
+    /// Effort of Zstd.
+    pub(crate) zstd_level: i32,
+    /// Column family that the table is made for.
+    pub(crate) column_family_id: u32,
+    /// Its name.
+    pub(crate) column_family_name: String,
+    /// Id of the database.
+    pub(crate) db_id: String,
+    /// Id of the session: 20 characters of `[0-9A-Z]`.
+    pub(crate) session_id: String,
+    /// File number.
+    pub(crate) file_number: u64,
+    /// Unix seconds of the oldest data's flush. 0: unknown.
+    pub(crate) creation_time: u64,
+    /// Unix seconds of the oldest key. 0: unknown.
+    pub(crate) oldest_key_time: u64,
+    /// Unix seconds now. 0: unknown.
+    pub(crate) file_creation_time: u64,
+    /// Who waits for the writes.
+    pub(crate) priority: IoPriority,
+    /// Starts writeback after so many bytes. 0: never.
+    pub(crate) bytes_per_sync: u64,
+}
+
+/// What a finished table is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableSummary {
+    /// Exact length in bytes.
+    pub(crate) file_size: u64,
+    /// Smallest internal key; empty if there are no entries.
+    pub(crate) smallest: InternalKey,
+    /// Largest internal key; empty if there are no entries.
+    pub(crate) largest: InternalKey,
+    /// Smallest sequence number; 0 if there are no entries.
+    pub(crate) smallest_seqno: SeqNo,
+    /// Largest sequence number.
+    pub(crate) largest_seqno: SeqNo,
+    /// Entries.
+    pub(crate) num_entries: u64,
+    /// Tombstones among them.
+    pub(crate) num_deletions: u64,
+    /// Bytes of all internal keys.
+    pub(crate) raw_key_size: u64,
+    /// Bytes of all values.
+    pub(crate) raw_value_size: u64,
+    /// Bytes of the data blocks as stored.
+    pub(crate) data_size: u64,
+    /// Data blocks.
+    pub(crate) num_data_blocks: u64,
+    /// RocksDB's unique id, if the ids of database and session are known.
+    pub(crate) unique_id: Option<[u8; 16]>,
+}
+
+/// Writes one table. After an error the builder must be abandoned and the file removed.
+#[derive(Debug)]
+pub(crate) struct TableBuilder {
+    comparator: InternalKeyComparator,
+    options: TableOptions,
+    output: TableOutput,
+    data_block: BlockBuilder,
+    /// A finished block whose index entry waits for the next key.
+    finished: Option<BlockHandle>,
+    index: IndexBuilder,
+    filter: Option<BloomBuilder>,
+    checksum: BlockChecksum,
+    properties: TableProperties,
+    smallest: InternalKey,
+    smallest_seqno: SeqNo,
+    largest_seqno: SeqNo,
+}
+
+impl TableBuilder {
+    /// Begins a table in the empty file `file` at `path`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a version that is not written, `NotSupported` for a codec that is not.
+    pub(crate) fn new(file: Box<dyn AppendFile>, path: PathBuf, options: TableBuilderOptions) -> Result<Self> {
+        if !WRITABLE_VERSIONS.contains(&options.table.format_version) {
+            let version = options.table.format_version;
+            return Err(Error::invalid_argument(format!("format_version {version} is not one of 5 and 6")));
+        }
+        let zstd = options.compression == CompressionType::Zstd;
+        let level = if zstd { options.zstd_level } else { DEFAULT_LEVEL };
+        let compressor = Compressor::new(options.compression, level)?;
+        let checksum = BlockChecksum { kind: options.table.checksum, base_context: base_context(&options) };
+        let filter = match options.comparator.user().equal_may_differ() {
+            true => None,
+            false => filter_builder(options.table.bloom_bits_per_key),
+        };
+        let properties = TableProperties {
+            column_family_id: u64::from(options.column_family_id),
+            column_family_name: options.column_family_name,
+            comparator: options.comparator.user().name().to_owned(),
+            compression: options.compression.property_name().to_owned(),
+            compression_options: format!(
+                "window_bits=-14; level={level}; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; enabled=0; "
+            ),
+            filter_policy: filter.as_ref().map_or_else(String::new, |_| POLICY_NAME.to_owned()),
+            creation_time: options.creation_time,
+            oldest_key_time: options.oldest_key_time,
+            file_creation_time: options.file_creation_time,
+            original_file_number: options.file_number,
+            db_id: options.db_id,
+            session_id: options.session_id,
+            ..TableProperties::default()
+        };
+        let context = IoContext::new(FileKind::Table, options.priority);
+        Ok(Self {
+            output: TableOutput::new(file, path, context, checksum, compressor, options.bytes_per_sync),
+            data_block: BlockBuilder::new(options.table.block_restart_interval),
+            finished: None,
+            index: IndexBuilder::new(),
+            filter,
+            checksum,
+            properties,
+            smallest: InternalKey::default(),
+            smallest_seqno: MAX_SEQNO,
+            largest_seqno: 0,
+            comparator: options.comparator,
+            options: options.table,
+        })
+    }
+
+    /// Appends an entry. Internal keys strictly ascend.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if the key is not greater than the one before, `LimitExceeded` if no block can hold the
+    /// entry, and errors of writing.
+    pub(crate) fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        let parsed = ParsedKey::parse(internal_key)?;
+        if self.properties.num_entries == 0 {
+            self.smallest = InternalKey::decode(internal_key)?;
+        } else if self.comparator.compare(self.data_block.last_key(), internal_key) != Ordering::Less {
+            return Err(Error::invalid_argument("keys of a table must ascend").with_file(self.output.path()));
+        }
+        match parsed.value_type {
+            ValueType::Delete | ValueType::SingleDelete => self.properties.num_deletions += 1,
+            ValueType::Merge => self.properties.num_merge_operands += 1,
+            ValueType::RangeDelete => return Err(Error::not_supported("range tombstones in tables")),
+            ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity => {}
+        }
+        if self.ends_block_before(internal_key.len() + value.len()) {
+            self.finish_data_block()?;
+        }
+        if internal_key.len() + value.len() + self.data_block.len() + 64 > MAX_BLOCK_LEN {
+            return Err(Error::new(ErrorKind::LimitExceeded, "entry larger than a block may be"));
+        }
+        if let Some(handle) = self.finished.take() {
+            self.index.add(&self.comparator, self.data_block.last_key(), Some(internal_key), handle);
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.add_hash(xxph3(parsed.user_key));
+        }
+        self.data_block.add(internal_key, value);
+        self.smallest_seqno = self.smallest_seqno.min(parsed.seqno);
+        self.largest_seqno = self.largest_seqno.max(parsed.seqno);
+        self.properties.num_entries += 1;
+        self.properties.raw_key_size += internal_key.len() as u64;
+        self.properties.raw_value_size += value.len() as u64;
+        Ok(())
+    }
+
+    /// The bytes that the file would have at least if it ended now, without index and filter.
+    #[inline]
+    pub(crate) fn estimated_size(&self) -> u64 {
+        self.output.offset() + self.data_block.len() as u64 + self.index.estimated_size() as u64
+    }
+
+    /// Entries so far.
+    #[inline]
+    pub(crate) fn num_entries(&self) -> u64 {
+        self.properties.num_entries
+    }
+
+    /// Ends the table. It is durable when this returns, its name in the directory is not.
+    pub(crate) fn finish(mut self) -> Result<TableSummary> {
+        let largest = match self.properties.num_entries {
+            0 => InternalKey::default(),
+            _ => InternalKey::decode(self.data_block.last_key())?,
+        };
+        self.finish_data_block()?;
+        if let Some(handle) = self.finished.take() {
+            self.index.add(&self.comparator, self.data_block.last_key(), None, handle);
+        }
+        self.properties.data_size = self.output.offset();
+        self.properties.tail_start_offset = self.output.offset();
+        self.properties.num_data_blocks = self.index.len() as u64;
+
+        let mut metaindex = Metaindex::default();
+        if let Some(filter) = self.filter.take().filter(|filter| !filter.is_empty()) {
+            self.properties.num_filter_entries = filter.len() as u64;
+            let block = filter.finish();
+            self.properties.filter_size = block.len() as u64;
+            metaindex.add(FULL_FILTER, self.output.write_block(&block, false)?);
+        }
+        let (block, encoding) = self.index.finish(self.options.index_block_restart_interval);
+        self.properties.index_key_is_user_key = encoding.user_keys;
+        self.properties.index_value_is_delta_encoded = encoding.delta_values;
+        self.properties.index_size = (block.len() + super::format::BLOCK_TRAILER_LEN) as u64;
+        let index = self.output.write_block(&block, true)?;
+        if self.checksum.base_context != 0 {
+            metaindex.add(INDEX_BLOCK, index);
+        }
+        metaindex.add(PROPERTIES_BLOCK, self.output.write_block(&self.properties.encode(), false)?);
+        let metaindex = self.output.write_block(&metaindex.encode(), false)?;
+        let version = self.options.format_version;
+        let footer = Footer { version, checksum: self.checksum, metaindex, index: Some(index) };
+        let footer = footer.encode(self.output.offset())?;
+        self.output.write_raw(&footer);
+        let file_size = self.output.finish()?;
+        let empty = self.properties.num_entries == 0;
+        Ok(TableSummary {
+            file_size,
+            smallest: self.smallest,
+            largest,
+            smallest_seqno: if empty { 0 } else { self.smallest_seqno },
+            largest_seqno: self.largest_seqno,
+            num_entries: self.properties.num_entries,
+            num_deletions: self.properties.num_deletions,
+            raw_key_size: self.properties.raw_key_size,
+            raw_value_size: self.properties.raw_value_size,
+            data_size: self.properties.data_size,
+            num_data_blocks: self.properties.num_data_blocks,
+            unique_id: self.properties.unique_id(),
+        })
+    }
+
+    /// Gives the table up. The caller removes the file.
+    pub(crate) fn abandon(self) {
+        drop(self);
+    }
+
+    /// Whether the data block ends before an entry of `len` bytes: it is full, or nearly full and would become larger
+    /// than asked for.
+    #[inline]
+    fn ends_block_before(&self, len: usize) -> bool {
+        let (now, limit) = (self.data_block.len(), self.options.block_size);
+        !self.data_block.is_empty() && (now >= limit || (now + len + 8 > limit && now >= limit - limit / 10))
+    }
+
+    fn finish_data_block(&mut self) -> Result<()> {
+        if !self.data_block.is_empty() {
+            self.finished = Some(self.output.write_block(self.data_block.finish(), true)?);
+            self.data_block.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Names of blocks and where they lie.
+#[derive(Debug, Default)]
+struct Metaindex(Vec<(&'static str, BlockHandle)>);
+
+impl Metaindex {
+    fn add(&mut self, name: &'static str, handle: BlockHandle) {
+        self.0.push((name, handle));
+    }
+
+    fn encode(mut self) -> Vec<u8> {
+        self.0.sort_unstable_by_key(|(name, _)| *name);
+        let mut block = BlockBuilder::new(1);
+        for (name, handle) in self.0 {
+            let mut value = Vec::new();
+            handle.encode(&mut value);
+            block.add(name.as_bytes(), &value);
+        }
+        block.finish().to_vec()
+    }
+}
+
+/// What the contexts of a table's checksums are made from: different for every file, 0 before version 6.
+fn base_context(options: &TableBuilderOptions) -> u32 {
+    if options.table.format_version < 6 {
+        return 0;
+    }
+    let mut seed = options.session_id.clone().into_bytes();
+    seed.extend_from_slice(options.db_id.as_bytes());
+    seed.extend_from_slice(&options.file_number.to_le_bytes());
+    (xxh3_64(&seed) as u32).max(1)
+}

@@ -1,0 +1,140 @@
+//! Fetching one block of a table: read, check, decompress.
+
+use super::block::Block;
+use super::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle};
+use siltstone_base::block_pool::{BlockPool, PooledBuf};
+use siltstone_base::compression::{
+    CompressionType, DecompressionDictionary, MAX_BLOCK_LEN, decompress_into, decompress_into_with_dictionary,
+    decompressed_len,
+};
+use siltstone_base::env::{IoContext, RandomFile};
+use siltstone_base::{Error, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A table file and how its blocks are stored.
+#[derive(Debug)]
+pub(crate) struct BlockFetcher {
+    pub(crate) file: Arc<dyn RandomFile>,
+    pub(crate) path: PathBuf,
+    pub(crate) file_size: u64,
+    pub(crate) checksum: BlockChecksum,
+    /// Dictionary of data blocks.
+    pub(crate) dictionary: Option<DecompressionDictionary>,
+    pub(crate) pool: BlockPool,
+}
+
+impl BlockFetcher {
+    /// Reads the data block at `handle`.
+    pub(crate) fn data_block(&self, handle: BlockHandle, verify: bool, context: IoContext) -> Result<Block> {
+        let (bytes, len) = self.read(handle, verify, context, self.dictionary.as_ref())?;
+        Block::new(bytes, len).map_err(|error| self.blame(error, handle))
+    }
+
+    /// Reads a block of another kind; its checksum is verified.
+    pub(crate) fn meta_block(&self, handle: BlockHandle, context: IoContext) -> Result<PooledBuf> {
+        let (mut bytes, len) = self.read(handle, true, context, None)?;
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    /// Makes a data block of `stored`, the bytes on disk at `handle` with their trailer.
+    pub(crate) fn data_block_from(&self, stored: &[u8], handle: BlockHandle, verify: bool) -> Result<Block> {
+        let block = self.unpack(stored, handle, verify, self.dictionary.as_ref()).and_then(|unpacked| match unpacked {
+            Some(bytes) => {
+                let len = bytes.len();
+                Block::new(bytes, len)
+            }
+            None => {
+                let len = stored.len() - BLOCK_TRAILER_LEN;
+                let mut bytes = self.pool.try_alloc(len)?;
+                bytes.copy_from_slice(&stored[..len]);
+                Block::new(bytes, len)
+            }
+        });
+        block.map_err(|error| self.blame(error, handle))
+    }
+
+    /// Where a block and its trailer end.
+    #[inline]
+    pub(crate) fn end_of(&self, handle: BlockHandle) -> Result<u64> {
+        let outside = || Error::corruption(&self.path, handle.offset, "block outside the file");
+        handle.end_within(self.file_size).ok_or_else(outside)
+    }
+
+    /// Adds the file and the place to an error about the block at `handle`.
+    #[cold]
+    pub(crate) fn blame(&self, error: Error, handle: BlockHandle) -> Error {
+        error.with_file(&self.path).with_offset(handle.offset)
+    }
+
+    /// Reads the bytes from `offset` to the end of `buffer`.
+    pub(crate) fn read_exact(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> Result<()> {
+        match self.file.read_at(offset, buffer, context) {
+            Ok(read) if read == buffer.len() => Ok(()),
+            Ok(_) => Err(Error::corruption(&self.path, offset, "file ends early")),
+            Err(error) => Err(Error::io("read", &self.path, error).with_offset(offset)),
+        }
+    }
+
+    /// The uncompressed bytes at the front of a buffer, and how many they are.
+    fn read(
+        &self,
+        handle: BlockHandle,
+        verify: bool,
+        context: IoContext,
+        dictionary: Option<&DecompressionDictionary>,
+    ) -> Result<(PooledBuf, usize)> {
+        let stored_len = (self.end_of(handle)? - handle.offset) as usize;
+        if let Some(stored) = self.file.mapped(handle.offset, stored_len) {
+            let unpacked = match self.unpack(stored, handle, verify, dictionary) {
+                Ok(Some(bytes)) => Ok(bytes),
+                Ok(None) => self.pool.try_alloc(stored_len - BLOCK_TRAILER_LEN).map(|mut bytes| {
+                    bytes.copy_from_slice(&stored[..stored_len - BLOCK_TRAILER_LEN]);
+                    bytes
+                }),
+                Err(error) => Err(error),
+            };
+            return unpacked.map(with_len).map_err(|error| self.blame(error, handle));
+        }
+        let mut stored = self.pool.try_alloc(stored_len)?;
+        self.read_exact(handle.offset, &mut stored, context)?;
+        match self.unpack(&stored, handle, verify, dictionary) {
+            Ok(Some(bytes)) => Ok(with_len(bytes)),
+            Ok(None) => Ok((stored, stored_len - BLOCK_TRAILER_LEN)),
+            Err(error) => Err(self.blame(error, handle)),
+        }
+    }
+
+    /// Checks the trailer of `stored` and decompresses it; `None` if it is not compressed.
+    fn unpack(
+        &self,
+        stored: &[u8],
+        handle: BlockHandle,
+        verify: bool,
+        dictionary: Option<&DecompressionDictionary>,
+    ) -> Result<Option<PooledBuf>> {
+        let Some(data_len) = stored.len().checked_sub(BLOCK_TRAILER_LEN) else {
+            return Err(Error::corrupt("block shorter than its trailer"));
+        };
+        let kind = if verify { self.checksum.verify(stored, handle.offset)? } else { stored[data_len] };
+        let kind = CompressionType::from_u8(kind)
+            .ok_or_else(|| Error::corrupt(format!("unknown compression type {kind:#04x}")))?;
+        if kind == CompressionType::None {
+            return Ok(None);
+        }
+        let packed = &stored[..data_len];
+        let len = decompressed_len(kind, packed, MAX_BLOCK_LEN)?;
+        let mut bytes = self.pool.try_alloc(len)?;
+        match dictionary {
+            None => decompress_into(kind, packed, &mut bytes)?,
+            Some(dictionary) => decompress_into_with_dictionary(kind, packed, dictionary, &mut bytes)?,
+        }
+        Ok(Some(bytes))
+    }
+}
+
+fn with_len(bytes: PooledBuf) -> (PooledBuf, usize) {
+    let len = bytes.len();
+    (bytes, len)
+}

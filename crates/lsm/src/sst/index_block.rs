@@ -1,0 +1,336 @@
+//! The index of a table: for each data block a separator, at or after its last key and before the first key of the next
+//! block, and its handle.
+//!
+//! Files of version 3 and later store user keys as separators where no user key spans two blocks, and internal keys
+//! otherwise; from version 4 on the handles are stored as differences of sizes. Two properties of the file say which.
+
+use super::block::layout;
+use super::block_builder::{BlockBuilder, common_prefix};
+use super::format::{BLOCK_TRAILER_LEN, BlockHandle};
+use super::landmarks::head;
+use crate::key::{self, InternalKeyComparator, MAX_SEQNO, TRAILER_LEN, pack_trailer};
+use siltstone_base::coding::{decode_varint32, get_varint64, put_varint64, zigzag_decode64, zigzag_encode64};
+use siltstone_base::{Error, Result};
+use std::cmp::Ordering;
+
+/// The type number of shortened separators that are stored as internal keys. Readers only compare it.
+const SEPARATOR_TYPE: u8 = 0x10;
+
+/// Bytes that decoded separators may take, beside 64 times the size of their block: prefix compression of damaged
+/// blocks has no other bound.
+const MAX_SEPARATORS_LEN: usize = 64 << 20;
+
+/// How an index block is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexEncoding {
+    /// Separators are user keys.
+    pub(crate) user_keys: bool,
+    /// Handles are stored as differences.
+    pub(crate) delta_values: bool,
+    /// A first internal key follows each handle.
+    pub(crate) first_keys: bool,
+}
+
+/// Gathers the index of a table while its blocks are written.
+#[derive(Debug)]
+pub(crate) struct IndexBuilder {
+    /// Separators as internal keys, one behind the other.
+    separators: Vec<u8>,
+    /// Where each separator ends, and the handle of its block.
+    entries: Vec<(usize, BlockHandle)>,
+    /// Whether no user key spans two blocks so far.
+    user_keys: bool,
+    scratch: Vec<u8>,
+}
+
+impl IndexBuilder {
+    pub(crate) fn new() -> Self {
+        Self { separators: Vec::new(), entries: Vec::new(), user_keys: true, scratch: Vec::new() }
+    }
+
+    /// Adds the block at `handle` that ends with `last_key`; `next_key` is the first key behind it, if there is one.
+    pub(crate) fn add(
+        &mut self,
+        comparator: &InternalKeyComparator,
+        last_key: &[u8],
+        next_key: Option<&[u8]>,
+        handle: BlockHandle,
+    ) {
+        let last_user = key::user_key(last_key);
+        let mut shortened = false;
+        if let Some(next_key) = next_key {
+            let next_user = key::user_key(next_key);
+            if comparator.compare_user(last_user, next_user) == Ordering::Less {
+                self.scratch.clear();
+                comparator.user().shortest_separator(last_user, next_user, &mut self.scratch);
+                // A user's comparator is not trusted to keep its contract.
+                shortened = self.scratch.len() <= last_user.len()
+                    && comparator.compare_user(last_user, &self.scratch) == Ordering::Less
+                    && comparator.compare_user(&self.scratch, next_user) == Ordering::Less;
+            } else {
+                self.user_keys = false;
+            }
+        }
+        if shortened {
+            self.separators.extend_from_slice(&self.scratch);
+            self.separators.extend_from_slice(&pack_trailer(MAX_SEQNO, SEPARATOR_TYPE).to_le_bytes());
+        } else {
+            self.separators.extend_from_slice(last_key);
+        }
+        self.entries.push((self.separators.len(), handle));
+    }
+
+    /// How many blocks were added.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// About how long the block will be.
+    pub(crate) fn estimated_size(&self) -> usize {
+        self.separators.len() + self.entries.len() * 4
+    }
+
+    /// Encodes the block with a full key at every `restart_interval`th entry and says how it is encoded.
+    pub(crate) fn finish(&self, restart_interval: usize) -> (Vec<u8>, IndexEncoding) {
+        let mut block = BlockBuilder::new(restart_interval);
+        let mut start = 0;
+        let mut previous = BlockHandle::default();
+        for (end, handle) in &self.entries {
+            let separator = &self.separators[start..*end];
+            let separator = if self.user_keys { key::user_key(separator) } else { separator };
+            let follows = previous.offset + previous.size + BLOCK_TRAILER_LEN as u64 == handle.offset;
+            debug_assert!(start == 0 || follows, "data blocks are contiguous");
+            block.add_delta(separator, |shares, out| {
+                if shares {
+                    put_varint64(out, zigzag_encode64(handle.size.wrapping_sub(previous.size) as i64));
+                } else {
+                    handle.encode(out);
+                }
+            });
+            previous = *handle;
+            start = *end;
+        }
+        let encoding = IndexEncoding { user_keys: self.user_keys, delta_values: true, first_keys: false };
+        (block.finish().to_vec(), encoding)
+    }
+}
+
+/// A decoded index, laid out for searching.
+///
+/// With a bytewise order a search first looks at 8 bytes of each separator behind what all of them share, as integers in
+/// one array, and only then at the few separators that are equal there.
+#[derive(Debug)]
+pub(crate) struct Index {
+    /// Separators as stored, one behind the other.
+    separators: Vec<u8>,
+    /// Where each separator ends.
+    ends: Vec<u32>,
+    offsets: Vec<u64>,
+    sizes: Vec<u32>,
+    user_keys: bool,
+    /// Leading bytes of the user keys that all separators share.
+    shared: usize,
+    /// The next 8 bytes of the user key of each separator, big-endian, filled up with zeros. Empty if the order is not bytewise.
+    heads: Vec<u64>,
+}
+
+impl Index {
+    /// Decodes an index block; checks that separators ascend and that blocks lie within `file_size` bytes.
+    pub(crate) fn decode(
+        data: &[u8],
+        encoding: IndexEncoding,
+        comparator: &InternalKeyComparator,
+        file_size: u64,
+    ) -> Result<Self> {
+        let mut index = Self {
+            separators: Vec::new(),
+            ends: Vec::new(),
+            offsets: Vec::new(),
+            sizes: Vec::new(),
+            user_keys: encoding.user_keys,
+            shared: 0,
+            heads: Vec::new(),
+        };
+        let (entries_len, num_restarts) = layout(data)?;
+        let mut rest = &data[..entries_len as usize];
+        index.ends.reserve((num_restarts as usize).min(rest.len()));
+        let limit = MAX_SEPARATORS_LEN.saturating_add(data.len().saturating_mul(64));
+        let mut previous = BlockHandle::default();
+        while !rest.is_empty() {
+            let Some((start, handle)) = index.decode_entry(&mut rest, encoding, previous, limit) else {
+                return Err(Error::corrupt("bad entry of an index block"));
+            };
+            if handle.end_within(file_size).is_none() {
+                return Err(Error::corrupt("index names a block outside the file"));
+            }
+            index.push_checked(start, handle, comparator)?;
+            previous = handle;
+        }
+        index.build_heads(comparator);
+        Ok(index)
+    }
+
+    /// Appends the separator of the entry at the front of `rest`; returns where it starts and the handle.
+    fn decode_entry(
+        &mut self,
+        rest: &mut &[u8],
+        encoding: IndexEncoding,
+        previous: BlockHandle,
+        limit: usize,
+    ) -> Option<(usize, BlockHandle)> {
+        let shared = take_varint32(rest)?;
+        let non_shared = take_varint32(rest)?;
+        let value_len = if encoding.delta_values { None } else { Some(take_varint32(rest)?) };
+        let (tail, behind) = rest.split_at_checked(non_shared)?;
+        *rest = behind;
+        if self.separators.len() > limit {
+            return None;
+        }
+        // The separator before lies directly in front.
+        let (previous_start, start) = (self.start(self.ends.len().saturating_sub(1)), self.separators.len());
+        if shared > start - previous_start {
+            return None;
+        }
+        self.separators.extend_from_within(previous_start..previous_start + shared);
+        self.separators.extend_from_slice(tail);
+        let handle = match value_len {
+            Some(value_len) => {
+                let (mut value, behind) = rest.split_at_checked(value_len)?;
+                *rest = behind;
+                BlockHandle::decode(&mut value).ok()?
+            }
+            None => {
+                let handle = if shared == 0 {
+                    BlockHandle::decode(rest).ok()?
+                } else {
+                    let size = previous.size.checked_add_signed(zigzag_decode64(get_varint64(rest)?))?;
+                    let offset = previous.offset.checked_add(previous.size)?.checked_add(BLOCK_TRAILER_LEN as u64)?;
+                    BlockHandle { offset, size }
+                };
+                if encoding.first_keys {
+                    let len = take_varint32(rest)?;
+                    *rest = rest.get(len..)?;
+                }
+                handle
+            }
+        };
+        Some((start, handle))
+    }
+
+    /// Takes in the separator that begins at `start`, if it is well formed and greater than the one before.
+    fn push_checked(&mut self, start: usize, handle: BlockHandle, comparator: &InternalKeyComparator) -> Result<()> {
+        let separator = &self.separators[start..];
+        if !self.user_keys && separator.len() < TRAILER_LEN {
+            return Err(Error::corrupt("separator shorter than a trailer"));
+        }
+        if let Some(last) = self.ends.len().checked_sub(1)
+            && self.compare_separators(comparator, self.separator(last), separator) != Ordering::Less
+        {
+            return Err(Error::corrupt("separators of an index do not ascend"));
+        }
+        let end = u32::try_from(self.separators.len()).map_err(|_| Error::corrupt("index too large"))?;
+        self.ends.push(end);
+        self.offsets.push(handle.offset);
+        self.sizes.push(handle.size as u32);
+        Ok(())
+    }
+
+    fn compare_separators(&self, comparator: &InternalKeyComparator, a: &[u8], b: &[u8]) -> Ordering {
+        if self.user_keys { comparator.compare_user(a, b) } else { comparator.compare(a, b) }
+    }
+
+    fn build_heads(&mut self, comparator: &InternalKeyComparator) {
+        let len = self.len();
+        if len == 0 || !comparator.is_bytewise() {
+            return;
+        }
+        self.shared = common_prefix(self.separator_user_key(0), self.separator_user_key(len - 1));
+        self.heads = (0..len).map(|index| head(&self.separator_user_key(index)[self.shared..])).collect();
+    }
+
+    /// How many blocks there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Where block `index` lies. `index < len`.
+    #[inline]
+    pub(crate) fn handle(&self, index: usize) -> BlockHandle {
+        BlockHandle { offset: self.offsets[index], size: u64::from(self.sizes[index]) }
+    }
+
+    /// The separator behind block `index` as a user key. `index < len`.
+    #[inline]
+    pub(crate) fn separator_user_key(&self, index: usize) -> &[u8] {
+        let separator = self.separator(index);
+        if self.user_keys { separator } else { key::user_key(separator) }
+    }
+
+    /// Whether separators are user keys: then a user key never spans two blocks.
+    #[inline]
+    pub(crate) fn has_user_keys(&self) -> bool {
+        self.user_keys
+    }
+
+    /// The first block that may have a key at or after the internal key `target`; `len` if none.
+    #[inline]
+    pub(crate) fn seek(&self, target: &[u8], comparator: &InternalKeyComparator) -> usize {
+        let user_key = key::user_key(target);
+        let (mut low, mut high) = (0, self.len());
+        if !self.heads.is_empty() {
+            // All separators begin with the same bytes, and so does the first.
+            let common = &self.separators[..self.shared];
+            let known = self.shared.min(user_key.len());
+            match user_key[..known].cmp(common) {
+                Ordering::Less => return 0,
+                Ordering::Greater => return self.len(),
+                Ordering::Equal => {}
+            }
+            let wanted = head(&user_key[self.shared..]);
+            low = self.heads.partition_point(|head| *head < wanted);
+            high = match self.heads.get(low) {
+                Some(head) if *head == wanted => low + self.heads[low..].partition_point(|head| *head == wanted),
+                _ => low,
+            };
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let order = if self.user_keys {
+                comparator.compare_user(self.separator(middle), user_key)
+            } else {
+                comparator.compare(self.separator(middle), target)
+            };
+            if order == Ordering::Less {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The bytes of memory that the index takes.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.separators.capacity()
+            + self.ends.capacity() * size_of::<u32>()
+            + self.sizes.capacity() * size_of::<u32>()
+            + (self.offsets.capacity() + self.heads.capacity()) * size_of::<u64>()
+    }
+
+    #[inline]
+    fn start(&self, index: usize) -> usize {
+        index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize)
+    }
+
+    #[inline]
+    fn separator(&self, index: usize) -> &[u8] {
+        &self.separators[self.start(index)..self.ends[index] as usize]
+    }
+}
+
+fn take_varint32(input: &mut &[u8]) -> Option<usize> {
+    let (value, len) = decode_varint32(input)?;
+    *input = &input[len..];
+    Some(value as usize)
+}

@@ -1,0 +1,206 @@
+//! Walking a table: a position in the index and a cursor in a data block.
+
+use super::block::Block;
+use super::block_cursor::BlockCursor;
+use super::read_ahead::{MAX_AUTO_READ_AHEAD, ReadAhead};
+use super::reader::{TableReadOptions, TableReader};
+use crate::iterator::InternalIterator;
+use crate::options::ReadTier;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+/// An iterator over the entries of a table.
+///
+/// Invariant: while `block` is set, it is data block `index` of the table, and the cursor belongs to it.
+#[derive(Debug)]
+pub(crate) struct TableIter {
+    reader: Arc<TableReader>,
+    options: TableReadOptions,
+    index: usize,
+    block: Option<Arc<Block>>,
+    cursor: BlockCursor,
+    valid: bool,
+    /// Reads past the cache: for compactions.
+    bypasses_cache: bool,
+    read_ahead: ReadAhead,
+    error: Option<Error>,
+}
+
+impl TableIter {
+    /// An iterator for a user. `read_ahead_size` bytes are read at a time; 0: grows by itself while reads are sequential.
+    pub(crate) fn new(reader: Arc<TableReader>, options: TableReadOptions, read_ahead_size: usize) -> Self {
+        let read_ahead = match read_ahead_size {
+            0 => ReadAhead::growing(MAX_AUTO_READ_AHEAD),
+            size => ReadAhead::fixed(size),
+        };
+        Self::with(reader, options, read_ahead, false)
+    }
+
+    /// An iterator for a compaction: it reads `read_ahead_size` bytes at a time and leaves the cache alone.
+    pub(crate) fn for_compaction(reader: Arc<TableReader>, options: TableReadOptions, read_ahead_size: usize) -> Self {
+        Self::with(reader, options, ReadAhead::fixed(read_ahead_size), true)
+    }
+
+    fn with(reader: Arc<TableReader>, options: TableReadOptions, read_ahead: ReadAhead, bypasses_cache: bool) -> Self {
+        Self {
+            reader,
+            options,
+            index: 0,
+            block: None,
+            cursor: BlockCursor::new(),
+            valid: false,
+            bypasses_cache,
+            read_ahead,
+            error: None,
+        }
+    }
+
+    /// Makes data block `index` the current one; false at the end of the table or on an error.
+    fn load(&mut self, index: usize) -> bool {
+        if index >= self.reader.index().len() {
+            self.block = None;
+            return false;
+        }
+        if self.block.is_some() && self.index == index {
+            self.cursor.reset();
+            return true;
+        }
+        self.block = None;
+        self.index = index;
+        self.cursor.reset();
+        match self.fetch(index) {
+            Ok(block) => {
+                self.block = Some(block);
+                true
+            }
+            Err(error) => {
+                self.error = Some(error);
+                false
+            }
+        }
+    }
+
+    fn fetch(&mut self, index: usize) -> Result<Arc<Block>> {
+        let handle = self.reader.index().handle(index);
+        if !self.bypasses_cache
+            && let Some(block) = self.reader.cached_block(handle)
+        {
+            return Ok(block);
+        }
+        if self.options.read_tier == ReadTier::BlockCache {
+            return Err(Error::new(ErrorKind::Incomplete, "block is not cached"));
+        }
+        let (verify, context) = (self.options.verify_checksums, self.options.context);
+        let block = self.read_ahead.block(self.reader.fetcher(), handle, verify, context)?;
+        let keeps = self.options.fill_cache && !self.bypasses_cache;
+        Ok(if keeps { self.reader.keep_block(handle, block) } else { Arc::new(block) })
+    }
+
+    /// Moves the cursor by `movement` within the current block.
+    #[inline]
+    fn within(&mut self, movement: impl FnOnce(&mut BlockCursor, &Block) -> bool) -> bool {
+        let Some(block) = &self.block else { return false };
+        if movement(&mut self.cursor, block) {
+            return true;
+        }
+        if self.cursor.is_corrupt() {
+            self.error = Some(self.reader.corrupt_block(self.index));
+        }
+        false
+    }
+
+    /// After the end of a block: the first entry of the blocks behind it.
+    #[inline(never)]
+    fn skip_forward(&mut self) -> bool {
+        // Blocks without entries do not occur in files of ours.
+        while self.error.is_none() && self.load(self.index + 1) {
+            if self.within(BlockCursor::seek_to_first) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// After the front of a block: the last entry of the blocks before it.
+    #[inline(never)]
+    fn skip_backward(&mut self) -> bool {
+        while self.error.is_none() && self.index > 0 && self.load(self.index - 1) {
+            if self.within(BlockCursor::seek_to_last) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl InternalIterator for TableIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn seek_to_first(&mut self) {
+        self.error = None;
+        self.valid = self.load(0) && (self.within(BlockCursor::seek_to_first) || self.skip_forward());
+    }
+
+    fn seek_to_last(&mut self) {
+        self.error = None;
+        let last = self.reader.index().len().wrapping_sub(1);
+        self.valid = self.load(last) && (self.within(BlockCursor::seek_to_last) || self.skip_backward());
+    }
+
+    fn seek(&mut self, target: &[u8]) {
+        self.error = None;
+        let index = self.reader.index().seek(target, self.reader.comparator());
+        let reader = Arc::clone(&self.reader);
+        self.valid = self.load(index)
+            && (self.within(|cursor, block| cursor.seek(block, target, reader.comparator())) || self.skip_forward());
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        self.error = None;
+        let blocks = self.reader.index().len();
+        if blocks == 0 {
+            self.valid = false;
+            return;
+        }
+        let index = self.reader.index().seek(target, self.reader.comparator()).min(blocks - 1);
+        let reader = Arc::clone(&self.reader);
+        self.valid = self.load(index)
+            && (self.within(|cursor, block| cursor.seek_for_prev(block, target, reader.comparator()))
+                || self.skip_backward());
+    }
+
+    #[inline]
+    fn next(&mut self) {
+        debug_assert!(self.valid);
+        self.valid = self.within(BlockCursor::next) || self.skip_forward();
+    }
+
+    #[inline]
+    fn prev(&mut self) {
+        debug_assert!(self.valid);
+        self.valid = self.within(BlockCursor::prev) || self.skip_backward();
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        match &self.block {
+            Some(block) => self.cursor.value(block),
+            None => &[],
+        }
+    }
+
+    fn status(&self) -> Result<()> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Table files: one immutable sorted file each, in RocksDB's block-based format.
+//!
+//! ```text
+//! data block 1 .. n | filter block | index block | properties | metaindex | footer
+//! ```
+//!
+//! * [`builder`] writes a table through [`output`]: blocks by [`block_builder`], the index by [`index_block`].
+//! * [`reader`] opens one and gets: filter ([`filter_block`]), index, then a data block ([`block`], [`block_cursor`]) from
+//!   the [`block_cache`] or from disk ([`fetch`]).
+//! * [`iter`] walks one, reading ahead ([`read_ahead`]).
+
+mod block;
+mod block_builder;
+mod block_cache;
+mod block_cursor;
+mod builder;
+mod fetch;
+mod filter_block;
+mod format;
+mod index_block;
+mod iter;
+mod landmarks;
+mod output;
+mod pinned;
+mod properties;
+mod read_ahead;
+mod reader;
+#[cfg(test)]
+pub(crate) mod test_util;
+#[cfg(test)]
+mod tests;
+mod unique_id;
+
+#[cfg(feature = "testing")]
+pub(crate) use block::Block;
+#[cfg(feature = "testing")]
+pub(crate) use block_builder::BlockBuilder;
+pub use block_cache::BlockCache;
+#[cfg(feature = "testing")]
+pub(crate) use block_cursor::BlockCursor;
+pub(crate) use builder::{TableBuilder, TableBuilderOptions, TableSummary};
+pub(crate) use iter::TableIter;
+pub use pinned::PinnedBytes;
+pub(crate) use reader::{TableEntry, TableReadOptions, TableReader, TableReaderOptions};
+pub(crate) use unique_id::encode_session_id;

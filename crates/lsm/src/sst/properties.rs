@@ -1,0 +1,267 @@
+//! The properties block of a table: what RocksDB and its tools need to know of a file.
+
+use super::block::for_each_entry;
+use super::block_builder::BlockBuilder;
+use super::unique_id::unique_id;
+use siltstone_base::coding::{get_varint64, put_varint64};
+use siltstone_base::{Error, Result};
+use std::collections::BTreeMap;
+
+/// What every name of RocksDB's properties begins with.
+const PREFIX: &str = "rocksdb.";
+
+/// Types of indexes: the value of `rocksdb.block.based.table.index.type`.
+pub(crate) mod index_type {
+    /// One index block, searched by bisection.
+    pub(crate) const BINARY_SEARCH: u32 = 0;
+    /// The same with a hash of prefixes beside it.
+    pub(crate) const HASH_SEARCH: u32 = 1;
+    /// An index of index blocks.
+    pub(crate) const TWO_LEVEL: u32 = 2;
+    /// One index block with the first key of each data block.
+    pub(crate) const BINARY_SEARCH_WITH_FIRST_KEY: u32 = 3;
+}
+
+/// Properties of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableProperties {
+    /// File offset behind the last data block.
+    pub(crate) data_size: u64,
+    /// Uncompressed bytes of the index block and its trailer.
+    pub(crate) index_size: u64,
+    /// Bytes of the filter.
+    pub(crate) filter_size: u64,
+    /// Bytes of all internal keys.
+    pub(crate) raw_key_size: u64,
+    /// Bytes of all values.
+    pub(crate) raw_value_size: u64,
+    pub(crate) num_data_blocks: u64,
+    pub(crate) num_entries: u64,
+    /// User keys in the filter.
+    pub(crate) num_filter_entries: u64,
+    /// Tombstones of all kinds.
+    pub(crate) num_deletions: u64,
+    pub(crate) num_merge_operands: u64,
+    pub(crate) num_range_deletions: u64,
+    /// Whether separators of the index are user keys.
+    pub(crate) index_key_is_user_key: bool,
+    /// Whether values of the index are delta-encoded.
+    pub(crate) index_value_is_delta_encoded: bool,
+    /// One of [`index_type`].
+    pub(crate) index_type: u32,
+    pub(crate) whole_key_filtering: bool,
+    pub(crate) column_family_id: u64,
+    pub(crate) column_family_name: String,
+    /// Name of the comparator.
+    pub(crate) comparator: String,
+    /// Name of the codec.
+    pub(crate) compression: String,
+    /// The codec's options as text.
+    pub(crate) compression_options: String,
+    /// Name of the filter policy; empty without a filter.
+    pub(crate) filter_policy: String,
+    /// Unix seconds of the oldest data's flush. 0: unknown.
+    pub(crate) creation_time: u64,
+    /// Unix seconds of the oldest key. 0: unknown.
+    pub(crate) oldest_key_time: u64,
+    /// Unix seconds at which the file was written. 0: unknown.
+    pub(crate) file_creation_time: u64,
+    /// File number that the table was created with.
+    pub(crate) original_file_number: u64,
+    /// Id of the database that created the table.
+    pub(crate) db_id: String,
+    /// Id of the session that created the table.
+    pub(crate) session_id: String,
+    /// File offset of the first byte that is not of a data block. 0: unknown.
+    pub(crate) tail_start_offset: u64,
+    /// Version of an external file, written outside of a database; `None` for files that a database wrote.
+    pub(crate) external_version: Option<u32>,
+    /// Properties that this engine gives no meaning to, names and values.
+    pub(crate) others: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Default for TableProperties {
+    fn default() -> Self {
+        Self {
+            data_size: 0,
+            index_size: 0,
+            filter_size: 0,
+            raw_key_size: 0,
+            raw_value_size: 0,
+            num_data_blocks: 0,
+            num_entries: 0,
+            num_filter_entries: 0,
+            num_deletions: 0,
+            num_merge_operands: 0,
+            num_range_deletions: 0,
+            index_key_is_user_key: false,
+            index_value_is_delta_encoded: false,
+            index_type: index_type::BINARY_SEARCH,
+            // RocksDB takes an absent property for the default of its option.
+            whole_key_filtering: true,
+            column_family_id: u64::from(i32::MAX as u32),
+            column_family_name: String::new(),
+            comparator: String::new(),
+            compression: String::new(),
+            compression_options: String::new(),
+            filter_policy: String::new(),
+            creation_time: 0,
+            oldest_key_time: 0,
+            file_creation_time: 0,
+            original_file_number: 0,
+            db_id: String::new(),
+            session_id: String::new(),
+            tail_start_offset: 0,
+            external_version: None,
+            others: BTreeMap::new(),
+        }
+    }
+}
+
+impl TableProperties {
+    /// RocksDB's unique id of the table, if what it is made from is known.
+    pub(crate) fn unique_id(&self) -> Option<[u8; 16]> {
+        unique_id(&self.db_id, &self.session_id, self.original_file_number)
+    }
+
+    /// Encodes the block.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut sorted = self.others.clone();
+        let mut put = |name: &str, value: Vec<u8>| {
+            sorted.insert(format!("{PREFIX}{name}").into_bytes(), value);
+        };
+        for (name, value) in self.numbers() {
+            let mut bytes = Vec::new();
+            put_varint64(&mut bytes, value);
+            put(name, bytes);
+        }
+        for (name, value) in self.texts() {
+            put(name, value.as_bytes().to_vec());
+        }
+        put("block.based.table.index.type", self.index_type.to_le_bytes().to_vec());
+        put("block.based.table.whole.key.filtering", flag(self.whole_key_filtering));
+        put("block.based.table.prefix.filtering", flag(false));
+        let mut block = BlockBuilder::new(usize::MAX);
+        for (name, value) in &sorted {
+            block.add(name, value);
+        }
+        block.finish().to_vec()
+    }
+
+    fn numbers(&self) -> [(&'static str, u64); 21] {
+        [
+            ("data.size", self.data_size),
+            ("index.size", self.index_size),
+            ("filter.size", self.filter_size),
+            ("raw.key.size", self.raw_key_size),
+            ("raw.value.size", self.raw_value_size),
+            ("num.data.blocks", self.num_data_blocks),
+            ("num.entries", self.num_entries),
+            ("num.filter_entries", self.num_filter_entries),
+            ("deleted.keys", self.num_deletions),
+            ("merge.operands", self.num_merge_operands),
+            ("num.range-deletions", self.num_range_deletions),
+            ("index.key.is.user.key", u64::from(self.index_key_is_user_key)),
+            ("index.value.is.delta.encoded", u64::from(self.index_value_is_delta_encoded)),
+            ("column.family.id", self.column_family_id),
+            ("creation.time", self.creation_time),
+            ("oldest.key.time", self.oldest_key_time),
+            ("file.creation.time", self.file_creation_time),
+            ("original.file.number", self.original_file_number),
+            ("tail.start.offset", self.tail_start_offset),
+            ("format.version", 0),
+            ("fixed.key.length", 0),
+        ]
+    }
+
+    fn texts(&self) -> Vec<(&'static str, &str)> {
+        let mut texts = vec![
+            ("column.family.name", self.column_family_name.as_str()),
+            ("comparator", &self.comparator),
+            ("compression", &self.compression),
+            ("compression_options", &self.compression_options),
+            ("merge.operator", "nullptr"),
+            ("prefix.extractor.name", "nullptr"),
+            ("property.collectors", "[]"),
+        ];
+        let optional = [
+            ("filter.policy", self.filter_policy.as_str()),
+            ("creating.db.identity", &self.db_id),
+            ("creating.session.identity", &self.session_id),
+        ];
+        texts.extend(optional.into_iter().filter(|(_, value)| !value.is_empty()));
+        texts
+    }
+
+    /// Decodes the block. Unknown properties are kept; malformed ones of those that reading depends on are corruption.
+    pub(crate) fn decode(data: &[u8]) -> Result<Self> {
+        let mut properties = Self::default();
+        for_each_entry(data, |name, value| {
+            let known = match name.strip_prefix(PREFIX.as_bytes()).map(std::str::from_utf8) {
+                Some(Ok(name)) => properties.set(name, value)?,
+                _ => false,
+            };
+            if !known {
+                properties.others.insert(name.to_vec(), value.to_vec());
+            }
+            Ok(())
+        })?;
+        Ok(properties)
+    }
+
+    /// Takes in one property without the prefix of its name; whether it is known.
+    fn set(&mut self, name: &str, value: &[u8]) -> Result<bool> {
+        let number = |value: &[u8]| {
+            get_varint64(&mut &*value).ok_or_else(|| Error::corrupt("malformed number in a table's properties"))
+        };
+        let fixed32 = |value: &[u8]| match value.first_chunk() {
+            Some(word) => Ok(u32::from_le_bytes(*word)),
+            None => Err(Error::corrupt("malformed number in a table's properties")),
+        };
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        match name {
+            "data.size" => self.data_size = number(value)?,
+            "index.size" => self.index_size = number(value)?,
+            "filter.size" => self.filter_size = number(value)?,
+            "raw.key.size" => self.raw_key_size = number(value)?,
+            "raw.value.size" => self.raw_value_size = number(value)?,
+            "num.data.blocks" => self.num_data_blocks = number(value)?,
+            "num.entries" => self.num_entries = number(value)?,
+            "num.filter_entries" => self.num_filter_entries = number(value)?,
+            "deleted.keys" => self.num_deletions = number(value)?,
+            "merge.operands" => self.num_merge_operands = number(value)?,
+            "num.range-deletions" => self.num_range_deletions = number(value)?,
+            "index.key.is.user.key" => self.index_key_is_user_key = number(value)? != 0,
+            "index.value.is.delta.encoded" => self.index_value_is_delta_encoded = number(value)? != 0,
+            "column.family.id" => self.column_family_id = number(value)?,
+            "creation.time" => self.creation_time = number(value)?,
+            "oldest.key.time" => self.oldest_key_time = number(value)?,
+            "file.creation.time" => self.file_creation_time = number(value)?,
+            "original.file.number" => self.original_file_number = number(value)?,
+            "tail.start.offset" => self.tail_start_offset = number(value)?,
+            "column.family.name" => self.column_family_name = text(value),
+            "comparator" => self.comparator = text(value),
+            "compression" => self.compression = text(value),
+            "compression_options" => self.compression_options = text(value),
+            "filter.policy" => self.filter_policy = text(value),
+            "creating.db.identity" => self.db_id = text(value),
+            "creating.session.identity" => self.session_id = text(value),
+            "block.based.table.index.type" => self.index_type = fixed32(value)?,
+            "block.based.table.whole.key.filtering" => self.whole_key_filtering = value == b"1",
+            "external_sst_file.version" => self.external_version = Some(fixed32(value)?),
+            // Written anew with constant values.
+            "block.based.table.prefix.filtering"
+            | "format.version"
+            | "fixed.key.length"
+            | "merge.operator"
+            | "prefix.extractor.name"
+            | "property.collectors" => {}
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn flag(value: bool) -> Vec<u8> {
+    vec![if value { b'1' } else { b'0' }]
+}

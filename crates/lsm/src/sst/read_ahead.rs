@@ -1,0 +1,119 @@
+//! Reading a table's blocks from front to back with few large reads.
+
+use super::block::Block;
+use super::fetch::BlockFetcher;
+use super::format::BlockHandle;
+use siltstone_base::Result;
+use siltstone_base::block_pool::PooledBuf;
+use siltstone_base::env::{DIRECT_ALIGNMENT, IoContext};
+
+/// The first size that a buffer grows from, in bytes.
+const MIN_READ_AHEAD: usize = 16 << 10;
+/// The size that a buffer grows to by itself, in bytes.
+pub(crate) const MAX_AUTO_READ_AHEAD: usize = 256 << 10;
+/// Blocks that must be read in order from disk before anything is read ahead.
+const SEQUENTIAL_READS: u32 = 2;
+
+/// A window of the file that was read ahead.
+///
+/// With a growing size nothing is read ahead until some blocks in a row came from disk; then each read is twice as
+/// long as the one before, up to a limit. Each seek elsewhere begins anew.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    window: Option<PooledBuf>,
+    window_offset: u64,
+    /// Size of the next read.
+    size: usize,
+    max_size: usize,
+    /// Whether the size grows; otherwise it is `max_size` from the first read on.
+    grows: bool,
+    /// Where the last block that came from disk ended.
+    expected: u64,
+    sequential: u32,
+}
+
+impl ReadAhead {
+    /// Grows by itself up to `max_size` bytes.
+    pub(crate) fn growing(max_size: usize) -> Self {
+        Self::with(max_size, true)
+    }
+
+    /// Reads `size` bytes at a time.
+    pub(crate) fn fixed(size: usize) -> Self {
+        Self::with(size, false)
+    }
+
+    fn with(max_size: usize, grows: bool) -> Self {
+        Self {
+            window: None,
+            window_offset: 0,
+            size: if grows { MIN_READ_AHEAD.min(max_size) } else { max_size },
+            max_size,
+            grows,
+            expected: 0,
+            sequential: 0,
+        }
+    }
+
+    /// Reads the block at `handle`, from the window if it is there.
+    pub(crate) fn block(
+        &mut self,
+        fetcher: &BlockFetcher,
+        handle: BlockHandle,
+        verify: bool,
+        context: IoContext,
+    ) -> Result<Block> {
+        let end = fetcher.end_of(handle)?;
+        let len = (end - handle.offset) as usize;
+        if let Some(stored) = fetcher.file.mapped(handle.offset, len) {
+            return fetcher.data_block_from(stored, handle, verify);
+        }
+        if !self.holds(handle.offset, len) && !self.fill(fetcher, handle, len, context)? {
+            return fetcher.data_block(handle, verify, context);
+        }
+        let start = (handle.offset - self.window_offset) as usize;
+        let stored = self.window.as_deref().and_then(|window| window.get(start..start + len)).unwrap_or_default();
+        self.expected = end;
+        fetcher.data_block_from(stored, handle, verify)
+    }
+
+    fn holds(&self, offset: u64, len: usize) -> bool {
+        let window_len = self.window.as_deref().map_or(0, <[u8]>::len) as u64;
+        offset >= self.window_offset && offset + len as u64 <= self.window_offset + window_len
+    }
+
+    /// Reads a window that begins with the block; false if nothing should be read ahead.
+    fn fill(&mut self, fetcher: &BlockFetcher, handle: BlockHandle, len: usize, context: IoContext) -> Result<bool> {
+        let in_order = handle.offset == self.expected;
+        self.expected = handle.offset + len as u64;
+        if self.grows {
+            self.sequential = if in_order { self.sequential.saturating_add(1) } else { 1 };
+            if !in_order {
+                self.size = MIN_READ_AHEAD.min(self.max_size);
+            }
+            if self.sequential <= SEQUENTIAL_READS {
+                return Ok(false);
+            }
+        }
+        // Direct reads of whole aligned units into aligned memory are made without a copy.
+        const ALIGNMENT: u64 = DIRECT_ALIGNMENT as u64;
+        let start = handle.offset / ALIGNMENT * ALIGNMENT;
+        let wanted = self.size.max(len) as u64;
+        let end = (handle.offset + wanted).next_multiple_of(ALIGNMENT).min(fetcher.file_size);
+        let window_len = (end - start) as usize;
+        // The old window goes back to the pool first.
+        self.window = None;
+        let mut window = fetcher.pool.alloc_aligned(window_len, DIRECT_ALIGNMENT);
+        fetcher.read_exact(start, &mut window, context)?;
+        self.window_offset = start;
+        self.window = Some(window);
+        if self.grows {
+            self.size = (self.size * 2).min(self.max_size);
+        }
+        if end < fetcher.file_size {
+            // The device works on the next window while this one is decoded.
+            fetcher.file.will_need(end, self.size as u64);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,413 @@
+//! Reading a table: open once, then any number of threads get and iterate.
+//!
+//! Path: get 6/7. Before: table_cache.rs. After: sst/block_cursor.rs.
+
+use super::block::{Block, for_each_entry};
+use super::block_cache::BlockCache;
+use super::block_cursor::BlockCursor;
+use super::builder::{INDEX_BLOCK, PROPERTIES_BLOCK};
+use super::fetch::BlockFetcher;
+use super::filter_block::{FULL_FILTER, FilterBlock};
+use super::format::{BlockHandle, FOOTER_LEN, Footer};
+use super::index_block::{Index, IndexEncoding};
+use super::pinned::PinnedBytes;
+use super::properties::{TableProperties, index_type};
+use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
+use crate::options::{ReadOptions, ReadTier};
+use siltstone_base::block_pool::BlockPool;
+use siltstone_base::compression::DecompressionDictionary;
+use siltstone_base::env::{FileKind, IoContext, IoPriority, RandomFile};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Key of the metaindex for the dictionary of data blocks.
+const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
+/// Key of the metaindex for range tombstones.
+const RANGE_DELETIONS_BLOCK: &str = "rocksdb.range_del";
+
+/// Most entries that a metaindex may have.
+const MAX_META_BLOCKS: usize = 1024;
+
+/// What a [`TableReader`] needs to know.
+#[derive(Debug, Clone)]
+pub(crate) struct TableReaderOptions {
+    /// The order of keys.
+    pub(crate) comparator: InternalKeyComparator,
+    /// Where data blocks are kept.
+    pub(crate) block_cache: Arc<BlockCache>,
+    /// Where their memory comes from.
+    pub(crate) block_pool: BlockPool,
+    /// Unique id that the table should have, if known.
+    pub(crate) unique_id: Option<[u8; 16]>,
+    /// Who waits for the open.
+    pub(crate) priority: IoPriority,
+}
+
+/// How to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TableReadOptions {
+    /// Puts blocks that are read into the cache.
+    pub(crate) fill_cache: bool,
+    /// Verifies checksums of blocks that are read from disk.
+    pub(crate) verify_checksums: bool,
+    /// How far the read may go.
+    pub(crate) read_tier: ReadTier,
+    /// Whose read it is.
+    pub(crate) context: IoContext,
+}
+
+impl Default for TableReadOptions {
+    fn default() -> Self {
+        Self {
+            fill_cache: true,
+            verify_checksums: true,
+            read_tier: ReadTier::All,
+            context: IoContext::new(FileKind::Table, IoPriority::User),
+        }
+    }
+}
+
+impl From<&ReadOptions> for TableReadOptions {
+    #[inline]
+    fn from(options: &ReadOptions) -> Self {
+        Self {
+            fill_cache: options.fill_cache,
+            verify_checksums: options.verify_checksums,
+            read_tier: options.read_tier,
+            ..Self::default()
+        }
+    }
+}
+
+/// One entry that [`TableReader::get`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableEntry {
+    /// Its sequence number.
+    pub(crate) seqno: SeqNo,
+    /// What it does to the key.
+    pub(crate) value_type: ValueType,
+    /// Its value.
+    pub(crate) value: PinnedBytes,
+}
+
+/// An open table. Index and filter are held in memory.
+///
+/// Thread safety: every method may be called from any thread.
+#[derive(Debug)]
+pub(crate) struct TableReader {
+    comparator: InternalKeyComparator,
+    fetcher: BlockFetcher,
+    index: Index,
+    filter: Option<FilterBlock>,
+    properties: TableProperties,
+    block_cache: Arc<BlockCache>,
+    /// What the cache knows the file by.
+    cache_file: u64,
+}
+
+thread_local! {
+    /// The cursor of point reads: its key buffer is not allocated for each.
+    static CURSOR: Cell<Option<Box<BlockCursor>>> = const { Cell::new(None) };
+}
+
+/// The cursor of this thread; a new one while it is in use or the thread is ending.
+#[inline]
+fn take_cursor() -> Box<BlockCursor> {
+    CURSOR.try_with(Cell::take).ok().flatten().unwrap_or_else(|| Box::new(BlockCursor::new()))
+}
+
+#[inline]
+fn give_cursor_back(cursor: Box<BlockCursor>) {
+    // A thread that is ending has no place for it any more.
+    let _ = CURSOR.try_with(|slot| slot.set(Some(cursor)));
+}
+
+impl TableReader {
+    /// Opens the table `file` at `path`, which has `file_size` bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` if the file is damaged or not the one expected, `NotSupported` naming a feature that is not
+    /// implemented, `InvalidArgument` if it was written with another comparator.
+    pub(crate) fn open(
+        file: Arc<dyn RandomFile>,
+        path: PathBuf,
+        file_size: u64,
+        options: &TableReaderOptions,
+    ) -> Result<Self> {
+        let context = IoContext::new(FileKind::Table, options.priority);
+        let footer = read_footer(&*file, &path, file_size, context)?;
+        let pool = options.block_pool.clone();
+        let fetcher = BlockFetcher { file, path, file_size, checksum: footer.checksum, dictionary: None, pool };
+        Self::open_blocks(fetcher, &footer, options, context)
+    }
+
+    fn open_blocks(
+        mut fetcher: BlockFetcher,
+        footer: &Footer,
+        options: &TableReaderOptions,
+        context: IoContext,
+    ) -> Result<Self> {
+        let meta = MetaBlocks::read(&fetcher, footer, context)?;
+        let path = fetcher.path.clone();
+        let in_file = |error: Error| error.with_file(&path);
+        let properties = match meta.properties {
+            Some(handle) => TableProperties::decode(&fetcher.meta_block(handle, context)?)
+                .map_err(|error| fetcher.blame(error, handle))?,
+            None => TableProperties::default(),
+        };
+        check_properties(&properties, options).map_err(in_file)?;
+        if let Some(handle) = meta.range_deletions {
+            let block = fetcher.meta_block(handle, context)?;
+            for_each_entry(&block, |_, _| Err(Error::not_supported("range tombstones in tables")))
+                .map_err(|error| fetcher.blame(error, handle))?;
+        }
+        if let Some(handle) = meta.dictionary {
+            fetcher.dictionary = Some(DecompressionDictionary::new(&fetcher.meta_block(handle, context)?));
+        }
+        let encoding = IndexEncoding {
+            user_keys: properties.index_key_is_user_key,
+            delta_values: properties.index_value_is_delta_encoded,
+            first_keys: properties.index_type == index_type::BINARY_SEARCH_WITH_FIRST_KEY,
+        };
+        let Some(handle) = footer.index.or(meta.index) else {
+            return Err(in_file(Error::corrupt("table without an index")));
+        };
+        let block = fetcher.meta_block(handle, context)?;
+        let index = Index::decode(&block, encoding, &options.comparator, fetcher.file_size)
+            .map_err(|error| fetcher.blame(error, handle))?;
+        let usable = properties.whole_key_filtering && !options.comparator.user().equal_may_differ();
+        let filter = match meta.filter.filter(|_| usable) {
+            Some(handle) => Some(FilterBlock::new(fetcher.meta_block(handle, context)?.to_vec())),
+            None => None,
+        };
+        Ok(Self {
+            comparator: options.comparator.clone(),
+            fetcher,
+            index,
+            filter,
+            properties,
+            cache_file: options.block_cache.new_file_id(),
+            block_cache: Arc::clone(&options.block_cache),
+        })
+    }
+
+    /// The newest entry of the user key of `key` with a sequence number not above that of `key`, whatever its type.
+    /// `key_hash` is the XXPH3 hash of the user key, if the caller made it already.
+    ///
+    /// # Errors
+    ///
+    /// `Incomplete` where the read tier forbids to read, `Corruption`, `Io`.
+    pub(crate) fn get(
+        &self,
+        options: &TableReadOptions,
+        key: &LookupKey,
+        key_hash: Option<u64>,
+    ) -> Result<Option<TableEntry>> {
+        if !self.may_have(key.user_key(), key_hash) {
+            return Ok(None);
+        }
+        let target = key.internal_key();
+        let mut index = self.index.seek(target, &self.comparator);
+        if index == self.index.len() {
+            return Ok(None);
+        }
+        let mut cursor = take_cursor();
+        let result = loop {
+            let block = match self.block(index, options) {
+                Ok(block) => block,
+                Err(error) => break Err(error),
+            };
+            cursor.reset();
+            if cursor.seek(&block, target, &self.comparator) {
+                break self.entry_at(&cursor, block, key);
+            }
+            if cursor.is_corrupt() {
+                break Err(self.corrupt_block(index));
+            }
+            // The separator is at or after the target, but no entry of the block is. The next block can have the
+            // user key only if the separator does.
+            let separator = self.index.separator_user_key(index);
+            index += 1;
+            if self.index.has_user_keys()
+                || index == self.index.len()
+                || self.comparator.compare_user(separator, key.user_key()) != Ordering::Equal
+            {
+                break Ok(None);
+            }
+        };
+        give_cursor_back(cursor);
+        result
+    }
+
+    /// The entry under `cursor`, if it is one of the user key of `key`.
+    #[inline]
+    fn entry_at(&self, cursor: &BlockCursor, block: Arc<Block>, key: &LookupKey) -> Result<Option<TableEntry>> {
+        if self.comparator.compare_user(user_key(cursor.key()), key.user_key()) != Ordering::Equal {
+            return Ok(None);
+        }
+        let trailer = trailer(cursor.key());
+        let Some(value_type) = ValueType::from_u8(trailer as u8) else {
+            let message = format!("unknown value type {:#04x}", trailer as u8);
+            return Err(Error::corrupt(message).with_file(&self.fetcher.path));
+        };
+        let value = PinnedBytes::in_block(block, cursor.value_range());
+        Ok(Some(TableEntry { seqno: trailer >> 8, value_type, value }))
+    }
+
+    /// Whether the table may have `user_key`, as far as its filter says. `hash` is its XXPH3 hash, if known.
+    #[inline]
+    pub(crate) fn may_have(&self, user_key: &[u8], hash: Option<u64>) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_match(user_key, hash))
+    }
+
+    /// Data block `index`, from the cache or from disk.
+    #[inline]
+    pub(crate) fn block(&self, index: usize, options: &TableReadOptions) -> Result<Arc<Block>> {
+        let handle = self.index.handle(index);
+        match self.block_cache.get(self.cache_file, handle.offset) {
+            Some(block) => Ok(block),
+            None => self.read_block(handle, options),
+        }
+    }
+
+    #[cold]
+    fn read_block(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<Arc<Block>> {
+        if options.read_tier == ReadTier::BlockCache {
+            return Err(Error::new(ErrorKind::Incomplete, "block is not cached"));
+        }
+        let block = self.fetcher.data_block(handle, options.verify_checksums, options.context)?;
+        Ok(if options.fill_cache { self.keep_block(handle, block) } else { Arc::new(block) })
+    }
+
+    /// Puts a block into the cache.
+    pub(crate) fn keep_block(&self, handle: BlockHandle, mut block: Block) -> Arc<Block> {
+        if self.comparator.is_bytewise() {
+            block.take_landmarks();
+        }
+        self.block_cache.insert(self.cache_file, handle.offset, Arc::new(block))
+    }
+
+    /// A data block that is cached already.
+    #[inline]
+    pub(crate) fn cached_block(&self, handle: BlockHandle) -> Option<Arc<Block>> {
+        self.block_cache.get(self.cache_file, handle.offset)
+    }
+
+    /// The error of a data block whose entries cannot be decoded.
+    #[cold]
+    pub(crate) fn corrupt_block(&self, index: usize) -> Error {
+        self.fetcher.blame(Error::corrupt("bad entry of a block"), self.index.handle(index))
+    }
+
+    /// Reads blocks from disk.
+    #[inline]
+    pub(crate) fn fetcher(&self) -> &BlockFetcher {
+        &self.fetcher
+    }
+
+    /// Where the data blocks are.
+    #[inline]
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The order of keys.
+    #[inline]
+    pub(crate) fn comparator(&self) -> &InternalKeyComparator {
+        &self.comparator
+    }
+
+    /// What the file says of itself.
+    pub(crate) fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// The bytes of memory that index and filter take.
+    pub(crate) fn memory_usage(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, FilterBlock::memory_usage);
+        let dictionary = self.fetcher.dictionary.as_ref().map_or(0, DecompressionDictionary::memory_usage);
+        size_of::<Self>() + self.index.memory_usage() + filter + dictionary
+    }
+}
+
+fn read_footer(file: &dyn RandomFile, path: &Path, file_size: u64, context: IoContext) -> Result<Footer> {
+    let len = file_size.min(FOOTER_LEN as u64) as usize;
+    let mut tail = [0; FOOTER_LEN];
+    let read = file
+        .read_at(file_size - len as u64, &mut tail[..len], context)
+        .map_err(|error| Error::io("read footer", path, error))?;
+    if read < len {
+        return Err(Error::corruption(path, file_size, "file ends early"));
+    }
+    Footer::decode(&tail[..len], file_size).map_err(|error| error.with_file(path))
+}
+
+/// Blocks that the metaindex names.
+#[derive(Debug, Default)]
+struct MetaBlocks {
+    properties: Option<BlockHandle>,
+    index: Option<BlockHandle>,
+    filter: Option<BlockHandle>,
+    dictionary: Option<BlockHandle>,
+    range_deletions: Option<BlockHandle>,
+}
+
+impl MetaBlocks {
+    fn read(fetcher: &BlockFetcher, footer: &Footer, context: IoContext) -> Result<Self> {
+        let mut meta = Self::default();
+        let mut count = 0;
+        let block = fetcher.meta_block(footer.metaindex, context)?;
+        for_each_entry(&block, |name, mut value| {
+            count += 1;
+            if count > MAX_META_BLOCKS {
+                return Err(Error::corrupt("too many entries of a metaindex"));
+            }
+            let slot = if name == PROPERTIES_BLOCK.as_bytes() {
+                &mut meta.properties
+            } else if name == INDEX_BLOCK.as_bytes() {
+                &mut meta.index
+            } else if name == FULL_FILTER.as_bytes() {
+                &mut meta.filter
+            } else if name == DICTIONARY_BLOCK.as_bytes() {
+                &mut meta.dictionary
+            } else if name == RANGE_DELETIONS_BLOCK.as_bytes() {
+                &mut meta.range_deletions
+            } else {
+                return Ok(());
+            };
+            *slot = Some(BlockHandle::decode(&mut value)?);
+            Ok(())
+        })
+        .map_err(|error| fetcher.blame(error, footer.metaindex))?;
+        Ok(meta)
+    }
+}
+
+/// Refuses what cannot be read, and files that are not the expected one.
+fn check_properties(properties: &TableProperties, options: &TableReaderOptions) -> Result<()> {
+    match properties.index_type {
+        // The hash beside an index of that type is optional for readers.
+        index_type::BINARY_SEARCH | index_type::HASH_SEARCH | index_type::BINARY_SEARCH_WITH_FIRST_KEY => {}
+        index_type::TWO_LEVEL => return Err(Error::not_supported("tables with a two-level index")),
+        other => return Err(Error::corrupt(format!("unknown index type {other}"))),
+    }
+    if let Some(version) = properties.external_version {
+        return Err(Error::not_supported(format!("external table files (version {version})")));
+    }
+    let comparator = options.comparator.user().name();
+    if !properties.comparator.is_empty() && properties.comparator != comparator {
+        let message = format!("table was written with comparator {}, not {comparator}", properties.comparator);
+        return Err(Error::invalid_argument(message));
+    }
+    if let (Some(expected), Some(found)) = (options.unique_id, properties.unique_id())
+        && expected != found
+        && expected != [0; 16]
+    {
+        return Err(Error::corrupt("unique id of a table is not the one in the MANIFEST"));
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! Tests of whole tables.
+
+mod damage;
+mod format;
+mod interop;
+mod reading;
+mod round_trip;

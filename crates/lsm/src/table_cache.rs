@@ -1,0 +1,105 @@
+//! Open tables: each file is opened once, when it is first needed, and stays open while a version lists it.
+//!
+//! Path: get 5/7. Before: version/read.rs. After: sst/reader.rs.
+
+use crate::file_meta::FileMeta;
+use crate::file_names::FileName;
+use crate::key::InternalKeyComparator;
+use crate::sst::{BlockCache, TableReader, TableReaderOptions};
+use siltstone_base::block_pool::BlockPool;
+use siltstone_base::env::{Env, FileKind, FileOptions, IoPriority, RandomFile};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, Result};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How tables are opened.
+#[derive(Debug, Clone)]
+pub(crate) struct TableCacheOptions {
+    /// The order of keys of the family.
+    pub(crate) comparator: InternalKeyComparator,
+    /// Where data blocks are kept.
+    pub(crate) block_cache: Arc<BlockCache>,
+    /// Where their memory comes from.
+    pub(crate) block_pool: BlockPool,
+    /// Reads past the operating system's page cache.
+    pub(crate) use_direct_reads: bool,
+    /// Maps tables.
+    pub(crate) allow_mmap_reads: bool,
+}
+
+/// Opens the tables of one column family.
+///
+/// Thread safety: every method may be called from any thread. Two threads that need a table first at the same time both
+/// open it; one of the readers stays.
+#[derive(Debug)]
+pub(crate) struct TableCache {
+    env: Arc<dyn Env>,
+    db_dir: PathBuf,
+    options: TableCacheOptions,
+}
+
+impl TableCache {
+    /// Opens tables in `db_dir`.
+    pub(crate) fn new(env: Arc<dyn Env>, db_dir: &Path, options: TableCacheOptions) -> Self {
+        Self { env, db_dir: db_dir.to_path_buf(), options }
+    }
+
+    /// The reader of a live table.
+    ///
+    /// # Errors
+    ///
+    /// `MissingFile` if there is no such file, `Corruption` if it is not as long as the MANIFEST says, and errors of
+    /// [`TableReader::open`].
+    #[inline]
+    pub(crate) fn reader<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
+        match file.reader.get() {
+            Some(reader) => Ok(reader),
+            None => self.open(file),
+        }
+    }
+
+    /// The order of keys.
+    #[inline]
+    pub(crate) fn comparator(&self) -> &InternalKeyComparator {
+        &self.options.comparator
+    }
+
+    #[cold]
+    fn open<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
+        let (opened, path) = self.open_file(file.number)?;
+        let len = opened.len().map_err(|error| Error::io("measure", &path, error))?;
+        if len != file.file_size {
+            let message = format!("table has {len} bytes, not the {} of the MANIFEST", file.file_size);
+            return Err(Error::corrupt(message).with_file(&path));
+        }
+        let options = TableReaderOptions {
+            comparator: self.options.comparator.clone(),
+            block_cache: Arc::clone(&self.options.block_cache),
+            block_pool: self.options.block_pool.clone(),
+            unique_id: file.unique_id,
+            priority: IoPriority::User,
+        };
+        let reader = TableReader::open(opened, path, len, &options)?;
+        Ok(file.reader.get_or_init(|| Arc::new(reader)))
+    }
+
+    /// Opens table `number`, which old versions of RocksDB named `.ldb`.
+    fn open_file(&self, number: u64) -> Result<(Arc<dyn RandomFile>, PathBuf)> {
+        let options = FileOptions::new(FileKind::Table)
+            .direct(self.options.use_direct_reads)
+            .mmap(self.options.allow_mmap_reads && !self.options.use_direct_reads);
+        let path = FileName::Table(number).path(&self.db_dir);
+        let error = match self.env.open_random(&path, &options) {
+            Ok(file) => return Ok((file, path)),
+            Err(error) => error,
+        };
+        if error.kind() == io::ErrorKind::NotFound {
+            let old_path = FileName::LegacyTable(number).path(&self.db_dir);
+            if let Ok(file) = self.env.open_random(&old_path, &options) {
+                return Ok((file, old_path));
+            }
+        }
+        Err(Error::io("open", &path, error))
+    }
+}

@@ -1,0 +1,257 @@
+//! The dictionary: rows of the family `__system__` that say which tables and indexes exist.
+//!
+//! All numbers are big-endian. A key begins with its kind, 4 bytes:
+//!
+//! | kind | key behind it | value |
+//! | --- | --- | --- |
+//! | 1 | nothing | format (2 bytes), the smallest index id never given out (4 bytes) |
+//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes), for each: id, flags (1 byte), length of the name (2 bytes), name |
+//! | 3 | index id (4 bytes) | nothing: the index is dropped |
+
+use super::layout::{FIRST_ID, IndexId, LAST_ID};
+use siltstone_base::engine::TableSpec;
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// The column family of the dictionary.
+pub(crate) const FAMILY: &str = "__system__";
+
+/// Version of the dictionary and of its rows.
+const FORMAT: u16 = 1;
+
+/// Longest name of a table or an index, in bytes.
+pub(crate) const MAX_NAME_LEN: usize = 512;
+
+/// Most secondary indexes of a table.
+pub(crate) const MAX_INDEXES: usize = 64;
+
+const UNIQUE: u8 = 1;
+const COVERING: u8 = 2;
+
+/// Kinds of dictionary rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Kind {
+    NextId = 1,
+    Table = 2,
+    Dropped = 3,
+}
+
+impl Kind {
+    fn key(self, rest: &[u8]) -> Vec<u8> {
+        [&(self as u32).to_be_bytes()[..], rest].concat()
+    }
+}
+
+/// One row of the dictionary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DictionaryRow {
+    /// The smallest index id that was never given out.
+    NextId(u32),
+    /// A table and its indexes.
+    Table(TableDefinition),
+    /// An index that is dropped, and of whose entries some may be left.
+    Dropped(IndexId),
+}
+
+/// What the dictionary knows of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableDefinition {
+    /// The name, unique in the directory.
+    pub(crate) name: String,
+    /// The index of the rows themselves.
+    pub(crate) primary: IndexId,
+    /// The secondary indexes, in the order of their positions.
+    pub(crate) indexes: Vec<IndexDefinition>,
+}
+
+/// What the dictionary knows of a secondary index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IndexDefinition {
+    pub(crate) id: IndexId,
+    pub(crate) name: String,
+    pub(crate) unique: bool,
+    pub(crate) covering: bool,
+}
+
+/// The key of the row that says that an index is dropped.
+pub(crate) fn dropped_key(id: IndexId) -> Vec<u8> {
+    Kind::Dropped.key(&id.to_bytes())
+}
+
+/// The key of a table's definition.
+pub(crate) fn table_key(name: &str) -> Vec<u8> {
+    Kind::Table.key(name.as_bytes())
+}
+
+/// The row that holds the smallest index id that was never given out.
+pub(crate) fn next_id_row(next_id: u32) -> (Vec<u8>, Vec<u8>) {
+    (Kind::NextId.key(&[]), [&FORMAT.to_be_bytes()[..], &next_id.to_be_bytes()].concat())
+}
+
+/// Takes a stored row apart. Every byte is checked.
+pub(crate) fn decode_row(key: &[u8], value: &[u8]) -> Result<DictionaryRow> {
+    let mut key = Reader(key);
+    let row = match key.u32()? {
+        kind if kind == Kind::NextId as u32 => {
+            let mut value = Reader(value);
+            value.format()?;
+            let next_id = value.u32()?;
+            value.end()?;
+            if !(FIRST_ID.0..=LAST_ID.0 + 1).contains(&next_id) {
+                return Err(damaged("the next index id is out of bounds"));
+            }
+            DictionaryRow::NextId(next_id)
+        }
+        kind if kind == Kind::Table as u32 => {
+            let name = text(key.rest())?;
+            DictionaryRow::Table(TableDefinition::decode(name, value)?)
+        }
+        kind if kind == Kind::Dropped as u32 => DictionaryRow::Dropped(IndexId::decode(key.take(4)?)?),
+        _ => return Err(Error::not_supported("the dictionary of tables has a row of an unknown kind")),
+    };
+    key.end()?;
+    Ok(row)
+}
+
+impl TableDefinition {
+    /// Gives the table and its indexes the ids from `first_id` on.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad or double name, `NotSupported` for a unique index, `LimitExceeded` for too many
+    /// indexes or when the ids are used up.
+    pub(crate) fn new(spec: &TableSpec, first_id: u32) -> Result<Self> {
+        check_name("table", &spec.name)?;
+        if spec.indexes.len() > MAX_INDEXES {
+            let message = format!("a table has at most {MAX_INDEXES} secondary indexes");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        // The count was just checked.
+        if LAST_ID.0 - (spec.indexes.len() as u32) < first_id {
+            return Err(Error::new(ErrorKind::LimitExceeded, "no index ids are left in this directory"));
+        }
+        let mut indexes: Vec<IndexDefinition> = Vec::with_capacity(spec.indexes.len());
+        for (position, index) in (0_u32..).zip(&spec.indexes) {
+            check_name("index", &index.name)?;
+            if indexes.iter().any(|other| other.name == index.name) {
+                return Err(Error::invalid_argument(format!("two indexes are named {}", index.name)));
+            }
+            if index.unique {
+                return Err(Error::not_supported("unique secondary indexes: their inserts would have to read"));
+            }
+            let (unique, covering) = (index.unique, index.covering);
+            let id = IndexId(first_id + 1 + position);
+            indexes.push(IndexDefinition { id, name: index.name.clone(), unique, covering });
+        }
+        Ok(Self { name: spec.name.clone(), primary: IndexId(first_id), indexes })
+    }
+
+    /// The ids of all its indexes, the primary one first.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = IndexId> + '_ {
+        std::iter::once(self.primary).chain(self.indexes.iter().map(|index| index.id))
+    }
+
+    /// Fails unless `spec` describes this table.
+    pub(crate) fn check_spec(&self, spec: &TableSpec) -> Result<()> {
+        let same = self.indexes.len() == spec.indexes.len()
+            && self.indexes.iter().zip(&spec.indexes).all(|(own, other)| {
+                (own.name.as_str(), own.unique, own.covering) == (other.name.as_str(), other.unique, other.covering)
+            });
+        if same {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!("table {} was created with other indexes", self.name)))
+    }
+
+    /// The row as it is stored.
+    pub(crate) fn encode(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut value = Vec::new();
+        value.extend_from_slice(&FORMAT.to_be_bytes());
+        value.extend_from_slice(&self.primary.to_bytes());
+        value.extend_from_slice(&(self.indexes.len() as u16).to_be_bytes());
+        for index in &self.indexes {
+            value.extend_from_slice(&index.id.to_bytes());
+            value.push(if index.unique { UNIQUE } else { 0 } | if index.covering { COVERING } else { 0 });
+            value.extend_from_slice(&(index.name.len() as u16).to_be_bytes());
+            value.extend_from_slice(index.name.as_bytes());
+        }
+        (table_key(&self.name), value)
+    }
+
+    fn decode(name: String, value: &[u8]) -> Result<Self> {
+        let mut value = Reader(value);
+        value.format()?;
+        let primary = IndexId::decode(value.take(4)?)?;
+        let count = usize::from(value.u16()?);
+        if count > MAX_INDEXES {
+            return Err(Error::new(ErrorKind::LimitExceeded, "a table in the dictionary has too many indexes"));
+        }
+        let mut indexes = Vec::with_capacity(count);
+        for _ in 0..count {
+            let id = IndexId::decode(value.take(4)?)?;
+            let flags = value.take(1)?.first().copied().unwrap_or(0);
+            if flags & !(UNIQUE | COVERING) != 0 {
+                return Err(Error::not_supported("an index in the dictionary has an unknown flag"));
+            }
+            let len = usize::from(value.u16()?);
+            let name = text(value.take(len)?)?;
+            let (unique, covering) = (flags & UNIQUE != 0, flags & COVERING != 0);
+            indexes.push(IndexDefinition { id, name, unique, covering });
+        }
+        value.end()?;
+        Ok(Self { name, primary, indexes })
+    }
+}
+
+fn check_name(what: &str, name: &str) -> Result<()> {
+    if (1..=MAX_NAME_LEN).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!("the name of a {what} has 1 to {MAX_NAME_LEN} bytes, not {}", name.len())))
+}
+
+#[cold]
+fn damaged(what: &'static str) -> Error {
+    Error::corrupt(format!("dictionary of tables: {what}"))
+}
+
+fn text(bytes: &[u8]) -> Result<String> {
+    if !(1..=MAX_NAME_LEN).contains(&bytes.len()) {
+        return Err(damaged("the length of a name is out of bounds"));
+    }
+    String::from_utf8(bytes.to_vec()).map_err(|_| damaged("a name is not UTF-8"))
+}
+
+/// Reads big-endian fields from the front; a short row is corruption.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (field, rest) = self.0.split_at_checked(len).ok_or_else(|| damaged("a row is too short"))?;
+        self.0 = rest;
+        Ok(field)
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        Ok(self.take(2)?.iter().fold(0, |number, byte| number << 8 | u16::from(*byte)))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(self.take(4)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    fn format(&mut self) -> Result<()> {
+        match self.u16()? {
+            FORMAT => Ok(()),
+            other => Err(Error::not_supported(format!("format {other} of the dictionary of tables"))),
+        }
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(damaged("a row is too long")) }
+    }
+}

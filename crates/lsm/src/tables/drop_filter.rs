@@ -1,0 +1,63 @@
+//! Drops the entries of dropped indexes while compactions rewrite them.
+
+use super::layout::IndexId;
+use siltstone_base::entry_filter::{Decision, EntryFilter};
+use siltstone_base::sync::{Arc, ArcSwap};
+
+/// The dropped indexes of which entries may be left, in ascending order. Shared by the dictionary, which adds and removes,
+/// and the filter, which asks.
+///
+/// An id is added only once its mark is durable: a filter never removes what a crash could bring back into use.
+#[derive(Debug, Default)]
+pub(crate) struct DroppedIndexes {
+    ids: ArcSwap<Vec<IndexId>>,
+}
+
+impl DroppedIndexes {
+    /// Adds ids. REQUIRES: the caller is the only one that adds or removes.
+    pub(crate) fn add(&self, added: impl IntoIterator<Item = IndexId>) {
+        let mut ids = Vec::clone(&self.ids.load());
+        ids.extend(added);
+        ids.sort_unstable();
+        ids.dedup();
+        self.ids.store(Arc::new(ids));
+    }
+
+    /// Removes ids. REQUIRES: the caller is the only one that adds or removes.
+    pub(crate) fn remove(&self, removed: &[IndexId]) {
+        let mut ids = Vec::clone(&self.ids.load());
+        ids.retain(|id| !removed.contains(id));
+        self.ids.store(Arc::new(ids));
+    }
+
+    /// All ids, ascending.
+    pub(crate) fn all(&self) -> Vec<IndexId> {
+        Vec::clone(&self.ids.load())
+    }
+
+    #[inline]
+    fn contains_key(&self, key: &[u8]) -> bool {
+        let ids = self.ids.load();
+        !ids.is_empty() && IndexId::of_key(key).is_some_and(|id| ids.binary_search(&id).is_ok())
+    }
+}
+
+/// The filter of the shared family: entries of dropped indexes go, the user's own filter decides about the others.
+#[derive(Debug)]
+pub(crate) struct DropFilter {
+    pub(crate) dropped: Arc<DroppedIndexes>,
+    pub(crate) user: Option<Arc<dyn EntryFilter>>,
+}
+
+impl EntryFilter for DropFilter {
+    fn name(&self) -> &str {
+        self.user.as_ref().map_or("siltstone.DroppedIndexes", |user| user.name())
+    }
+
+    fn filter(&self, level: usize, key: &[u8], value: &[u8]) -> Decision {
+        if self.dropped.contains_key(key) {
+            return Decision::Remove;
+        }
+        self.user.as_ref().map_or(Decision::Keep, |user| user.filter(level, key, value))
+    }
+}

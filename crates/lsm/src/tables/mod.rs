@@ -1,0 +1,291 @@
+//! Tables: rows with a primary key and secondary indexes, over one database.
+//!
+//! Rows and index entries of all tables lie in the default column family, each behind the id of its index ([`layout`]);
+//! the family `__system__` says which tables exist ([`dictionary`]). An insert is one write batch of blind puts: nothing
+//! is read, whatever the number of indexes ([`insert`]). A scan of an index reads its entries alone ([`read`]).
+//!
+//! A drop replaces the table's definition by marks on its index ids, in one synced batch. From then on the table is gone.
+//! Its entries are removed by deleting the files that hold nothing else, and by a filter in compactions ([`drop_filter`]);
+//! a mark goes at the first open that finds nothing behind it. Ids are never given out again, so that neither an insert that ran beside the
+//! drop nor a snapshot from before it can bring anything back.
+
+mod dictionary;
+mod drop_filter;
+mod drops;
+mod engine;
+mod insert;
+mod layout;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use crate::batch::WriteBatch;
+use crate::db::{ColumnFamily, Db};
+use crate::options::{ColumnFamilyOptions, DbOptions, FlushOptions, ReadOptions, WriteOptions};
+use dictionary::{DictionaryRow, TableDefinition, decode_row, next_id_row};
+use drop_filter::{DropFilter, DroppedIndexes};
+use layout::{FIRST_ID, IndexId};
+use siltstone_base::engine::{TableId, TableSpec};
+use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::sync::{Arc, ArcSwap, Mutex, Rank};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Rank of the dictionary: taken before every lock of the database, held while its rows are written.
+const RANK: Rank = Rank(5);
+
+/// A database of tables.
+///
+/// Thread safety: every method may be called from any thread. Inserts and reads take no lock of the tables' own.
+///
+/// ```
+/// use siltstone_base::engine::{Row, TableSpec};
+/// use siltstone_base::index_spec::{IndexExtractor, IndexSpec};
+/// use siltstone_lsm::{ColumnFamilyOptions, DbOptions, TableDb, WriteOptions};
+/// use std::sync::Arc;
+///
+/// /// Sorts rows by the first byte of their value.
+/// #[derive(Debug)]
+/// struct ByFirstByte;
+///
+/// impl IndexExtractor for ByFirstByte {
+///     fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+///         index_key.extend(value.first());
+///         !value.is_empty()
+///     }
+/// }
+///
+/// # fn main() -> siltstone_lsm::Result<()> {
+/// let dir = tempfile::tempdir().expect("a directory");
+/// let options = DbOptions::default().create_if_missing(true);
+/// let db = TableDb::open(dir.path(), &options, &ColumnFamilyOptions::default(), &WriteOptions::default())?;
+/// let by_first_byte = IndexSpec::new("by_first_byte", Arc::new(ByFirstByte));
+/// let stones = db.create_table(&TableSpec { name: "stones".to_owned(), indexes: vec![by_first_byte] })?;
+/// db.insert(stones, &[Row { primary_key: b"1", value: b"slate" }, Row { primary_key: b"2", value: b"chalk" }])?;
+///
+/// let mut entries = Vec::new();
+/// db.scan_index(stones, 0, b"", 10, &mut |entry| entries.push(entry.to_vec()))?;
+/// assert_eq!(entries, [b"c2", b"s1"]);
+/// db.close()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TableDb {
+    db: Db,
+    rows: ColumnFamily,
+    system: ColumnFamily,
+    write_options: WriteOptions,
+    dictionary: Mutex<Dictionary>,
+    /// Open tables, ascending by id. Replaced as a whole under the lock of the dictionary.
+    open_tables: ArcSwap<Vec<Arc<Table>>>,
+    dropped: Arc<DroppedIndexes>,
+}
+
+/// What the lock of the dictionary guards: a copy of the stored rows.
+#[derive(Debug, Default)]
+struct Dictionary {
+    next_id: u32,
+    tables: BTreeMap<String, TableDefinition>,
+}
+
+/// An open table.
+#[derive(Debug)]
+struct Table {
+    definition: TableDefinition,
+    indexes: Vec<Index>,
+}
+
+/// A secondary index of an open table.
+#[derive(Debug)]
+struct Index {
+    id: IndexId,
+    spec: IndexSpec,
+    /// Reads that end where the index does.
+    read_options: ReadOptions,
+}
+
+impl Table {
+    fn new(definition: TableDefinition, spec: &TableSpec) -> Arc<Self> {
+        let index = |(own, spec): (&dictionary::IndexDefinition, &IndexSpec)| Index {
+            id: own.id,
+            spec: spec.clone(),
+            read_options: ReadOptions::default().iterate_upper_bound(Some(own.id.end().to_vec())),
+        };
+        let indexes = definition.indexes.iter().zip(&spec.indexes).map(index).collect();
+        Arc::new(Self { definition, indexes })
+    }
+
+    fn id(&self) -> TableId {
+        TableId(self.definition.primary.0)
+    }
+}
+
+impl TableDb {
+    /// Opens the database of tables in `dir`. `rows` are the options of the family that the tables share; every insert is written
+    /// with `writes`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::open`]; `InvalidArgument` if the comparator of `rows` is not bytewise or the directory holds keys
+    /// that belong to no table; `Corruption` or `NotSupported` for a damaged or newer dictionary.
+    pub fn open(
+        dir: impl AsRef<Path>,
+        options: &DbOptions,
+        rows: &ColumnFamilyOptions,
+        writes: &WriteOptions,
+    ) -> Result<Self> {
+        if !rows.comparator.is_bytewise() {
+            return Err(Error::invalid_argument("comparator: tables need the bytewise order"));
+        }
+        let dropped = Arc::new(DroppedIndexes::default());
+        let filter = DropFilter { dropped: Arc::clone(&dropped), user: rows.compaction_filter.clone() };
+        let rows = rows.clone().compaction_filter(Some(Arc::new(filter)));
+        // Whoever can read the rows' tables can read the dictionary's.
+        let system = ColumnFamilyOptions::default()
+            .write_buffer_size(1 << 20)
+            .compression(rows.compression)
+            .table(rows.table.clone());
+        let options = options.clone().create_missing_column_families(true);
+        let db = Db::open_families(dir, &options, &[("default", rows), (dictionary::FAMILY, system)])?;
+        let system = db
+            .family(dictionary::FAMILY)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the column family of the dictionary"))?;
+        let tables = Self {
+            rows: db.default_family(),
+            db,
+            system,
+            write_options: writes.clone(),
+            dictionary: Mutex::new(RANK, Dictionary::default()),
+            open_tables: ArcSwap::default(),
+            dropped,
+        };
+        tables.load_dictionary()?;
+        tables.forget_removed()?;
+        Ok(tables)
+    }
+
+    /// The database under the tables. Its keys are the tables' own: read them, do not write them.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// The names of all tables, sorted.
+    pub fn table_names(&self) -> Vec<String> {
+        self.dictionary.lock().tables.keys().cloned().collect()
+    }
+
+    /// Creates a table and opens it. The table is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`; `InvalidArgument` for a bad name; `NotSupported` for a unique index; `LimitExceeded` for more than 64
+    /// indexes; and those of a write.
+    pub fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
+        let mut dictionary = self.dictionary.lock();
+        if dictionary.tables.contains_key(&spec.name) {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("table {} exists", spec.name)));
+        }
+        let definition = TableDefinition::new(spec, dictionary.next_id)?;
+        // At most 64 indexes, below the largest id: checked by `new`.
+        let next_id = dictionary.next_id + 1 + definition.indexes.len() as u32;
+        let mut batch = WriteBatch::new();
+        for (key, value) in [next_id_row(next_id), definition.encode()] {
+            batch.put_cf(&self.system, key, value);
+        }
+        self.write_dictionary(&mut batch)?;
+        dictionary.next_id = next_id;
+        dictionary.tables.insert(spec.name.clone(), definition.clone());
+        Ok(self.publish(Table::new(definition, spec)))
+    }
+
+    /// Opens a table that exists and gives it its extractors.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`; `InvalidArgument` if it was created with indexes of other names or flags.
+    pub fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
+        let dictionary = self.dictionary.lock();
+        let definition = dictionary
+            .tables
+            .get(&spec.name)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table {}", spec.name)))?;
+        definition.check_spec(spec)?;
+        Ok(self.publish(Table::new(definition.clone(), spec)))
+    }
+
+    /// Closes the database; see [`Db::close`].
+    pub fn close(self) -> Result<()> {
+        self.db.close()
+    }
+
+    /// Makes an open table known to readers and writers. REQUIRES: the caller holds the lock of the dictionary.
+    fn publish(&self, table: Arc<Table>) -> TableId {
+        let id = table.id();
+        let mut tables = Vec::clone(&self.open_tables.load());
+        tables.retain(|other| other.id() != id);
+        tables.push(table);
+        tables.sort_by_key(|table| table.id());
+        self.open_tables.store(Arc::new(tables));
+        id
+    }
+
+    /// The open table of this id.
+    #[inline]
+    fn with_table<T>(&self, id: TableId, work: impl FnOnce(&Table) -> Result<T>) -> Result<T> {
+        let tables = self.open_tables.load();
+        match tables.binary_search_by_key(&id, |table| table.id()) {
+            Ok(position) => work(&tables[position]),
+            Err(_) => Err(Error::new(ErrorKind::NotFound, "no open table has this id")),
+        }
+    }
+
+    /// Makes a change of the dictionary durable. Its family is flushed soon afterwards: it changes so rarely that it would
+    /// keep the WALs of all inserts since.
+    fn write_dictionary(&self, batch: &mut WriteBatch) -> Result<()> {
+        self.db.write(batch, &WriteOptions::default().sync(true))?;
+        // The change is durable whatever comes of this.
+        let _ = self.db.flush_families(&[&self.system], &FlushOptions::default().wait(false));
+        Ok(())
+    }
+
+    /// Reads all rows of the dictionary; begins one in a directory that is empty.
+    fn load_dictionary(&self) -> Result<()> {
+        let mut dictionary = self.dictionary.lock();
+        let mut rows = self.db.iter_cf(&self.system, &ReadOptions::default())?;
+        rows.seek_to_first();
+        while rows.valid() {
+            match decode_row(rows.key(), rows.value())? {
+                DictionaryRow::NextId(next_id) => dictionary.next_id = next_id,
+                DictionaryRow::Table(table) => {
+                    dictionary.tables.insert(table.name.clone(), table);
+                }
+                DictionaryRow::Dropped(id) => self.dropped.add([id]),
+            }
+            rows.next();
+        }
+        rows.status()?;
+        if dictionary.next_id != 0 {
+            let given_out = |id: IndexId| id.0 < dictionary.next_id;
+            if dictionary.tables.values().flat_map(TableDefinition::ids).all(given_out) {
+                return Ok(());
+            }
+            return Err(Error::corrupt("dictionary of tables: an index has an id that was not given out"));
+        }
+        if !dictionary.tables.is_empty() {
+            return Err(Error::corrupt("dictionary of tables: the next index id is missing"));
+        }
+        let mut keys = self.db.iter_cf(&self.rows, &ReadOptions::default())?;
+        keys.seek_to_first();
+        keys.status()?;
+        if keys.valid() {
+            return Err(Error::invalid_argument("the directory holds keys that belong to no table"));
+        }
+        let (key, value) = next_id_row(FIRST_ID.0);
+        let mut batch = WriteBatch::new();
+        batch.put_cf(&self.system, key, value);
+        self.write_dictionary(&mut batch)?;
+        dictionary.next_id = FIRST_ID.0;
+        Ok(())
+    }
+}

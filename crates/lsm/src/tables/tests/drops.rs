@@ -1,0 +1,190 @@
+//! Drops: gone at once, gone after reopening, and gone from the files.
+
+use super::*;
+use crate::options::CompactRangeOptions;
+use siltstone_base::engine::Admin;
+use siltstone_base::entry_filter::{Decision, EntryFilter};
+
+/// Index ids of the keys in the shared family.
+fn ids(db: &TableDb) -> Vec<u32> {
+    let mut ids: Vec<u32> = stored(db, &db.rows).iter().map(|key| IndexId::of_key(key).unwrap().0).collect();
+    ids.dedup();
+    ids
+}
+
+#[test]
+fn a_dropped_table_is_gone_at_once_and_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let kept = db.create_table(&spec("kept", 1)).unwrap();
+    let dropped = db.create_table(&spec("dropped", 2)).unwrap();
+    insert(&db, kept, &[("1", "abc")]);
+    insert(&db, dropped, &[("1", "def")]);
+    db.drop_table(dropped).unwrap();
+    assert_eq!(db.get_row(dropped, b"1", &mut |_| {}).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(db.drop_table(dropped).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(db.table_names(), ["kept"]);
+
+    // A table of the same name is another table.
+    let again = db.create_table(&spec("dropped", 1)).unwrap();
+    assert!(again.0 > dropped.0 + 2);
+    assert_eq!(get(&db, again, "1"), None);
+    insert(&db, again, &[("2", "ghi")]);
+    db.close().unwrap();
+
+    let db = open(dir.path());
+    assert_eq!(db.table_names(), ["dropped", "kept"]);
+    assert_eq!(db.open_table(&spec("dropped", 1)).unwrap(), again);
+    assert_eq!(db.open_table(&spec("kept", 1)).unwrap(), kept);
+    assert_eq!(get(&db, again, "1"), None);
+    assert_eq!(get(&db, again, "2").as_deref(), Some("ghi"));
+    assert_eq!(scan(&db, again, 0, "", 9), ["gh2"]);
+    assert_eq!(get(&db, kept, "1").as_deref(), Some("abc"));
+}
+
+#[test]
+fn a_drop_gives_the_space_back_and_is_forgotten_when_nothing_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let tables: Vec<_> = ["a", "b", "c"].map(|name| db.create_table(&spec(name, 1)).unwrap()).into();
+    for table in &tables {
+        let rows: Vec<_> = (0..500).map(|i| (format!("{i:05}"), format!("{:03}", i % 90))).collect();
+        insert(&db, *table, &rows.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>());
+    }
+    Admin::flush(&db).unwrap();
+    db.drop_table(tables[1]).unwrap();
+    let b = [tables[1].0, tables[1].0 + 1];
+    db.reclaim().unwrap();
+    assert!(ids(&db).iter().all(|id| !b.contains(id)), "entries of the dropped table are left");
+    assert_eq!(ids(&db).len(), 4);
+    assert_eq!(scan(&db, tables[0], 0, "", usize::MAX).len(), 500);
+    assert_eq!(scan(&db, tables[2], 0, "", usize::MAX).len(), 500);
+    let marks = |db: &TableDb| stored(db, &db.system).iter().filter(|key| key.starts_with(b"\0\0\0\x03")).count();
+    assert_eq!(marks(&db), 2);
+    db.close().unwrap();
+
+    let db = open(dir.path());
+    assert_eq!(marks(&db), 0);
+    let next = db.create_table(&spec("d", 0)).unwrap();
+    assert_eq!(next, TableId(tables[2].0 + 2), "ids are never given out again");
+}
+
+#[test]
+fn marks_stay_while_entries_are_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let table = db.create_table(&spec("t", 1)).unwrap();
+    insert(&db, table, &[("1", "abc")]);
+    db.drop_table(table).unwrap();
+    db.close().unwrap();
+    let db = open(dir.path());
+    assert_eq!(db.dropped.all(), [IndexId(256), IndexId(257)]);
+    db.reclaim().unwrap();
+    assert_eq!(ids(&db), Vec::<u32>::new());
+}
+
+/// Removes keys that end with a byte.
+#[derive(Debug)]
+struct RemoveEndingWith(u8);
+
+impl EntryFilter for RemoveEndingWith {
+    fn name(&self) -> &str {
+        "RemoveEndingWith"
+    }
+
+    fn filter(&self, _: usize, key: &[u8], _: &[u8]) -> Decision {
+        if key.last() == Some(&self.0) { Decision::Remove } else { Decision::Keep }
+    }
+}
+
+#[test]
+fn the_users_filter_decides_about_what_is_not_dropped() {
+    let dropped = Arc::new(DroppedIndexes::default());
+    let filter = DropFilter { dropped: Arc::clone(&dropped), user: Some(Arc::new(RemoveEndingWith(b'x'))) };
+    let decide = |key: &[u8]| filter.filter(3, key, b"v") == Decision::Remove;
+    assert_eq!(filter.name(), "RemoveEndingWith");
+    dropped.add([IndexId(258), IndexId(256)]);
+    for (key, removed) in [
+        (&b"\0\0\x01\0a"[..], true),
+        (b"\0\0\x01\0", true),
+        (b"\0\0\x01\x01a", false),
+        (b"\0\0\x01\x01x", true),
+        (b"\0\0\x01\x02", true),
+        (b"\0\0\x01", false),
+        (b"", false),
+    ] {
+        assert_eq!(decide(key), removed, "{key:?}");
+    }
+    dropped.remove(&[IndexId(256)]);
+    assert!(!decide(b"\0\0\x01\0a"));
+    assert!(decide(b"\0\0\x01\x02a"));
+    assert_eq!(dropped.all(), [IndexId(258)]);
+}
+
+#[test]
+fn inserts_beside_a_drop_succeed_or_say_that_the_table_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let table = db.create_table(&spec("t", 2)).unwrap();
+    let kept = db.create_table(&spec("kept", 1)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let db = &db;
+            scope.spawn(move || {
+                for i in 0..300 {
+                    let key = format!("{thread}{i:04}");
+                    let row = [Row { primary_key: key.as_bytes(), value: b"abcd" }];
+                    db.insert(kept, &row).unwrap();
+                    if let Err(error) = db.insert(table, &row) {
+                        assert_eq!(error.kind(), ErrorKind::NotFound);
+                    }
+                }
+            });
+        }
+        db.drop_table(table).unwrap();
+    });
+    assert_eq!(scan(&db, kept, 0, "", usize::MAX).len(), 900);
+    db.reclaim().unwrap();
+    assert_eq!(ids(&db), [kept.0, kept.0 + 1]);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "counts the files that are really there")]
+fn a_drop_deletes_the_files_that_hold_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = ColumnFamilyOptions::default().write_buffer_size(64 << 10).target_file_size_base(16 << 10);
+    let options = DbOptions::default().create_if_missing(true);
+    let db = TableDb::open(dir.path(), &options, &rows, &WriteOptions::default()).unwrap();
+    let tables = ["a", "b", "c"].map(|name| db.create_table(&spec(name, 1)).unwrap());
+    // Values that do not compress.
+    let value = |i: u64| (0..100).map(|at| (i * 31 + at * at * 7919 + i * at * 104_729) as u8).collect::<Vec<_>>();
+    for table in tables {
+        for i in 0..1_000_u64 {
+            db.insert(table, &[Row { primary_key: &i.to_be_bytes(), value: &value(i) }]).unwrap();
+        }
+    }
+    db.db().compact_range(&db.rows, None, None, &CompactRangeOptions::default()).unwrap();
+    Admin::settle(&db).unwrap();
+    let files = || db.db().metrics_table(&db.rows).levels[1..].iter().map(|level| level.files).sum::<u64>();
+    let before = files();
+    let disk_files = || std::fs::read_dir(dir.path()).unwrap().count() as u64;
+    let before_on_disk = disk_files();
+    let compactions = db.db().metrics().get(crate::Counter::Compactions);
+    db.drop_table(tables[1]).unwrap();
+    let deleted = before - files();
+    assert!(before >= 12 && deleted >= before / 3 - 2 && deleted <= before / 3 + 1, "{deleted} of {before}");
+    // Files are deleted when the jobs that let them go have ended. The dictionary may have got a table and a WAL.
+    db.db().pause_background_work().unwrap();
+    db.db().resume_background_work();
+    assert!(disk_files() <= before_on_disk - deleted + 2, "files stay on the disk");
+    assert_eq!(db.db().metrics().get(crate::Counter::Compactions), compactions, "nothing is rewritten");
+    for table in [tables[0], tables[2]] {
+        let mut entries = 0;
+        db.scan_index(table, 0, b"", usize::MAX, &mut |_| entries += 1).unwrap();
+        assert_eq!(entries, 1_000);
+        for i in 0..1_000_u64 {
+            assert!(db.get_row(table, &i.to_be_bytes(), &mut |bytes| assert_eq!(bytes, value(i))).unwrap());
+        }
+    }
+    db.db().check().unwrap();
+}

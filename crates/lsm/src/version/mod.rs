@@ -1,0 +1,124 @@
+//! Versions: which table files exist.
+//!
+//! A [`Version`] is an immutable list of the tables of one column family, level by level. A
+//! [`VersionEdit`](edit::VersionEdit) turns one version into the next; the [`VersionSet`](set::VersionSet) holds the current
+//! version of every family and logs edits to the MANIFEST before they count.
+
+mod builder;
+pub(crate) mod edit;
+mod file_numbers;
+mod level;
+mod read;
+pub(crate) mod set;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use edit::VersionEdit;
+pub(crate) use file_numbers::FileNumbers;
+pub(crate) use level::Level;
+pub(crate) use set::{FamilyConfig, VersionSet, VersionSetConfig};
+
+use crate::file_meta::FileMeta;
+use crate::key::{ColumnFamilyId, InternalKeyComparator};
+use siltstone_base::sync::Arc;
+
+/// The tables of one column family at one moment. Immutable.
+#[derive(Debug)]
+pub(crate) struct Version {
+    family: ColumnFamilyId,
+    comparator: InternalKeyComparator,
+    /// Level 0 first. Levels that an edit does not touch are shared with the version before.
+    levels: Vec<Arc<Level>>,
+}
+
+impl Version {
+    /// A version without tables.
+    pub(crate) fn empty(family: ColumnFamilyId, comparator: InternalKeyComparator, num_levels: usize) -> Self {
+        let levels = (0..num_levels).map(|_| Arc::new(Level::default())).collect();
+        Self { family, comparator, levels }
+    }
+
+    /// The column family.
+    pub(crate) fn family(&self) -> ColumnFamilyId {
+        self.family
+    }
+
+    /// The order of internal keys.
+    pub(crate) fn comparator(&self) -> &InternalKeyComparator {
+        &self.comparator
+    }
+
+    /// How many levels there are, with tables or without.
+    pub(crate) fn num_levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The tables of `level`: level 0 newest first, others ascending. Empty for a level that there is not.
+    pub(crate) fn files(&self, level: usize) -> &[Arc<FileMeta>] {
+        self.levels.get(level).map_or(&[], |level| level.files())
+    }
+
+    /// Bytes of the tables of `level`.
+    pub(crate) fn level_bytes(&self, level: usize) -> u64 {
+        self.levels.get(level).map_or(0, |level| level.total_bytes())
+    }
+
+    /// Bytes of all tables.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.levels.iter().map(|level| level.total_bytes()).fold(0, u64::saturating_add)
+    }
+
+    /// Every table with its level, level 0 first.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+        self.levels.iter().enumerate().flat_map(|(level, files)| files.files().iter().map(move |file| (level, file)))
+    }
+
+    /// The last level that has tables.
+    pub(crate) fn last_level_with_data(&self) -> Option<usize> {
+        self.levels.iter().rposition(|level| !level.is_empty())
+    }
+
+    /// The tables of `level` whose range of user keys meets `smallest..=largest`, in the order of the level; `None` is no bound.
+    pub(crate) fn overlapping_files(
+        &self,
+        level: usize,
+        smallest: Option<&[u8]>,
+        largest: Option<&[u8]>,
+    ) -> Vec<Arc<FileMeta>> {
+        let Some(files) = self.levels.get(level) else { return Vec::new() };
+        if level > 0 {
+            let range = files.overlapping_range(&self.comparator, smallest, largest);
+            return files.files()[range].to_vec();
+        }
+        let order = &self.comparator;
+        let meets = |file: &&Arc<FileMeta>| {
+            smallest.is_none_or(|smallest| order.compare_user(file.largest.user_key(), smallest).is_ge())
+                && largest.is_none_or(|largest| order.compare_user(file.smallest.user_key(), largest).is_le())
+        };
+        files.files().iter().filter(meets).cloned().collect()
+    }
+}
+
+/// A version of `files`, each with its level.
+#[cfg(test)]
+pub(crate) fn version_for_test(
+    family: ColumnFamilyId,
+    comparator: &InternalKeyComparator,
+    num_levels: usize,
+    files: impl IntoIterator<Item = (usize, crate::file_meta::FileMetaData)>,
+    obsolete_tables: &Arc<crate::file_meta::ObsoleteTables>,
+) -> Arc<Version> {
+    let mut builder = builder::VersionBuilder::new();
+    builder.apply(&[], files).expect("files that can be added");
+    Arc::new(builder.finish(family, comparator, num_levels, obsolete_tables).expect("a possible version").version)
+}
+
+/// The version that `edit` leads to.
+#[cfg(test)]
+pub(crate) fn apply_for_test(version: &Arc<Version>, edit: &VersionEdit) -> Arc<Version> {
+    let mut builder = builder::VersionBuilder::on(Arc::clone(version));
+    builder.apply(&edit.deleted_files, edit.new_files.clone()).expect("an edit that fits");
+    let obsolete_tables = Arc::new(crate::file_meta::ObsoleteTables::new());
+    let built = builder.finish(version.family, &version.comparator, version.num_levels(), &obsolete_tables);
+    Arc::new(built.expect("a possible version").version)
+}

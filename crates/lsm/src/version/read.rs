@@ -1,0 +1,78 @@
+//! Reading a version: one key, or everything in order.
+//!
+//! Path: get 4/7. Before: memtable/mod.rs. After: table_cache.rs.
+
+use super::Version;
+use crate::iterator::{ChildIter, IterPurpose, LevelIter};
+use crate::key::LookupKey;
+use crate::options::ReadOptions;
+use crate::sst::{TableEntry, TableIter, TableReadOptions};
+use crate::table_cache::TableCache;
+use siltstone_base::Result;
+use siltstone_base::checksum::xxph3;
+use siltstone_base::sync::Arc;
+
+impl Version {
+    /// The newest entry of the key that is visible at the sequence number of `key`, whatever its type: level 0 from the newest
+    /// table to the oldest, then level by level, at most one table each. Returns the level with the entry; `probed` counts the
+    /// tables that were asked, their filters included.
+    pub(crate) fn get(
+        &self,
+        table_cache: &TableCache,
+        options: &TableReadOptions,
+        key: &LookupKey,
+        probed: &mut u64,
+    ) -> Result<Option<(usize, TableEntry)>> {
+        let user_key = key.user_key();
+        // One hash serves every filter on the way.
+        let mut hash = None;
+        for (number, level) in self.levels.iter().enumerate() {
+            if level.is_empty() {
+                continue;
+            }
+            if number == 0 {
+                for (index, file) in level.files().iter().enumerate() {
+                    if level.covers(&self.comparator, index, user_key) {
+                        let hash = *hash.get_or_insert_with(|| xxph3(user_key));
+                        let found = table_cache.reader(file)?.get(options, key, Some(hash))?;
+                        *probed += 1;
+                        if let Some(entry) = found {
+                            return Ok(Some((number, entry)));
+                        }
+                    }
+                }
+            } else if let Some(file) = level.find(&self.comparator, key.internal_key()) {
+                let hash = *hash.get_or_insert_with(|| xxph3(user_key));
+                let found = table_cache.reader(file)?.get(options, key, Some(hash))?;
+                *probed += 1;
+                if let Some(entry) = found {
+                    return Ok(Some((number, entry)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the sources of a walk over all tables: each table of level 0, and each further level as one run.
+    pub(crate) fn add_iterators(
+        &self,
+        table_cache: &Arc<TableCache>,
+        options: &ReadOptions,
+        children: &mut Vec<ChildIter>,
+    ) -> Result<()> {
+        let read = TableReadOptions::from(options);
+        for (number, level) in self.levels.iter().enumerate() {
+            if number == 0 {
+                for file in level.files() {
+                    let reader = Arc::clone(table_cache.reader(file)?);
+                    children.push(ChildIter::Table(TableIter::new(reader, read, options.readahead_size)));
+                }
+            } else if !level.is_empty() {
+                let purpose = IterPurpose::User { read_ahead_size: options.readahead_size };
+                let files = level.shared_files();
+                children.push(ChildIter::Level(LevelIter::new(files, Arc::clone(table_cache), read, purpose)));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! What the version set knows of one column family.
+
+use crate::key::{ColumnFamilyId, InternalKeyComparator};
+use crate::options::ColumnFamilyOptions;
+use crate::version::{Version, VersionEdit};
+use siltstone_base::comparator::Comparator;
+use siltstone_base::sync::Arc;
+
+/// Most files in one edit of a snapshot: an edit then stays far below the limit of a record.
+const FILES_PER_EDIT: usize = 4096;
+
+/// What a family must be opened with.
+#[derive(Debug, Clone)]
+pub(crate) struct FamilyConfig {
+    /// The order of its keys.
+    pub(crate) comparator: Arc<dyn Comparator>,
+    /// Its number of levels.
+    pub(crate) num_levels: usize,
+}
+
+impl From<&ColumnFamilyOptions> for FamilyConfig {
+    fn from(options: &ColumnFamilyOptions) -> Self {
+        Self { comparator: Arc::clone(&options.comparator), num_levels: options.num_levels }
+    }
+}
+
+/// One column family.
+#[derive(Debug)]
+pub(crate) struct Family {
+    pub(super) id: ColumnFamilyId,
+    pub(super) name: String,
+    pub(super) comparator: InternalKeyComparator,
+    pub(super) log_number: u64,
+    pub(super) current: Arc<Version>,
+    /// The epoch of the next file that enters level 0.
+    pub(super) next_epoch: u64,
+}
+
+impl Family {
+    /// A family without tables.
+    pub(super) fn empty(id: ColumnFamilyId, name: String, config: &FamilyConfig, log_number: u64) -> Self {
+        let comparator = InternalKeyComparator::new(Arc::clone(&config.comparator));
+        let current = Arc::new(Version::empty(id, comparator.clone(), config.num_levels));
+        // Epoch 1 is that of files older than any flush.
+        Self { id, name, comparator, log_number, current, next_epoch: 2 }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> ColumnFamilyId {
+        self.id
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The smallest WAL that still holds entries of it that no table has.
+    pub(crate) fn log_number(&self) -> u64 {
+        self.log_number
+    }
+
+    /// Its tables.
+    pub(crate) fn current(&self) -> &Arc<Version> {
+        &self.current
+    }
+
+    /// Appends edits that lead from nothing to this family.
+    pub(super) fn snapshot(&self, edits: &mut Vec<VersionEdit>) {
+        let mut first = VersionEdit::new(self.id);
+        first.comparator = Some(self.comparator.user().name().to_owned());
+        first.add_family = (self.id.0 != 0).then(|| self.name.clone());
+        edits.push(first);
+        let mut edit = VersionEdit::new(self.id);
+        edit.log_number = Some(self.log_number);
+        for (level, file) in self.current.all_files() {
+            if edit.new_files.len() == FILES_PER_EDIT {
+                edits.push(std::mem::replace(&mut edit, VersionEdit::new(self.id)));
+            }
+            edit.add_file(level, file.data());
+        }
+        edits.push(edit);
+    }
+}

@@ -1,0 +1,5 @@
+//! What the tests of damage work with: databases, wounds, and an allocator that counts.
+
+pub mod corpus;
+pub mod counting;
+pub mod wounds;

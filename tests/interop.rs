@@ -1,0 +1,229 @@
+//! Directories that this engine wrote, judged by RocksDB's own tools; and directories that RocksDB wrote, read here.
+//!
+//! Every comparison is of all rows of all families.
+
+mod interop_tools;
+
+use ::siltstone::lsm::{ColumnFamilyOptions, CompressionType, Db, DbOptions, TableDb, TableOptions};
+use interop_tools::siltstone::{self as engine, Settings};
+use interop_tools::{Copy, Python, RocksDbTools, Rows, Script, WriteOptions};
+use siltstone_base::engine::{Row, TableSpec};
+use siltstone_base::index_spec::{IndexExtractor, IndexSpec};
+use std::path::Path;
+use std::sync::Arc;
+
+const FAMILIES: [&str; 3] = ["default", "meta", "index"];
+
+/// Families without a row: printed by some judges and not by others.
+fn without_empty(rows: &Rows) -> Rows {
+    rows.iter().filter(|(_, family)| !family.is_empty()).map(|(name, family)| (name.clone(), family.clone())).collect()
+}
+
+/// All judges of the format accept the directory and see `rows` in it.
+fn judge(db: &Path, rows: &Rows, format_version: u32, tools: RocksDbTools, python: &Python) {
+    python.check_bytes(db);
+    assert_eq!(python.rows(db), without_empty(rows), "RocksDB 9.8.4");
+    for (family, wanted) in rows {
+        assert_eq!(&python.dumped_rows(db, family), wanted, "the independent reader, {family}");
+    }
+    if format_version <= 5 {
+        tools.check_consistency(db);
+        assert_eq!(&tools.rows(db), rows, "RocksDB 7.8.3");
+        tools.verify_tables(db);
+    }
+}
+
+fn tools() -> Option<(RocksDbTools, Python)> {
+    Some((RocksDbTools::find()?, Python::find()?))
+}
+
+/// The judges agree with each other and with the model on what RocksDB itself wrote.
+#[test]
+fn judges_agree_on_a_directory_of_rocksdb() {
+    let Some((tools, python)) = tools() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let script = Script::new(1, &FAMILIES, 3_000).creating(&FAMILIES);
+    let mut rows = Rows::new();
+    script.apply(&mut rows);
+    python.write(&db, &script, &WriteOptions::new("format_version=5 compression=lz4 bloom=10 unclean"));
+    python.check_bytes(&db);
+    assert_eq!(python.rows(&db), without_empty(&rows));
+    for family in FAMILIES {
+        assert_eq!(python.dumped_rows(&db, family), rows[family], "{family}");
+    }
+    assert!(tools.verify_tables(&db) > 0);
+}
+
+#[test]
+fn rocksdb_reads_what_this_engine_wrote() {
+    let Some((tools, python)) = tools() else { return };
+    let settings = [
+        Settings::new(5, CompressionType::None),
+        Settings { bottommost: CompressionType::Zstd, ..Settings::new(5, CompressionType::Lz4) },
+        Settings::new(6, CompressionType::Lz4),
+        Settings { bottommost: CompressionType::Lz4, ..Settings::new(6, CompressionType::Zstd) },
+        Settings::new(6, CompressionType::Snappy),
+    ];
+    for (seed, settings) in settings.into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = Script::new(seed as u64, &FAMILIES, 6_000).creating(&FAMILIES);
+        let mut rows = Rows::new();
+        script.apply(&mut rows);
+        let db = engine::open(dir.path(), settings);
+        engine::write(&db, &script, settings);
+        assert_eq!(engine::rows(&db), rows, "{settings:?}");
+        db.wait_for_background_work().unwrap();
+        // As after the death of the process: the last writes are in the WAL alone.
+        let killed = Copy::of(dir.path());
+        judge(killed.path(), &rows, settings.format_version, tools, &python);
+        db.close().unwrap();
+        judge(dir.path(), &rows, settings.format_version, tools, &python);
+    }
+}
+
+#[test]
+fn this_engine_reads_what_rocksdb_wrote() {
+    let Some((tools, python)) = tools() else { return };
+    let tools = tools.ignoring_unknown_options();
+    let settings = [
+        (5, "format_version=5 compression=none"),
+        (5, "format_version=5 compression=lz4 bloom=10 write_buffer_size=65536 unclean"),
+        (6, "format_version=6 compression=zstd bloom=10 write_buffer_size=65536 unclean"),
+        (6, "format_version=6 compression=snappy bloom=12.5"),
+    ];
+    for (seed, (format_version, rocksdb)) in settings.into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = Script::new(100 + seed as u64, &FAMILIES, 4_000).creating(&FAMILIES);
+        let mut rows = Rows::new();
+        script.apply(&mut rows);
+        python.write(dir.path(), &script, &WriteOptions::new(rocksdb));
+
+        // Reading only, which must change nothing.
+        let names: Vec<_> = FAMILIES.iter().map(|name| (*name, Default::default())).collect();
+        let db = Db::open_read_only(dir.path(), &DbOptions::default(), &names).unwrap();
+        assert_eq!(engine::rows(&db), rows, "{rocksdb}");
+        db.close().unwrap();
+
+        // Writing on, in the same format, and back.
+        let settings = Settings::new(format_version, CompressionType::Lz4);
+        let db = engine::open(dir.path(), settings);
+        assert_eq!(engine::rows(&db), rows, "{rocksdb}");
+        let more = Script::new(200 + seed as u64, &FAMILIES, 2_000);
+        more.apply(&mut rows);
+        engine::write(&db, &more, settings);
+        assert_eq!(engine::rows(&db), rows, "{rocksdb}");
+        db.close().unwrap();
+        judge(dir.path(), &rows, format_version, tools, &python);
+    }
+}
+
+#[test]
+fn both_take_turns_in_one_directory() {
+    let Some((tools, python)) = tools() else { return };
+    let tools = tools.ignoring_unknown_options();
+    for format_version in [5, 6] {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings::new(format_version, CompressionType::Zstd);
+        let rocksdb = WriteOptions::new(&format!("format_version={format_version} compression=lz4 bloom=10 unclean"));
+        let mut rows = Rows::new();
+        for turn in 0..6 {
+            let script = Script::new(300 + turn, &FAMILIES, 1_500);
+            let script = if turn == 0 { script.creating(&FAMILIES) } else { script };
+            script.apply(&mut rows);
+            if turn % 2 == 0 {
+                let db = engine::open(dir.path(), settings);
+                engine::write(&db, &script, settings);
+                assert_eq!(engine::rows(&db), rows, "turn {turn}");
+                db.close().unwrap();
+            } else {
+                python.write(dir.path(), &script, &rocksdb);
+            }
+            python.check_bytes(dir.path());
+            assert_eq!(python.rows(dir.path()), without_empty(&rows), "turn {turn}");
+        }
+        let db = engine::open(dir.path(), settings);
+        assert_eq!(engine::rows(&db), rows);
+        db.close().unwrap();
+        judge(dir.path(), &rows, format_version, tools, &python);
+    }
+}
+
+/// `ldb` 7.8.3 opens the directory for writing with the OPTIONS that this engine wrote.
+#[test]
+fn ldb_writes_into_a_directory_of_this_engine() {
+    let Some((tools, python)) = tools() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings::new(5, CompressionType::Lz4);
+    let script = Script::new(400, &FAMILIES, 2_000).creating(&FAMILIES);
+    let mut rows = Rows::new();
+    script.apply(&mut rows);
+    let db = engine::open(dir.path(), settings);
+    engine::write(&db, &script, settings);
+    db.close().unwrap();
+
+    for family in FAMILIES {
+        let (gone, _) = rows[family].first_key_value().unwrap();
+        let gone = gone.clone();
+        tools.put(dir.path(), family, b"\x00from ldb", b"\xff\x00");
+        tools.delete(dir.path(), family, &gone);
+        let own = rows.get_mut(family).unwrap();
+        own.remove(&gone);
+        own.insert(b"\x00from ldb".to_vec(), b"\xff\x00".to_vec());
+    }
+    tools.compact(dir.path(), "meta");
+    let db = engine::open(dir.path(), settings);
+    assert_eq!(engine::rows(&db), rows);
+    db.close().unwrap();
+    judge(dir.path(), &rows, 5, tools, &python);
+}
+
+/// The first bytes of a row, in order.
+#[derive(Debug)]
+struct First(usize);
+
+impl IndexExtractor for First {
+    fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+        index_key.extend_from_slice(&value[..self.0]);
+        true
+    }
+}
+
+/// Rows, index entries and the dictionary are plain rows of two families to RocksDB.
+#[test]
+fn rocksdb_reads_tables_and_what_a_drop_left() {
+    let Some((tools, python)) = tools() else { return };
+    for format_version in [5, 6] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = DbOptions::default().create_if_missing(true);
+        let table = TableOptions::default().format_version(format_version).bloom_bits_per_key(10.0);
+        let family = ColumnFamilyOptions::default()
+            .write_buffer_size(64 << 10)
+            .target_file_size_base(32 << 10)
+            .max_bytes_for_level_base(128 << 10)
+            .table(table);
+        let db = TableDb::open(dir.path(), &options, &family, &Default::default()).unwrap();
+        let index = |len| IndexSpec::new(format!("first_{len}"), Arc::new(First(len)));
+        let spec = |name: &str| TableSpec { name: name.to_owned(), indexes: vec![index(1), index(3), index(8)] };
+        let ids = ["a", "b", "c"].map(|name| db.create_table(&spec(name)).unwrap());
+        for i in 0..4_000_u64 {
+            let value = [&i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[..], &[b'v'; 60]].concat();
+            let row = [Row { primary_key: &i.to_be_bytes(), value: &value }];
+            db.insert(ids[i as usize % 3], &row).unwrap();
+        }
+        db.db().wait_for_background_work().unwrap();
+        db.drop_table(ids[1]).unwrap();
+        // Compactions remove what the drop left while they are at it: rows are compared when none runs.
+        db.db().wait_for_background_work().unwrap();
+        let rows = engine::rows(db.db());
+        assert_eq!(rows.keys().collect::<Vec<_>>(), ["__system__", "default"]);
+        judge(Copy::of(dir.path()).path(), &rows, format_version, tools, &python);
+        db.reclaim().unwrap();
+        db.db().wait_for_background_work().unwrap();
+        let rows = engine::rows(db.db());
+        let live: usize = [0, 2].into_iter().map(|table| (0..4_000).filter(|i| i % 3 == table).count()).sum();
+        assert_eq!(rows["default"].len(), live * 4, "each row has three entries");
+        db.close().unwrap();
+        judge(dir.path(), &rows, format_version, tools, &python);
+    }
+}

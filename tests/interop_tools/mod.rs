@@ -1,0 +1,68 @@
+//! RocksDB's own tools as judges: 7.8.3 through `ldb` and `sst_dump`, 9.8.4 through Python, and an independent reader of every byte.
+//!
+//! Each judge works on a copy, since most of them recover or compact what they open. A missing tool skips the test, unless
+//! `SILTSTONE_REQUIRE_TOOLS` is set: then it fails.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::disallowed_methods, reason = "prepares directories for programs that know nothing of environments")]
+#![expect(clippy::print_stdout, reason = "says which tests were skipped")]
+
+mod python;
+mod rocksdb_tools;
+mod rows;
+pub mod siltstone;
+
+pub use python::{Python, WriteOptions};
+pub use rocksdb_tools::RocksDbTools;
+pub use rows::{Rows, Script};
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Says that a test cannot run here. REQUIRES: tools are not required by the environment.
+fn skip(what: &str) {
+    assert!(std::env::var_os("SILTSTONE_REQUIRE_TOOLS").is_none(), "{what}, but SILTSTONE_REQUIRE_TOOLS is set");
+    println!("skipped: {what}");
+}
+
+/// Whether a program can be started.
+fn starts(program: &Path, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+/// Runs a program to its end; its failure fails the test with all that it printed.
+fn run(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?} failed with {status}\n{stdout}\n{stderr}");
+    stdout.into_owned()
+}
+
+/// A copy of a database in a directory that goes away with it.
+pub struct Copy {
+    dir: tempfile::TempDir,
+}
+
+impl Copy {
+    /// Copies all files of `db` but its lock.
+    pub fn of(db: &Path) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(db).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() && path.file_name().unwrap() != "LOCK" {
+                std::fs::copy(&path, dir.path().join(path.file_name().unwrap())).unwrap();
+            }
+        }
+        Self { dir }
+    }
+
+    /// Where the copy is.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// A file of the repository.
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}

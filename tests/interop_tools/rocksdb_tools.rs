@@ -1,0 +1,103 @@
+//! RocksDB 7.8.3: `ldb` and `sst_dump`.
+
+use super::rows::{Rows, hex, unhex};
+use super::{Copy, run, skip, starts};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// The installed tools.
+#[derive(Debug, Clone, Copy)]
+pub struct RocksDbTools {
+    ignores_unknown_options: bool,
+}
+
+impl RocksDbTools {
+    /// The tools, if they are installed; says so if not.
+    pub fn find() -> Option<Self> {
+        for tool in ["ldb", "sst_dump"] {
+            if !starts(Path::new(tool), &["--version"]) {
+                skip("RocksDB's tools (ldb, sst_dump) are not installed");
+                return None;
+            }
+        }
+        Some(Self { ignores_unknown_options: false })
+    }
+
+    /// The tools for a directory that a newer RocksDB wrote to: they do not know all names in its OPTIONS.
+    pub fn ignoring_unknown_options(self) -> Self {
+        Self { ignores_unknown_options: true }
+    }
+
+    /// Runs `ldb` on the directory itself.
+    pub fn ldb(self, db: &Path, arguments: &[&str]) -> String {
+        let mut command = Command::new("ldb");
+        command.arg(format!("--db={}", db.display())).args(arguments);
+        if self.ignores_unknown_options {
+            command.arg("--ignore_unknown_options");
+        }
+        run(&mut command)
+    }
+
+    /// Whether the files of the directory are what its MANIFEST says.
+    pub fn check_consistency(self, db: &Path) {
+        let copy = Copy::of(db);
+        let said = self.ldb(copy.path(), &["checkconsistency"]);
+        assert!(said.trim_end().ends_with("OK"), "{said}");
+    }
+
+    /// Reads every block of every table and verifies its checksum. Returns the number of tables.
+    pub fn verify_tables(self, db: &Path) -> usize {
+        let said = run(Command::new("sst_dump").arg(format!("--file={}", db.display())).arg("--command=verify"));
+        let verified = said.lines().filter(|line| line.trim() == "The file is ok").count();
+        let opened = said.lines().filter(|line| line.starts_with("Process ")).count();
+        assert_eq!(verified, opened, "{said}");
+        verified
+    }
+
+    /// The names of the families.
+    pub fn families(self, db: &Path) -> Vec<String> {
+        let said = self.ldb(db, &["list_column_families"]);
+        let names = said.split_once('{').unwrap().1.split_once('}').unwrap().0;
+        names.split(", ").map(str::to_owned).collect()
+    }
+
+    /// All live rows.
+    pub fn rows(self, db: &Path) -> Rows {
+        let copy = Copy::of(db);
+        let mut rows = Rows::new();
+        for family in self.families(copy.path()) {
+            let said = self.ldb(copy.path(), &[&format!("--column_family={family}"), "scan", "--hex"]);
+            rows.insert(family, parse_scan(&said));
+        }
+        rows
+    }
+
+    /// Puts one row into the directory itself.
+    pub fn put(self, db: &Path, family: &str, key: &[u8], value: &[u8]) {
+        let (key, value) = (format!("0x{}", hex(key)), format!("0x{}", hex(value)));
+        self.ldb(db, &[&format!("--column_family={family}"), "put", "--hex", &key, &value]);
+    }
+
+    /// Deletes one row of the directory itself.
+    pub fn delete(self, db: &Path, family: &str, key: &[u8]) {
+        self.ldb(db, &[&format!("--column_family={family}"), "delete", "--hex", &format!("0x{}", hex(key))]);
+    }
+
+    /// Compacts a family of the directory itself.
+    pub fn compact(self, db: &Path, family: &str) {
+        self.ldb(db, &[&format!("--column_family={family}"), "compact"]);
+    }
+}
+
+/// The lines `0xKEY : 0xVALUE` of a scan.
+pub fn parse_scan(said: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let row = |line: &str| {
+        let (key, value) = line.split_once(" :").unwrap_or_else(|| panic!("not a row: {line}"));
+        let bytes = |text: &str| unhex(text.trim().strip_prefix("0x").unwrap_or_default());
+        (bytes(key), bytes(value))
+    };
+    let rows: Vec<_> = said.lines().filter(|line| !line.is_empty()).map(row).collect();
+    assert!(rows.is_sorted_by(|a, b| a.0 < b.0), "a scan yields each key once, in order");
+    rows.into_iter().collect()
+}

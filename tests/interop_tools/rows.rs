@@ -1,0 +1,127 @@
+//! Rows as the judges print them, and reproducible scripts of writes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Live rows by family and key.
+pub type Rows = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// Bytes as hex.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        write!(out, "{byte:02x}").unwrap();
+        out
+    })
+}
+
+/// Hex as bytes.
+pub fn unhex(text: &str) -> Vec<u8> {
+    assert!(text.len().is_multiple_of(2), "odd number of digits");
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+/// One write, flush or compaction.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Create(&'static str),
+    Put(&'static str, Vec<u8>, Vec<u8>),
+    Delete(&'static str, Vec<u8>),
+    Flush(&'static str),
+    Compact(&'static str),
+}
+
+/// A list of steps that depends on its seed alone.
+#[derive(Debug, Clone)]
+pub struct Script {
+    pub steps: Vec<Step>,
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// Keys of a few forms that come back: short and long, with zeros, with bytes that are no text, and the empty one.
+    fn key(&mut self) -> Vec<u8> {
+        let number = self.below(2_000);
+        match self.below(20) {
+            0 => vec![0xFF; self.below(12) as usize],
+            1 => [&number.to_be_bytes()[..], &[0; 3]].concat(),
+            2 => format!("a key with a long common beginning that blocks can share/{number:08}").into_bytes(),
+            _ => format!("key{number:06}").into_bytes(),
+        }
+    }
+
+    /// Values that compress, values that do not, empty ones, and some longer than a block.
+    fn value(&mut self) -> Vec<u8> {
+        let len = match self.below(50) {
+            0 => 0,
+            1 => 10_000,
+            _ => 20 + self.below(180) as usize,
+        };
+        if self.below(2) == 0 {
+            return vec![b'a' + self.below(26) as u8; len];
+        }
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+impl Script {
+    /// `writes` puts and deletes spread over `families`, which must include `default` or be created first, with flushes and
+    /// compactions now and then. The last writes stay in the WAL.
+    pub fn new(seed: u64, families: &[&'static str], writes: usize) -> Self {
+        let mut random = Random(seed);
+        let mut steps: Vec<Step> = Vec::new();
+        for at in 0..writes {
+            let family = families[random.below(families.len() as u64) as usize];
+            let key = random.key();
+            if random.below(4) == 0 {
+                steps.push(Step::Delete(family, key));
+            } else {
+                steps.push(Step::Put(family, key, random.value()));
+            }
+            if at + 20 < writes && random.below(writes as u64 / 6) == 0 {
+                steps.push(Step::Flush(family));
+            }
+            if at + 20 < writes && random.below(writes as u64 / 2) == 0 {
+                steps.push(Step::Compact(family));
+            }
+        }
+        Self { steps }
+    }
+
+    /// The same, creating the families other than `default` first.
+    pub fn creating(self, families: &[&'static str]) -> Self {
+        let create = families.iter().filter(|family| **family != "default").map(|family| Step::Create(family));
+        Self { steps: create.chain(self.steps).collect() }
+    }
+
+    /// Does to `rows` what the steps do to a database.
+    pub fn apply(&self, rows: &mut Rows) {
+        for step in &self.steps {
+            match step {
+                Step::Create(family) => {
+                    rows.entry((*family).to_owned()).or_default();
+                }
+                Step::Put(family, key, value) => {
+                    rows.entry((*family).to_owned()).or_default().insert(key.clone(), value.clone());
+                }
+                Step::Delete(family, key) => {
+                    rows.entry((*family).to_owned()).or_default().remove(key);
+                }
+                Step::Flush(_) | Step::Compact(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Options drawn at random, each from few values that matter.
+
+use siltstone::lsm::{
+    BlockCache, ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions, EventListener,
+    FlushOptions, ReadOptions, ReadTier, Snapshot, TableOptions, WalRecoveryMode, WriteOptions,
+};
+use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
+use siltstone_base::entry_filter::{Decision, EntryFilter};
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::Executor;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Options that the harness sets itself.
+pub const EXCUSED: &[(&str, &str)] = &[
+    ("DbOptions.env", "always the simulated disk"),
+    ("DbOptions.executor", "always the step executor, whose seed is drawn"),
+    ("DbOptions.error_if_exists", "the harness opens one database again and again; opening has a test of its own"),
+];
+
+/// A small generator; the seed alone decides.
+pub struct Draw {
+    state: u64,
+    names: BTreeSet<String>,
+}
+
+impl Draw {
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed ^ 0x9E37_79B9_7F4A_7C15, names: BTreeSet::new() }
+    }
+
+    fn next(&mut self) -> u64 {
+        // splitmix64
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn of<T: Clone>(&mut self, values: &[T]) -> T {
+        values[(self.next() % values.len() as u64) as usize].clone()
+    }
+}
+
+/// Sets fields at random and notes their names.
+macro_rules! draw {
+    ($draw:ident, $type:ident, { $($field:ident = $value:expr,)* }) => {{
+        let mut options = $type::default();
+        $(
+            $draw.names.insert(format!("{}.{}", stringify!($type), stringify!($field)));
+            options = options.$field($value);
+        )*
+        options
+    }};
+}
+
+/// Keeps every value: what it must not do is lose one.
+#[derive(Debug)]
+struct KeepAll;
+
+impl EntryFilter for KeepAll {
+    fn name(&self) -> &str {
+        "keep all"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], _: &[u8]) -> Decision {
+        Decision::Keep
+    }
+}
+
+#[derive(Debug)]
+struct Listener;
+
+impl EventListener for Listener {}
+
+pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) -> DbOptions {
+    // Direct reads and mapped ones exclude each other.
+    let (direct, mapped) = draw.of(&[(false, false), (true, false), (false, true)]);
+    let options = draw!(draw, DbOptions, {
+        create_if_missing = true,
+        create_missing_column_families = true,
+        max_background_jobs = draw.of(&[1, 2, 4]),
+        max_total_wal_size = draw.of(&[0, 4 << 10, 64 << 10]),
+        wal_sync_interval_millis = draw.of(&[0, 5]),
+        bytes_per_sync = draw.of(&[0, 512, 1 << 20]),
+        wal_bytes_per_sync = draw.of(&[0, 512]),
+        use_direct_reads = direct,
+        use_direct_io_for_flush_and_compaction = draw.of(&[false, true]),
+        allow_mmap_reads = mapped,
+        compaction_readahead_size = draw.of(&[0, 4096, 2 << 20]),
+        delayed_write_rate = draw.of(&[1024, 1 << 20, 16 << 20]),
+        rate_limiter_bytes_per_sec = draw.of(&[0, 64 << 10, 10 << 20]),
+        concurrent_memtable_write_bytes = draw.of(&[0, 1, 64 << 10]),
+        max_write_batch_group_size_bytes = draw.of(&[1 << 10, 1 << 20]),
+        max_wal_record_bytes = draw.of(&[1 << 20, 64 << 20]),
+        max_manifest_file_size = draw.of(&[1, 500, 4096, 1 << 30]),
+        wal_recovery_mode = draw.of(&[
+            WalRecoveryMode::TolerateCorruptedTail,
+            WalRecoveryMode::AbsoluteConsistency,
+            WalRecoveryMode::PointInTime,
+        ]),
+        block_cache = draw.of(&[None, Some(0), Some(4 << 10), Some(1 << 20)]).map(|bytes| Arc::new(BlockCache::new(bytes))),
+        listeners = if draw.of(&[false, true]) { vec![Arc::new(Listener) as Arc<dyn EventListener>] } else { Vec::new() },
+    });
+    options.env(Some(disk.env())).executor(Some(executor))
+}
+
+pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> ColumnFamilyOptions {
+    const CODECS: [CompressionType; 4] =
+        [CompressionType::None, CompressionType::Lz4, CompressionType::Zstd, CompressionType::Snappy];
+    let trigger = draw.of(&[1, 2, 4]);
+    let table = table(draw);
+    draw!(draw, ColumnFamilyOptions, {
+        comparator = comparator,
+        write_buffer_size = draw.of(&[1 << 10, 4 << 10, 64 << 10]),
+        max_write_buffer_number = draw.of(&[2, 3, 5]),
+        memtable_bloom_bits_per_key = draw.of(&[0, 10]),
+        level0_file_num_compaction_trigger = trigger,
+        level0_slowdown_writes_trigger = trigger + draw.of(&[2, 20]),
+        level0_stop_writes_trigger = trigger + draw.of(&[22, 40]),
+        soft_pending_compaction_bytes_limit = draw.of(&[0, 64 << 10, 64 << 30]),
+        hard_pending_compaction_bytes_limit = draw.of(&[0, 256 << 30]),
+        num_levels = draw.of(&[2, 3, 7]),
+        target_file_size_base = draw.of(&[1 << 10, 4 << 10, 64 << 20]),
+        target_file_size_multiplier = draw.of(&[1, 2]),
+        max_bytes_for_level_base = draw.of(&[4 << 10, 16 << 10, 256 << 20]),
+        max_bytes_for_level_multiplier = draw.of(&[2, 4, 10]),
+        level_compaction_dynamic_level_bytes = draw.of(&[false, true]),
+        max_compaction_bytes = draw.of(&[0, 8 << 10]),
+        disable_auto_compactions = draw.of(&[false, false, false, true]),
+        compression = draw.of(&CODECS),
+        compression_per_level = draw.of(&[
+            Vec::new(),
+            vec![CompressionType::None, CompressionType::None, CompressionType::Lz4],
+            vec![CompressionType::Lz4, CompressionType::Zstd],
+        ]),
+        bottommost_compression = draw.of(&[None, Some(CompressionType::Zstd), Some(CompressionType::Lz4)]),
+        zstd_level = draw.of(&[-3, 1, 3]),
+        compaction_filter = draw.of(&[false, true]).then(|| Arc::new(KeepAll) as Arc<dyn EntryFilter>),
+        table = table,
+    })
+}
+
+fn table(draw: &mut Draw) -> TableOptions {
+    draw!(draw, TableOptions, {
+        format_version = draw.of(&[5, 6]),
+        block_size = draw.of(&[256, 1024, 4096]),
+        block_restart_interval = draw.of(&[1, 2, 16]),
+        index_block_restart_interval = draw.of(&[1, 4]),
+        checksum = draw.of(&[
+            ChecksumType::None,
+            ChecksumType::Crc32c,
+            ChecksumType::XxHash,
+            ChecksumType::XxHash64,
+            ChecksumType::Xxh3,
+        ]),
+        bloom_bits_per_key = draw.of(&[0.0, 6.5, 10.0, 20.0]),
+    })
+}
+
+pub fn comparator(draw: &mut Draw) -> Arc<dyn Comparator> {
+    if draw.of(&[false, false, true]) { Arc::new(ReverseBytewise) } else { Arc::new(Bytewise) }
+}
+
+pub fn read(draw: &mut Draw, snapshot: Option<Snapshot>, bounds: (Option<Vec<u8>>, Option<Vec<u8>>)) -> ReadOptions {
+    draw!(draw, ReadOptions, {
+        snapshot = snapshot,
+        fill_cache = draw.of(&[true, false]),
+        verify_checksums = draw.of(&[true, false]),
+        // Reading less far than asked is an error of its own, tested elsewhere; here answers are compared.
+        read_tier = ReadTier::All,
+        iterate_lower_bound = bounds.0,
+        iterate_upper_bound = bounds.1,
+        readahead_size = draw.of(&[0, 512, 64 << 10]),
+    })
+}
+
+pub fn write(draw: &mut Draw, sync: bool) -> WriteOptions {
+    draw!(draw, WriteOptions, {
+        sync = sync,
+        // Without a WAL a write may be lost at the next opening; the harness flushes before it reopens.
+        disable_wal = draw.of(&[false, false, false, true]),
+        no_slowdown = draw.of(&[false, false, false, true]),
+    })
+}
+
+pub fn flush(draw: &mut Draw) -> FlushOptions {
+    draw!(draw, FlushOptions, {
+        wait = draw.of(&[true, true, false]),
+    })
+}
+
+pub fn compact_range(draw: &mut Draw, force: bool) -> CompactRangeOptions {
+    draw!(draw, CompactRangeOptions, {
+        force_bottommost = force,
+    })
+}
+
+/// The names of all options that the functions above draw.
+pub fn names_drawn() -> BTreeSet<String> {
+    let mut draw = Draw::new(1);
+    let disk = SimDisk::new();
+    let clock = Arc::new(siltstone_base::clock::ManualClock::new(0));
+    let executor = Arc::new(siltstone_base::executor::StepExecutor::new(clock));
+    let draw = &mut draw;
+    let _ = database(draw, &disk, executor);
+    let order = comparator(draw);
+    let _ = column_family(draw, order);
+    let _ = read(draw, None, (None, None));
+    let _ = write(draw, false);
+    let _ = flush(draw);
+    let _ = compact_range(draw, false);
+    std::mem::take(&mut draw.names)
+}
+
+/// The names of all public options.
+pub fn all_names() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    let mut add = |of: &str, list: &[&str]| {
+        names.extend(list.iter().map(|name| &*Box::leak(format!("{of}.{name}").into_boxed_str())));
+    };
+    add("DbOptions", DbOptions::NAMES);
+    add("ColumnFamilyOptions", ColumnFamilyOptions::NAMES);
+    add("TableOptions", TableOptions::NAMES);
+    add("ReadOptions", ReadOptions::NAMES);
+    add("WriteOptions", WriteOptions::NAMES);
+    add("FlushOptions", FlushOptions::NAMES);
+    add("CompactRangeOptions", CompactRangeOptions::NAMES);
+    names
+}

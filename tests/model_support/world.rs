@@ -1,0 +1,335 @@
+//! The engine and the model side by side.
+
+use super::options::{self, Draw};
+use siltstone::lsm::{
+    ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, FlushOptions, Iter, ReadOptions, Snapshot, WriteBatch,
+};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::comparator::Comparator;
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::StepExecutor;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const NAMES: [&str; 3] = ["default", "beta", "gamma"];
+
+#[derive(Debug, Clone)]
+pub enum Op {
+    Put { family: u8, key: u16, len: u16, sync: bool },
+    PutRun { family: u8, first: u16, count: u16 },
+    Delete { family: u8, key: u16 },
+    Batch(Vec<(u8, u16, u16)>),
+    Get { family: u8, key: u16 },
+    Walk { family: u8, key: u16, back: bool },
+    Bounded { family: u8, low: u16, high: u16 },
+    Snapshot,
+    Release(u8),
+    Flush(u8),
+    Compact { family: u8, begin: Option<u16>, end: Option<u16>, force: bool },
+    Settle,
+    DropAndCreate(u8),
+    Reopen,
+    Step(u8),
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+pub struct World {
+    draw: Draw,
+    executor: Arc<StepExecutor>,
+    db_options: DbOptions,
+    family_options: Vec<ColumnFamilyOptions>,
+    orders: Vec<Arc<dyn Comparator>>,
+    db: Option<Db>,
+    maps: Vec<Map>,
+    /// Snapshots with the maps at their time. A dropped family's map is `None`.
+    snapshots: Vec<(Snapshot, Vec<Option<Map>>)>,
+    writes: u64,
+}
+
+fn key_bytes(key: u16) -> Vec<u8> {
+    // Lengths differ, and some keys are prefixes of others.
+    let mut bytes = format!("k{:03}", key / 2).into_bytes();
+    bytes.extend(std::iter::repeat_n(b'x', (key % 2) as usize));
+    bytes
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut draw = Draw::new(seed);
+        let disk = SimDisk::new();
+        let clock = Arc::new(ManualClock::new(1_700_000_000));
+        let executor = if draw.of(&[true, false]) {
+            Arc::new(StepExecutor::new(clock))
+        } else {
+            Arc::new(StepExecutor::with_seed(clock, seed))
+        };
+        let db_options = options::database(&mut draw, &disk, Arc::<StepExecutor>::clone(&executor));
+        let orders: Vec<_> = NAMES.iter().map(|_| options::comparator(&mut draw)).collect();
+        let family_options = orders.iter().map(|order| options::column_family(&mut draw, Arc::clone(order))).collect();
+        let mut world = Self {
+            draw,
+            executor,
+            db_options,
+            family_options,
+            orders,
+            db: None,
+            maps: vec![Map::new(); NAMES.len()],
+            snapshots: Vec::new(),
+            writes: 0,
+        };
+        world.open();
+        world
+    }
+
+    fn open(&mut self) {
+        let named: Vec<(&str, ColumnFamilyOptions)> = NAMES.into_iter().zip(self.family_options.clone()).collect();
+        self.db = Some(Db::open_families("/db", &self.db_options, &named).expect("open"));
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().expect("open")
+    }
+
+    fn family(&self, index: u8) -> ColumnFamily {
+        self.db().family(NAMES[index as usize]).expect("family")
+    }
+
+    fn value(&mut self, len: u16) -> Vec<u8> {
+        self.writes += 1;
+        let mut value = format!("v{}-", self.writes).into_bytes();
+        value.resize(value.len() + len as usize, b'a' + (self.writes % 7) as u8);
+        value
+    }
+
+    /// Writes a batch to both, unless the engine would have had to wait and was told not to.
+    fn write(&mut self, changes: Vec<(u8, Vec<u8>, Option<Vec<u8>>)>, sync: bool) {
+        let mut batch = WriteBatch::new();
+        for (family, key, value) in &changes {
+            match value {
+                Some(value) => batch.put_cf(&self.family(*family), key, value),
+                None => batch.delete_cf(&self.family(*family), key),
+            }
+        }
+        let options = options::write(&mut self.draw, sync);
+        match self.db().write(&mut batch, &options) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Incomplete && options.no_slowdown => return,
+            Err(error) => panic!("write: {error}"),
+        }
+        for (family, key, value) in changes {
+            let map = &mut self.maps[family as usize];
+            match value {
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+        }
+    }
+
+    pub fn apply(&mut self, op: &Op) {
+        match *op {
+            Op::Put { family, key, len, sync } => {
+                let value = self.value(len);
+                self.write(vec![(family, key_bytes(key), Some(value))], sync);
+            }
+            Op::PutRun { family, first, count } => {
+                for key in first..first + count {
+                    let value = self.value(20);
+                    self.write(vec![(family, key_bytes(key % crate::KEYS), Some(value))], false);
+                }
+            }
+            Op::Delete { family, key } => self.write(vec![(family, key_bytes(key), None)], false),
+            Op::Batch(ref entries) => {
+                let changes = entries.iter().map(|(family, key, len)| {
+                    let value = (len % 5 != 0).then(|| self.value(*len));
+                    (*family, key_bytes(*key), value)
+                });
+                let changes = changes.collect();
+                self.write(changes, false);
+            }
+            Op::Get { family, key } => {
+                let options = options::read(&mut self.draw, None, (None, None));
+                let found = self.db().get_cf(&self.family(family), key_bytes(key), &options).unwrap();
+                assert_eq!(found.map(|value| value.to_vec()), self.maps[family as usize].get(&key_bytes(key)).cloned());
+            }
+            Op::Walk { family, key, back } => self.walk(family, key, back),
+            Op::Bounded { family, low, high } => self.walk_bounded(family, low, high),
+            Op::Snapshot => {
+                let maps = self.maps.iter().cloned().map(Some).collect();
+                self.snapshots.push((self.db().snapshot(), maps));
+            }
+            Op::Release(index) => {
+                if !self.snapshots.is_empty() {
+                    let index = index as usize % self.snapshots.len();
+                    self.snapshots.remove(index);
+                }
+            }
+            Op::Flush(family) => {
+                let options = options::flush(&mut self.draw);
+                self.db().flush_families(&[&self.family(family)], &options).unwrap();
+                self.check_tree();
+            }
+            Op::Compact { family, begin, end, force } => {
+                let options = options::compact_range(&mut self.draw, force);
+                let (begin, end) = (begin.map(key_bytes), end.map(key_bytes));
+                let (begin, end) = self.ordered(family, begin, end);
+                let family = self.family(family);
+                self.db().compact_range(&family, begin.as_deref(), end.as_deref(), &options).unwrap();
+                self.check_tree();
+            }
+            Op::Settle => {
+                self.db().wait_for_background_work().unwrap();
+                self.check_tree();
+            }
+            Op::DropAndCreate(index) => {
+                self.db().drop_family(&self.family(index)).unwrap();
+                self.db().create_family(NAMES[index as usize], &self.family_options[index as usize]).unwrap();
+                self.maps[index as usize].clear();
+                for (_, maps) in &mut self.snapshots {
+                    maps[index as usize] = None;
+                }
+            }
+            Op::Reopen => self.reopen(),
+            Op::Step(count) => {
+                for _ in 0..count {
+                    self.executor.step();
+                }
+            }
+        }
+    }
+
+    fn ordered(&self, family: u8, begin: Option<Vec<u8>>, end: Option<Vec<u8>>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+        match (&begin, &end) {
+            (Some(a), Some(b)) if self.orders[family as usize].compare(a, b).is_gt() => (end, begin),
+            _ => (begin, end),
+        }
+    }
+
+    fn reopen(&mut self) {
+        // Entries written without a WAL are in memtables only.
+        let families = [self.family(0), self.family(1), self.family(2)];
+        self.db().flush_families(&[&families[0], &families[1], &families[2]], &FlushOptions::default()).unwrap();
+        drop(families);
+        self.snapshots.clear();
+        self.db.take().expect("open").close().unwrap();
+        self.open();
+        self.check_tree();
+        self.compare_everything();
+    }
+
+    fn check_tree(&self) {
+        self.db().check().unwrap_or_else(|error| panic!("the tree is damaged: {error}"));
+    }
+
+    /// The rows of a map in the order of the family.
+    fn rows(&self, family: u8, map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rows: Vec<_> = map.clone().into_iter().collect();
+        rows.sort_by(|a, b| self.orders[family as usize].compare(&a.0, &b.0));
+        rows
+    }
+
+    fn walk(&mut self, family: u8, key: u16, back: bool) {
+        let options = options::read(&mut self.draw, None, (None, None));
+        let mut iter = self.db().iter_cf(&self.family(family), &options).unwrap();
+        let key = key_bytes(key);
+        let order = Arc::clone(&self.orders[family as usize]);
+        let rows = self.rows(family, &self.maps[family as usize]);
+        if back {
+            iter.seek_for_prev(&key);
+            let mut expected = rows.iter().rev().filter(|row| order.compare(&row.0, &key).is_le());
+            for step in 0..6 {
+                assert_row(&iter, expected.next());
+                // Turn around in the middle now and then.
+                if step == 3 && iter.valid() {
+                    let here = iter.key().to_vec();
+                    iter.next();
+                    assert_row(&iter, rows.iter().find(|row| order.compare(&row.0, &here).is_gt()));
+                    if !iter.valid() {
+                        return;
+                    }
+                    iter.prev();
+                }
+                iter.prev();
+            }
+        } else {
+            iter.seek(&key);
+            let mut expected = rows.iter().filter(|row| order.compare(&row.0, &key).is_ge());
+            for step in 0..6 {
+                assert_row(&iter, expected.next());
+                if step == 3 && iter.valid() {
+                    let here = iter.key().to_vec();
+                    iter.prev();
+                    assert_row(&iter, rows.iter().rev().find(|row| order.compare(&row.0, &here).is_lt()));
+                    if !iter.valid() {
+                        return;
+                    }
+                    iter.next();
+                }
+                iter.next();
+            }
+        }
+    }
+
+    fn walk_bounded(&mut self, family: u8, low: u16, high: u16) {
+        let (low, high) = self.ordered(family, Some(key_bytes(low)), Some(key_bytes(high)));
+        let options = options::read(&mut self.draw, None, (low.clone(), high.clone()));
+        let order = &self.orders[family as usize];
+        let within = |key: &[u8]| {
+            low.as_ref().is_none_or(|low| order.compare(key, low).is_ge())
+                && high.as_ref().is_none_or(|high| order.compare(key, high).is_lt())
+        };
+        let mut rows = self.rows(family, &self.maps[family as usize]);
+        rows.retain(|row| within(&row.0));
+        self.compare_rows(family, &rows, &options);
+    }
+
+    /// Walks everything forward and backward.
+    fn compare_rows(&self, family: u8, rows: &[(Vec<u8>, Vec<u8>)], options: &ReadOptions) {
+        let mut iter = self.db().iter_cf(&self.family(family), options).unwrap();
+        iter.seek_to_first();
+        for row in rows {
+            assert_row(&iter, Some(row));
+            iter.next();
+        }
+        assert_row(&iter, None);
+        iter.seek_to_last();
+        for row in rows.iter().rev() {
+            assert_row(&iter, Some(row));
+            iter.prev();
+        }
+        assert_row(&iter, None);
+    }
+
+    /// Compares every key, now and at every live snapshot, with the model.
+    pub fn compare_everything(&mut self) {
+        let now = self.maps.iter().cloned().map(Some).collect();
+        let mut moments = vec![(None, now)];
+        moments.extend(self.snapshots.iter().map(|(snapshot, maps)| (Some(snapshot.clone()), maps.clone())));
+        for (snapshot, maps) in moments {
+            for (family, map) in maps.iter().enumerate() {
+                let Some(map) = map else { continue };
+                let options = options::read(&mut self.draw, snapshot.clone(), (None, None));
+                let rows = self.rows(family as u8, map);
+                self.compare_rows(family as u8, &rows, &options);
+                let handle = self.family(family as u8);
+                let keys: Vec<Vec<u8>> = (0..crate::KEYS).map(key_bytes).collect();
+                let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                for (key, found) in keys.iter().zip(self.db().multi_get_cf(&handle, &slices, &options)) {
+                    assert_eq!(found.unwrap().as_deref(), map.get(key).map(Vec::as_slice));
+                }
+            }
+        }
+        self.check_tree();
+    }
+
+    pub fn close(mut self) {
+        self.snapshots.clear();
+        self.db.take().expect("open").close().unwrap();
+    }
+}
+
+fn assert_row(iter: &Iter, expected: Option<&(Vec<u8>, Vec<u8>)>) {
+    iter.status().unwrap();
+    let row = iter.valid().then(|| (iter.key().to_vec(), iter.value().to_vec()));
+    assert_eq!(row.as_ref(), expected);
+}

@@ -1,0 +1,7 @@
+//! The cases.
+
+mod closing;
+mod fairness;
+mod kills;
+mod panics;
+mod threads;

@@ -1,0 +1,133 @@
+//! A callback of the user that panics: the engine becomes read-only and says so; nobody waits for ever.
+
+use super::support::{World, cause, small_family};
+use siltstone::lsm::{
+    CompactRangeOptions, CompactionInfo, Db, Error, ErrorKind, EventListener, FlushInfo, FlushOptions, StallInfo,
+};
+use siltstone_base::entry_filter::{Decision, EntryFilter};
+use std::path::Path;
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct PanickingFilter;
+
+impl EntryFilter for PanickingFilter {
+    fn name(&self) -> &str {
+        "panicking"
+    }
+
+    fn filter(&self, _: usize, key: &[u8], _: &[u8]) -> Decision {
+        assert!(key != b"key000003", "the filter's own mistake");
+        Decision::Keep
+    }
+}
+
+/// Panics in one of its methods.
+#[derive(Debug)]
+struct PanickingListener(&'static str);
+
+impl PanickingListener {
+    fn call(&self, method: &str) {
+        assert!(self.0 != method, "the listener's own mistake");
+    }
+}
+
+impl EventListener for PanickingListener {
+    fn flush_begin(&self, _: &FlushInfo) {
+        self.call("flush_begin");
+    }
+    fn flush_end(&self, _: &FlushInfo) {
+        self.call("flush_end");
+    }
+    fn compaction_begin(&self, _: &CompactionInfo) {
+        self.call("compaction_begin");
+    }
+    fn compaction_end(&self, _: &CompactionInfo) {
+        self.call("compaction_end");
+    }
+    fn stall_changed(&self, _: &StallInfo) {
+        self.call("stall_changed");
+    }
+    fn background_error(&self, _: Option<&Error>) {
+        self.call("background_error");
+    }
+    fn file_deleted(&self, _: &Path) {
+        self.call("file_deleted");
+    }
+}
+
+fn assert_poisoned(world: &mut World, db: Db, rows: u32) {
+    let error = world.write(&db, rows, true).unwrap_err();
+    assert_eq!(cause(&error).kind(), ErrorKind::Poisoned, "{error}");
+    assert_eq!(db.background_error().unwrap().kind(), ErrorKind::Poisoned);
+    world.check_rows(&db, rows);
+    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Poisoned);
+    // The panic was the callback's: without it all is well.
+    let db = world.open();
+    world.check_rows(&db, rows);
+    db.check().unwrap();
+    world.write(&db, rows, true).unwrap();
+}
+
+#[test]
+fn a_filter_that_panics_stops_writers_and_not_readers() {
+    let mut world = World::new();
+    let filtered = small_family().compaction_filter(Some(Arc::new(PanickingFilter)));
+    let families = [("default", filtered), ("other", small_family())];
+    let db = Db::open_families(super::support::DIR, &world.options(), &families).unwrap();
+    for number in 0..20 {
+        world.write(&db, number, false).unwrap();
+    }
+    db.flush(&FlushOptions::default()).unwrap();
+    let forced = CompactRangeOptions::default().force_bottommost(true);
+    let error = db.compact_range(&db.default_family(), None, None, &forced).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::Aborted | ErrorKind::Poisoned), "{error}");
+    assert_poisoned(&mut world, db, 20);
+}
+
+#[test]
+fn a_listener_that_panics_stops_writers_and_not_readers() {
+    for method in ["flush_begin", "flush_end", "compaction_begin", "compaction_end", "stall_changed", "file_deleted"] {
+        let mut world = World::new();
+        let options = world.options().listeners(vec![Arc::new(PanickingListener(method))]);
+        let family = small_family().max_write_buffer_number(2);
+        let families = [("default", family.clone()), ("other", family)];
+        let db = match Db::open_families(super::support::DIR, &options, &families) {
+            Ok(db) => db,
+            // It was called while the database was opened.
+            Err(error) => {
+                assert_eq!(cause(&error).kind(), ErrorKind::Poisoned);
+                world.open().check().unwrap();
+                continue;
+            }
+        };
+        let mut rows = 0;
+        while rows < 400 && world.write(&db, rows, false).is_ok() {
+            rows += 1;
+            if rows % 100 == 0 {
+                world.executor.run_until_idle();
+            }
+        }
+        let forced = CompactRangeOptions::default().force_bottommost(true);
+        let _ = db.compact_range(&db.default_family(), None, None, &forced);
+        assert!(db.background_error().is_some(), "{method} was not called");
+        // The row that was refused may be there or not: only the acknowledged ones are looked at.
+        assert_poisoned(&mut world, db, rows);
+    }
+}
+
+/// The one who is told of an error has a mistake of its own.
+#[test]
+fn a_listener_that_panics_when_told_of_an_error_changes_nothing_about_it() {
+    let mut world = World::new();
+    let filtered = small_family().compaction_filter(Some(Arc::new(PanickingFilter)));
+    let options = world.options().listeners(vec![Arc::new(PanickingListener("background_error"))]);
+    let families = [("default", filtered), ("other", small_family())];
+    let db = Db::open_families(super::support::DIR, &options, &families).unwrap();
+    for number in 0..20 {
+        world.write(&db, number, false).unwrap();
+    }
+    let forced = CompactRangeOptions::default().force_bottommost(true);
+    assert!(db.compact_range(&db.default_family(), None, None, &forced).is_err());
+    assert_poisoned(&mut world, db, 20);
+}
