@@ -2,7 +2,7 @@
 
 use siltstone::lsm::{
     BlockCache, ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions, EventListener,
-    FlushOptions, ReadOptions, ReadTier, Snapshot, TableOptions, WalRecoveryMode, WriteOptions,
+    FlushOptions, IndexType, ReadOptions, ReadTier, Snapshot, TableOptions, WalRecoveryMode, WriteOptions,
 };
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -148,6 +148,12 @@ fn table(draw: &mut Draw) -> TableOptions {
         block_size = draw.of(&[256, 1024, 4096]),
         block_restart_interval = draw.of(&[1, 2, 16]),
         index_block_restart_interval = draw.of(&[1, 4]),
+        index_type = draw.of(&[
+            IndexType::BinarySearch,
+            IndexType::TwoLevel,
+            IndexType::BinarySearchWithFirstKey,
+        ]),
+        metadata_block_size = draw.of(&[64, 300, 4096]),
         checksum = draw.of(&[
             ChecksumType::None,
             ChecksumType::Crc32c,

@@ -49,4 +49,4 @@ pub use column_family::ColumnFamilyOptions;
 pub use database::{DbOptions, WalRecoveryMode};
 pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};
 pub use siltstone_base::compression::CompressionType;
-pub use table::{ChecksumType, TableOptions};
+pub use table::{ChecksumType, IndexType, TableOptions};

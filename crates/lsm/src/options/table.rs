@@ -17,6 +17,22 @@ pub enum ChecksumType {
     Xxh3 = 4,
 }
 
+/// How the index of a table is laid out. The numbers are those of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum IndexType {
+    /// One block, held in memory while the table is open.
+    BinarySearch = 0,
+    /// The same with a hash of prefixes beside it. Read, but not written.
+    HashSearch = 1,
+    /// Partitions that come and go through the block cache, and a small index above them: for tables whose index is too
+    /// large to be held.
+    TwoLevel = 2,
+    /// One block that also has the first key of each data block.
+    BinarySearchWithFirstKey = 3,
+}
+
 options! {
     /// Layout of table files.
     TableOptions {
@@ -28,6 +44,10 @@ options! {
         block_restart_interval: usize = 16,
         /// The same for index blocks.
         index_block_restart_interval: usize = 1,
+        /// How the index is laid out.
+        index_type: IndexType = IndexType::BinarySearch,
+        /// Uncompressed bytes at which a partition of a two-level index ends. 64 to 16 MiB.
+        metadata_block_size: usize = 4096,
         /// How blocks are protected.
         checksum: ChecksumType = ChecksumType::Xxh3,
         /// Bits per key of the bloom filter of each table; fractions are allowed. 0: no filter. At most 100.

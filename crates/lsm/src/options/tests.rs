@@ -85,6 +85,9 @@ fn bounds_of_tables_are_checked() {
         refused(options().index_block_restart_interval(257)),
         "index_block_restart_interval: 257 is not within 1 and 256"
     );
+    assert_eq!(refused(options().metadata_block_size(63)), "metadata_block_size: 63 is not within 64 and 16777216");
+    let hash = options().index_type(IndexType::HashSearch).validate().unwrap_err();
+    assert_eq!(hash.kind(), ErrorKind::NotSupported);
     assert_eq!(refused(options().bloom_bits_per_key(-1.0)), "bloom_bits_per_key: -1 is not within 0 and 100");
     assert_eq!(refused(options().bloom_bits_per_key(f64::NAN)), "bloom_bits_per_key: NaN is not within 0 and 100");
     options().block_size(256).bloom_bits_per_key(100.0).validate().unwrap();
@@ -104,5 +107,5 @@ fn codecs_that_are_not_written_are_refused() {
 #[test]
 fn every_option_is_named() {
     assert!(DbOptions::NAMES.contains(&"max_manifest_file_size"));
-    assert_eq!(TableOptions::NAMES.len(), 6);
+    assert_eq!(TableOptions::NAMES.len(), 8);
 }

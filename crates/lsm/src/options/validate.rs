@@ -2,7 +2,7 @@
 //!
 //! An error names the option, its value and its bounds.
 
-use super::{ColumnFamilyOptions, CompressionType, DbOptions, TableOptions};
+use super::{ColumnFamilyOptions, CompressionType, DbOptions, IndexType, TableOptions};
 use siltstone_base::{Error, Result};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -90,8 +90,12 @@ impl TableOptions {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` names the option and its bounds.
+    /// `InvalidArgument` names the option and its bounds; `NotSupported` names a kind of index that is not written.
     pub fn validate(&self) -> Result<()> {
+        if self.index_type == IndexType::HashSearch {
+            return Err(Error::not_supported("index_type: hash indexes are read, but not written"));
+        }
+        within("metadata_block_size", self.metadata_block_size, 64..=16 << 20)?;
         within("format_version", self.format_version, 5..=6)?;
         within("block_size", self.block_size, 256..=16 << 20)?;
         within("block_restart_interval", self.block_restart_interval, 1..=256)?;

@@ -2,6 +2,7 @@
 //!
 //! Every length is checked before it is used: a block of arbitrary bytes is refused or walked without a panic.
 
+use super::index_block::Index;
 use super::landmarks::Landmarks;
 use siltstone_base::block_pool::PooledBuf;
 use siltstone_base::coding::decode_varint32;
@@ -26,6 +27,8 @@ pub(crate) struct Block {
     entries_len: u32,
     num_restarts: u32,
     landmarks: Landmarks,
+    /// What the block was decoded to, if it is a partition of an index; it then has no entries.
+    index: Option<Box<Index>>,
 }
 
 impl Block {
@@ -35,7 +38,25 @@ impl Block {
             return Err(Error::corrupt("block shorter than its size"));
         };
         let (entries_len, num_restarts) = layout(data)?;
-        Ok(Self { bytes, entries_len, num_restarts, landmarks: Landmarks::default() })
+        Ok(Self { bytes, entries_len, num_restarts, landmarks: Landmarks::default(), index: None })
+    }
+
+    /// A partition of an index, so that the cache of blocks can keep it.
+    pub(crate) fn of_index(index: Index) -> Self {
+        let no_entries = vec![0, 0, 0, 0, 1, 0, 0, 0];
+        Self {
+            bytes: PooledBuf::unpooled(no_entries),
+            entries_len: 0,
+            num_restarts: 1,
+            landmarks: Landmarks::default(),
+            index: Some(Box::new(index)),
+        }
+    }
+
+    /// The partition of an index that the block is, if it is one.
+    #[inline]
+    pub(crate) fn index(&self) -> Option<&Index> {
+        self.index.as_deref()
     }
 
     /// Prepares the block for many searches by keys in bytewise order.
@@ -90,7 +111,8 @@ impl Block {
 
     /// The bytes of memory that the block takes.
     pub(crate) fn memory_usage(&self) -> usize {
-        self.bytes.capacity_charged() + size_of::<Self>()
+        let index = self.index.as_ref().map_or(0, |index| index.memory_usage() + size_of::<Index>());
+        self.bytes.capacity_charged() + size_of::<Self>() + index
     }
 }
 

@@ -3,7 +3,7 @@
 use super::block_builder::BlockBuilder;
 use super::filter_block::{FULL_FILTER, POLICY_NAME, filter_builder};
 use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
-use super::index_block::IndexBuilder;
+use super::index_builder::IndexBuilder;
 use super::output::TableOutput;
 use super::properties::TableProperties;
 use crate::key::{InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
@@ -142,7 +142,7 @@ impl TableBuilder {
             output: TableOutput::new(file, path, context, checksum, compressor, options.bytes_per_sync),
             data_block: BlockBuilder::new(options.table.block_restart_interval),
             finished: None,
-            index: IndexBuilder::new(),
+            index: IndexBuilder::new(options.table.index_type),
             filter,
             checksum,
             properties,
@@ -181,6 +181,9 @@ impl TableBuilder {
         }
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), Some(internal_key), handle);
+        }
+        if self.data_block.is_empty() {
+            self.index.begin_block(internal_key);
         }
         if let Some(filter) = &mut self.filter {
             filter.add_hash(xxph3(parsed.user_key));
@@ -227,11 +230,14 @@ impl TableBuilder {
             self.properties.filter_size = block.len() as u64;
             metaindex.add(FULL_FILTER, self.output.write_block(&block, false)?);
         }
-        let (block, encoding) = self.index.finish(self.options.index_block_restart_interval);
-        self.properties.index_key_is_user_key = encoding.user_keys;
-        self.properties.index_value_is_delta_encoded = encoding.delta_values;
-        self.properties.index_size = (block.len() + super::format::BLOCK_TRAILER_LEN) as u64;
-        let index = self.output.write_block(&block, true)?;
+        let index = self.index.write(&mut self.output, &self.options)?;
+        self.properties.index_type = self.options.index_type as u32;
+        self.properties.index_key_is_user_key = index.user_keys;
+        self.properties.index_value_is_delta_encoded = true;
+        self.properties.index_size = index.size;
+        self.properties.index_partitions = index.partitions;
+        self.properties.top_level_index_size = index.top_level_size;
+        let index = index.handle;
         if self.checksum.base_context != 0 {
             metaindex.add(INDEX_BLOCK, index);
         }

@@ -5,16 +5,13 @@
 //! otherwise; from version 4 on the handles are stored as differences of sizes. Two properties of the file say which.
 
 use super::block::layout;
-use super::block_builder::{BlockBuilder, common_prefix};
+use super::block_builder::common_prefix;
 use super::format::{BLOCK_TRAILER_LEN, BlockHandle};
 use super::landmarks::head;
-use crate::key::{self, InternalKeyComparator, MAX_SEQNO, TRAILER_LEN, pack_trailer};
-use siltstone_base::coding::{decode_varint32, get_varint64, put_varint64, zigzag_decode64, zigzag_encode64};
+use crate::key::{self, InternalKeyComparator, TRAILER_LEN};
+use siltstone_base::coding::{decode_varint32, get_varint64, zigzag_decode64};
 use siltstone_base::{Error, Result};
 use std::cmp::Ordering;
-
-/// The type number of shortened separators that are stored as internal keys. Readers only compare it.
-const SEPARATOR_TYPE: u8 = 0x10;
 
 /// Bytes that decoded separators may take, beside 64 times the size of their block: prefix compression of damaged
 /// blocks has no other bound.
@@ -29,90 +26,6 @@ pub(crate) struct IndexEncoding {
     pub(crate) delta_values: bool,
     /// A first internal key follows each handle.
     pub(crate) first_keys: bool,
-}
-
-/// Gathers the index of a table while its blocks are written.
-#[derive(Debug)]
-pub(crate) struct IndexBuilder {
-    /// Separators as internal keys, one behind the other.
-    separators: Vec<u8>,
-    /// Where each separator ends, and the handle of its block.
-    entries: Vec<(usize, BlockHandle)>,
-    /// Whether no user key spans two blocks so far.
-    user_keys: bool,
-    scratch: Vec<u8>,
-}
-
-impl IndexBuilder {
-    pub(crate) fn new() -> Self {
-        Self { separators: Vec::new(), entries: Vec::new(), user_keys: true, scratch: Vec::new() }
-    }
-
-    /// Adds the block at `handle` that ends with `last_key`; `next_key` is the first key behind it, if there is one.
-    pub(crate) fn add(
-        &mut self,
-        comparator: &InternalKeyComparator,
-        last_key: &[u8],
-        next_key: Option<&[u8]>,
-        handle: BlockHandle,
-    ) {
-        let last_user = key::user_key(last_key);
-        let mut shortened = false;
-        if let Some(next_key) = next_key {
-            let next_user = key::user_key(next_key);
-            if comparator.compare_user(last_user, next_user) == Ordering::Less {
-                self.scratch.clear();
-                comparator.user().shortest_separator(last_user, next_user, &mut self.scratch);
-                // A user's comparator is not trusted to keep its contract.
-                shortened = self.scratch.len() <= last_user.len()
-                    && comparator.compare_user(last_user, &self.scratch) == Ordering::Less
-                    && comparator.compare_user(&self.scratch, next_user) == Ordering::Less;
-            } else {
-                self.user_keys = false;
-            }
-        }
-        if shortened {
-            self.separators.extend_from_slice(&self.scratch);
-            self.separators.extend_from_slice(&pack_trailer(MAX_SEQNO, SEPARATOR_TYPE).to_le_bytes());
-        } else {
-            self.separators.extend_from_slice(last_key);
-        }
-        self.entries.push((self.separators.len(), handle));
-    }
-
-    /// How many blocks were added.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// About how long the block will be.
-    pub(crate) fn estimated_size(&self) -> usize {
-        self.separators.len() + self.entries.len() * 4
-    }
-
-    /// Encodes the block with a full key at every `restart_interval`th entry and says how it is encoded.
-    pub(crate) fn finish(&self, restart_interval: usize) -> (Vec<u8>, IndexEncoding) {
-        let mut block = BlockBuilder::new(restart_interval);
-        let mut start = 0;
-        let mut previous = BlockHandle::default();
-        for (end, handle) in &self.entries {
-            let separator = &self.separators[start..*end];
-            let separator = if self.user_keys { key::user_key(separator) } else { separator };
-            let follows = previous.offset + previous.size + BLOCK_TRAILER_LEN as u64 == handle.offset;
-            debug_assert!(start == 0 || follows, "data blocks are contiguous");
-            block.add_delta(separator, |shares, out| {
-                if shares {
-                    put_varint64(out, zigzag_encode64(handle.size.wrapping_sub(previous.size) as i64));
-                } else {
-                    handle.encode(out);
-                }
-            });
-            previous = *handle;
-            start = *end;
-        }
-        let encoding = IndexEncoding { user_keys: self.user_keys, delta_values: true, first_keys: false };
-        (block.finish().to_vec(), encoding)
-    }
 }
 
 /// A decoded index, laid out for searching.

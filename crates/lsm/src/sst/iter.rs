@@ -2,6 +2,7 @@
 
 use super::block::Block;
 use super::block_cursor::BlockCursor;
+use super::index_block::Index;
 use super::read_ahead::{MAX_AUTO_READ_AHEAD, ReadAhead};
 use super::reader::{TableReadOptions, TableReader};
 use crate::iterator::InternalIterator;
@@ -11,11 +12,14 @@ use std::sync::Arc;
 
 /// An iterator over the entries of a table.
 ///
-/// Invariant: while `block` is set, it is data block `index` of the table, and the cursor belongs to it.
+/// Invariants: while `block` is set, it is data block `index` of the table (with a two-level index: of the partition), and the
+/// cursor belongs to it. `partition` is set for two-level indexes only, to partition `partition_number`.
 #[derive(Debug)]
 pub(crate) struct TableIter {
     reader: Arc<TableReader>,
     options: TableReadOptions,
+    partition: Option<Arc<Block>>,
+    partition_number: usize,
     index: usize,
     block: Option<Arc<Block>>,
     cursor: BlockCursor,
@@ -45,6 +49,8 @@ impl TableIter {
         Self {
             reader,
             options,
+            partition: None,
+            partition_number: 0,
             index: 0,
             block: None,
             cursor: BlockCursor::new(),
@@ -55,11 +61,56 @@ impl TableIter {
         }
     }
 
-    /// Makes data block `index` the current one; false at the end of the table or on an error.
-    fn load(&mut self, index: usize) -> bool {
-        if index >= self.reader.index().len() {
-            self.block = None;
+    /// Where the data blocks are: of the table, or of the current partition.
+    #[inline]
+    fn block_index(&self) -> &Index {
+        match &self.partition {
+            Some(partition) => partition.index().unwrap_or(self.reader.index()),
+            None => self.reader.index(),
+        }
+    }
+
+    /// Makes partition `number` of a two-level index the current one; false behind the last one or on an error.
+    fn load_partition(&mut self, number: usize) -> bool {
+        if self.partition.is_some() && self.partition_number == number {
+            return true;
+        }
+        self.partition = None;
+        self.block = None;
+        if number >= self.reader.index().len() {
             return false;
+        }
+        let keeps = self.options.fill_cache && !self.bypasses_cache;
+        let options = TableReadOptions { fill_cache: keeps, ..self.options };
+        match self.reader.index_partition(number, &options) {
+            Ok(partition) => {
+                self.partition = Some(partition);
+                self.partition_number = number;
+                true
+            }
+            Err(error) => {
+                self.error = Some(error);
+                false
+            }
+        }
+    }
+
+    /// Makes the partition that may have `target` the current one, or the last one.
+    #[inline(never)]
+    fn seek_partition(&mut self, target: &[u8]) -> bool {
+        let partitions = self.reader.index();
+        let number = partitions.seek(target, self.reader.comparator()).min(partitions.len().saturating_sub(1));
+        self.load_partition(number)
+    }
+
+    /// Makes data block `index` the current one; false at the end of the table or on an error.
+    fn load(&mut self, mut index: usize) -> bool {
+        while index >= self.block_index().len() {
+            if self.partition.is_none() || !self.load_partition(self.partition_number + 1) {
+                self.block = None;
+                return false;
+            }
+            index = 0;
         }
         if self.block.is_some() && self.index == index {
             self.cursor.reset();
@@ -81,7 +132,7 @@ impl TableIter {
     }
 
     fn fetch(&mut self, index: usize) -> Result<Arc<Block>> {
-        let handle = self.reader.index().handle(index);
+        let handle = self.block_index().handle(index);
         if !self.bypasses_cache
             && let Some(block) = self.reader.cached_block(handle)
         {
@@ -104,7 +155,7 @@ impl TableIter {
             return true;
         }
         if self.cursor.is_corrupt() {
-            self.error = Some(self.reader.corrupt_block(self.index));
+            self.error = Some(self.reader.corrupt_block(self.block_index().handle(self.index)));
         }
         false
     }
@@ -124,12 +175,25 @@ impl TableIter {
     /// After the front of a block: the last entry of the blocks before it.
     #[inline(never)]
     fn skip_backward(&mut self) -> bool {
-        while self.error.is_none() && self.index > 0 && self.load(self.index - 1) {
+        while self.error.is_none() {
+            let previous = match self.index.checked_sub(1) {
+                Some(previous) => previous,
+                None if self.load_previous_partition() => self.block_index().len().saturating_sub(1),
+                None => return false,
+            };
+            if !self.load(previous) {
+                return false;
+            }
             if self.within(BlockCursor::seek_to_last) {
                 return true;
             }
         }
         false
+    }
+
+    /// Makes the partition before the current one the current one; false at the first one, without partitions, or on an error.
+    fn load_previous_partition(&mut self) -> bool {
+        self.partition.is_some() && self.partition_number > 0 && self.load_partition(self.partition_number - 1)
     }
 }
 
@@ -141,18 +205,31 @@ impl InternalIterator for TableIter {
 
     fn seek_to_first(&mut self) {
         self.error = None;
+        if self.reader.is_partitioned() && !self.load_partition(0) {
+            self.valid = false;
+            return;
+        }
         self.valid = self.load(0) && (self.within(BlockCursor::seek_to_first) || self.skip_forward());
     }
 
     fn seek_to_last(&mut self) {
         self.error = None;
-        let last = self.reader.index().len().wrapping_sub(1);
+        let last_of_index = self.reader.index().len().wrapping_sub(1);
+        if self.reader.is_partitioned() && !self.load_partition(last_of_index) {
+            self.valid = false;
+            return;
+        }
+        let last = self.block_index().len().wrapping_sub(1);
         self.valid = self.load(last) && (self.within(BlockCursor::seek_to_last) || self.skip_backward());
     }
 
     fn seek(&mut self, target: &[u8]) {
         self.error = None;
-        let index = self.reader.index().seek(target, self.reader.comparator());
+        if self.reader.is_partitioned() && !self.seek_partition(target) {
+            self.valid = false;
+            return;
+        }
+        let index = self.block_index().seek(target, self.reader.comparator());
         let reader = Arc::clone(&self.reader);
         self.valid = self.load(index)
             && (self.within(|cursor, block| cursor.seek(block, target, reader.comparator())) || self.skip_forward());
@@ -160,12 +237,16 @@ impl InternalIterator for TableIter {
 
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.error = None;
-        let blocks = self.reader.index().len();
+        if self.reader.is_partitioned() && !self.seek_partition(target) {
+            self.valid = false;
+            return;
+        }
+        let blocks = self.block_index().len();
         if blocks == 0 {
             self.valid = false;
             return;
         }
-        let index = self.reader.index().seek(target, self.reader.comparator()).min(blocks - 1);
+        let index = self.block_index().seek(target, self.reader.comparator()).min(blocks - 1);
         let reader = Arc::clone(&self.reader);
         self.valid = self.load(index)
             && (self.within(|cursor, block| cursor.seek_for_prev(block, target, reader.comparator()))

@@ -4,8 +4,9 @@
 //! data block 1 .. n | filter block | index block | properties | metaindex | footer
 //! ```
 //!
-//! * [`builder`] writes a table through [`output`]: blocks by [`block_builder`], the index by [`index_block`].
-//! * [`reader`] opens one and gets: filter ([`filter_block`]), index, then a data block ([`block`], [`block_cursor`]) from
+//! * [`builder`] writes a table through [`output`]: blocks by [`block_builder`], the index by [`index_builder`].
+//! * [`reader`] opens one and gets: filter ([`filter_block`]), index ([`index_block`],
+//!   [`index_partitions`]), then a data block ([`block`], [`block_cursor`]) from
 //!   the [`block_cache`] or from disk ([`fetch`]).
 //! * [`iter`] walks one, reading ahead ([`read_ahead`]).
 
@@ -18,6 +19,8 @@ mod fetch;
 mod filter_block;
 mod format;
 mod index_block;
+mod index_builder;
+mod index_partitions;
 mod iter;
 mod landmarks;
 mod output;

@@ -29,6 +29,10 @@ pub(crate) struct TableProperties {
     pub(crate) data_size: u64,
     /// Uncompressed bytes of the index block and its trailer.
     pub(crate) index_size: u64,
+    /// Partitions of a two-level index; 0 for others.
+    pub(crate) index_partitions: u64,
+    /// Uncompressed bytes of the block above the partitions; 0 without partitions.
+    pub(crate) top_level_index_size: u64,
     /// Bytes of the filter.
     pub(crate) filter_size: u64,
     /// Bytes of all internal keys.
@@ -85,6 +89,8 @@ impl Default for TableProperties {
         Self {
             data_size: 0,
             index_size: 0,
+            index_partitions: 0,
+            top_level_index_size: 0,
             filter_size: 0,
             raw_key_size: 0,
             raw_value_size: 0,
@@ -134,6 +140,15 @@ impl TableProperties {
             let mut bytes = Vec::new();
             put_varint64(&mut bytes, value);
             put(name, bytes);
+        }
+        if self.index_partitions > 0 {
+            for (name, value) in
+                [("index.partitions", self.index_partitions), ("top-level.index.size", self.top_level_index_size)]
+            {
+                let mut bytes = Vec::new();
+                put_varint64(&mut bytes, value);
+                put(name, bytes);
+            }
         }
         for (name, value) in self.texts() {
             put(name, value.as_bytes().to_vec());
@@ -222,6 +237,8 @@ impl TableProperties {
         match name {
             "data.size" => self.data_size = number(value)?,
             "index.size" => self.index_size = number(value)?,
+            "index.partitions" => self.index_partitions = number(value)?,
+            "top-level.index.size" => self.top_level_index_size = number(value)?,
             "filter.size" => self.filter_size = number(value)?,
             "raw.key.size" => self.raw_key_size = number(value)?,
             "raw.value.size" => self.raw_value_size = number(value)?,

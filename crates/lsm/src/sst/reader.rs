@@ -10,6 +10,7 @@ use super::fetch::BlockFetcher;
 use super::filter_block::{FULL_FILTER, FilterBlock};
 use super::format::{BlockHandle, FOOTER_LEN, Footer};
 use super::index_block::{Index, IndexEncoding};
+use super::index_partitions::IndexPartitions;
 use super::pinned::PinnedBytes;
 use super::properties::{TableProperties, index_type};
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
@@ -93,6 +94,14 @@ pub(crate) struct TableEntry {
     pub(crate) value: PinnedBytes,
 }
 
+/// How far a search in the data blocks of an index came.
+enum Search {
+    /// To the entry, or to where it would be.
+    Ended(Option<TableEntry>),
+    /// To the end of the index: what is sought may lie behind it.
+    GoesOn,
+}
+
 /// An open table. Index and filter are held in memory.
 ///
 /// Thread safety: every method may be called from any thread.
@@ -100,7 +109,10 @@ pub(crate) struct TableEntry {
 pub(crate) struct TableReader {
     comparator: InternalKeyComparator,
     fetcher: BlockFetcher,
+    /// Leads to data blocks, or to `partitions`.
     index: Index,
+    /// Set for a two-level index.
+    partitions: Option<IndexPartitions>,
     filter: Option<FilterBlock>,
     properties: TableProperties,
     block_cache: Arc<BlockCache>,
@@ -173,6 +185,8 @@ impl TableReader {
             delta_values: properties.index_value_is_delta_encoded,
             first_keys: properties.index_type == index_type::BINARY_SEARCH_WITH_FIRST_KEY,
         };
+        let partitions = (properties.index_type == index_type::TWO_LEVEL)
+            .then(|| IndexPartitions::new(encoding, &options.block_cache));
         let Some(handle) = footer.index.or(meta.index) else {
             return Err(in_file(Error::corrupt("table without an index")));
         };
@@ -188,6 +202,7 @@ impl TableReader {
             comparator: options.comparator.clone(),
             fetcher,
             index,
+            partitions,
             filter,
             properties,
             cache_file: options.block_cache.new_file_id(),
@@ -210,33 +225,60 @@ impl TableReader {
         if !self.may_have(key.user_key(), key_hash) {
             return Ok(None);
         }
+        if self.partitions.is_some() {
+            return self.get_by_partitions(options, key);
+        }
+        match self.get_by(&self.index, options, key)? {
+            Search::Ended(found) => Ok(found),
+            Search::GoesOn => Ok(None),
+        }
+    }
+
+    /// [`get`](Self::get) through a two-level index.
+    #[inline(never)]
+    fn get_by_partitions(&self, options: &TableReadOptions, key: &LookupKey) -> Result<Option<TableEntry>> {
+        let first = self.index.seek(key.internal_key(), &self.comparator);
+        for number in first..self.index.len() {
+            let partition = self.index_partition(number, options)?;
+            let index = partition.index().unwrap_or(&self.index);
+            if let Search::Ended(found) = self.get_by(index, options, key)? {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks for `key` in the data blocks that `index` leads to.
+    #[inline(always)]
+    fn get_by(&self, index: &Index, options: &TableReadOptions, key: &LookupKey) -> Result<Search> {
         let target = key.internal_key();
-        let mut index = self.index.seek(target, &self.comparator);
-        if index == self.index.len() {
-            return Ok(None);
+        let mut at = index.seek(target, &self.comparator);
+        if at == index.len() {
+            return Ok(Search::GoesOn);
         }
         let mut cursor = take_cursor();
         let result = loop {
-            let block = match self.block(index, options) {
+            let handle = index.handle(at);
+            let block = match self.block(handle, options) {
                 Ok(block) => block,
                 Err(error) => break Err(error),
             };
             cursor.reset();
             if cursor.seek(&block, target, &self.comparator) {
-                break self.entry_at(&cursor, block, key);
+                break self.entry_at(&cursor, block, key).map(Search::Ended);
             }
             if cursor.is_corrupt() {
-                break Err(self.corrupt_block(index));
+                break Err(self.corrupt_block(handle));
             }
             // The separator is at or after the target, but no entry of the block is. The next block can have the
             // user key only if the separator does.
-            let separator = self.index.separator_user_key(index);
-            index += 1;
-            if self.index.has_user_keys()
-                || index == self.index.len()
-                || self.comparator.compare_user(separator, key.user_key()) != Ordering::Equal
-            {
-                break Ok(None);
+            let separator = index.separator_user_key(at);
+            at += 1;
+            if index.has_user_keys() || self.comparator.compare_user(separator, key.user_key()) != Ordering::Equal {
+                break Ok(Search::Ended(None));
+            }
+            if at == index.len() {
+                break Ok(Search::GoesOn);
             }
         };
         give_cursor_back(cursor);
@@ -264,10 +306,9 @@ impl TableReader {
         self.filter.as_ref().is_none_or(|filter| filter.may_match(user_key, hash))
     }
 
-    /// Data block `index`, from the cache or from disk.
+    /// The data block at `handle`, from the cache or from disk.
     #[inline]
-    pub(crate) fn block(&self, index: usize, options: &TableReadOptions) -> Result<Arc<Block>> {
-        let handle = self.index.handle(index);
+    fn block(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<Arc<Block>> {
         match self.block_cache.get(self.cache_file, handle.offset) {
             Some(block) => Ok(block),
             None => self.read_block(handle, options),
@@ -299,8 +340,8 @@ impl TableReader {
 
     /// The error of a data block whose entries cannot be decoded.
     #[cold]
-    pub(crate) fn corrupt_block(&self, index: usize) -> Error {
-        self.fetcher.blame(Error::corrupt("bad entry of a block"), self.index.handle(index))
+    pub(crate) fn corrupt_block(&self, handle: BlockHandle) -> Error {
+        self.fetcher.blame(Error::corrupt("bad entry of a block"), handle)
     }
 
     /// Reads blocks from disk.
@@ -309,10 +350,25 @@ impl TableReader {
         &self.fetcher
     }
 
-    /// Where the data blocks are.
+    /// Where the data blocks are, or the partitions of a two-level index.
     #[inline]
     pub(crate) fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// Whether the index is a two-level one: [`index`](Self::index) then leads to partitions.
+    #[inline]
+    pub(crate) fn is_partitioned(&self) -> bool {
+        self.partitions.is_some()
+    }
+
+    /// Partition `number` of a two-level index; [`Block::index`] of the result is never `None`.
+    pub(crate) fn index_partition(&self, number: usize, options: &TableReadOptions) -> Result<Arc<Block>> {
+        let Some(partitions) = &self.partitions else {
+            return Err(Error::not_supported("partitions of an index of one block").with_file(&self.fetcher.path));
+        };
+        let handle = self.index.handle(number);
+        partitions.partition(handle, &self.fetcher, &self.block_cache, &self.comparator, options)
     }
 
     /// The order of keys.
@@ -391,8 +447,10 @@ impl MetaBlocks {
 fn check_properties(properties: &TableProperties, options: &TableReaderOptions) -> Result<()> {
     match properties.index_type {
         // The hash beside an index of that type is optional for readers.
-        index_type::BINARY_SEARCH | index_type::HASH_SEARCH | index_type::BINARY_SEARCH_WITH_FIRST_KEY => {}
-        index_type::TWO_LEVEL => return Err(Error::not_supported("tables with a two-level index")),
+        index_type::BINARY_SEARCH
+        | index_type::HASH_SEARCH
+        | index_type::TWO_LEVEL
+        | index_type::BINARY_SEARCH_WITH_FIRST_KEY => {}
         other => return Err(Error::corrupt(format!("unknown index type {other}"))),
     }
     if let Some(version) = properties.external_version {

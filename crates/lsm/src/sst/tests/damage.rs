@@ -2,7 +2,7 @@
 
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, LookupKey, ValueType};
-use crate::options::{ChecksumType, CompressionType, TableOptions};
+use crate::options::{ChecksumType, CompressionType, IndexType, TableOptions};
 use crate::sst::block::{Block, for_each_entry};
 use crate::sst::block_cursor::BlockCursor;
 use crate::sst::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle, FOOTER_LEN, Footer};
@@ -13,6 +13,9 @@ use crate::sst::{TableIter, TableReadOptions};
 use proptest::prelude::*;
 use siltstone_base::block_pool::PooledBuf;
 use siltstone_base::{Error, ErrorKind};
+
+/// The kinds of indexes that are written.
+const INDEX_TYPES: [IndexType; 3] = [IndexType::BinarySearch, IndexType::TwoLevel, IndexType::BinarySearchWithFirstKey];
 
 /// The kinds of errors that damage may become.
 fn is_typed(error: &Error) -> bool {
@@ -65,8 +68,11 @@ fn exercise(bytes: Vec<u8>) -> Result<usize, Error> {
 }
 
 fn sample(version: u32, codec: CompressionType) -> Vec<u8> {
-    let table = TableOptions::default()
-        .format_version(version)
+    sample_with(TableOptions::default().format_version(version), codec)
+}
+
+fn sample_with(table: TableOptions, codec: CompressionType) -> Vec<u8> {
+    let table = table
         .block_size(300)
         .block_restart_interval(4)
         .index_block_restart_interval(2)
@@ -91,6 +97,11 @@ fn blocks_of(bytes: &[u8]) -> (Footer, Vec<BlockHandle>) {
     .unwrap();
     let reader = open(bytes.to_vec(), &reader_options()).unwrap();
     handles.extend((0..reader.index().len()).map(|index| reader.index().handle(index)));
+    for number in 0..if reader.is_partitioned() { reader.index().len() } else { 0 } {
+        let partition = reader.index_partition(number, &TableReadOptions::default()).unwrap();
+        let index = partition.index().unwrap();
+        handles.extend((0..index.len()).map(|at| index.handle(at)));
+    }
     handles.extend(footer.index);
     (footer, handles)
 }
@@ -107,8 +118,9 @@ fn repair_checksums(bytes: &mut [u8], checksum: BlockChecksum, handles: &[BlockH
 
 #[test]
 fn every_flipped_bit_of_a_protected_block_is_found() {
-    for version in [5, 6] {
-        let whole = sample(version, CompressionType::Lz4);
+    for (version, kind) in [5, 6].into_iter().flat_map(|version| INDEX_TYPES.map(|kind| (version, kind))) {
+        let table = TableOptions::default().format_version(version).index_type(kind).metadata_block_size(64);
+        let whole = sample_with(table, CompressionType::Lz4);
         let entries = exercise(whole.clone()).unwrap();
         assert_eq!(entries, 200);
         let (_, handles) = blocks_of(&whole);
@@ -117,7 +129,11 @@ fn every_flipped_bit_of_a_protected_block_is_found() {
             for at in [handle.offset as usize, (handle.offset + handle.size / 2) as usize, end - 5, end - 1] {
                 let mut bytes = whole.clone();
                 bytes[at] ^= 1 << (at % 8);
-                assert_eq!(exercise(bytes).unwrap_err().kind(), ErrorKind::Corruption, "version {version}, byte {at}");
+                assert_eq!(
+                    exercise(bytes).unwrap_err().kind(),
+                    ErrorKind::Corruption,
+                    "version {version}, {kind:?}, byte {at}"
+                );
             }
         }
     }
@@ -170,10 +186,12 @@ proptest! {
     #[test]
     fn damage_behind_right_checksums_is_an_error_or_other_data(
         version in 5u32..=6,
+        kind in prop::sample::select(INDEX_TYPES.to_vec()),
         codec in prop::sample::select(vec![CompressionType::None, CompressionType::Lz4, CompressionType::Zstd]),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
-        let mut bytes = sample(version, codec);
+        let table = TableOptions::default().format_version(version).index_type(kind).metadata_block_size(64);
+        let mut bytes = sample_with(table, codec);
         let (footer, handles) = blocks_of(&bytes);
         for (at, byte) in damage {
             let at = at.index(bytes.len());

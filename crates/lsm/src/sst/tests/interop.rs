@@ -1,7 +1,7 @@
 //! What RocksDB's own tool says of tables written here. Skipped where the tool is not installed.
 
 use crate::key::{InternalKey, ValueType};
-use crate::options::{ChecksumType, CompressionType, TableOptions};
+use crate::options::{ChecksumType, CompressionType, IndexType, TableOptions};
 use crate::sst::TableBuilder;
 use crate::sst::test_util::builder_options;
 use siltstone_base::env::{Env, FileKind, FileOptions, PosixEnv};
@@ -46,12 +46,15 @@ fn rocksdb_reads_tables_of_version_5() {
     let codecs = [CompressionType::None, CompressionType::Snappy, CompressionType::Lz4, CompressionType::Zstd];
     let checksums = [ChecksumType::Xxh3, ChecksumType::Crc32c, ChecksumType::XxHash64, ChecksumType::XxHash];
     for (round, (codec, checksum)) in codecs.into_iter().zip(checksums).enumerate() {
+        let kind = [IndexType::BinarySearch, IndexType::TwoLevel, IndexType::BinarySearchWithFirstKey][round % 3];
         for versions in [1, 40] {
             let table = TableOptions::default()
                 .format_version(5)
                 .block_size(1024)
                 .checksum(checksum)
                 .index_block_restart_interval(1 + round)
+                .index_type(kind)
+                .metadata_block_size(512)
                 .bloom_bits_per_key(10.0);
             let path = dir.path().join(format!("{:06}.sst", 10 + 10 * round + versions as usize));
             let file = env.create_append(&path, &FileOptions::new(FileKind::Table)).unwrap();

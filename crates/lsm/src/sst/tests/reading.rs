@@ -2,7 +2,7 @@
 
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, InternalKeyComparator, LookupKey, ValueType};
-use crate::options::{CompressionType, ReadTier, TableOptions};
+use crate::options::{CompressionType, IndexType, ReadTier, TableOptions};
 use crate::sst::test_util::{build, builder_options, open, reader_options};
 use crate::sst::{BlockCache, TableIter, TableReadOptions};
 use siltstone_base::ErrorKind;
@@ -100,4 +100,35 @@ fn other_orders_of_keys_are_kept() {
         let before = (number + 1).next_multiple_of(2);
         assert_eq!(iter.valid(), before < 1000, "the entry at or before");
     }
+}
+
+#[test]
+fn partitions_of_an_index_come_through_the_cache() {
+    let table = TableOptions::default().block_size(256).index_type(IndexType::TwoLevel).metadata_block_size(128);
+    let (bytes, _) = build(builder_options(table, CompressionType::None), entries(0..2000)).unwrap();
+    let mut read = reader_options();
+    read.block_cache = Arc::new(BlockCache::new(1 << 20));
+    let reader = open(bytes, &read).unwrap();
+    assert!(reader.is_partitioned());
+    let properties = reader.properties();
+    assert_eq!(properties.index_partitions, reader.index().len() as u64);
+    assert!(properties.index_partitions > 10 && properties.top_level_index_size > 100);
+    assert_eq!(read.block_cache.usage(), 0, "none is held by an open table");
+
+    let cached = TableReadOptions { read_tier: ReadTier::BlockCache, ..TableReadOptions::default() };
+    let key = LookupKey::new(&user_key(777), 5000);
+    assert_eq!(reader.get(&cached, &key, None).unwrap_err().kind(), ErrorKind::Incomplete);
+    let inserts = |cache: &BlockCache| cache.stats().inserts;
+    assert!(reader.get(&TableReadOptions::default(), &key, None).unwrap().is_some());
+    assert_eq!(inserts(&read.block_cache), 2, "a partition and a data block");
+    assert!(reader.get(&cached, &key, None).unwrap().is_some());
+
+    let mut iter = TableIter::for_compaction(reader.clone(), TableReadOptions::default(), 1 << 16);
+    iter.seek_to_first();
+    for _ in 0..2000 {
+        assert!(iter.valid());
+        iter.next();
+    }
+    assert!(!iter.valid());
+    assert_eq!(inserts(&read.block_cache), 2, "a compaction leaves the cache alone");
 }

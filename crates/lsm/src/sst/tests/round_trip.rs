@@ -2,7 +2,7 @@
 
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, LookupKey, MAX_SEQNO, ValueType};
-use crate::options::{ChecksumType, CompressionType, TableOptions};
+use crate::options::{ChecksumType, CompressionType, IndexType, TableOptions};
 use crate::sst::test_util::{build, builder_options, comparator, open, reader_options};
 use crate::sst::{TableEntry, TableIter, TableReadOptions, TableReader};
 use proptest::prelude::*;
@@ -42,16 +42,24 @@ fn table_options() -> impl Strategy<Value = (TableOptions, CompressionType)> {
         prop::sample::select(vec![256usize, 512, 4096, 65536]),
         prop::sample::select(vec![1usize, 2, 16, 256]),
         prop::sample::select(vec![1usize, 3, 16]),
+        prop::sample::select(vec![
+            (IndexType::BinarySearch, 4096),
+            (IndexType::TwoLevel, 64),
+            (IndexType::TwoLevel, 500),
+            (IndexType::BinarySearchWithFirstKey, 4096),
+        ]),
         prop::sample::select(checksums.to_vec()),
         prop::sample::select(vec![0.0, 1.0, 10.0]),
         prop::sample::select(codecs.to_vec()),
     )
-        .prop_map(|(version, size, interval, index_interval, checksum, bits, codec)| {
+        .prop_map(|(version, size, interval, index_interval, (kind, partition_size), checksum, bits, codec)| {
             let options = TableOptions::default()
                 .format_version(version)
                 .block_size(size)
                 .block_restart_interval(interval)
                 .index_block_restart_interval(index_interval)
+                .index_type(kind)
+                .metadata_block_size(partition_size)
                 .checksum(checksum)
                 .bloom_bits_per_key(bits);
             (options, codec)
