@@ -2,6 +2,7 @@
 //!
 //! Every comparison is of all rows of all families.
 
+mod interop_matrix;
 mod interop_tools;
 
 use ::siltstone::lsm::{ColumnFamilyOptions, CompressionType, Db, DbOptions, TableDb, TableOptions};

@@ -14,7 +14,7 @@ pub mod siltstone;
 
 pub use python::{Python, WriteOptions};
 pub use rocksdb_tools::RocksDbTools;
-pub use rows::{Rows, Script};
+pub use rows::{Rows, Script, Step, hex, unhex};
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -31,7 +31,7 @@ fn starts(program: &Path, arguments: &[&str]) -> bool {
 }
 
 /// Runs a program to its end; its failure fails the test with all that it printed.
-fn run(command: &mut Command) -> String {
+pub fn run(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{command:?} failed with {status}\n{stdout}\n{stderr}");
@@ -63,6 +63,6 @@ impl Copy {
 }
 
 /// A file of the repository.
-fn repository(path: &str) -> PathBuf {
+pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }

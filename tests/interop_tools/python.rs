@@ -43,7 +43,8 @@ impl Python {
         None
     }
 
-    fn tool(&self, name: &str) -> Command {
+    /// A program of `tests/tools`.
+    pub fn tool(&self, name: &str) -> Command {
         let mut command = Command::new(&self.0);
         command.arg(repository("tests/tools").join(name));
         command

@@ -1,4 +1,4 @@
-//! RocksDB 7.8.3: `ldb` and `sst_dump`.
+//! RocksDB 7.8.3: `ldb`, `sst_dump` and `db_bench`.
 
 use super::rows::{Rows, hex, unhex};
 use super::{Copy, run, skip, starts};
@@ -15,9 +15,9 @@ pub struct RocksDbTools {
 impl RocksDbTools {
     /// The tools, if they are installed; says so if not.
     pub fn find() -> Option<Self> {
-        for tool in ["ldb", "sst_dump"] {
+        for tool in ["ldb", "sst_dump", "db_bench"] {
             if !starts(Path::new(tool), &["--version"]) {
-                skip("RocksDB's tools (ldb, sst_dump) are not installed");
+                skip("RocksDB's tools (ldb, sst_dump, db_bench) are not installed");
                 return None;
             }
         }
@@ -67,10 +67,23 @@ impl RocksDbTools {
         let copy = Copy::of(db);
         let mut rows = Rows::new();
         for family in self.families(copy.path()) {
-            let said = self.ldb(copy.path(), &[&format!("--column_family={family}"), "scan", "--hex"]);
-            rows.insert(family, parse_scan(&said));
+            let found = self.scan(copy.path(), &family);
+            rows.insert(family, found);
         }
         rows
+    }
+
+    /// The live rows of one family, read from the directory itself.
+    pub fn scan(self, db: &Path, family: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        parse_scan(&self.ldb(db, &[&format!("--column_family={family}"), "scan", "--hex"]))
+    }
+
+    /// Puts several rows into the default family of the directory itself.
+    pub fn put_all(self, db: &Path, keys: &[&Vec<u8>], values: &[&Vec<u8>]) {
+        let rows = keys.iter().zip(values).flat_map(|(key, value)| [key, value]);
+        let mut arguments = vec!["batchput".to_owned(), "--hex".to_owned()];
+        arguments.extend(rows.map(|bytes| format!("0x{}", hex(bytes))));
+        self.ldb(db, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     /// Puts one row into the directory itself.

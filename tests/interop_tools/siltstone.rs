@@ -71,6 +71,11 @@ pub fn write(db: &Db, script: &Script, settings: Settings) {
     }
 }
 
+/// Carries a script out that creates no family.
+pub fn write_steps(db: &Db, script: &Script) {
+    write(db, script, Settings::new(6, CompressionType::None));
+}
+
 /// All live rows, walked forward; walking backward and getting must tell the same.
 pub fn rows(db: &Db) -> Rows {
     let mut rows = Rows::new();

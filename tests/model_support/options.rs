@@ -15,6 +15,7 @@ use std::sync::Arc;
 pub const EXCUSED: &[(&str, &str)] = &[
     ("DbOptions.env", "always the simulated disk"),
     ("DbOptions.executor", "always the step executor, whose seed is drawn"),
+    ("DbOptions.unnamed_families", "the harness names every family"),
     ("DbOptions.error_if_exists", "the harness opens one database again and again; opening has a test of its own"),
 ];
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 /// A total order of byte strings.
 ///
@@ -98,6 +99,12 @@ impl Comparator for ReverseBytewise {
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         b.cmp(a)
     }
+}
+
+/// The comparator of this name, if it is one of those here: any database that states the name can be opened with it.
+pub fn by_name(name: &str) -> Option<Arc<dyn Comparator>> {
+    let known: [Arc<dyn Comparator>; 2] = [Arc::new(Bytewise), Arc::new(ReverseBytewise)];
+    known.into_iter().find(|comparator| comparator.name() == name)
 }
 
 #[cfg(test)]

@@ -75,3 +75,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn comparators_are_found_by_the_name_that_is_stored() {
+    for comparator in [&Bytewise as &dyn Comparator, &ReverseBytewise] {
+        assert_eq!(by_name(comparator.name()).unwrap().name(), comparator.name());
+    }
+    assert!(by_name("leveldb.bytewisecomparator").is_none());
+}

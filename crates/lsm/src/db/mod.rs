@@ -77,13 +77,13 @@ thread_local! {
 }
 
 impl Db {
-    /// Opens the database in `dir` with the default options for every column family that it has.
+    /// Opens the database in `dir` with the options' [`unnamed_families`](DbOptions::unnamed_families) for every column family that it has.
     pub fn open(dir: impl AsRef<Path>, options: &DbOptions) -> Result<Self> {
         Self::open_families(dir, options, &[])
     }
 
-    /// Opens the database in `dir`. `families` gives the options of families by name; one that it does not name gets the
-    /// default options.
+    /// Opens the database in `dir`. `families` gives the options of families by name; one that it does not name gets
+    /// [`unnamed_families`](DbOptions::unnamed_families).
     ///
     /// # Errors
     ///

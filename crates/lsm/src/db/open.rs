@@ -17,11 +17,12 @@ use crate::metrics::Metrics;
 use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions};
 use crate::snapshot::SnapshotList;
 use crate::sst::{BlockCache, encode_session_id};
-use crate::version::set::list_families;
+use crate::version::set::{self, FamilyRecord, list_families};
 use crate::version::{FamilyConfig, Version, VersionEdit, VersionSet, VersionSetConfig};
 use crate::wal::WalWriter;
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::SystemClock;
+use siltstone_base::comparator;
 use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, read_file, write_file_atomically};
 use siltstone_base::executor::{Executor, ThreadExecutor};
 use siltstone_base::rate_limiter::RateLimiter;
@@ -64,12 +65,11 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     surroundings.db_id = identity(&*env, dir)?;
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
-    let config_of = |name: &str| Some(FamilyConfig::from(&options_of(name, named)));
     if !exists {
-        let default = FamilyConfig::from(&options_of("default", named));
+        let default = FamilyConfig::from(named_or_unnamed("default", options, named));
         VersionSet::create_new(config.clone(), &default, Some(surroundings.db_id.clone()))?;
     }
-    let mut versions = VersionSet::recover(config, &config_of)?;
+    let mut versions = VersionSet::recover(config, &|record| Some(config_of(record, options, named)))?;
     check_named_families(&versions, options, named)?;
     versions.set_db_id(surroundings.db_id.clone());
 
@@ -129,7 +129,7 @@ pub(crate) fn open_read_only(
     surroundings.db_id = identity.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
-    let versions = VersionSet::recover(config, &|name| Some(FamilyConfig::from(&options_of(name, named))))?;
+    let versions = VersionSet::recover(config, &|record| Some(config_of(record, options, named)))?;
     check_named_families(&versions, &DbOptions::default(), named)?;
     let recovery = replay(&surroundings, &versions, named, true)?;
     let last_seqno = recovery.last_seqno;
@@ -156,12 +156,38 @@ pub(crate) fn list_column_families(dir: &Path, options: &DbOptions) -> Result<Ve
 
 fn validate(options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> Result<()> {
     options.validate()?;
+    options.unnamed_families.validate()?;
     named.iter().try_for_each(|(_, options)| options.validate())
 }
 
-fn options_of(name: &str, named: &[(&str, ColumnFamilyOptions)]) -> ColumnFamilyOptions {
+/// The options that open was given for the family of this name.
+fn named_or_unnamed<'a>(
+    name: &str,
+    options: &'a DbOptions,
+    named: &'a [(&str, ColumnFamilyOptions)],
+) -> &'a ColumnFamilyOptions {
     let found = named.iter().find(|(other, _)| *other == name);
-    found.map_or_else(ColumnFamilyOptions::default, |(_, options)| options.clone())
+    found.map_or(&options.unnamed_families, |(_, options)| options)
+}
+
+/// How to open a family. One that the caller does not name has the comparator and the levels that the MANIFEST says, as far as the
+/// comparator is known.
+fn config_of(record: FamilyRecord<'_>, options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> FamilyConfig {
+    let mut config = FamilyConfig::from(named_or_unnamed(record.name, options, named));
+    if !named.iter().any(|(name, _)| *name == record.name) {
+        if let Some(comparator) = record.comparator.and_then(comparator::by_name) {
+            config.comparator = comparator;
+        }
+        config.num_levels = config.num_levels.max(record.levels);
+    }
+    config
+}
+
+/// The options of a family that was opened as [`config_of`] says.
+fn options_of(record: &set::Family, options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> ColumnFamilyOptions {
+    let options = named_or_unnamed(record.name(), options, named).clone();
+    let comparator = Arc::clone(record.current().comparator().user());
+    options.comparator(comparator).num_levels(record.current().num_levels())
 }
 
 fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
@@ -292,7 +318,7 @@ fn replay<'a>(
 ) -> Result<Recovery<'a>> {
     let mut families = BTreeMap::new();
     for record in versions.families() {
-        let options = Arc::new(options_of(record.name(), named));
+        let options = Arc::new(options_of(record, &surroundings.options, named));
         let memtable = Family::new_memtable(&options, 0);
         let first = SuperVersion {
             memtable: Arc::clone(&memtable),

@@ -1,5 +1,6 @@
 //! Options of a whole database.
 
+use super::ColumnFamilyOptions;
 use crate::event::EventListener;
 use crate::sst::BlockCache;
 use siltstone_base::env::Env;
@@ -28,6 +29,9 @@ options! {
         error_if_exists: bool = false,
         /// Creates the column families named at open that the database lacks.
         create_missing_column_families: bool = false,
+        /// Options of the column families that open is not told any of. The comparator of such a family is the one that
+        /// it was created with, if that is one of [`base::comparator`](siltstone_base::comparator); it has at least as many levels as it has tables on.
+        unnamed_families: ColumnFamilyOptions = ColumnFamilyOptions::default(),
         /// Background jobs that may run at the same time: flushes and compactions together. At least 1.
         max_background_jobs: usize = 2,
         /// Bytes of live WALs above which the families that pin the oldest one are flushed. 0: four times the sum of all

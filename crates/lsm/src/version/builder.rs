@@ -74,6 +74,11 @@ impl VersionBuilder {
         self.placed.keys().copied().max().unwrap_or(0)
     }
 
+    /// One more than the last level to which a file was added; 0 without files.
+    pub(crate) fn levels_in_use(&self) -> usize {
+        self.levels.iter().rposition(|delta| !delta.is_empty()).map_or(0, |last| last + 1)
+    }
+
     fn delta(&mut self, level: usize) -> &mut LevelDelta {
         if self.levels.len() <= level {
             self.levels.resize_with(level + 1, LevelDelta::default);

@@ -2,6 +2,7 @@
 
 use crate::{ColumnFamilyOptions, Db, DbOptions, ErrorKind, FlushOptions, ReadOptions, WriteBatch, WriteOptions};
 use siltstone_base::clock::ManualClock;
+use siltstone_base::comparator::ReverseBytewise;
 use siltstone_base::env::Env;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
@@ -87,4 +88,38 @@ fn a_snapshot_keeps_what_it_saw_in_every_family() {
     assert!(db.get_cf(&other, "k", &ReadOptions::default()).unwrap().is_none());
     db.drop_family(&other).unwrap();
     assert_eq!(db.get_cf(&other, "k", &at).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// A family in reverse order with tables on level 8 is opened by somebody who knows of neither.
+#[test]
+fn families_that_are_not_named_open_as_they_were_made() {
+    let disk = SimDisk::new();
+    let backwards = ColumnFamilyOptions::default().comparator(Arc::new(ReverseBytewise)).num_levels(9);
+    let named = [("backwards", backwards.level_compaction_dynamic_level_bytes(false).max_bytes_for_level_base(1))];
+    let db = Db::open_families("/db", &options(&disk).create_missing_column_families(true), &named).unwrap();
+    let family = db.family("backwards").unwrap();
+    for key in ["a", "b", "c"] {
+        db.put_cf(&family, key, "1", &WriteOptions::default()).unwrap();
+        db.flush_families(&[&family], &FlushOptions::default()).unwrap();
+        db.compact_range(&family, None, None, &Default::default()).unwrap();
+        db.wait_for_background_work().unwrap();
+    }
+    assert_eq!(db.property_cf(&family, "rocksdb.num-files-at-level8").unwrap(), "1");
+    db.close().unwrap();
+
+    for read_only in [true, false] {
+        let options = options(&disk);
+        let db = if read_only { Db::open_read_only("/db", &options, &[]) } else { Db::open("/db", &options) };
+        let db = db.unwrap();
+        let mut iter = db.iter_cf(&db.family("backwards").unwrap(), &ReadOptions::default()).unwrap();
+        iter.seek_to_first();
+        assert_eq!(iter.key(), b"c");
+        drop(iter);
+        db.check().unwrap();
+        db.close().unwrap();
+    }
+    // Who names it must say how it was made.
+    let wrong = [("backwards", ColumnFamilyOptions::default())];
+    let error = Db::open_families("/db", &options(&disk), &wrong).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }

@@ -24,6 +24,17 @@ impl From<&ColumnFamilyOptions> for FamilyConfig {
     }
 }
 
+/// What the MANIFEST says of a family that somebody must say how to open.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FamilyRecord<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// The name of its comparator, if the MANIFEST states one.
+    pub(crate) comparator: Option<&'a str>,
+    /// How many levels it needs for the tables that it has.
+    pub(crate) levels: usize,
+}
+
 /// One column family.
 #[derive(Debug)]
 pub(crate) struct Family {

@@ -13,7 +13,7 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use family::{Family, FamilyConfig};
+pub(crate) use family::{Family, FamilyConfig, FamilyRecord};
 pub(crate) use recover::list_families;
 
 use super::builder::{BuiltVersion, OLDEST_EPOCH, VersionBuilder};

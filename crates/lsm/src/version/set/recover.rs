@@ -2,7 +2,7 @@
 
 use super::manifest::{self, Manifest};
 use super::replay::Replay;
-use super::{Counters, Family, FamilyConfig, VersionSet, VersionSetConfig};
+use super::{Counters, Family, FamilyConfig, FamilyRecord, VersionSet, VersionSetConfig};
 use crate::file_names::FileName;
 use crate::key::ColumnFamilyId;
 use crate::version::FileNumbers;
@@ -48,7 +48,7 @@ impl VersionSet {
 
     /// The set that CURRENT and its MANIFEST describe. Writes nothing: the first edit starts a new MANIFEST.
     ///
-    /// `family_config` says how to open the family of a name; `None` if nobody asked for it.
+    /// `family_config` says how to open a family; `None` if nobody asked for it.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl VersionSet {
     /// another comparator than the family was created with, and for too few levels; `NotSupported`.
     pub(crate) fn recover(
         config: VersionSetConfig,
-        family_config: &dyn Fn(&str) -> Option<FamilyConfig>,
+        family_config: &dyn Fn(FamilyRecord<'_>) -> Option<FamilyConfig>,
     ) -> Result<Self> {
         let manifest_number = manifest::read_current(&config)?;
         let path = FileName::Manifest(manifest_number).path(&config.dir);

@@ -1,7 +1,7 @@
 //! Replaying the edits of a MANIFEST.
 
 use super::recover::DEFAULT_FAMILY;
-use super::{Counters, Family, FamilyConfig};
+use super::{Counters, Family, FamilyConfig, FamilyRecord};
 use crate::file_meta::ObsoleteTables;
 use crate::key::{ColumnFamilyId, InternalKeyComparator};
 use crate::version::builder::VersionBuilder;
@@ -162,7 +162,7 @@ impl Replay {
     /// The families and counters, with options as `family_config` says.
     pub(super) fn finish(
         self,
-        family_config: &dyn Fn(&str) -> Option<FamilyConfig>,
+        family_config: &dyn Fn(FamilyRecord<'_>) -> Option<FamilyConfig>,
         obsolete_tables: &Arc<ObsoleteTables>,
     ) -> Result<(BTreeMap<ColumnFamilyId, Family>, Counters)> {
         let mut counters = self.counters;
@@ -181,11 +181,13 @@ impl ReplayedFamily {
     fn finish(
         self,
         id: ColumnFamilyId,
-        family_config: &dyn Fn(&str) -> Option<FamilyConfig>,
+        family_config: &dyn Fn(FamilyRecord<'_>) -> Option<FamilyConfig>,
         obsolete_tables: &Arc<ObsoleteTables>,
     ) -> Result<Family> {
         let name = self.name;
-        let Some(config) = family_config(&name) else {
+        let comparator = self.comparator.as_deref();
+        let record = FamilyRecord { name: &name, comparator, levels: self.builder.levels_in_use() };
+        let Some(config) = family_config(record) else {
             return Err(Error::invalid_argument(format!("column family {name} exists and was not named at open")));
         };
         let ours = config.comparator.name();

@@ -114,8 +114,9 @@ fn families_come_and_go() {
     assert_eq!((meta.0, index.0), (1, 2));
     assert_eq!(set.create_family("meta", &family_config(Bytewise), 5).unwrap_err().kind(), ErrorKind::AlreadyExists);
     let in_index = add(&mut set, 2, 0, "x");
-    let open =
-        |name: &str| Some(if name == "index" { family_config(ReverseBytewise) } else { family_config(Bytewise) });
+    let open = |record: FamilyRecord<'_>| {
+        Some(if record.name == "index" { family_config(ReverseBytewise) } else { family_config(Bytewise) })
+    };
     let recovered = VersionSet::recover(config(dir.path()), &open).unwrap();
     assert_eq!(describe(&recovered), describe(&set));
     assert_eq!(list_families(&config(dir.path())).unwrap(), ["default", "meta", "index"]);
@@ -127,7 +128,7 @@ fn families_come_and_go() {
         "comparator: column family index was created with rocksdb.ReverseBytewiseComparator, \
          not with leveldb.BytewiseComparator"
     );
-    let only_default = |name: &str| (name == "default").then(|| family_config(Bytewise));
+    let only_default = |record: FamilyRecord<'_>| (record.name == "default").then(|| family_config(Bytewise));
     let error = VersionSet::recover(config(dir.path()), &only_default).unwrap_err();
     assert_eq!(error.message(), "column family meta exists and was not named at open");
 

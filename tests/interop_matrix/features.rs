@@ -1,0 +1,260 @@
+//! The rows of the matrix: a feature of the format, and how each engine is told to write it.
+
+use siltstone::lsm::{ChecksumType, ColumnFamilyOptions, CompressionType, TableOptions};
+
+/// Changes the options of this engine.
+pub type Tell = fn(ColumnFamilyOptions) -> ColumnFamilyOptions;
+
+/// A feature.
+#[derive(Debug)]
+pub struct Feature {
+    /// What it is a choice of.
+    pub group: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// RocksDB's options by name and value, as they stand in OPTIONS.
+    pub rocksdb: &'static [(&'static str, &'static str)],
+    /// How this engine writes it, or why it does not.
+    pub ours: Result<Tell, &'static str>,
+    /// Why this engine does not read it, if so.
+    pub unread: Option<&'static str>,
+    /// Why 7.8.3 has no part in it, if so.
+    pub not_in_7: Option<&'static str>,
+    /// Why 9.8.4 has no part in it, if so.
+    pub not_in_9: Option<&'static str>,
+    /// The version of the tables that this engine writes beside RocksDB 7.8.3; beside 9.8.4 it is 6 where the feature does not say.
+    pub format_version: Option<u32>,
+    /// Bytes that stand in a table that has the feature.
+    pub evidence: &'static [u8],
+}
+
+const PLAIN: Feature = Feature {
+    group: "",
+    name: "",
+    rocksdb: &[],
+    ours: Ok(|options| options),
+    unread: None,
+    not_in_7: None,
+    not_in_9: None,
+    format_version: None,
+    evidence: b"",
+};
+
+const fn codec(name: &'static str, rocksdb: &'static [(&'static str, &'static str)], ours: Tell) -> Feature {
+    Feature { group: "codec", name, rocksdb, ours: Ok(ours), ..PLAIN }
+}
+
+const fn checksum(name: &'static str, rocksdb: &'static [(&'static str, &'static str)], ours: Tell) -> Feature {
+    Feature { group: "checksum", name, rocksdb, ours: Ok(ours), ..PLAIN }
+}
+
+fn with_table(options: ColumnFamilyOptions, change: fn(TableOptions) -> TableOptions) -> ColumnFamilyOptions {
+    let table = change(options.table.clone());
+    options.table(table)
+}
+
+const OLD_VERSION: &str = "new tables have format_version 5 or 6";
+
+/// All rows.
+pub const FEATURES: &[Feature] = &[
+    codec("none", &[("compression", "kNoCompression")], |options| options.compression(CompressionType::None)),
+    Feature {
+        evidence: b"LZ4",
+        ..codec("LZ4", &[("compression", "kLZ4Compression")], |options| options.compression(CompressionType::Lz4))
+    },
+    Feature {
+        evidence: b"ZSTD",
+        ..codec("Zstd", &[("compression", "kZSTD")], |options| options.compression(CompressionType::Zstd))
+    },
+    Feature {
+        evidence: b"rocksdb.compression_dict",
+        ours: Err("dictionaries are not written"),
+        ..codec(
+            "Zstd with dictionaries",
+            &[("compression", "kZSTD"), ("max_dict_bytes", "4096"), ("zstd_max_train_bytes", "65536")],
+            |options| options.compression(CompressionType::Zstd),
+        )
+    },
+    Feature {
+        evidence: b"Snappy",
+        ..codec("Snappy", &[("compression", "kSnappyCompression")], |options| {
+            options.compression(CompressionType::Snappy)
+        })
+    },
+    Feature {
+        group: "codec",
+        name: "zlib",
+        rocksdb: &[("compression", "kZlibCompression")],
+        ours: Err("zlib is not written"),
+        unread: Some("zlib is not read"),
+        evidence: b"Zlib",
+        ..PLAIN
+    },
+    checksum("none", &[("checksum", "kNoChecksum")], |options| {
+        with_table(options, |table| table.checksum(ChecksumType::None))
+    }),
+    checksum("CRC32c", &[("checksum", "kCRC32c")], |options| {
+        with_table(options, |table| table.checksum(ChecksumType::Crc32c))
+    }),
+    checksum("XXH32", &[("checksum", "kxxHash")], |options| {
+        with_table(options, |table| table.checksum(ChecksumType::XxHash))
+    }),
+    checksum("XXH64", &[("checksum", "kxxHash64")], |options| {
+        with_table(options, |table| table.checksum(ChecksumType::XxHash64))
+    }),
+    checksum("XXH3", &[("checksum", "kXXH3")], |options| {
+        with_table(options, |table| table.checksum(ChecksumType::Xxh3))
+    }),
+    Feature { group: "index", name: "binary search", rocksdb: &[("index_type", "kBinarySearch")], ..PLAIN },
+    Feature {
+        group: "index",
+        name: "full keys apart",
+        rocksdb: &[("index_block_restart_interval", "8")],
+        ours: Ok(|options| with_table(options, |table| table.index_block_restart_interval(8))),
+        ..PLAIN
+    },
+    Feature {
+        group: "index",
+        name: "two levels",
+        rocksdb: &[("index_type", "kTwoLevelIndexSearch"), ("metadata_block_size", "512")],
+        ours: Err("two-level indexes are not written"),
+        unread: Some("two-level indexes are not read"),
+        ..PLAIN
+    },
+    Feature {
+        group: "index",
+        name: "hash",
+        rocksdb: &[("index_type", "kHashSearch"), ("prefix_extractor", "rocksdb.FixedPrefix.8")],
+        ours: Err("hash indexes are not written"),
+        evidence: b"rocksdb.hashindex.prefixes",
+        ..PLAIN
+    },
+    Feature {
+        group: "index",
+        name: "first keys",
+        rocksdb: &[("index_type", "kBinarySearchWithFirstKey")],
+        ours: Err("first keys are not written"),
+        ..PLAIN
+    },
+    Feature {
+        group: "data blocks",
+        name: "hash index",
+        rocksdb: &[("data_block_index_type", "kDataBlockBinaryAndHash")],
+        ours: Err("hash indexes are not written"),
+        ..PLAIN
+    },
+    Feature { group: "filter", name: "none", rocksdb: &[("filter_policy", "nullptr")], ..PLAIN },
+    Feature {
+        group: "filter",
+        name: "bloom",
+        rocksdb: &[("filter_policy", "bloomfilter:10:false")],
+        ours: Ok(|options| with_table(options, |table| table.bloom_bits_per_key(10.0))),
+        evidence: b"fullfilter.rocksdb.BuiltinBloomFilter",
+        ..PLAIN
+    },
+    Feature {
+        group: "filter",
+        name: "ribbon",
+        rocksdb: &[("filter_policy", "ribbonfilter:10:-1")],
+        ours: Err("ribbon filters are not written"),
+        evidence: b"fullfilter.rocksdb.BuiltinBloomFilter",
+        ..PLAIN
+    },
+    Feature {
+        group: "filter",
+        name: "partitioned",
+        rocksdb: &[
+            ("filter_policy", "bloomfilter:10:false"),
+            ("partition_filters", "true"),
+            ("index_type", "kTwoLevelIndexSearch"),
+            ("metadata_block_size", "512"),
+        ],
+        ours: Err("partitioned filters are not written"),
+        unread: Some("two-level indexes are not read"),
+        evidence: b"partitionedfilter.rocksdb.BuiltinBloomFilter",
+        ..PLAIN
+    },
+    Feature {
+        group: "filter",
+        name: "prefixes only",
+        rocksdb: &[
+            ("filter_policy", "bloomfilter:10:false"),
+            ("prefix_extractor", "rocksdb.FixedPrefix.8"),
+            ("whole_key_filtering", "false"),
+        ],
+        ours: Err("filters of prefixes are not written"),
+        evidence: b"rocksdb.FixedPrefix.8",
+        ..PLAIN
+    },
+    Feature {
+        group: "format_version",
+        name: "2",
+        rocksdb: &[("format_version", "2")],
+        ours: Err(OLD_VERSION),
+        ..PLAIN
+    },
+    Feature {
+        group: "format_version",
+        name: "3",
+        rocksdb: &[("format_version", "3")],
+        ours: Err(OLD_VERSION),
+        ..PLAIN
+    },
+    Feature {
+        group: "format_version",
+        name: "4",
+        rocksdb: &[("format_version", "4")],
+        ours: Err(OLD_VERSION),
+        ..PLAIN
+    },
+    Feature {
+        group: "format_version",
+        name: "5",
+        rocksdb: &[("format_version", "5")],
+        format_version: Some(5),
+        ..PLAIN
+    },
+    Feature {
+        group: "format_version",
+        name: "6",
+        rocksdb: &[("format_version", "6")],
+        format_version: Some(6),
+        not_in_7: Some("7.8.3 knows versions up to 5"),
+        ..PLAIN
+    },
+    Feature {
+        group: "format_version",
+        name: "7",
+        rocksdb: &[("format_version", "7")],
+        format_version: Some(7),
+        not_in_7: Some("7.8.3 knows versions up to 5"),
+        not_in_9: Some("9.8.4 knows versions up to 6"),
+        ..PLAIN
+    },
+    Feature {
+        group: "tree",
+        name: "codecs by level",
+        rocksdb: &[("compression_per_level", "kNoCompression:kLZ4Compression"), ("bottommost_compression", "kZSTD")],
+        ours: Ok(|options| {
+            options
+                .compression_per_level(vec![CompressionType::None, CompressionType::Lz4])
+                .bottommost_compression(Some(CompressionType::Zstd))
+        }),
+        ..PLAIN
+    },
+    Feature {
+        group: "tree",
+        name: "small tables in several levels",
+        rocksdb: &[
+            ("target_file_size_base", "8192"),
+            ("max_bytes_for_level_base", "16384"),
+            ("block_size", "512"),
+            ("block_restart_interval", "3"),
+        ],
+        ours: Ok(|options| {
+            let options = options.target_file_size_base(8 << 10).max_bytes_for_level_base(16 << 10);
+            with_table(options, |table| table.block_size(512).block_restart_interval(3))
+        }),
+        ..PLAIN
+    },
+];

@@ -1,0 +1,50 @@
+//! The page about compatibility.
+
+use super::Outcome;
+use super::features::Feature;
+use super::routes::Route;
+use crate::interop_tools::repository;
+
+const FRONT: &str = "\
+# Compatibility
+
+Which features of RocksDB's format pass from engine to engine. In every cell the first engine writes tables with the feature and a WAL, the second one reads all rows and
+compacts them, the first one reads them again and writes more, and the second one reads that. An independent reader checks every byte in between.
+9.8.4 is RocksDB as the Python package `rocksdict` has it; 7.8.3 is `db_bench` and `ldb`.
+
+`cargo test --test interop` fills the cells and fails where this page differs; with `SILTSTONE_REWRITE_PAGES=1` it writes the page.
+
+";
+
+/// The page as Markdown.
+pub fn render(table: &[(&Feature, Vec<Outcome>)]) -> String {
+    let mut page = FRONT.to_owned();
+    let titles = Route::ALL.map(Route::title).join(" | ");
+    page.push_str(&format!("| feature | {titles} |\n| --- {}|\n", "| --- ".repeat(Route::ALL.len())));
+    let (mut passed, mut all) = (0, 0);
+    for (feature, row) in table {
+        let cells: Vec<&str> = row
+            .iter()
+            .map(|outcome| match outcome {
+                Outcome::Passed => "yes",
+                Outcome::Unsupported(reason) => reason,
+            })
+            .collect();
+        passed += cells.iter().filter(|cell| **cell == "yes").count();
+        all += cells.len();
+        page.push_str(&format!("| {}: {} | {} |\n", feature.group, feature.name, cells.join(" | ")));
+    }
+    page.push_str(&format!("\n{passed} of {all} cells pass.\n"));
+    page
+}
+
+/// Compares the page with the one in the book, or writes it there.
+#[expect(clippy::disallowed_methods, reason = "a page of the book is no file of an engine")]
+pub fn keep(page: &str) {
+    let path = repository("docs/src/compatibility.md");
+    if std::env::var_os("SILTSTONE_REWRITE_PAGES").is_some() {
+        std::fs::write(&path, page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == page, "docs/src/compatibility.md says something else: run with SILTSTONE_REWRITE_PAGES=1");
+}
