@@ -11,7 +11,7 @@ mod damage_support;
 
 use corpus::{Corpus, DIR, FAMILIES, Rows, build, open, options};
 use counting::{Counting, peak_bytes};
-use damage_support::{corpus, counting, wounds};
+use damage_support::{complete, corpus, counting, wounds};
 use siltstone::lsm::{CompactRangeOptions, Db, Error, ErrorKind, ReadOptions, WalRecoveryMode};
 use siltstone_base::env::sim::SimDisk;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -418,4 +418,46 @@ fn damage_of_a_wal_that_a_flush_made_durable_never_splits_the_families() {
     Db::open(DIR, &options(&disk).wal_recovery_mode(WalRecoveryMode::PointInTime)).unwrap();
     // The newer one may be torn.
     sample_files(&corpus, &wals[1..], 60);
+}
+
+/// One byte in so many is flipped, and one length in so many is tried, unless `SILTSTONE_DAMAGE_ALL` asks for all. Prime, so that all places
+/// within a block come.
+const STRIDE: u64 = 1_009;
+
+fn stride() -> u64 {
+    if std::env::var_os("SILTSTONE_DAMAGE_ALL").is_some() { 1 } else { STRIDE }
+}
+
+fn shares() -> u64 {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64)
+}
+
+fn print_tally(what: &str, tally: &complete::Tally) {
+    for ((kind, verdict), count) in tally {
+        println!("{what} | {kind} | {verdict:?} | {count}");
+    }
+}
+
+/// No flipped byte changes a row without an error that says where, and keys of other tables stay readable.
+#[test]
+fn every_flipped_byte_is_noticed_or_on_the_list_of_those_that_no_row_needs() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let corpus = corpus::build_256_kib(6);
+    let sizes = complete::sizes(&corpus);
+    println!("{sizes:?}");
+    let bytes: u64 = sizes.values().map(|(_, bytes)| bytes).sum();
+    assert!((240 << 10..280 << 10).contains(&bytes), "{bytes} bytes: {sizes:?}");
+    let tally = complete::in_shares(stride(), shares(), |first, stride| complete::flip(&corpus, first, stride));
+    print_tally("flipped", &tally);
+    assert!(tally.values().sum::<usize>() as u64 >= bytes / stride());
+}
+
+/// A WAL that ends too early gives a prefix of the commits; any other file that does is refused, and keys of other tables stay readable.
+#[test]
+fn every_length_of_every_file_is_an_error_or_a_torn_wal() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let corpus = corpus::build_256_kib(6);
+    let tally = complete::in_shares(stride(), shares(), |first, stride| complete::cut(&corpus, first, stride));
+    print_tally("cut", &tally);
+    assert!(tally.keys().any(|(kind, _)| *kind == "WAL") && tally.keys().any(|(kind, _)| *kind == "table"));
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Every kind in `tests/fixtures` that this engine reads.
-const KINDS: [&str; 4] = ["lz4_leveled", "per_level", "wal_only", "zstd_dict"];
+const KINDS: [&str; 5] = ["cfs_partitioned", "lz4_leveled", "per_level", "wal_only", "zstd_dict"];
 
 /// An unpacked fixture.
 struct Fixture {

@@ -166,6 +166,60 @@ pub fn build_two_wals(format_version: u32) -> Corpus {
     Corpus { format_version, disk, states }
 }
 
+/// Makes a database of 256 KiB with tables of a few blocks in several levels and the last commits in a WAL alone, and closes it.
+pub fn build_256_kib(format_version: u32) -> Corpus {
+    let disk = SimDisk::new();
+    let mut rows = Rows::default();
+    let table = TableOptions::default().format_version(format_version).block_size(2048).bloom_bits_per_key(10.0);
+    let family = family_options(format_version)
+        .write_buffer_size(64 << 10)
+        .target_file_size_base(14 << 10)
+        .max_bytes_for_level_base(40 << 10)
+        .table(table);
+    let opened = || {
+        let families = FAMILIES.map(|name| (name, family.clone()));
+        let options = options(&disk).create_if_missing(true).create_missing_column_families(true);
+        Db::open_families(DIR, &options, &families).unwrap()
+    };
+    let mut number = 0_u64;
+    let mut commit = |db: &Db, rows: &mut Rows| {
+        number += 1;
+        let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let key = format!("key{:05}", (mixed >> 40) % 4_400).into_bytes();
+        let value = format!("{mixed:016x}").repeat(1 + (mixed >> 20) as usize % 9).into_bytes();
+        let mut batch = WriteBatch::new();
+        for (index, name) in FAMILIES.iter().enumerate() {
+            let family = db.family(name).unwrap();
+            if mixed.is_multiple_of(13) {
+                batch.delete_cf(&family, &key);
+                rows[index].remove(&key);
+            } else {
+                batch.put_cf(&family, &key, &value);
+                rows[index].insert(key.clone(), value.clone());
+            }
+        }
+        db.write(&mut batch, &WriteOptions::default()).unwrap();
+    };
+    let db = opened();
+    for _ in 0..6_600 {
+        commit(&db, &mut rows);
+    }
+    let families = FAMILIES.map(|name| db.family(name).unwrap());
+    db.flush_families(&[&families[0], &families[1]], &FlushOptions::default()).unwrap();
+    db.wait_for_background_work().unwrap();
+    db.close().unwrap();
+    let db = opened();
+    db.wait_for_background_work().unwrap();
+    db.pause_background_work().unwrap();
+    let mut states = vec![rows.clone()];
+    for _ in 0..30 {
+        commit(&db, &mut rows);
+        states.push(rows.clone());
+    }
+    db.close().unwrap();
+    Corpus { format_version, disk, states }
+}
+
 /// How many levels of a family have tables.
 pub fn levels(db: &Db, family: &str) -> usize {
     let family = db.family(family).unwrap();

@@ -1,6 +1,6 @@
 //! The rows of the matrix: a feature of the format, and how each engine is told to write it.
 
-use siltstone::lsm::{ChecksumType, ColumnFamilyOptions, CompressionType, TableOptions};
+use siltstone::lsm::{ChecksumType, ColumnFamilyOptions, CompressionType, IndexType, TableOptions};
 
 /// Changes the options of this engine.
 pub type Tell = fn(ColumnFamilyOptions) -> ColumnFamilyOptions;
@@ -117,8 +117,7 @@ pub const FEATURES: &[Feature] = &[
         group: "index",
         name: "two levels",
         rocksdb: &[("index_type", "kTwoLevelIndexSearch"), ("metadata_block_size", "512")],
-        ours: Err("two-level indexes are not written"),
-        unread: Some("two-level indexes are not read"),
+        ours: Ok(|options| with_table(options, |table| table.index_type(IndexType::TwoLevel).metadata_block_size(512))),
         ..PLAIN
     },
     Feature {
@@ -133,7 +132,7 @@ pub const FEATURES: &[Feature] = &[
         group: "index",
         name: "first keys",
         rocksdb: &[("index_type", "kBinarySearchWithFirstKey")],
-        ours: Err("first keys are not written"),
+        ours: Ok(|options| with_table(options, |table| table.index_type(IndexType::BinarySearchWithFirstKey))),
         ..PLAIN
     },
     Feature {
@@ -170,7 +169,6 @@ pub const FEATURES: &[Feature] = &[
             ("metadata_block_size", "512"),
         ],
         ours: Err("partitioned filters are not written"),
-        unread: Some("two-level indexes are not read"),
         evidence: b"partitionedfilter.rocksdb.BuiltinBloomFilter",
         ..PLAIN
     },
@@ -226,6 +224,7 @@ pub const FEATURES: &[Feature] = &[
         group: "format_version",
         name: "7",
         rocksdb: &[("format_version", "7")],
+        ours: Err("format_version 7 is not written"),
         format_version: Some(7),
         not_in_7: Some("7.8.3 knows versions up to 5"),
         not_in_9: Some("9.8.4 knows versions up to 6"),

@@ -15,11 +15,16 @@ pub enum Route {
     NineThenOurs,
     OursThen7,
     SevenThenOurs,
+    OursThen11,
+    ElevenThenOurs,
 }
 
 impl Route {
-    /// All columns, in their order.
+    /// The columns of the page, in their order.
     pub const ALL: [Self; 4] = [Self::OursThen9, Self::NineThenOurs, Self::OursThen7, Self::SevenThenOurs];
+
+    /// Those with RocksDB 11.8.1, which is no package that installs in a moment.
+    pub const WITH_11: [Self; 2] = [Self::OursThen11, Self::ElevenThenOurs];
 
     /// The head of the column.
     pub fn title(self) -> &'static str {
@@ -28,6 +33,8 @@ impl Route {
             Self::NineThenOurs => "9.8.4, then Siltstone",
             Self::OursThen7 => "Siltstone, then 7.8.3",
             Self::SevenThenOurs => "7.8.3, then Siltstone",
+            Self::OursThen11 => "Siltstone, then 11.8.1",
+            Self::ElevenThenOurs => "11.8.1, then Siltstone",
         }
     }
 
@@ -36,18 +43,20 @@ impl Route {
         let foreign = match self {
             Self::OursThen9 | Self::NineThenOurs => feature.not_in_9,
             Self::OursThen7 | Self::SevenThenOurs => feature.not_in_7,
+            Self::OursThen11 | Self::ElevenThenOurs => None,
         };
         let own = match self {
-            Self::OursThen9 | Self::OursThen7 => feature.ours.err(),
-            Self::NineThenOurs | Self::SevenThenOurs => None,
+            Self::OursThen9 | Self::OursThen7 | Self::OursThen11 => feature.ours.err(),
+            Self::NineThenOurs | Self::SevenThenOurs | Self::ElevenThenOurs => None,
         };
         own.or(feature.unread).or(foreign)
     }
 }
 
-/// Who takes part: one process of 9.8.4 for all cells, and the programs of 7.8.3.
+/// Who takes part: one process of 9.8.4 for all cells, one of 11.8.1 if there is one, and the programs of 7.8.3.
 pub struct Cast {
     nine: Server,
+    eleven: Option<Server>,
     seven: RocksDbTools,
     scratch: tempfile::TempDir,
     /// What OPTIONS of 7.8.3 says by default.
@@ -72,7 +81,13 @@ impl Cast {
         let place = scratch.path().join("template");
         run(Command::new("db_bench").args(["--benchmarks=fillseq", "--num=1", &argument("--db", &place)]));
         let template = read(&options_files(&place)[0]);
-        Self { nine: Server::start(python.tool("rocksdict_server.py")), seven, scratch, template }
+        let nine = Server::start(python.tool("rocksdict_server.py"), "RocksDB 9.8.4");
+        Self { nine, eleven: None, seven, scratch, template }
+    }
+
+    /// Adds RocksDB 11.8.1, which is the example `rocksdb_server` of `siltstone-compare`.
+    pub fn with_11(self, program: &Path) -> Self {
+        Self { eleven: Some(Server::start(Command::new(program), "RocksDB 11.8.1")), ..self }
     }
 
     /// Plays one cell.
@@ -81,41 +96,63 @@ impl Cast {
         let dir = dir.path().join("db");
         let turns = [seed * 2, seed * 2 + 1].map(|seed| Script::new(seed, &["default"], WRITES));
         match route {
-            Route::OursThen9 => self.ours_then_9(feature, &dir, &turns),
-            Route::NineThenOurs => self.nine_then_ours(feature, &dir, &turns),
+            Route::OursThen9 | Route::OursThen11 => self.ours_then_server(route, feature, &dir, &turns),
+            Route::NineThenOurs | Route::ElevenThenOurs => self.server_then_ours(route, feature, &dir, &turns),
             Route::OursThen7 => self.ours_then_7(feature, &dir, &turns),
             Route::SevenThenOurs => self.seven_then_ours(feature, &dir, &turns),
         }
     }
 
-    fn ours_then_9(&mut self, feature: &Feature, dir: &Path, turns: &[Script; 2]) -> Result<(), String> {
+    fn server(&mut self, route: Route) -> &mut Server {
+        match (route, &mut self.eleven) {
+            (Route::OursThen11 | Route::ElevenThenOurs, Some(eleven)) => eleven,
+            _ => &mut self.nine,
+        }
+    }
+
+    /// Lets the independent reader verify every byte.
+    fn check(&mut self, dir: &Path) -> Result<(), String> {
+        self.nine.ask(&Request::check(dir)).map(drop)
+    }
+
+    fn ours_then_server(
+        &mut self,
+        route: Route,
+        feature: &Feature,
+        dir: &Path,
+        turns: &[Script; 2],
+    ) -> Result<(), String> {
         let version = feature.format_version.unwrap_or(6);
         let mut rows = Rows::new();
         write_ours(feature, version, dir, &turns[0], &mut rows)?;
         check_evidence(feature, dir)?;
-        let request = Request::default().check(dir);
-        self.nine.ask(&request)?;
-        let request = Request::open(dir, feature.rocksdb).then("rows").then("compact").then("leave").check(dir);
-        check(&self.nine.ask(&request)?, &rows, "9.8.4 reads first")?;
+        self.check(dir)?;
+        let request = Request::open(dir, feature.rocksdb).then("rows").then("compact").then("leave");
+        check(&self.server(route).ask(&request)?, &rows, "RocksDB reads first")?;
+        self.check(dir)?;
         write_ours(feature, version, dir, &turns[1], &mut rows)?;
-        let request = Request::default().check(dir);
-        self.nine.ask(&request)?;
+        self.check(dir)?;
         let request = Request::open(dir, feature.rocksdb).then("rows").then("close");
-        check(&self.nine.ask(&request)?, &rows, "9.8.4 reads at last")
+        check(&self.server(route).ask(&request)?, &rows, "RocksDB reads at last")
     }
 
-    fn nine_then_ours(&mut self, feature: &Feature, dir: &Path, turns: &[Script; 2]) -> Result<(), String> {
+    fn server_then_ours(
+        &mut self,
+        route: Route,
+        feature: &Feature,
+        dir: &Path,
+        turns: &[Script; 2],
+    ) -> Result<(), String> {
         let version = feature.format_version.unwrap_or(6);
         let mut rows = Rows::new();
         let request = Request::open(dir, feature.rocksdb).steps(&turns[0].steps).then("leave");
-        self.nine.ask(&request)?;
+        self.server(route).ask(&request)?;
         apply(&turns[0], &mut rows);
         check_evidence(feature, dir)?;
         compact_ours(feature, version, dir, &rows)?;
-        let request = Request::default().check(dir);
-        self.nine.ask(&request)?;
+        self.check(dir)?;
         let request = Request::open(dir, feature.rocksdb).then("rows").steps(&turns[1].steps).then("leave");
-        check(&self.nine.ask(&request)?, &rows, "9.8.4 reads again")?;
+        check(&self.server(route).ask(&request)?, &rows, "RocksDB reads again")?;
         apply(&turns[1], &mut rows);
         verify_ours(feature, version, dir, &rows)
     }
@@ -131,8 +168,7 @@ impl Cast {
         self.seven.ldb(dir, &["compact"]);
         check(&self.scan(dir), &rows, "7.8.3 reads first")?;
         write_ours(feature, version, dir, &turns[1], &mut rows)?;
-        let request = Request::default().check(dir);
-        self.nine.ask(&request)?;
+        self.check(dir)?;
         check(&self.scan(dir), &rows, "7.8.3 reads at last")
     }
 
@@ -155,8 +191,7 @@ impl Cast {
         let (keys, values): (Vec<_>, Vec<_>) = added.iter().unzip();
         self.seven.put_all(dir, &keys, &values);
         rows.extend(added);
-        let request = Request::default().check(dir);
-        self.nine.ask(&request)?;
+        self.check(dir)?;
         verify_ours(feature, version, dir, &rows)
     }
 
@@ -231,6 +266,8 @@ fn check_evidence(feature: &Feature, dir: &Path) -> Result<(), String> {
 
 fn open(feature: &Feature, version: u32, dir: &Path) -> Result<Db, String> {
     let options = ColumnFamilyOptions::default();
+    // What is not written is read, and written as the newest version that is.
+    let version = if feature.ours.is_ok() { version } else { version.min(6) };
     let table = options.table.clone().format_version(version).block_size(1024);
     let options = options.table(table);
     let options = feature.ours.map_or(options.clone(), |tell| tell(options));

@@ -1,4 +1,4 @@
-//! RocksDB 9.8.4 in one process for all cells.
+//! A RocksDB in one process for all cells, driven by the commands of `tests/tools/rocksdict_server.py`.
 
 use crate::interop_tools::{Step, hex, unhex};
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The process. Ends when it is dropped.
 pub struct Server {
+    name: &'static str,
     child: Child,
     /// `None` once it was told to end.
     input: Option<ChildStdin>,
@@ -19,7 +20,6 @@ pub struct Server {
 }
 
 /// Commands of one request.
-#[derive(Default)]
 pub struct Request(String);
 
 impl Request {
@@ -39,9 +39,9 @@ impl Request {
         self
     }
 
-    /// Adds the verification of every byte.
-    pub fn check(self, dir: &Path) -> Self {
-        self.then(&format!("check\t{}", dir.display()))
+    /// The verification of every byte.
+    pub fn check(dir: &Path) -> Self {
+        Self(format!("check\t{}\n", dir.display()))
     }
 
     /// Adds the steps of a script of the default family.
@@ -58,11 +58,11 @@ impl Request {
 
 impl Server {
     /// Starts the process.
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command, name: &'static str) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output }
+        Self { name, child, input, output }
     }
 
     /// Carries the commands out; returns the rows that they asked for.
@@ -75,12 +75,12 @@ impl Server {
         let mut failure = None;
         loop {
             let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the process of RocksDB 9.8.4 is gone");
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the process of {} is gone", self.name);
             let line = line.trim_end_matches('\n');
             match line.split_once('\t') {
                 _ if line == "." => return failure.map_or(Ok(rows), Err),
                 Some((key, value)) => drop(rows.insert(unhex(key), unhex(value))),
-                None if line.starts_with('!') => failure = Some(format!("RocksDB 9.8.4: {line}")),
+                None if line.starts_with('!') => failure = Some(format!("{}: {line}", self.name)),
                 None => {}
             }
         }

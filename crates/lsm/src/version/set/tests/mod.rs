@@ -115,6 +115,7 @@ fn families_come_and_go() {
     assert_eq!(set.create_family("meta", &family_config(Bytewise), 5).unwrap_err().kind(), ErrorKind::AlreadyExists);
     let in_index = add(&mut set, 2, 0, "x");
     let open = |record: FamilyRecord<'_>| {
+        assert_eq!(record.levels, usize::from(record.name == "index"));
         Some(if record.name == "index" { family_config(ReverseBytewise) } else { family_config(Bytewise) })
     };
     let recovered = VersionSet::recover(config(dir.path()), &open).unwrap();
