@@ -1,7 +1,7 @@
 //! The block cache: hits, and puts that displace.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use siltstone_base::cache::{Cache, CacheKey};
+use siltstone_base::cache::{Cache, CacheKey, Counted};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn cache(criterion: &mut Criterion) {
 
     let cache = Cache::new(BLOCKS as usize * BLOCK * 2);
     for number in 0..BLOCKS {
-        cache.insert(key(number), Arc::new(number), BLOCK);
+        cache.insert(key(number), Arc::new(Counted::new(number)), BLOCK);
     }
     let mut number = 0;
     group.bench_function("hit", |bencher| {
@@ -35,7 +35,7 @@ fn cache(criterion: &mut Criterion) {
     group.bench_function("insert into a full cache", |bencher| {
         bencher.iter(|| {
             number += 1;
-            black_box(full.insert(key(number), Arc::new(number), BLOCK))
+            black_box(full.insert(key(number), Arc::new(Counted::new(number)), BLOCK))
         });
     });
     group.finish();

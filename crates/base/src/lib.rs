@@ -2,7 +2,7 @@
 //!
 //! * [`mod@env`]: every byte of I/O; [`clock`]: all time; [`executor`]: all background work; [`sync`]: all locks.
 //! * [`coding`], [`checksum`], [`compression`], [`bloom`], [`comparator`], [`memcomparable`]: bytes and their meaning.
-//! * [`block_pool`], [`cache`], [`rate_limiter`], [`histogram`]: resources.
+//! * [`block_pool`], [`cache`], [`mod@prefetch`], [`rate_limiter`], [`histogram`]: resources.
 //! * [`engine`]: what the laboratory and the differential tests ask of an engine.
 //!
 //! ```
@@ -31,6 +31,7 @@ pub mod histogram;
 pub mod index_spec;
 pub mod memcomparable;
 pub mod plant;
+pub mod prefetch;
 pub mod rate_limiter;
 #[cfg(any(test, feature = "testing"))]
 pub mod script;

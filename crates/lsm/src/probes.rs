@@ -96,8 +96,7 @@ impl BlockProbe {
         }
         let bytes = builder.finish().to_vec();
         let len = bytes.len();
-        let mut block = Block::new(PooledBuf::unpooled(bytes), len)?;
-        block.take_landmarks();
+        let block = Block::new(PooledBuf::unpooled(bytes), len)?;
         Ok(Self { block, cursor: BlockCursor::new(), comparator: comparator(), target: Vec::new() })
     }
 

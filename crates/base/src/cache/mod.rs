@@ -1,18 +1,22 @@
 //! The block cache: charged in bytes, split into shards, read-mostly.
 //!
-//! A hit takes its shard's lock in shared mode, clones one `Arc` and stores one byte; nothing is moved. Recency is decided
-//! when something must go, by the S3-FIFO policy (Yang et al., "FIFO queues are all you need for cache eviction", SOSP
+//! A hit takes its shard's lock in shared mode, clones one `Arc` and stores one byte; nothing is moved. A caller that kept
+//! a `Weak` of a value has a hit without any lookup: it upgrades it and says so by [`Uses::add`], for what was used is
+//! noted in the value. Recency is decided when something must go, by the S3-FIFO policy (Yang et al., "FIFO queues are all you need for cache eviction", SOSP
 //! 2023): new entries pass a small probationary queue, so that a scan cannot displace what is used.
 //!
 //! An entry that anybody outside holds is *pinned*: it is never evicted, because that would free nothing, and
 //! it stays charged.
 
 mod shard;
+mod uses;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, CachePadded};
 use shard::Shard;
 use std::fmt;
+
+pub use uses::{Cacheable, Counted, Uses};
 
 /// What the table of a shard takes for an entry beside its charge, in bytes; for callers that charge it.
 pub const ENTRY_OVERHEAD: usize = 96;
@@ -68,7 +72,7 @@ pub struct Cache<V> {
     next_file: AtomicU64,
 }
 
-impl<V: Send + Sync> Cache<V> {
+impl<V: Cacheable> Cache<V> {
     /// A cache of `capacity` bytes in 64 shards, or in fewer if a shard would be smaller than 512 KiB.
     pub fn new(capacity: usize) -> Self {
         let wanted = (capacity / MIN_SHARD_BYTES).max(1).ilog2();
@@ -101,6 +105,12 @@ impl<V: Send + Sync> Cache<V> {
     pub fn get(&self, key: &CacheKey) -> Option<Arc<V>> {
         let hash = key.hash();
         self.shard(hash).get(hash, key)
+    }
+
+    /// Counts `hits` on blocks of `file` that were found without a lookup.
+    #[inline]
+    pub fn add_hits(&self, file: u64, hits: u64) {
+        self.shards[file as usize & (self.shards.len() - 1)].add_hits(hits);
     }
 
     /// Whether `key` is here, without counting or touching it.
@@ -179,7 +189,7 @@ impl<V: Send + Sync> Cache<V> {
     }
 }
 
-impl<V: Send + Sync> fmt::Debug for Cache<V> {
+impl<V: Cacheable> fmt::Debug for Cache<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
             .field("capacity", &self.capacity())

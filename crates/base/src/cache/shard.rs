@@ -1,16 +1,13 @@
 //! One shard: a hash table, and the queues that decide what goes.
 
-use super::{CacheKey, CacheStats};
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use super::{CacheKey, CacheStats, Cacheable};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Rank, RwLock};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
 /// A value may be dropped, and so its buffer be given back, under a shard's lock: below the block pool's rank.
 const RANK: Rank = Rank(950);
-
-/// Uses are counted up to this.
-const MAX_USES: u8 = 3;
 
 /// Uses that take an entry from the probationary queue to the main one.
 const PROMOTING_USES: u8 = 2;
@@ -27,7 +24,6 @@ struct Entry<V> {
     key: CacheKey,
     value: Arc<V>,
     charge: u32,
-    uses: AtomicU8,
     in_main: bool,
 }
 
@@ -53,7 +49,7 @@ pub(super) struct Shard<V> {
     rejections: AtomicU64,
 }
 
-impl<V: Send + Sync> Shard<V> {
+impl<V: Cacheable> Shard<V> {
     pub(super) fn new(capacity: usize) -> Self {
         let state = State {
             table: HashTable::new(),
@@ -85,12 +81,8 @@ impl<V: Send + Sync> Shard<V> {
         match state.find(hash, key) {
             Some(entry) => {
                 let value = entry.value.clone();
-                // Losing a use to a race is harmless, so this is no read-modify-write.
-                let uses = entry.uses.load(Ordering::Relaxed);
-                if uses < MAX_USES {
-                    entry.uses.store(uses + 1, Ordering::Relaxed);
-                }
                 drop(state);
+                value.uses().add();
                 self.hits.fetch_add(1, Ordering::Relaxed);
                 Some(value)
             }
@@ -100,6 +92,11 @@ impl<V: Send + Sync> Shard<V> {
                 None
             }
         }
+    }
+
+    /// Counts hits of callers that needed no lookup.
+    pub(super) fn add_hits(&self, hits: u64) {
+        self.hits.fetch_add(hits, Ordering::Relaxed);
     }
 
     pub(super) fn contains(&self, hash: u64, key: &CacheKey) -> bool {
@@ -204,7 +201,7 @@ enum Step {
     PassedPinned,
 }
 
-impl<V> State<V> {
+impl<V: Cacheable> State<V> {
     #[inline]
     fn find(&self, hash: u64, key: &CacheKey) -> Option<&Entry<V>> {
         self.table.find(hash, |entry| entry.key == *key)
@@ -223,7 +220,7 @@ impl<V> State<V> {
                 self.probation.push_back(key);
             }
         }
-        let entry = Entry { key, value, charge, uses: AtomicU8::new(0), in_main };
+        let entry = Entry { key, value, charge, in_main };
         self.table.insert_unique(hash, entry, |entry| entry.key.hash());
     }
 
@@ -262,8 +259,8 @@ impl<V> State<V> {
         debug_assert!(occupied.is_some(), "a queued key is in the table");
         let mut occupied = occupied?;
         let entry = occupied.get_mut();
-        if *entry.uses.get_mut() >= PROMOTING_USES {
-            *entry.uses.get_mut() = 0;
+        if entry.value.uses().get() >= PROMOTING_USES {
+            entry.value.uses().clear();
             entry.in_main = true;
             self.probation_bytes -= entry.charge();
             self.main.push_back(key);
@@ -287,9 +284,7 @@ impl<V> State<V> {
         debug_assert!(occupied.is_some(), "a queued key is in the table");
         let mut occupied = occupied?;
         let entry = occupied.get_mut();
-        let uses = entry.uses.get_mut();
-        if *uses > 0 {
-            *uses -= 1;
+        if entry.value.uses().take_one() {
             self.main.push_back(key);
             return Some(Step::PassedUsed);
         }

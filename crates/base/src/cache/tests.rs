@@ -8,12 +8,16 @@ fn key(file: u64, offset: u64) -> CacheKey {
     CacheKey { file, offset }
 }
 
-fn one_shard(capacity: usize) -> Cache<u64> {
+fn counted<T>(value: T) -> Arc<Counted<T>> {
+    Arc::new(Counted::new(value))
+}
+
+fn one_shard(capacity: usize) -> Cache<Counted<u64>> {
     Cache::with_shard_bits(capacity, 0)
 }
 
-fn put(cache: &Cache<u64>, offset: u64) {
-    cache.insert(key(1, offset), Arc::new(offset), 10);
+fn put(cache: &Cache<Counted<u64>>, offset: u64) {
+    cache.insert(key(1, offset), counted(offset), 10);
 }
 
 #[test]
@@ -56,7 +60,7 @@ fn low_priority_goes_first() {
         put(&cache, offset);
     }
     for offset in 100..200 {
-        cache.insert_low_priority(key(2, offset), Arc::new(offset), 10);
+        cache.insert_low_priority(key(2, offset), counted(offset), 10);
     }
     assert!((0..9).all(|offset| cache.contains(&key(1, offset))));
     assert!(cache.contains(&key(2, 199)));
@@ -65,7 +69,7 @@ fn low_priority_goes_first() {
 #[test]
 fn pinned_entries_stay_and_are_reported() {
     let cache = one_shard(100);
-    let pinned: Vec<_> = (0..3).map(|offset| cache.insert(key(1, offset), Arc::new(offset), 10)).collect();
+    let pinned: Vec<_> = (0..3).map(|offset| cache.insert(key(1, offset), counted(offset), 10)).collect();
     for offset in 10..200 {
         put(&cache, offset);
     }
@@ -84,9 +88,9 @@ fn pinned_entries_stay_and_are_reported() {
 fn a_strict_capacity_refuses_and_a_lax_one_exceeds() {
     for strict in [true, false] {
         let cache = one_shard(100).strict_capacity(strict);
-        let mut pinned: Vec<_> = (0..10).map(|offset| cache.insert(key(1, offset), Arc::new(offset), 10)).collect();
-        pinned.push(cache.insert(key(1, 10), Arc::new(10), 10));
-        assert_eq!(*pinned[10], 10, "returned in any case");
+        let mut pinned: Vec<_> = (0..10).map(|offset| cache.insert(key(1, offset), counted(offset), 10)).collect();
+        pinned.push(cache.insert(key(1, 10), counted(10), 10));
+        assert_eq!(**pinned[10], 10, "returned in any case");
         assert_eq!(cache.contains(&key(1, 10)), !strict);
         assert_eq!(cache.usage(), if strict { 100 } else { 110 });
         assert_eq!(cache.stats().rejections, u64::from(strict));
@@ -102,25 +106,25 @@ fn a_strict_capacity_refuses_and_a_lax_one_exceeds() {
 #[test]
 fn the_resident_value_wins_and_oversize_is_refused() {
     let cache = one_shard(100);
-    let first = cache.insert(key(1, 1), Arc::new(1), 10);
-    let second = cache.insert(key(1, 1), Arc::new(2), 10);
+    let first = cache.insert(key(1, 1), counted(1), 10);
+    let second = cache.insert(key(1, 1), counted(2), 10);
     assert!(Arc::ptr_eq(&first, &second));
-    assert_eq!(*cache.insert(key(1, 2), Arc::new(2), 101), 2);
+    assert_eq!(**cache.insert(key(1, 2), counted(2), 101), 2);
     assert!(!cache.contains(&key(1, 2)));
     assert_eq!(cache.stats().rejections, 1);
-    let none = Cache::<u64>::new(0);
-    none.insert(key(1, 1), Arc::new(1), 1);
+    let none = Cache::<Counted<u64>>::new(0);
+    none.insert(key(1, 1), counted(1), 1);
     assert!(none.get(&key(1, 1)).is_none());
     assert_eq!(none.stats(), CacheStats { misses: 1, rejections: 1, ..CacheStats::default() });
 }
 
 #[test]
 fn erased_files_are_gone_and_others_are_not() {
-    let cache = Cache::<u64>::with_shard_bits(1 << 20, 3);
+    let cache = Cache::<Counted<u64>>::with_shard_bits(1 << 20, 3);
     let files: Vec<_> = (0..4).map(|_| cache.new_file_id()).collect();
     for &file in &files {
         for offset in 0..100 {
-            cache.insert(key(file, offset * 4096), Arc::new(offset), 100);
+            cache.insert(key(file, offset * 4096), counted(offset), 100);
         }
     }
     cache.erase_file(files[1]);
@@ -148,14 +152,14 @@ fn a_smaller_capacity_evicts_at_once() {
 #[test]
 fn small_caches_have_few_shards() {
     for (capacity, shards) in [(0, 1), (512 << 10, 1), (1 << 20, 2), (3 << 20, 4), (32 << 20, 64), (1 << 40, 64)] {
-        assert_eq!(Cache::<u8>::new(capacity).shards.len(), shards, "{capacity}");
+        assert_eq!(Cache::<Counted<u8>>::new(capacity).shards.len(), shards, "{capacity}");
     }
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "plain threads exercise the locks")]
 fn threads_see_only_what_was_put_in() {
-    let cache = Arc::new(Cache::<(u64, u64)>::with_shard_bits(20_000, 2));
+    let cache = Arc::new(Cache::<Counted<(u64, u64)>>::with_shard_bits(20_000, 2));
     let threads: Vec<_> = (0..4_u64)
         .map(|seed| {
             let cache = cache.clone();
@@ -168,10 +172,10 @@ fn threads_see_only_what_was_put_in() {
                         0 => cache.erase_file(key.file),
                         1 => cache.set_capacity(10_000 + (state >> 40) as usize % 10_000),
                         _ => match cache.get(&key) {
-                            Some(value) => assert_eq!(*value, (key.file, key.offset)),
+                            Some(value) => assert_eq!(**value, (key.file, key.offset)),
                             None => {
-                                let value = Arc::new((key.file, key.offset));
-                                assert_eq!(*cache.insert(key, value, 50), (key.file, key.offset));
+                                let value = counted((key.file, key.offset));
+                                assert_eq!(**cache.insert(key, value, 50), (key.file, key.offset));
                             }
                         },
                     }
@@ -213,7 +217,7 @@ proptest! {
     fn agrees_with_a_map_that_forgets(strict: bool, operations in prop::collection::vec(operation(), 1..200)) {
         let cache = one_shard(300).strict_capacity(strict);
         let mut model: HashMap<CacheKey, (u64, usize)> = HashMap::new();
-        let mut pins: Vec<(CacheKey, Arc<u64>)> = Vec::new();
+        let mut pins: Vec<(CacheKey, Arc<Counted<u64>>)> = Vec::new();
         let mut capacity = 300;
         for (serial, operation) in operations.into_iter().enumerate() {
             let serial = serial as u64;
@@ -222,21 +226,21 @@ proptest! {
                 Operation::Get(file, offset) => {
                     let key = key(file, offset);
                     if let Some(value) = cache.get(&key) {
-                        prop_assert_eq!(Some(*value), model.get(&key).map(|known| known.0));
+                        prop_assert_eq!(Some(**value), model.get(&key).map(|known| known.0));
                     }
                 }
                 Operation::Insert { file, offset, charge, low, pin } => {
                     let key = key(file, offset);
                     let resident = cache.contains(&key);
-                    let value = Arc::new(serial);
+                    let value = counted(serial);
                     let returned = match low {
                         true => cache.insert_low_priority(key, value, charge),
                         false => cache.insert(key, value, charge),
                     };
                     if resident {
-                        prop_assert_eq!(*returned, model[&key].0);
+                        prop_assert_eq!(**returned, model[&key].0);
                     } else {
-                        prop_assert_eq!(*returned, serial);
+                        prop_assert_eq!(**returned, serial);
                         model.insert(key, (serial, charge));
                         made_room = cache.contains(&key);
                     }
@@ -263,7 +267,7 @@ proptest! {
             for (key, value) in &pins {
                 let known = model.get(key).map(|known| known.0);
                 prop_assert!(cache.contains(key), "pinned");
-                prop_assert_eq!(known, Some(**value));
+                prop_assert_eq!(known, Some(***value));
             }
             model.retain(|key, _| cache.contains(key));
             let usage: usize = model.values().map(|known| known.1).sum();
@@ -276,4 +280,23 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_use_without_a_lookup_keeps_an_entry() {
+    let cache = one_shard(1000);
+    for offset in 0..50 {
+        put(&cache, offset);
+    }
+    let kept = cache.get(&key(1, 7)).map(|value| Arc::downgrade(&value)).unwrap();
+    for _ in 0..2 {
+        kept.upgrade().unwrap().uses().add();
+    }
+    cache.add_hits(1, 2);
+    for offset in 1000..5000 {
+        put(&cache, offset);
+    }
+    assert!(cache.contains(&key(1, 7)));
+    assert!(!cache.contains(&key(1, 8)));
+    assert_eq!(cache.stats().hits, 3);
 }

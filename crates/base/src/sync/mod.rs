@@ -8,7 +8,7 @@ mod signal;
 #[cfg(test)]
 mod tests;
 
-pub use arc_swap::{ArcSwap, ArcSwapOption};
+pub use arc_swap::{ArcSwap, ArcSwapOption, ArcSwapWeak};
 pub use crossbeam::queue::SegQueue;
 pub use crossbeam::utils::CachePadded;
 pub use rank::{Mutex, MutexGuard, Rank, RwLock, RwLockReadGuard, RwLockWriteGuard};

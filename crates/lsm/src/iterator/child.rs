@@ -1,7 +1,7 @@
 //! The sources that a database's iterators merge, as one type: no call through a pointer on the hot path.
 
-use super::InternalIterator;
 use super::level::LevelIter;
+use super::{InternalIterator, SeekStage};
 use crate::memtable::MemtableIter;
 use crate::sst::TableIter;
 use siltstone_base::Result;
@@ -43,6 +43,11 @@ impl InternalIterator for ChildIter {
 
     fn seek(&mut self, target: &[u8]) {
         each!(self, iter => iter.seek(target));
+    }
+
+    #[inline]
+    fn prepare_seek(&mut self, target: &[u8], stage: SeekStage) {
+        each!(self, iter => iter.prepare_seek(target, stage));
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {

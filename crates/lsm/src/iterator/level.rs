@@ -1,6 +1,6 @@
 //! Walking a sorted run: tables with disjoint ranges, one behind the other.
 
-use super::InternalIterator;
+use super::{InternalIterator, SeekStage};
 use crate::file_meta::FileMeta;
 use crate::sst::{TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
@@ -34,6 +34,8 @@ pub(crate) struct LevelIter {
     /// The table under `table`; anything while that is `None`.
     index: usize,
     table: Option<TableIter>,
+    /// The table in which the seek that comes next begins, if it was prepared.
+    prepared: Option<usize>,
     /// An error of opening a table.
     error: Option<Error>,
 }
@@ -46,7 +48,7 @@ impl LevelIter {
         options: TableReadOptions,
         purpose: IterPurpose,
     ) -> Self {
-        Self { files, table_cache, options, purpose, index: 0, table: None, error: None }
+        Self { files, table_cache, options, purpose, index: 0, table: None, prepared: None, error: None }
     }
 
     /// Makes table `index` the current one; false if there is none or it cannot be opened.
@@ -133,12 +135,25 @@ impl InternalIterator for LevelIter {
     }
 
     fn seek(&mut self, target: &[u8]) {
-        self.move_in(self.find(target), |table| table.seek(target));
+        let index = self.prepared.take().unwrap_or_else(|| self.find(target));
+        self.move_in(index, |table| table.seek(target));
         self.skip_forward();
     }
 
+    fn prepare_seek(&mut self, target: &[u8], stage: SeekStage) {
+        if stage == SeekStage::Locate {
+            let index = self.find(target);
+            self.open(index);
+            self.prepared = Some(index);
+        }
+        if let Some(table) = &mut self.table {
+            table.prepare_seek(target, stage);
+        }
+    }
+
     fn seek_for_prev(&mut self, target: &[u8]) {
-        let index = self.find(target).min(self.files.len().wrapping_sub(1));
+        let found = self.prepared.take().unwrap_or_else(|| self.find(target));
+        let index = found.min(self.files.len().wrapping_sub(1));
         self.move_in(index, |table| table.seek_for_prev(target));
         self.skip_backward();
     }

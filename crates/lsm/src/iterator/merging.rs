@@ -1,6 +1,6 @@
 //! Merging sorted children into one sorted sequence.
 
-use super::InternalIterator;
+use super::{InternalIterator, SeekStage};
 use crate::key::{InternalKeyComparator, user_key};
 use siltstone_base::{Error, Result};
 use std::cmp::Ordering;
@@ -153,6 +153,13 @@ impl<I: InternalIterator> MergingIter<I> {
         }
     }
 
+    /// Lets all children wait for memory together.
+    fn prepare(&mut self, target: &[u8]) {
+        for stage in SeekStage::ALL {
+            self.children.iter_mut().for_each(|child| child.prepare_seek(target, stage));
+        }
+    }
+
     fn position_all(&mut self, backward: bool, mut position: impl FnMut(&mut I)) {
         self.error = None;
         self.backward = backward;
@@ -211,10 +218,12 @@ impl<I: InternalIterator> InternalIterator for MergingIter<I> {
     }
 
     fn seek(&mut self, target: &[u8]) {
+        self.prepare(target);
         self.position_all(false, |child| child.seek(target));
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
+        self.prepare(target);
         self.position_all(true, |child| child.seek_for_prev(target));
     }
 

@@ -12,6 +12,25 @@ pub(crate) use merging::MergingIter;
 
 use siltstone_base::Result;
 
+/// What happens to memory before a seek, in this order. A walk over several sources takes each stage for all of them before the
+/// next one, so that they wait for memory at the same time rather than one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SeekStage {
+    /// Finds the block by the index and asks for the slot that knows where it is in memory.
+    Locate,
+    /// Asks for the block's header.
+    Find,
+    /// Holds the block, if it is in memory, and asks for its restart points.
+    Pin,
+    /// Asks for the keys at the restart points.
+    Keys,
+}
+
+impl SeekStage {
+    /// All stages, in order.
+    pub(crate) const ALL: [Self; 4] = [Self::Locate, Self::Find, Self::Pin, Self::Keys];
+}
+
 /// Walks internal entries in the order of internal keys.
 ///
 /// Contract: a new iterator is not positioned. Each movement either positions it on an entry (`valid`) or not; when it does not,
@@ -26,6 +45,8 @@ pub(crate) trait InternalIterator {
     fn seek_to_last(&mut self);
     /// Moves to the first entry at or after `target`, an internal key.
     fn seek(&mut self, target: &[u8]);
+    /// Prepares a seek of `target`, which follows with no other movement between. What it does can be left out.
+    fn prepare_seek(&mut self, _target: &[u8], _stage: SeekStage) {}
     /// Moves to the last entry at or before `target`, an internal key.
     fn seek_for_prev(&mut self, target: &[u8]);
     /// Moves to the next entry. REQUIRES: valid.

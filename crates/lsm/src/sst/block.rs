@@ -3,9 +3,10 @@
 //! Every length is checked before it is used: a block of arbitrary bytes is refused or walked without a panic.
 
 use super::index_block::Index;
-use super::landmarks::Landmarks;
 use siltstone_base::block_pool::PooledBuf;
+use siltstone_base::cache::{Cacheable, Uses};
 use siltstone_base::coding::decode_varint32;
+use siltstone_base::prefetch::{CACHE_LINE, prefetch};
 use siltstone_base::{Error, Result};
 
 /// Bit of the footer word that says that a hash index precedes it.
@@ -19,6 +20,12 @@ const SEPARATED_BIT: u32 = 1 << 28;
 /// Longest block that can have a hash index.
 const MAX_HASH_INDEX_BLOCK_LEN: usize = 1 << 16;
 
+/// Keys that are asked for before a search; blocks of the default size have no more.
+const MAX_PREFETCHED_KEYS: usize = 4;
+
+/// Cache lines of an interval that are asked for before it is searched.
+const MAX_PREFETCHED_LINES: usize = 24;
+
 /// A block whose outer structure was checked.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -26,9 +33,16 @@ pub(crate) struct Block {
     /// Where the entries end and the restart points begin.
     entries_len: u32,
     num_restarts: u32,
-    landmarks: Landmarks,
     /// What the block was decoded to, if it is a partition of an index; it then has no entries.
     index: Option<Box<Index>>,
+    uses: Uses,
+}
+
+impl Cacheable for Block {
+    #[inline]
+    fn uses(&self) -> &Uses {
+        &self.uses
+    }
 }
 
 impl Block {
@@ -38,7 +52,7 @@ impl Block {
             return Err(Error::corrupt("block shorter than its size"));
         };
         let (entries_len, num_restarts) = layout(data)?;
-        Ok(Self { bytes, entries_len, num_restarts, landmarks: Landmarks::default(), index: None })
+        Ok(Self { bytes, entries_len, num_restarts, index: None, uses: Uses::default() })
     }
 
     /// A partition of an index, so that the cache of blocks can keep it.
@@ -48,8 +62,8 @@ impl Block {
             bytes: PooledBuf::unpooled(no_entries),
             entries_len: 0,
             num_restarts: 1,
-            landmarks: Landmarks::default(),
             index: Some(Box::new(index)),
+            uses: Uses::default(),
         }
     }
 
@@ -59,15 +73,28 @@ impl Block {
         self.index.as_deref()
     }
 
-    /// Prepares the block for many searches by keys in bytewise order.
-    pub(crate) fn take_landmarks(&mut self) {
-        self.landmarks = Landmarks::of(self);
+    /// Asks for the memory of the restart points.
+    #[inline]
+    pub(crate) fn prefetch_restarts(&self) {
+        prefetch(self.bytes.as_ptr().wrapping_add(self.entries_len as usize));
     }
 
-    /// Keys of some restart points, if they were taken.
-    #[inline(always)]
-    pub(crate) fn landmarks(&self) -> &Landmarks {
-        &self.landmarks
+    /// Asks for the memory of the keys at the first restart points.
+    #[inline]
+    pub(crate) fn prefetch_restart_keys(&self) {
+        for index in 0..self.num_restarts().min(MAX_PREFETCHED_KEYS) {
+            prefetch(self.bytes.as_ptr().wrapping_add(self.restart(index)));
+        }
+    }
+
+    /// Asks for the memory of the entries from a restart point to the next one, or of the first of them.
+    #[inline]
+    pub(crate) fn prefetch_interval(&self, index: usize) {
+        let end = if index + 1 < self.num_restarts() { self.restart(index + 1) } else { self.entries_len as usize };
+        let start = self.restart(index);
+        for line in 0..(end.saturating_sub(start) / CACHE_LINE).min(MAX_PREFETCHED_LINES) {
+            prefetch(self.bytes.as_ptr().wrapping_add(start + line * CACHE_LINE));
+        }
     }
 
     /// The entries, one behind the other.

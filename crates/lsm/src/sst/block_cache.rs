@@ -52,6 +52,12 @@ impl BlockCache {
         self.0.get(&CacheKey { file, offset })
     }
 
+    /// Counts hits on blocks of `file` that were found without a lookup.
+    #[inline]
+    pub(crate) fn add_hits(&self, file: u64, hits: u64) {
+        self.0.add_hits(file, hits);
+    }
+
     /// Puts a block in and returns what is resident in its place.
     pub(crate) fn insert(&self, file: u64, offset: u64, block: Arc<Block>) -> Arc<Block> {
         let charge = block.memory_usage() + ENTRY_OVERHEAD;

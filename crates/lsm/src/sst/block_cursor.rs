@@ -10,6 +10,9 @@ use std::cmp::Ordering;
 /// No entry has this offset.
 const NOWHERE: u32 = u32::MAX;
 
+/// Bytes for a key that are there from the start.
+const INITIAL_KEY_CAPACITY: usize = 64;
+
 /// A position in a block of internal keys. The block is given with each call, so that the owner decides how it is held;
 /// [`reset`](Self::reset) comes before the first call with another block.
 ///
@@ -49,7 +52,14 @@ impl BlockCursor {
     /// A cursor that is not positioned.
     pub(crate) fn new() -> Self {
         let history = History { before: NOWHERE, keys: Vec::new(), entries: Vec::new() };
-        Self { key: Vec::new(), current: NOWHERE, value_start: 0, next: 0, corrupt: false, history }
+        Self {
+            key: Vec::with_capacity(INITIAL_KEY_CAPACITY),
+            current: NOWHERE,
+            value_start: 0,
+            next: 0,
+            corrupt: false,
+            history,
+        }
     }
 
     /// Forgets the position.
@@ -111,7 +121,7 @@ impl BlockCursor {
     #[inline]
     pub(crate) fn seek(&mut self, block: &Block, target: &[u8], comparator: &InternalKeyComparator) -> bool {
         // The last restart point before the target, or the first one.
-        let (mut low, mut high) = block.landmarks().narrow(block, user_key(target));
+        let (mut low, mut high) = (0, block.num_restarts() - 1);
         while low < high {
             let middle = (low + high).div_ceil(2);
             match block.restart_key(middle) {
@@ -128,6 +138,7 @@ impl BlockCursor {
         if !self.seek_to_restart(block, low) {
             return false;
         }
+        block.prefetch_interval(low);
         let entries = block.entries();
         if comparator.is_bytewise()
             && let Some(found) = self.scan(entries, target)

@@ -6,8 +6,9 @@
 
 use super::block::layout;
 use super::block_builder::common_prefix;
+use super::block_slots::BlockSlots;
 use super::format::{BLOCK_TRAILER_LEN, BlockHandle};
-use super::landmarks::head;
+use super::index_heads::Heads;
 use crate::key::{self, InternalKeyComparator, TRAILER_LEN};
 use siltstone_base::coding::{decode_varint32, get_varint64, zigzag_decode64};
 use siltstone_base::{Error, Result};
@@ -44,7 +45,9 @@ pub(crate) struct Index {
     /// Leading bytes of the user keys that all separators share.
     shared: usize,
     /// The next 8 bytes of the user key of each separator, big-endian, filled up with zeros. Empty if the order is not bytewise.
-    heads: Vec<u64>,
+    heads: Heads,
+    /// Where blocks are in memory.
+    slots: BlockSlots,
 }
 
 impl Index {
@@ -62,7 +65,8 @@ impl Index {
             sizes: Vec::new(),
             user_keys: encoding.user_keys,
             shared: 0,
-            heads: Vec::new(),
+            heads: Heads::default(),
+            slots: BlockSlots::default(),
         };
         let (entries_len, num_restarts) = layout(data)?;
         let mut rest = &data[..entries_len as usize];
@@ -80,6 +84,7 @@ impl Index {
             previous = handle;
         }
         index.build_heads(comparator);
+        index.slots = BlockSlots::new(index.len());
         Ok(index)
     }
 
@@ -158,7 +163,13 @@ impl Index {
             return;
         }
         self.shared = common_prefix(self.separator_user_key(0), self.separator_user_key(len - 1));
-        self.heads = (0..len).map(|index| head(&self.separator_user_key(index)[self.shared..])).collect();
+        self.heads = Heads::new((0..len).map(|index| head(&self.separator_user_key(index)[self.shared..])).collect());
+    }
+
+    /// Where the blocks are in memory, as far as that is known.
+    #[inline]
+    pub(crate) fn slots(&self) -> &BlockSlots {
+        &self.slots
     }
 
     /// How many blocks there are.
@@ -201,11 +212,7 @@ impl Index {
                 Ordering::Equal => {}
             }
             let wanted = head(&user_key[self.shared..]);
-            low = self.heads.partition_point(|head| *head < wanted);
-            high = match self.heads.get(low) {
-                Some(head) if *head == wanted => low + self.heads[low..].partition_point(|head| *head == wanted),
-                _ => low,
-            };
+            (low, high) = self.heads.equal_range(wanted);
         }
         while low < high {
             let middle = low + (high - low) / 2;
@@ -228,7 +235,9 @@ impl Index {
         self.separators.capacity()
             + self.ends.capacity() * size_of::<u32>()
             + self.sizes.capacity() * size_of::<u32>()
-            + (self.offsets.capacity() + self.heads.capacity()) * size_of::<u64>()
+            + self.offsets.capacity() * size_of::<u64>()
+            + self.heads.memory_usage()
+            + self.slots.memory_usage()
     }
 
     #[inline]
@@ -246,4 +255,13 @@ fn take_varint32(input: &mut &[u8]) -> Option<usize> {
     let (value, len) = decode_varint32(input)?;
     *input = &input[len..];
     Some(value as usize)
+}
+
+/// The first 8 bytes as an integer whose order is that of the bytes, filled up with zeros.
+#[inline]
+fn head(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => bytes.iter().fold(0, |head, byte| (head << 8) | u64::from(*byte)) << (8 * (8 - bytes.len()) % 64),
+    }
 }

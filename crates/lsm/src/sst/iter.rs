@@ -5,7 +5,8 @@ use super::block_cursor::BlockCursor;
 use super::index_block::Index;
 use super::read_ahead::{MAX_AUTO_READ_AHEAD, ReadAhead};
 use super::reader::{TableReadOptions, TableReader};
-use crate::iterator::InternalIterator;
+use crate::iterator::{InternalIterator, SeekStage};
+use crate::key::InternalKeyComparator;
 use crate::options::ReadTier;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -27,7 +28,19 @@ pub(crate) struct TableIter {
     /// Reads past the cache: for compactions.
     bypasses_cache: bool,
     read_ahead: ReadAhead,
+    /// The block in which the seek that comes next begins, if it was prepared.
+    prepared: Option<usize>,
+    /// Blocks that were found without a lookup in the cache.
+    hits: u64,
     error: Option<Error>,
+}
+
+impl Drop for TableIter {
+    fn drop(&mut self) {
+        if self.hits > 0 {
+            self.reader.add_cache_hits(self.hits);
+        }
+    }
 }
 
 impl TableIter {
@@ -57,6 +70,8 @@ impl TableIter {
             valid: false,
             bypasses_cache,
             read_ahead,
+            prepared: None,
+            hits: 0,
             error: None,
         }
     }
@@ -132,26 +147,30 @@ impl TableIter {
     }
 
     fn fetch(&mut self, index: usize) -> Result<Arc<Block>> {
-        let handle = self.block_index().handle(index);
-        if !self.bypasses_cache
-            && let Some(block) = self.reader.cached_block(handle)
-        {
-            return Ok(block);
+        if !self.bypasses_cache {
+            if let Some(block) = self.block_index().slots().get(index) {
+                self.hits += 1;
+                return Ok(block);
+            }
+            if let Some(block) = self.reader.looked_up_block(self.block_index(), index) {
+                return Ok(block);
+            }
         }
         if self.options.read_tier == ReadTier::BlockCache {
             return Err(Error::new(ErrorKind::Incomplete, "block is not cached"));
         }
         let (verify, context) = (self.options.verify_checksums, self.options.context);
+        let handle = self.block_index().handle(index);
         let block = self.read_ahead.block(self.reader.fetcher(), handle, verify, context)?;
         let keeps = self.options.fill_cache && !self.bypasses_cache;
-        Ok(if keeps { self.reader.keep_block(handle, block) } else { Arc::new(block) })
+        Ok(if keeps { self.reader.keep_block(self.block_index(), index, block) } else { Arc::new(block) })
     }
 
     /// Moves the cursor by `movement` within the current block.
     #[inline]
-    fn within(&mut self, movement: impl FnOnce(&mut BlockCursor, &Block) -> bool) -> bool {
+    fn within(&mut self, movement: impl FnOnce(&mut BlockCursor, &Block, &InternalKeyComparator) -> bool) -> bool {
         let Some(block) = &self.block else { return false };
-        if movement(&mut self.cursor, block) {
+        if movement(&mut self.cursor, block, self.reader.comparator()) {
             return true;
         }
         if self.cursor.is_corrupt() {
@@ -165,7 +184,7 @@ impl TableIter {
     fn skip_forward(&mut self) -> bool {
         // Blocks without entries do not occur in files of ours.
         while self.error.is_none() && self.load(self.index + 1) {
-            if self.within(BlockCursor::seek_to_first) {
+            if self.within(|cursor, block, _| cursor.seek_to_first(block)) {
                 return true;
             }
         }
@@ -184,7 +203,7 @@ impl TableIter {
             if !self.load(previous) {
                 return false;
             }
-            if self.within(BlockCursor::seek_to_last) {
+            if self.within(|cursor, block, _| cursor.seek_to_last(block)) {
                 return true;
             }
         }
@@ -209,7 +228,8 @@ impl InternalIterator for TableIter {
             self.valid = false;
             return;
         }
-        self.valid = self.load(0) && (self.within(BlockCursor::seek_to_first) || self.skip_forward());
+        self.valid =
+            self.load(0) && (self.within(|cursor, block, _| cursor.seek_to_first(block)) || self.skip_forward());
     }
 
     fn seek_to_last(&mut self) {
@@ -220,24 +240,59 @@ impl InternalIterator for TableIter {
             return;
         }
         let last = self.block_index().len().wrapping_sub(1);
-        self.valid = self.load(last) && (self.within(BlockCursor::seek_to_last) || self.skip_backward());
+        self.valid =
+            self.load(last) && (self.within(|cursor, block, _| cursor.seek_to_last(block)) || self.skip_backward());
     }
 
     fn seek(&mut self, target: &[u8]) {
         self.error = None;
-        if self.reader.is_partitioned() && !self.seek_partition(target) {
+        let prepared = self.prepared.take();
+        if prepared.is_none() && self.reader.is_partitioned() && !self.seek_partition(target) {
             self.valid = false;
             return;
         }
-        let index = self.block_index().seek(target, self.reader.comparator());
-        let reader = Arc::clone(&self.reader);
+        let index = prepared.unwrap_or_else(|| self.block_index().seek(target, self.reader.comparator()));
         self.valid = self.load(index)
-            && (self.within(|cursor, block| cursor.seek(block, target, reader.comparator())) || self.skip_forward());
+            && (self.within(|cursor, block, comparator| cursor.seek(block, target, comparator)) || self.skip_forward());
+    }
+
+    fn prepare_seek(&mut self, target: &[u8], stage: SeekStage) {
+        match (stage, self.prepared) {
+            (SeekStage::Locate, _) => {
+                self.valid = false;
+                if self.reader.is_partitioned() && !self.seek_partition(target) {
+                    return;
+                }
+                let index = self.block_index().seek(target, self.reader.comparator());
+                self.block_index().slots().prefetch(index);
+                self.prepared = Some(index);
+            }
+            (SeekStage::Find, Some(index)) => self.block_index().slots().prefetch_block(index),
+            (SeekStage::Pin, Some(index)) => {
+                if !self.bypasses_cache
+                    && (self.block.is_none() || self.index != index)
+                    && let Some(block) = self.block_index().slots().get(index)
+                {
+                    self.hits += 1;
+                    block.prefetch_restarts();
+                    self.index = index;
+                    self.cursor.reset();
+                    self.block = Some(block);
+                }
+            }
+            (SeekStage::Keys, Some(_)) => {
+                if let Some(block) = &self.block {
+                    block.prefetch_restart_keys();
+                }
+            }
+            (_, None) => {}
+        }
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.error = None;
-        if self.reader.is_partitioned() && !self.seek_partition(target) {
+        let prepared = self.prepared.take();
+        if prepared.is_none() && self.reader.is_partitioned() && !self.seek_partition(target) {
             self.valid = false;
             return;
         }
@@ -246,23 +301,23 @@ impl InternalIterator for TableIter {
             self.valid = false;
             return;
         }
-        let index = self.block_index().seek(target, self.reader.comparator()).min(blocks - 1);
-        let reader = Arc::clone(&self.reader);
+        let index =
+            prepared.unwrap_or_else(|| self.block_index().seek(target, self.reader.comparator())).min(blocks - 1);
         self.valid = self.load(index)
-            && (self.within(|cursor, block| cursor.seek_for_prev(block, target, reader.comparator()))
+            && (self.within(|cursor, block, comparator| cursor.seek_for_prev(block, target, comparator))
                 || self.skip_backward());
     }
 
     #[inline]
     fn next(&mut self) {
         debug_assert!(self.valid);
-        self.valid = self.within(BlockCursor::next) || self.skip_forward();
+        self.valid = self.within(|cursor, block, _| cursor.next(block)) || self.skip_forward();
     }
 
     #[inline]
     fn prev(&mut self) {
         debug_assert!(self.valid);
-        self.valid = self.within(BlockCursor::prev) || self.skip_backward();
+        self.valid = self.within(|cursor, block, _| cursor.prev(block)) || self.skip_backward();
     }
 
     #[inline]

@@ -258,8 +258,7 @@ impl TableReader {
         }
         let mut cursor = take_cursor();
         let result = loop {
-            let handle = index.handle(at);
-            let block = match self.block(handle, options) {
+            let block = match self.block(index, at, options) {
                 Ok(block) => block,
                 Err(error) => break Err(error),
             };
@@ -268,7 +267,7 @@ impl TableReader {
                 break self.entry_at(&cursor, block, key).map(Search::Ended);
             }
             if cursor.is_corrupt() {
-                break Err(self.corrupt_block(handle));
+                break Err(self.corrupt_block(index.handle(at)));
             }
             // The separator is at or after the target, but no entry of the block is. The next block can have the
             // user key only if the separator does.
@@ -306,36 +305,46 @@ impl TableReader {
         self.filter.as_ref().is_none_or(|filter| filter.may_match(user_key, hash))
     }
 
-    /// The data block at `handle`, from the cache or from disk.
+    /// Data block `position` of `index`, from memory or from disk.
     #[inline]
-    fn block(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<Arc<Block>> {
-        match self.block_cache.get(self.cache_file, handle.offset) {
-            Some(block) => Ok(block),
-            None => self.read_block(handle, options),
+    fn block(&self, index: &Index, position: usize, options: &TableReadOptions) -> Result<Arc<Block>> {
+        if let Some(block) = index.slots().get(position) {
+            self.add_cache_hits(1);
+            return Ok(block);
         }
+        match self.looked_up_block(index, position) {
+            Some(block) => Ok(block),
+            None => self.read_block(index, position, options),
+        }
+    }
+
+    /// Data block `position` of `index`, if the cache has it.
+    pub(crate) fn looked_up_block(&self, index: &Index, position: usize) -> Option<Arc<Block>> {
+        let block = self.block_cache.get(self.cache_file, index.handle(position).offset)?;
+        index.slots().set(position, &block);
+        Some(block)
     }
 
     #[cold]
-    fn read_block(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<Arc<Block>> {
+    fn read_block(&self, index: &Index, position: usize, options: &TableReadOptions) -> Result<Arc<Block>> {
         if options.read_tier == ReadTier::BlockCache {
             return Err(Error::new(ErrorKind::Incomplete, "block is not cached"));
         }
-        let block = self.fetcher.data_block(handle, options.verify_checksums, options.context)?;
-        Ok(if options.fill_cache { self.keep_block(handle, block) } else { Arc::new(block) })
+        let block = self.fetcher.data_block(index.handle(position), options.verify_checksums, options.context)?;
+        Ok(if options.fill_cache { self.keep_block(index, position, block) } else { Arc::new(block) })
     }
 
-    /// Puts a block into the cache.
-    pub(crate) fn keep_block(&self, handle: BlockHandle, mut block: Block) -> Arc<Block> {
-        if self.comparator.is_bytewise() {
-            block.take_landmarks();
-        }
-        self.block_cache.insert(self.cache_file, handle.offset, Arc::new(block))
+    /// Puts data block `position` of `index` into the cache.
+    pub(crate) fn keep_block(&self, index: &Index, position: usize, block: Block) -> Arc<Block> {
+        let block = self.block_cache.insert(self.cache_file, index.handle(position).offset, Arc::new(block));
+        index.slots().set(position, &block);
+        block
     }
 
-    /// A data block that is cached already.
+    /// Counts hits on blocks that were found without a lookup.
     #[inline]
-    pub(crate) fn cached_block(&self, handle: BlockHandle) -> Option<Arc<Block>> {
-        self.block_cache.get(self.cache_file, handle.offset)
+    pub(crate) fn add_cache_hits(&self, hits: u64) {
+        self.block_cache.add_hits(self.cache_file, hits);
     }
 
     /// The error of a data block whose entries cannot be decoded.

@@ -215,8 +215,9 @@ proptest! {
     fn arbitrary_blocks_end(bytes in garbage_block(), target in prop::collection::vec(any::<u8>(), 8..20)) {
         let order = comparator();
         let len = bytes.len();
-        let Ok(mut block) = Block::new(PooledBuf::unpooled(bytes.clone()), len) else { return Ok(()) };
-        block.take_landmarks();
+        let Ok(block) = Block::new(PooledBuf::unpooled(bytes.clone()), len) else { return Ok(()) };
+        block.prefetch_restarts();
+        block.prefetch_restart_keys();
         let mut cursor = BlockCursor::new();
         let mut steps = 0;
         if cursor.seek_to_first(&block) {

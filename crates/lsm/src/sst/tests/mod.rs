@@ -5,3 +5,4 @@ mod format;
 mod interop;
 mod reading;
 mod round_trip;
+mod slots;

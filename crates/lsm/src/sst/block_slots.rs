@@ -1,0 +1,68 @@
+//! Where the cached blocks of a table are, without asking the cache.
+//!
+//! A lookup in the cache is two waits for memory more than the block itself takes: the hash table's group and its entry. The
+//! position of a block in the index is known anyhow, so an index keeps a weak reference under it. The cache alone decides
+//! what stays; a reference whose block went is found dead and the cache is asked.
+//!
+//! Cost: 8 bytes a block, and the header of a block that went (not its bytes) until its slot is set again.
+
+use super::block::Block;
+use siltstone_base::cache::Cacheable;
+use siltstone_base::prefetch::prefetch;
+use siltstone_base::sync::{Arc, ArcSwapWeak, Weak};
+
+/// Weak references to the data blocks that one index leads to, by their position in it.
+///
+/// Thread safety: every method may be called from any thread.
+#[derive(Default)]
+pub(crate) struct BlockSlots(Box<[ArcSwapWeak<Block>]>);
+
+impl BlockSlots {
+    /// `len` slots without a block.
+    pub(crate) fn new(len: usize) -> Self {
+        Self((0..len).map(|_| ArcSwapWeak::new(Weak::new())).collect())
+    }
+
+    /// The block of slot `index`, if one is known and alive; notes that it was used. The caller counts the hit.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<Arc<Block>> {
+        let block = self.0.get(index)?.load().upgrade()?;
+        block.uses().add();
+        Some(block)
+    }
+
+    /// Sets slot `index`.
+    pub(crate) fn set(&self, index: usize, block: &Arc<Block>) {
+        if let Some(slot) = self.0.get(index) {
+            slot.store(Arc::downgrade(block));
+        }
+    }
+
+    /// Asks for the memory of slot `index`.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        if let Some(slot) = self.0.get(index) {
+            prefetch(std::ptr::from_ref(slot));
+        }
+    }
+
+    /// Asks for the memory of the block's header, which the slot names.
+    #[inline]
+    pub(crate) fn prefetch_block(&self, index: usize) {
+        if let Some(slot) = self.0.get(index) {
+            // The counts lie before the block.
+            prefetch(slot.load().as_ptr().cast::<u64>().wrapping_sub(2));
+        }
+    }
+
+    /// The bytes of memory that the slots take.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.0.len() * size_of::<ArcSwapWeak<Block>>()
+    }
+}
+
+impl std::fmt::Debug for BlockSlots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockSlots").field("len", &self.0.len()).finish()
+    }
+}
