@@ -1,8 +1,9 @@
 //! Options drawn at random, each from few values that matter.
 
 use siltstone::lsm::{
-    BlockCache, ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions, EventListener,
-    FlushOptions, IndexType, ReadOptions, ReadTier, Snapshot, TableOptions, WalRecoveryMode, WriteOptions,
+    AppendOperator, BlockCache, ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions,
+    EventListener, FlushOptions, IndexType, MergeFailure, MergeOperator, ReadOptions, ReadTier, Snapshot, TableOptions,
+    WalRecoveryMode, WriteOptions,
 };
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -140,7 +141,30 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         bottommost_compression = draw.of(&[None, Some(CompressionType::Zstd), Some(CompressionType::Lz4)]),
         zstd_level = draw.of(&[-3, 1, 3]),
         compaction_filter = draw.of(&[false, true]).then(|| Arc::new(KeepAll) as Arc<dyn EntryFilter>),
+        merge_operator = operator(draw),
         table = table,
+    })
+}
+
+/// Joins with a comma, and never merges operands alone.
+#[derive(Debug)]
+struct OnlyFull(AppendOperator);
+
+impl MergeOperator for OnlyFull {
+    fn name(&self) -> &str {
+        "only full"
+    }
+
+    fn full_merge(&self, key: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>, MergeFailure> {
+        self.0.full_merge(key, existing, operands)
+    }
+}
+
+fn operator(draw: &mut Draw) -> Option<Arc<dyn MergeOperator>> {
+    let joining = AppendOperator::new(",");
+    draw.of(&[None, Some(true), Some(true), Some(false)]).map(|partial| match partial {
+        true => Arc::new(joining) as Arc<dyn MergeOperator>,
+        false => Arc::new(OnlyFull(joining)),
     })
 }
 

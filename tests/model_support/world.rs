@@ -9,6 +9,7 @@ use siltstone_base::comparator::Comparator;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 const NAMES: [&str; 3] = ["default", "beta", "gamma"];
@@ -18,6 +19,7 @@ pub enum Op {
     Put { family: u8, key: u16, len: u16, sync: bool },
     PutRun { family: u8, first: u16, count: u16 },
     Delete { family: u8, key: u16 },
+    Merge { family: u8, key: u16, len: u16 },
     Batch(Vec<(u8, u16, u16)>),
     Get { family: u8, key: u16 },
     Walk { family: u8, key: u16, back: bool },
@@ -33,6 +35,21 @@ pub enum Op {
 }
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What happens to one key.
+#[derive(Debug, Clone)]
+enum Change {
+    Put(Vec<u8>),
+    Delete,
+    SingleDelete,
+    /// Joined to the old value with a comma.
+    Merge(Vec<u8>),
+}
+
+/// Whether a key is only put once, single-deleted, put once again and so on.
+fn is_put_once(key: u16) -> bool {
+    key.is_multiple_of(5)
+}
 
 pub struct World {
     draw: Draw,
@@ -103,26 +120,47 @@ impl World {
     }
 
     /// Writes a batch to both, unless the engine would have had to wait and was told not to.
-    fn write(&mut self, changes: Vec<(u8, Vec<u8>, Option<Vec<u8>>)>, sync: bool) {
+    fn write(&mut self, changes: Vec<(u8, Vec<u8>, Change)>, sync: bool) {
         let mut batch = WriteBatch::new();
-        for (family, key, value) in &changes {
-            match value {
-                Some(value) => batch.put_cf(&self.family(*family), key, value),
-                None => batch.delete_cf(&self.family(*family), key),
+        for (family, key, change) in &changes {
+            let handle = self.family(*family);
+            match change {
+                Change::Put(value) => batch.put_cf(&handle, key, value),
+                Change::Delete => batch.delete_cf(&handle, key),
+                Change::SingleDelete => batch.single_delete_cf(&handle, key),
+                Change::Merge(operand) => batch.merge_cf(&handle, key, operand),
             }
         }
+        let refused = changes.iter().any(|(family, _, change)| {
+            matches!(change, Change::Merge(_)) && self.family_options[*family as usize].merge_operator.is_none()
+        });
         let options = options::write(&mut self.draw, sync);
         match self.db().write(&mut batch, &options) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Incomplete && options.no_slowdown => return,
+            Err(error) if error.kind() == ErrorKind::InvalidArgument && refused => return,
             Err(error) => panic!("write: {error}"),
         }
-        for (family, key, value) in changes {
+        assert!(!refused, "a family without an operator took a merge");
+        for (family, key, change) in changes {
             let map = &mut self.maps[family as usize];
-            match value {
-                Some(value) => map.insert(key, value),
-                None => map.remove(&key),
-            };
+            match change {
+                Change::Put(value) => {
+                    map.insert(key, value);
+                }
+                Change::Delete | Change::SingleDelete => {
+                    map.remove(&key);
+                }
+                Change::Merge(operand) => match map.entry(key) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(operand);
+                    }
+                    Entry::Occupied(mut entry) => {
+                        entry.get_mut().push(b',');
+                        entry.get_mut().extend(operand);
+                    }
+                },
+            }
         }
     }
 
@@ -130,21 +168,31 @@ impl World {
         match *op {
             Op::Put { family, key, len, sync } => {
                 let value = self.value(len);
-                self.write(vec![(family, key_bytes(key), Some(value))], sync);
+                self.write_one(family, key, Change::Put(value), sync);
             }
             Op::PutRun { family, first, count } => {
                 for key in first..first + count {
                     let value = self.value(20);
-                    self.write(vec![(family, key_bytes(key % crate::KEYS), Some(value))], false);
+                    self.write_one(family, key % crate::KEYS, Change::Put(value), false);
                 }
             }
-            Op::Delete { family, key } => self.write(vec![(family, key_bytes(key), None)], false),
+            Op::Delete { family, key } => self.write_one(family, key, Change::Delete, false),
+            Op::Merge { family, key, len } => {
+                let operand = self.value(len);
+                self.write_one(family, key, Change::Merge(operand), false);
+            }
             Op::Batch(ref entries) => {
-                let changes = entries.iter().map(|(family, key, len)| {
-                    let value = (len % 5 != 0).then(|| self.value(*len));
-                    (*family, key_bytes(*key), value)
-                });
-                let changes = changes.collect();
+                let mut changes = Vec::new();
+                for (family, key, len) in entries {
+                    let change = match len % 10 {
+                        0 | 5 => Change::Delete,
+                        3 if self.family_options[*family as usize].merge_operator.is_some() => {
+                            Change::Merge(self.value(*len))
+                        }
+                        _ => Change::Put(self.value(*len)),
+                    };
+                    self.allowed(*family, *key, change, &mut changes);
+                }
                 self.write(changes, false);
             }
             Op::Get { family, key } => {
@@ -196,6 +244,32 @@ impl World {
                 }
             }
         }
+    }
+
+    /// What a change is for its key. One that is put once is deleted by single deletes only, before it is put again.
+    fn allowed(&self, family: u8, key: u16, change: Change, batch: &mut Vec<(u8, Vec<u8>, Change)>) {
+        let bytes = key_bytes(key);
+        if !is_put_once(key) {
+            batch.push((family, bytes, change));
+            return;
+        }
+        let earlier = batch.iter().rev().find(|(other, key, _)| *other == family && *key == bytes);
+        let is_put = match earlier {
+            Some((_, _, change)) => matches!(change, Change::Put(_)),
+            None => self.maps[family as usize].contains_key(&bytes),
+        };
+        if is_put {
+            batch.push((family, bytes.clone(), Change::SingleDelete));
+        }
+        if let Change::Put(value) | Change::Merge(value) = change {
+            batch.push((family, bytes, Change::Put(value)));
+        }
+    }
+
+    fn write_one(&mut self, family: u8, key: u16, change: Change, sync: bool) {
+        let mut changes = Vec::new();
+        self.allowed(family, key, change, &mut changes);
+        self.write(changes, sync);
     }
 
     fn ordered(&self, family: u8, begin: Option<Vec<u8>>, end: Option<Vec<u8>>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {

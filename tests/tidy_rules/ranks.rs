@@ -14,6 +14,7 @@ const RANKS: &[(&str, u8)] = &[
     ("options", 1),
     ("batch", 1),
     ("memtable", 1),
+    ("merge", 1),
     ("wal", 1),
     ("sst", 1),
     ("iterator", 1),

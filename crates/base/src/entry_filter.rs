@@ -15,7 +15,7 @@ pub enum Decision {
 
 /// Looks at the newest version of a key while the engine rewrites it, and decides.
 ///
-/// Called for values only, and only for versions that no live snapshot can see an older state of. A panic poisons the job
+/// [`filter`](Self::filter) is called for values only, and only for versions that no live snapshot can see an older state of. A panic poisons the job
 /// that made the call, not the process.
 pub trait EntryFilter: Send + Sync + fmt::Debug {
     /// The name, for events.
@@ -23,4 +23,13 @@ pub trait EntryFilter: Send + Sync + fmt::Debug {
 
     /// Decides about one entry that is being written to `level` (0 is the newest; the B-tree always says 0).
     fn filter(&self, level: usize, key: &[u8], value: &[u8]) -> Decision;
+
+    /// Decides about one operand of a merge that no snapshot sees, before it is merged with others. Removing it lets the key's other operands and its
+    /// value stay; changing it changes this operand. The default keeps it.
+    ///
+    /// What operands are merged to is shown to [`filter`](Self::filter) when it is rewritten the next time, not at once.
+    fn filter_operand(&self, level: usize, key: &[u8], operand: &[u8]) -> Decision {
+        let _ = (level, key, operand);
+        Decision::Keep
+    }
 }

@@ -45,6 +45,8 @@ pub enum ErrorKind {
     LimitExceeded,
     /// An allocation whose size a file or a caller chose could not be made.
     OutOfMemory,
+    /// The merge operator of a column family cannot merge a key's operands.
+    MergeFailed,
     /// A deadline passed.
     TimedOut,
     /// The engine is closing, or the operation was cancelled.

@@ -32,7 +32,7 @@ pub enum ValueType {
     Put = 0x01,
     /// An operand of a merge operator.
     Merge = 0x02,
-    /// A tombstone for a key that was put at most once since the last one.
+    /// A tombstone for a key that was put once since the last one.
     SingleDelete = 0x07,
     /// A tombstone for a range of keys. Never among the point entries of a table.
     RangeDelete = 0x0F,

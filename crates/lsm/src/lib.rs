@@ -52,6 +52,7 @@ mod file_names;
 mod iterator;
 mod key;
 mod memtable;
+mod merge;
 mod metrics;
 mod options;
 #[cfg(feature = "testing")]
@@ -71,6 +72,7 @@ pub use event::{
     StallInfo,
 };
 pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
+pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
 pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property};
 pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions, FlushOptions, IndexType,

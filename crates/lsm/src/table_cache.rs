@@ -26,6 +26,8 @@ pub(crate) struct TableCacheOptions {
     pub(crate) use_direct_reads: bool,
     /// Maps tables.
     pub(crate) allow_mmap_reads: bool,
+    /// Name of the family's merge operator, if it has one.
+    pub(crate) merge_operator: Option<String>,
 }
 
 /// Opens the tables of one column family.
@@ -49,8 +51,8 @@ impl TableCache {
     ///
     /// # Errors
     ///
-    /// `MissingFile` if there is no such file, `Corruption` if it is not as long as the MANIFEST says, and errors of
-    /// [`TableReader::open`].
+    /// `MissingFile` if there is no such file, `Corruption` if it is not as long as the MANIFEST says, `InvalidArgument` if it has operands of
+    /// another merge operator, and errors of [`TableReader::open`].
     #[inline]
     pub(crate) fn reader<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
         match file.reader.get() {
@@ -81,7 +83,24 @@ impl TableCache {
             priority: IoPriority::User,
         };
         let reader = TableReader::open(opened, path, len, &options)?;
+        self.check_operator(&reader)?;
         Ok(file.reader.get_or_init(|| Arc::new(reader)))
+    }
+
+    /// Refuses a table with operands that are of another operator than the family's.
+    fn check_operator(&self, reader: &TableReader) -> Result<()> {
+        let properties = reader.properties();
+        let theirs = &properties.merge_operator;
+        match &self.options.merge_operator {
+            Some(ours) if properties.num_merge_operands > 0 && !theirs.is_empty() && ours != theirs => {
+                let message = format!(
+                    "merge_operator: a table of column family {} has operands of {theirs}, not of {ours}",
+                    properties.column_family_name
+                );
+                Err(Error::invalid_argument(message).with_file(&reader.fetcher().path))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens table `number`, which old versions of RocksDB named `.ldb`.

@@ -13,7 +13,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use crate::key::{ColumnFamilyId, SeqNo};
+use crate::key::{ColumnFamilyId, SeqNo, ValueType};
 pub use reader::BatchIter;
 pub(crate) use reader::BatchReader;
 pub use record::BatchEntry;
@@ -62,6 +62,8 @@ pub struct WriteBatch {
     bytes: Vec<u8>,
     /// Whether an entry names a column family other than `default`.
     other_families: bool,
+    /// Whether there are entries other than puts and tombstones, which a family may refuse.
+    special: bool,
     /// The first change that could not be added.
     error: Option<Error>,
 }
@@ -69,20 +71,22 @@ pub struct WriteBatch {
 impl WriteBatch {
     /// A batch without entries. Allocates nothing.
     pub const fn new() -> Self {
-        Self { bytes: Vec::new(), other_families: false, error: None }
+        Self { bytes: Vec::new(), other_families: false, special: false, error: None }
     }
 
     /// A batch without entries, with room for `bytes` bytes in stored form.
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes.saturating_add(HEADER_LEN)), other_families: false, error: None }
+        let bytes = Vec::with_capacity(bytes.saturating_add(HEADER_LEN));
+        Self { bytes, other_families: false, special: false, error: None }
     }
 
     /// Takes a batch in stored form, after checking all of it: header, every record, limits and count. Markers of two-phase
     /// commit are legal here; whoever applies the batch may refuse them.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
         BatchReader::new(&bytes)?.validate()?;
-        let mut batch = Self { bytes, other_families: false, error: None };
+        let mut batch = Self { bytes, other_families: false, special: false, error: None };
         batch.other_families = batch.iter().any(|entry| entry.column_family.0 != 0);
+        batch.special = batch.iter().any(|entry| !(entry.kind == ValueType::Put || entry.kind.is_tombstone()));
         Ok(batch)
     }
 
@@ -110,8 +114,33 @@ impl WriteBatch {
         self.add(tag::DELETE, tag::CF_DELETE, column_family.into(), key.as_ref(), None);
     }
 
-    /// Deletes `key` from the default column family, where it was put at most once since it was last deleted; otherwise
-    /// what is left is undefined. The tombstone goes away as soon as it meets the value.
+    /// Merges `operand` into the value of `key` in the default column family, whose
+    /// [`merge_operator`](crate::ColumnFamilyOptions::merge_operator) puts them together.
+    #[inline]
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
+        self.merge_cf(ColumnFamilyId(0), key, operand);
+    }
+
+    /// Merges `operand` into the value of `key` in a column family.
+    #[inline]
+    pub fn merge_cf(
+        &mut self,
+        column_family: impl Into<ColumnFamilyId>,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) {
+        self.special = true;
+        self.add(tag::MERGE, tag::CF_MERGE, column_family.into(), key.as_ref(), Some(operand.as_ref()));
+    }
+
+    /// Deletes `key` from the default column family. The tombstone goes away as soon as it meets the value, where that of
+    /// [`delete`](Self::delete) stays until nothing older can lie beneath it.
+    ///
+    /// For keys that are put once, single-deleted, put once again and so on. A key that is put twice without a single delete between, deleted by
+    /// [`delete`](Self::delete) or merged into must not be single-deleted: older values may come back.
+    ///
+    /// Compactions that meet a single delete over something else count it: see
+    /// [`SingleDeleteMismatches`](crate::Counter::SingleDeleteMismatches).
     #[inline]
     pub fn single_delete(&mut self, key: impl AsRef<[u8]>) {
         self.single_delete_cf(ColumnFamilyId(0), key);
@@ -140,6 +169,7 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.other_families = false;
+        self.special = false;
         self.error = None;
     }
 
@@ -205,6 +235,12 @@ impl WriteBatch {
     #[inline]
     pub(crate) fn is_default_only(&self) -> bool {
         !self.other_families
+    }
+
+    /// Whether every entry is a put or a tombstone of one key.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.special
     }
 
     /// The records, without the header. The bodies of several batches after one header are a batch.

@@ -12,6 +12,7 @@ mod running;
 mod targets;
 
 pub(crate) use picker::{ManualRange, ManualStep, pick};
+pub(crate) use rules::{DroppedEntries, RulesOptions, Sieve};
 pub(crate) use running::{Running, RunningId};
 pub(crate) use targets::{LevelTargets, estimated_pending_compaction_bytes, level_scores};
 

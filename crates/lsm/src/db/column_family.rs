@@ -1,5 +1,6 @@
 //! Column families: independent key spaces that share the WAL.
 
+use super::resolve::Resolver;
 use super::state::Surroundings;
 use super::super_version::SuperVersion;
 use crate::key::{ColumnFamilyId, InternalKeyComparator};
@@ -22,6 +23,8 @@ pub(crate) struct Family {
     pub(crate) options: Arc<ColumnFamilyOptions>,
     /// Its open tables.
     pub(crate) table_cache: Arc<TableCache>,
+    /// How its entries become values.
+    pub(crate) resolver: Arc<Resolver>,
     /// What readers pin. Stored under the state lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
     dropped: AtomicBool,
@@ -43,9 +46,11 @@ impl Family {
             block_pool: surroundings.block_pool.clone(),
             use_direct_reads: surroundings.options.use_direct_reads,
             allow_mmap_reads: surroundings.options.allow_mmap_reads,
+            merge_operator: options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
         };
         let table_cache = Arc::new(TableCache::new(Arc::clone(&surroundings.env), &surroundings.dir, cache_options));
-        Self { id, name, comparator, options, table_cache, super_version, dropped: AtomicBool::new(false) }
+        let resolver = Arc::new(Resolver::new(&name, &options));
+        Self { id, name, comparator, options, table_cache, resolver, super_version, dropped: AtomicBool::new(false) }
     }
 
     /// An empty memtable whose first WAL is `log_number`.

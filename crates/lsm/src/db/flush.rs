@@ -8,12 +8,12 @@ use super::column_family::Family;
 use super::state::DbInner;
 use super::state::Surroundings;
 use super::super_version::SuperVersion;
-use crate::compaction::compression_of_flush;
+use crate::compaction::{DroppedEntries, RulesOptions, Sieve, compression_of_flush};
 use crate::event::{FlushInfo, FlushReason, JobId};
 use crate::file_meta::FileMetaData;
 use crate::file_names::FileName;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter};
-use crate::key::{ColumnFamilyId, ParsedKey, SeqNo};
+use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::ColumnFamilyOptions;
@@ -31,11 +31,7 @@ pub(crate) struct TableBuild {
     merged: MergingIter<ChildIter>,
     builder: Option<TableBuilder>,
     file_number: u64,
-    snapshots: Vec<SeqNo>,
-    /// The user key of the last entry, and the smallest snapshot that sees the entry kept last (or none).
-    last_key: Vec<u8>,
-    last_stripe: Option<SeqNo>,
-    family: Arc<Family>,
+    sieve: Sieve,
     unix_seconds: u64,
 }
 
@@ -64,6 +60,11 @@ impl TableBuild {
             TableBuilderOptions {
                 comparator: family.comparator.clone(),
                 table: options.table.clone(),
+                merge_operator: options
+                    .merge_operator
+                    .as_ref()
+                    .map(|operator| operator.name().to_owned())
+                    .unwrap_or_default(),
                 compression: compression_of_flush(options),
                 zstd_level: options.zstd_level,
                 column_family_id: family.id,
@@ -85,10 +86,14 @@ impl TableBuild {
             merged,
             builder: Some(builder),
             file_number,
-            snapshots,
-            last_key: Vec::new(),
-            last_stripe: None,
-            family: Arc::clone(family),
+            sieve: Sieve::new(RulesOptions {
+                order: family.comparator.clone(),
+                snapshots,
+                bottommost: false,
+                filter: None,
+                merge_operator: options.merge_operator.clone(),
+                output_level: 0,
+            }),
             unix_seconds,
         })
     }
@@ -96,23 +101,11 @@ impl TableBuild {
     /// Adds entries within the budget. Returns whether all are added.
     pub(crate) fn step(&mut self, mut budget: Option<&mut Budget<'_>>) -> Result<bool> {
         let Some(builder) = &mut self.builder else { return Ok(true) };
-        let mut first = builder.num_entries() == 0;
+        // The tables lie beneath.
+        let mut beneath = |_: &[u8]| true;
+        let mut write = |key: &[u8], value: &[u8], _: bool| builder.add(key, value);
         while self.merged.valid() {
-            let key = self.merged.key();
-            let parsed = ParsedKey::parse(key)?;
-            // Two versions of a key that the same snapshots see: only the newer one can ever be read.
-            let stripe = stripe(&self.snapshots, parsed.seqno);
-            let same_key = !first
-                && self.family.comparator.compare_user(parsed.user_key, &self.last_key) == std::cmp::Ordering::Equal;
-            first = false;
-            if !(same_key && stripe == self.last_stripe) {
-                builder.add(key, self.merged.value())?;
-            }
-            if !same_key {
-                self.last_key.clear();
-                self.last_key.extend_from_slice(parsed.user_key);
-            }
-            self.last_stripe = stripe;
+            self.sieve.take(self.merged.key(), self.merged.value(), &mut beneath, &mut write)?;
             self.merged.next();
             if let Some(budget) = &mut budget
                 && budget.spend(1)
@@ -121,16 +114,21 @@ impl TableBuild {
             }
         }
         self.merged.status()?;
+        self.sieve.finish(&mut write)?;
         Ok(true)
     }
 
-    /// Makes the table durable and says what it is.
-    pub(crate) fn finish(&mut self) -> Result<FileMetaData> {
+    /// Makes the table durable and says what it is. `None`: no entry was left, and nothing may name the file.
+    pub(crate) fn finish(&mut self) -> Result<Option<FileMetaData>> {
         let Some(builder) = self.builder.take() else {
             return Err(Error::new(ErrorKind::Aborted, "the table was finished before"));
         };
+        if builder.num_entries() == 0 {
+            builder.abandon();
+            return Ok(None);
+        }
         let summary = builder.finish()?;
-        Ok(FileMetaData {
+        Ok(Some(FileMetaData {
             number: self.file_number,
             file_size: summary.file_size,
             smallest: summary.smallest,
@@ -142,7 +140,12 @@ impl TableBuild {
             file_creation_time: self.unix_seconds,
             unique_id: summary.unique_id,
             other_fields: Vec::new(),
-        })
+        }))
+    }
+
+    /// What became of the entries.
+    fn dropped(&self) -> DroppedEntries {
+        self.sieve.dropped()
     }
 }
 
@@ -155,12 +158,6 @@ impl TableBuild {
         db.obsolete_tables.push(self.file_number);
         db.delete_obsolete_files();
     }
-}
-
-/// The smallest snapshot that sees `seqno`: entries of one key with the same answer hide each other.
-fn stripe(snapshots: &[SeqNo], seqno: SeqNo) -> Option<SeqNo> {
-    let index = snapshots.partition_point(|snapshot| *snapshot < seqno);
-    snapshots.get(index).copied()
 }
 
 /// Flushes all sealed memtables of one family.
@@ -204,9 +201,9 @@ impl FlushJob {
         if !build.step(Some(budget))? {
             return Ok(Progress::More);
         }
-        let file = build.finish()?;
+        let (file, dropped) = (build.finish()?, build.dropped());
         self.db.sync_directory()?;
-        self.install(file)?;
+        self.install(file, dropped)?;
         Ok(Progress::Done)
     }
 
@@ -225,11 +222,15 @@ impl FlushJob {
     }
 
     /// Makes the WALs beneath durable, then names the table in the MANIFEST, then lets readers see it.
-    fn install(&mut self, file: FileMetaData) -> Result<()> {
+    fn install(&mut self, file: Option<FileMetaData>, dropped: DroppedEntries) -> Result<()> {
         let db = &self.db;
-        self.info.file_size = file.file_size;
-        self.info.seqnos = (file.smallest_seqno, file.largest_seqno);
-        let bytes = file.file_size;
+        let bytes = file.as_ref().map_or(0, |file| file.file_size);
+        self.info.file_size = bytes;
+        match &file {
+            Some(file) => self.info.seqnos = (file.smallest_seqno, file.largest_seqno),
+            // Nothing names the file; it is deleted with others that nobody needs.
+            None => db.obsolete_tables.push(std::mem::take(&mut self.info.file_number)),
+        }
         let mut versions = db.versions.lock();
         if self.family.is_dropped() {
             return Err(Error::new(ErrorKind::Aborted, "the column family was dropped"));
@@ -246,7 +247,9 @@ impl FlushJob {
         edit.log_number = Some(next_log);
         edit.min_log_number_to_keep = Some(self.oldest_needed_log(next_log));
         edit.last_sequence = Some(db.visible());
-        edit.add_file(0, file);
+        if let Some(file) = file {
+            edit.add_file(0, file);
+        }
         let installed = versions.log_and_apply(&mut [edit])?;
         {
             let _state = db.state.lock();
@@ -259,7 +262,13 @@ impl FlushJob {
                 version,
             }));
         }
-        db.metrics.add_all([(Counter::Flushes, 1), (Counter::FlushWriteBytes, bytes)]);
+        db.metrics.add_all([
+            (Counter::Flushes, 1),
+            (Counter::FlushWriteBytes, bytes),
+            (Counter::OperandsMerged, dropped.operands_merged),
+            (Counter::MergeFailures, dropped.merge_failures),
+            (Counter::SingleDeleteMismatches, dropped.single_delete_mismatches),
+        ]);
         Ok(())
     }
 

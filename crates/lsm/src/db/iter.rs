@@ -1,11 +1,12 @@
 //! The user's iterator: what is visible at one sequence number, in both directions.
 
 use super::column_family::Family;
-use super::read::unsupported_entry;
+use super::resolve::Resolver;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter};
 use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
+use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
 use crate::options::ReadOptions;
 use siltstone_base::sync::Arc;
@@ -18,8 +19,9 @@ use std::cmp::Ordering;
 /// the data from an error. It pins memtables and files until it is dropped.
 ///
 /// Inside: `merged` yields internal entries of all sources, newest version first within a key. Going forward, `merged`
-/// stands on the entry that is shown. Going backward, it stands before all versions of the key that is shown, which is
-/// kept in `key` and `value`.
+/// stands on the entry that is shown, if that is a put. What has to be made of entries is kept in `key` and `value`, and `merged` stands
+/// somewhere among the key's versions or right behind them. Going backward, it stands before all versions of the key that is shown, which
+/// is always kept.
 pub struct Iter {
     merged: MergingIter<ChildIter>,
     comparator: InternalKeyComparator,
@@ -28,10 +30,15 @@ pub struct Iter {
     upper_bound: Option<Vec<u8>>,
     direction: Direction,
     valid: bool,
-    /// Forward: the user key whose remaining versions are skipped. Backward: the key that is shown.
+    /// Whether `key` and `value` are shown, and not the entry that `merged` stands on.
+    is_kept: bool,
+    /// The key that is shown, if it is kept. Otherwise, forward: the user key whose remaining versions are skipped.
     key: Vec<u8>,
-    /// Backward: the value that is shown.
+    /// The value that is shown, if it is kept.
     value: Vec<u8>,
+    /// Operands of the key at hand, in the order in which `merged` yields them.
+    operands: Operands,
+    resolver: Arc<Resolver>,
     error: Option<Error>,
     /// Scratch for seeks.
     target: Vec<u8>,
@@ -91,8 +98,11 @@ impl DbInner {
             upper_bound: options.iterate_upper_bound.clone(),
             direction: Direction::Forward,
             valid: false,
+            is_kept: false,
             key: Vec::new(),
             value: Vec::new(),
+            operands: Operands::default(),
+            resolver: Arc::clone(&family.resolver),
             error: None,
             target: Vec::new(),
             seeks: 0,
@@ -121,20 +131,20 @@ impl Iter {
     /// The key. Empty unless [`valid`](Self::valid).
     #[inline]
     pub fn key(&self) -> &[u8] {
-        match (self.valid, self.direction) {
+        match (self.valid, self.is_kept) {
             (false, _) => &[],
-            (true, Direction::Forward) => crate::key::user_key(self.merged.key()),
-            (true, Direction::Backward) => &self.key,
+            (true, false) => crate::key::user_key(self.merged.key()),
+            (true, true) => &self.key,
         }
     }
 
     /// The value. Empty unless [`valid`](Self::valid).
     #[inline]
     pub fn value(&self) -> &[u8] {
-        match (self.valid, self.direction) {
+        match (self.valid, self.is_kept) {
             (false, _) => &[],
-            (true, Direction::Forward) => self.merged.value(),
-            (true, Direction::Backward) => &self.value,
+            (true, false) => self.merged.value(),
+            (true, true) => &self.value,
         }
     }
 
@@ -193,8 +203,8 @@ impl Iter {
             return;
         }
         self.steps += 1;
-        if self.direction == Direction::Backward {
-            return self.turn_forward();
+        if self.is_kept {
+            return self.next_of_kept();
         }
         let key = crate::key::user_key(self.merged.key());
         self.key.clear();
@@ -210,9 +220,11 @@ impl Iter {
         }
         self.steps += 1;
         if self.direction == Direction::Forward {
-            let key = crate::key::user_key(self.merged.key());
-            self.key.clear();
-            self.key.extend_from_slice(key);
+            if !self.is_kept {
+                let key = crate::key::user_key(self.merged.key());
+                self.key.clear();
+                self.key.extend_from_slice(key);
+            }
             self.direction = Direction::Backward;
             let key = std::mem::take(&mut self.key);
             self.seek_before(&key);
@@ -229,8 +241,11 @@ impl Iter {
         self.key.clear();
     }
 
-    /// From a key shown backward to the next one.
-    fn turn_forward(&mut self) {
+    /// From a key that is kept to the next one.
+    fn next_of_kept(&mut self) {
+        if self.direction == Direction::Forward {
+            return self.find_next_visible(true);
+        }
         self.direction = Direction::Forward;
         let key = std::mem::take(&mut self.key);
         self.set_target(&key, 0);
@@ -257,6 +272,7 @@ impl Iter {
     #[inline]
     fn find_next_visible(&mut self, mut skipping: bool) {
         self.valid = false;
+        self.is_kept = false;
         while self.merged.valid() {
             let parsed = match ParsedKey::parse(self.merged.key()) {
                 Ok(parsed) => parsed,
@@ -280,7 +296,11 @@ impl Iter {
                         self.key.extend_from_slice(parsed.user_key);
                         skipping = true;
                     }
-                    other => return self.fail(unsupported_entry(other)),
+                    kind => {
+                        self.key.clear();
+                        self.key.extend_from_slice(parsed.user_key);
+                        return self.show_kept(kind);
+                    }
                 }
             }
             self.merged.next();
@@ -290,12 +310,57 @@ impl Iter {
         }
     }
 
+    /// Forward: shows what the entry at hand, of type `kind` and of the user key `key`, and older ones amount to.
+    #[cold]
+    fn show_kept(&mut self, kind: ValueType) {
+        let made = match kind {
+            ValueType::Merge => self.merge_forward(),
+            other => {
+                self.resolver.value(other, self.merged.value()).map(|value| value.unwrap_or_default().into_owned())
+            }
+        };
+        match made {
+            Ok(value) => {
+                self.value = value;
+                self.is_kept = true;
+                self.valid = true;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Merges the operands from the one at hand on, and leaves `merged` on the entry that they are merged into, or behind the key.
+    fn merge_forward(&mut self) -> Result<Vec<u8>> {
+        self.operands.clear();
+        let mut base = None;
+        while self.merged.valid() {
+            let parsed = ParsedKey::parse(self.merged.key())?;
+            if self.comparator.compare_user(parsed.user_key, &self.key) != Ordering::Equal {
+                break;
+            }
+            match parsed.value_type {
+                ValueType::Merge => self.operands.push(self.merged.value()),
+                kind => {
+                    base = Some((kind, self.merged.value()));
+                    break;
+                }
+            }
+            self.merged.next();
+        }
+        if !self.merged.valid() {
+            self.merged.status()?;
+        }
+        self.resolver.merged(&self.key, base, &self.operands.reversed(), &self.metrics)
+    }
+
     /// Goes backward from where `merged` stands to the last key with a visible value, and leaves `merged` before all of
     /// its versions.
     fn find_previous_visible(&mut self) {
         self.valid = false;
-        // Whether `key` and `value` hold the newest visible version seen so far of the key being passed.
-        let mut found = false;
+        self.is_kept = true;
+        self.operands.clear();
+        // The type of the newest visible version seen so far, but for operands, of the key being passed; `key` and `value` hold it.
+        let mut found = None;
         let mut passing = false;
         while self.merged.valid() {
             let parsed = match ParsedKey::parse(self.merged.key()) {
@@ -304,7 +369,7 @@ impl Iter {
             };
             let same = passing && self.comparator.compare_user(parsed.user_key, &self.key) == Ordering::Equal;
             if !same {
-                if found {
+                if found.is_some() || !self.operands.is_empty() {
                     break;
                 }
                 if let Some(bound) = &self.lower_bound
@@ -319,13 +384,17 @@ impl Iter {
             // Versions come oldest first: each visible one replaces what was found.
             if parsed.seqno <= self.seqno {
                 match parsed.value_type {
-                    ValueType::Put => {
-                        found = true;
+                    ValueType::Merge => self.operands.push(self.merged.value()),
+                    ValueType::Delete | ValueType::SingleDelete => {
+                        found = None;
+                        self.operands.clear();
+                    }
+                    kind => {
+                        found = Some(kind);
+                        self.operands.clear();
                         self.value.clear();
                         self.value.extend_from_slice(self.merged.value());
                     }
-                    ValueType::Delete | ValueType::SingleDelete => found = false,
-                    other => return self.fail(unsupported_entry(other)),
                 }
             }
             self.merged.prev();
@@ -333,7 +402,30 @@ impl Iter {
         if let Err(error) = self.merged.status() {
             return self.fail(error);
         }
-        self.valid = found;
+        match found {
+            Some(ValueType::Put) if self.operands.is_empty() => self.valid = true,
+            None if self.operands.is_empty() => {}
+            base => self.resolve_kept(base),
+        }
+    }
+
+    /// Backward: replaces `value`, an entry of type `base`, by what it and the operands over it amount to.
+    #[cold]
+    fn resolve_kept(&mut self, base: Option<ValueType>) {
+        let base = base.map(|kind| (kind, self.value.as_slice()));
+        let made = match base {
+            Some((kind, stored)) if self.operands.is_empty() => {
+                self.resolver.value(kind, stored).map(|value| value.unwrap_or_default().into_owned())
+            }
+            _ => self.resolver.merged(&self.key, base, &self.operands.in_order(), &self.metrics),
+        };
+        match made {
+            Ok(value) => {
+                self.value = value;
+                self.valid = true;
+            }
+            Err(error) => self.fail(error),
+        }
     }
 
     #[cold]

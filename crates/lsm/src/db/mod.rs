@@ -20,6 +20,7 @@ mod open;
 mod properties;
 mod read;
 mod recovery;
+mod resolve;
 mod state;
 mod super_version;
 #[cfg(test)]
@@ -143,12 +144,46 @@ impl Db {
         self.write_single(options, |batch| batch.delete_cf(family, key))
     }
 
+    /// Merges `operand` into the value of `key` in the default family, whose [`merge_operator`](ColumnFamilyOptions::merge_operator) puts them
+    /// together. Reads nothing.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if the family has no merge operator, and those of [`write`](Self::write).
+    #[inline]
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.write_single(&WriteOptions::default(), |batch| batch.merge(key, operand))
+    }
+
+    /// Merges `operand` into the value of `key` in `family`.
+    pub fn merge_cf(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.write_single(options, |batch| batch.merge_cf(family, key, operand))
+    }
+
+    /// Deletes `key`, which was put once since it was last single-deleted, from the default family. [`WriteBatch::single_delete`] says what must hold.
+    #[inline]
+    pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write_single(&WriteOptions::default(), |batch| batch.single_delete(key))
+    }
+
+    /// [`single_delete`](Self::single_delete) in `family`.
+    pub fn single_delete_cf(&self, family: &ColumnFamily, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.write_single(options, |batch| batch.single_delete_cf(family, key))
+    }
+
     /// Applies a batch, all of it or nothing, over all its families. The batch can be used again.
     ///
     /// # Errors
     ///
     /// `ReadOnly` after a fatal background error, `NoSpace` while the device is full, `Incomplete` where
-    /// [`no_slowdown`](WriteOptions::no_slowdown) forbids to wait, `NotFound` for a family that does not exist. After an error none of the batch is
+    /// [`no_slowdown`](WriteOptions::no_slowdown) forbids to wait, `NotFound` for a family that does not exist, `InvalidArgument` for a merge in
+    /// a family without an operator. After an error none of the batch is
     /// visible; after a failed sync it may be there once the database is opened again.
     #[inline]
     pub fn write(&self, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {

@@ -12,15 +12,18 @@ use crate::options::ReadOptions;
 use crate::sst::{PinnedBytes, TableReadOptions};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A value, pinned where it lies: in a memtable or in a block. Holding it keeps that memory.
+/// A value, pinned where it lies: in a memtable or in a block. Holding it keeps that memory. One that was made when it was read, of operands, is
+/// held by itself.
 pub struct PinnedValue(Place);
 
 enum Place {
     Memtable(MemtableValue),
     Table(PinnedBytes),
+    Owned(Vec<u8>),
 }
 
 impl Deref for PinnedValue {
@@ -31,6 +34,7 @@ impl Deref for PinnedValue {
         match &self.0 {
             Place::Memtable(value) => value,
             Place::Table(value) => value,
+            Place::Owned(value) => value,
         }
     }
 }
@@ -101,16 +105,38 @@ impl DbInner {
         };
         if let Some(entry) = in_memory {
             self.metrics.add_all([(Counter::KeysRead, 1), (Counter::MemtableHit, 1)]);
-            return resolve(entry.value_type, || Place::Memtable(entry.value));
+            if entry.value_type == ValueType::Put {
+                return Ok(Some(PinnedValue(Place::Memtable(entry.value))));
+            }
+            return self.get_special(family, pinned, &lookup, entry.value_type, &entry.value, options);
         }
         let mut probed = 0;
         let found = pinned.version.get(&family.table_cache, options, &lookup, &mut probed)?;
         let place = found.as_ref().map_or(Counter::GetMiss, |(level, _)| Counter::get_hit(*level));
         self.metrics.add_all([(Counter::KeysRead, 1), (place, 1), (Counter::TablesProbed, probed)]);
         match found {
-            Some((_, entry)) => resolve(entry.value_type, || Place::Table(entry.value)),
+            Some((_, entry)) if entry.value_type == ValueType::Put => Ok(Some(PinnedValue(Place::Table(entry.value)))),
+            Some((_, entry)) => self.get_special(family, pinned, &lookup, entry.value_type, &entry.value, options),
             None => Ok(None),
         }
+    }
+
+    /// The value of a key whose newest visible entry is no put: of type `kind`, holding `stored`.
+    fn get_special(
+        &self,
+        family: &Family,
+        pinned: &SuperVersion,
+        lookup: &LookupKey,
+        kind: ValueType,
+        stored: &[u8],
+        options: &TableReadOptions,
+    ) -> Result<Option<PinnedValue>> {
+        let value = match kind {
+            ValueType::Delete | ValueType::SingleDelete => None,
+            ValueType::Merge => Some(self.get_merged(family, pinned, lookup, options)?),
+            other => family.resolver.value(other, stored)?.map(Cow::into_owned),
+        };
+        Ok(value.map(|value| PinnedValue(Place::Owned(value))))
     }
 
     /// The number that a read sees: that of its snapshot, or the newest.
@@ -149,16 +175,6 @@ impl DbInner {
                 return Ok((pins, seqno));
             }
         }
-    }
-}
-
-/// What an entry of type `kind` means to a reader.
-#[inline]
-fn resolve(kind: ValueType, place: impl FnOnce() -> Place) -> Result<Option<PinnedValue>> {
-    match kind {
-        ValueType::Put => Ok(Some(PinnedValue(place()))),
-        ValueType::Delete | ValueType::SingleDelete => Ok(None),
-        other => Err(unsupported_entry(other)),
     }
 }
 

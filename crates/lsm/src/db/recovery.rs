@@ -270,7 +270,8 @@ impl Recovery<'_> {
         let memtables = [Arc::clone(&recovering.memtable)];
         let mut build = TableBuild::start(context, &recovering.family, &memtables)?;
         build.step(None)?;
-        recovering.edit.new_files.push((0, build.finish()?));
+        // A table without an entry is a leftover, which opening deletes.
+        recovering.edit.new_files.extend(build.finish()?.map(|file| (0, file)));
         recovering.memtable = Family::new_memtable(&recovering.family.options, 0);
         Ok(())
     }
@@ -279,7 +280,7 @@ impl Recovery<'_> {
 /// Whether the engine can apply an entry of this type.
 fn is_supported(kind: crate::key::ValueType) -> bool {
     use crate::key::ValueType;
-    matches!(kind, ValueType::Put | ValueType::Delete | ValueType::SingleDelete)
+    matches!(kind, ValueType::Put | ValueType::Delete | ValueType::SingleDelete | ValueType::Merge)
 }
 
 /// Refuses a batch that was written to another WAL.

@@ -14,7 +14,7 @@ use super::state::DbInner;
 use super::write_controller::Admission;
 use super::write_queue::Request;
 use crate::batch::{BatchEntry, WriteBatch, encode_header};
-use crate::key::{MAX_SEQNO, SeqNo};
+use crate::key::{MAX_SEQNO, SeqNo, ValueType};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::WriteOptions;
@@ -168,15 +168,26 @@ impl DbInner {
             return Err(Error::new(ErrorKind::ReadOnly, "the database was opened for reading only"));
         }
         batch.check()?;
-        if !batch.is_default_only() {
-            for entry in batch {
-                let id = entry.column_family.0;
-                if self.family(id).is_none() {
-                    return Err(Error::new(ErrorKind::NotFound, format!("column family {id} does not exist")));
-                }
-            }
+        if batch.is_default_only() && batch.is_plain() {
+            return Ok(());
         }
-        Ok(())
+        batch.iter().try_for_each(|entry| self.check_entry(&entry))
+    }
+
+    /// Refuses an entry of a family that does not exist, or that the family cannot hold.
+    fn check_entry(&self, entry: &BatchEntry<'_>) -> Result<()> {
+        let id = entry.column_family.0;
+        let Some(family) = self.family(id) else {
+            return Err(Error::new(ErrorKind::NotFound, format!("column family {id} does not exist")));
+        };
+        match entry.kind {
+            ValueType::Put | ValueType::Delete | ValueType::SingleDelete => Ok(()),
+            ValueType::Merge if family.options.merge_operator.is_some() => Ok(()),
+            ValueType::Merge => {
+                Err(Error::invalid_argument(format!("merge_operator: column family {} has none", family.name)))
+            }
+            other => Err(super::read::unsupported_entry(other)),
+        }
     }
 
     /// Waits in the queue until another writer has written the batch, or until it is this one's turn to lead.

@@ -50,6 +50,24 @@ impl KvDb {
         &self.db
     }
 
+    /// Merges `operand` into the value of `key`: [`Db::merge`] with this handle's options of writes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::merge`].
+    pub fn merge(&self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.merge(key, operand))
+    }
+
+    /// Deletes `key`, which was put once since it was last single-deleted: [`Db::single_delete`] with this handle's options of writes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write`].
+    pub fn single_delete(&self, key: &[u8]) -> Result<()> {
+        self.write_one(|batch| batch.single_delete(key))
+    }
+
     #[inline]
     fn write_one(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<()> {
         let mut batch = BATCH.with(|kept| std::mem::take(&mut *kept.borrow_mut()));

@@ -60,6 +60,13 @@ counters! {
     CompactionKeyDropObsolete = "rocksdb.compaction.key.drop.obsolete",
     /// Values that a compaction filter removed.
     CompactionKeyDropUser = "rocksdb.compaction.key.drop.user",
+    /// Operands that flushes and compactions merged into other entries.
+    OperandsMerged = "siltstone.merge.operands.merged",
+    /// Keys whose operands a read, a flush or a compaction could not merge, each time.
+    MergeFailures = "rocksdb.number.merge.failures",
+    /// Single deletes that compactions found over more than one value, or over operands: what
+    /// [`WriteBatch::single_delete`](crate::WriteBatch::single_delete) asks for was not kept.
+    SingleDeleteMismatches = "siltstone.compaction.single.delete.mismatches",
     /// Microseconds that writers waited because too many memtables waited for their flush.
     StallMemtableLimitMicros = "rocksdb.memtable.limit.micros",
     /// Microseconds that writers waited because level 0 had too many files.

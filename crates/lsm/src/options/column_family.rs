@@ -1,6 +1,7 @@
 //! Options of one column family.
 
 use super::{CompressionType, TableOptions};
+use crate::merge::MergeOperator;
 use siltstone_base::comparator::{Bytewise, Comparator};
 use siltstone_base::entry_filter::EntryFilter;
 use std::sync::Arc;
@@ -54,6 +55,8 @@ options! {
         zstd_level: i32 = 3,
         /// Looks at every live value that a compaction rewrites.
         compaction_filter: Option<Arc<dyn EntryFilter>> = None,
+        /// Puts together what is written by merges. `None`: merges are refused, and so are reads of keys that have operands.
+        merge_operator: Option<Arc<dyn MergeOperator>> = None,
         /// Layout of tables.
         table: TableOptions = TableOptions::default(),
     }

@@ -28,6 +28,8 @@ pub(crate) struct TableBuilderOptions {
     pub(crate) comparator: InternalKeyComparator,
     /// Layout.
     pub(crate) table: TableOptions,
+    /// Name of the family's merge operator; empty if it has none.
+    pub(crate) merge_operator: String,
     /// Codec of data and index blocks.
     pub(crate) compression: CompressionType,
     /// Effort of Zstd.
@@ -124,6 +126,7 @@ impl TableBuilder {
             column_family_id: u64::from(options.column_family_id),
             column_family_name: options.column_family_name,
             comparator: options.comparator.user().name().to_owned(),
+            merge_operator: options.merge_operator,
             compression: options.compression.property_name().to_owned(),
             compression_options: format!(
                 "window_bits=-14; level={level}; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; enabled=0; "

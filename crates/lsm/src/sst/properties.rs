@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// What every name of RocksDB's properties begins with.
 const PREFIX: &str = "rocksdb.";
 
+/// The name of the merge operator of a family that has none.
+const NO_OPERATOR: &str = "nullptr";
+
 /// Types of indexes: the value of `rocksdb.block.based.table.index.type`.
 pub(crate) mod index_type {
     /// One index block, searched by bisection.
@@ -58,6 +61,8 @@ pub(crate) struct TableProperties {
     pub(crate) column_family_name: String,
     /// Name of the comparator.
     pub(crate) comparator: String,
+    /// Name of the merge operator; empty if none was set.
+    pub(crate) merge_operator: String,
     /// Name of the codec.
     pub(crate) compression: String,
     /// The codec's options as text.
@@ -108,6 +113,7 @@ impl Default for TableProperties {
             column_family_id: u64::from(i32::MAX as u32),
             column_family_name: String::new(),
             comparator: String::new(),
+            merge_operator: String::new(),
             compression: String::new(),
             compression_options: String::new(),
             filter_policy: String::new(),
@@ -195,7 +201,7 @@ impl TableProperties {
             ("comparator", &self.comparator),
             ("compression", &self.compression),
             ("compression_options", &self.compression_options),
-            ("merge.operator", "nullptr"),
+            ("merge.operator", if self.merge_operator.is_empty() { NO_OPERATOR } else { &self.merge_operator }),
             ("prefix.extractor.name", "nullptr"),
             ("property.collectors", "[]"),
         ];
@@ -258,6 +264,8 @@ impl TableProperties {
             "tail.start.offset" => self.tail_start_offset = number(value)?,
             "column.family.name" => self.column_family_name = text(value),
             "comparator" => self.comparator = text(value),
+            "merge.operator" if value == NO_OPERATOR.as_bytes() => {}
+            "merge.operator" => self.merge_operator = text(value),
             "compression" => self.compression = text(value),
             "compression_options" => self.compression_options = text(value),
             "filter.policy" => self.filter_policy = text(value),
@@ -270,7 +278,6 @@ impl TableProperties {
             "block.based.table.prefix.filtering"
             | "format.version"
             | "fixed.key.length"
-            | "merge.operator"
             | "prefix.extractor.name"
             | "property.collectors" => {}
             _ => return Ok(false),

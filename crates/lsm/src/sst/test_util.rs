@@ -78,6 +78,7 @@ pub(crate) fn comparator() -> InternalKeyComparator {
 
 pub(crate) fn builder_options(table: TableOptions, compression: CompressionType) -> TableBuilderOptions {
     TableBuilderOptions {
+        merge_operator: String::new(),
         comparator: comparator(),
         table,
         compression,

@@ -53,6 +53,44 @@ impl Version {
         Ok(None)
     }
 
+    /// Shows `visit` every source that may have versions of the key of `key`, newest first, until it says that older ones do not matter.
+    pub(crate) fn visit(
+        &self,
+        table_cache: &Arc<TableCache>,
+        options: &TableReadOptions,
+        key: &LookupKey,
+        visit: &mut impl FnMut(&mut ChildIter) -> Result<bool>,
+    ) -> Result<()> {
+        let user_key = key.user_key();
+        let hash = Some(xxph3(user_key));
+        for (number, level) in self.levels.iter().enumerate() {
+            if number > 0 {
+                // Versions of one key may go on in the next table of the run; the filter of the first one knows the key.
+                let Some(file) = level.find(&self.comparator, key.internal_key()) else { continue };
+                if table_cache.reader(file)?.may_have(user_key, hash) {
+                    let purpose = IterPurpose::User { read_ahead_size: 0 };
+                    let run = LevelIter::new(level.shared_files(), Arc::clone(table_cache), *options, purpose);
+                    if !visit(&mut ChildIter::Level(run))? {
+                        return Ok(());
+                    }
+                }
+                continue;
+            }
+            for (index, file) in level.files().iter().enumerate() {
+                if level.covers(&self.comparator, index, user_key) {
+                    let reader = table_cache.reader(file)?;
+                    if reader.may_have(user_key, hash) {
+                        let table = TableIter::new(Arc::clone(reader), *options, 0);
+                        if !visit(&mut ChildIter::Table(table))? {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the sources of a walk over all tables: each table of level 0, and each further level as one run.
     pub(crate) fn add_iterators(
         &self,

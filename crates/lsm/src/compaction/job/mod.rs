@@ -9,10 +9,10 @@ mod tests;
 use super::Compaction;
 use super::beneath::Beneath;
 use super::outputs::Outputs;
-use super::rules::{DropReason, DropRules, Entry, RulesOptions, Verdict};
+use super::rules::{DroppedEntries, RulesOptions, Sieve};
 use crate::file_meta::FileMetaData;
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
-use crate::key::{ParsedKey, SeqNo, pack_trailer};
+use crate::key::SeqNo;
 use crate::options::ColumnFamilyOptions;
 use crate::sst::{TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
@@ -56,19 +56,6 @@ pub(crate) struct CompactionEnv {
     pub(crate) bytes_per_sync: u64,
 }
 
-/// Entries that a compaction dropped, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct DroppedEntries {
-    /// Hidden by a newer entry that no snapshot tells apart from it.
-    pub(crate) hidden: u64,
-    /// Tombstones with nothing to hide.
-    pub(crate) obsolete_tombstones: u64,
-    /// Single deletes and what they were for.
-    pub(crate) single_deletes: u64,
-    /// Removed by the entry filter; a tombstone may have taken their place.
-    pub(crate) filtered: u64,
-}
-
 /// What a finished compaction did.
 #[derive(Debug)]
 pub(crate) struct CompactionOutput {
@@ -91,43 +78,26 @@ pub(crate) struct CompactionJob {
     env: CompactionEnv,
     /// Set when the inputs were opened.
     input: Option<MergingIter<ChildIter>>,
-    rules: DropRules,
+    sieve: Sieve,
     beneath: Beneath,
     outputs: Outputs,
-    /// Whether no entry of the key at hand was written yet.
-    is_first_of_key: bool,
-    /// An internal key with a trailer of its own.
-    key: Vec<u8>,
-    entries_in: u64,
-    dropped: DroppedEntries,
     is_done: bool,
 }
 
 impl CompactionJob {
     /// A job that has done nothing yet.
     pub(crate) fn new(compaction: Compaction, env: CompactionEnv) -> Self {
-        let rules = DropRules::new(RulesOptions {
+        let sieve = Sieve::new(RulesOptions {
             order: compaction.input_version.comparator().clone(),
             snapshots: env.snapshots.clone(),
             bottommost: compaction.bottommost,
             filter: env.options.compaction_filter.clone(),
+            merge_operator: env.options.merge_operator.clone(),
             output_level: compaction.output_level,
         });
         let beneath = Beneath::new(&compaction);
         let outputs = Outputs::new(&compaction, &env);
-        Self {
-            compaction,
-            env,
-            input: None,
-            rules,
-            beneath,
-            outputs,
-            is_first_of_key: true,
-            key: Vec::new(),
-            entries_in: 0,
-            dropped: DroppedEntries::default(),
-            is_done: false,
-        }
+        Self { compaction, env, input: None, sieve, beneath, outputs, is_done: false }
     }
 
     /// Bytes written so far, about.
@@ -146,40 +116,16 @@ impl CompactionJob {
         }
         if self.input.is_none() {
             let mut input = self.open_inputs()?;
+            self.carry_operator_on()?;
             input.seek_to_first();
             self.input = Some(input);
         }
         let Some(input) = &mut self.input else { return Ok(false) };
+        let (outputs, env, beneath) = (&mut self.outputs, &self.env, &mut self.beneath);
+        let mut beneath = |key: &[u8]| beneath.may_have(key);
+        let mut write = |key: &[u8], value: &[u8], is_first_of_key: bool| outputs.add(env, key, value, is_first_of_key);
         while input.valid() {
-            let internal_key = input.key();
-            let parsed = ParsedKey::parse(internal_key)?;
-            let entry = Entry { user_key: parsed.user_key, seqno: parsed.seqno, value_type: parsed.value_type };
-            self.entries_in += 1;
-            let value = input.value();
-            let beneath = &mut self.beneath;
-            let step = self.rules.next(entry, value, &mut |key| beneath.may_have(key));
-            if let Some(held) = step.held {
-                let key = self.rules.released_key();
-                write_held(&mut self.outputs, &self.env, key, held, &mut self.is_first_of_key, &mut self.dropped)?;
-            }
-            self.is_first_of_key |= step.is_new_key;
-            match step.verdict {
-                Verdict::Keep { trailer, changed } => {
-                    let value = if changed { self.rules.changed_value() } else { value };
-                    let key = if trailer == pack_trailer(parsed.seqno, parsed.value_type as u8) {
-                        internal_key
-                    } else {
-                        self.key.clear();
-                        self.key.extend_from_slice(parsed.user_key);
-                        self.key.extend_from_slice(&trailer.to_le_bytes());
-                        &self.key
-                    };
-                    self.outputs.add(&self.env, key, value, self.is_first_of_key)?;
-                    self.is_first_of_key = false;
-                }
-                Verdict::Drop(reason) => self.dropped.count(reason),
-                Verdict::Hold => {}
-            }
+            self.sieve.take(input.key(), input.value(), &mut beneath, &mut write)?;
             input.next();
             if budget.spend(1) {
                 return Ok(false);
@@ -190,20 +136,29 @@ impl CompactionJob {
         {
             return Err(error);
         }
-        if let Some(held) = self.rules.finish() {
-            let key = self.rules.released_key();
-            write_held(&mut self.outputs, &self.env, key, held, &mut self.is_first_of_key, &mut self.dropped)?;
-        }
+        self.sieve.finish(&mut write)?;
         self.outputs.finish_table()?;
         self.check_counts()?;
         self.is_done = true;
         Ok(true)
     }
 
+    /// A family without a merge operator keeps operands as they are: the outputs name the operator that they were written for.
+    fn carry_operator_on(&mut self) -> Result<()> {
+        if self.env.options.merge_operator.is_some() {
+            return Ok(());
+        }
+        for (_, file) in self.compaction.input_files() {
+            let properties = self.env.table_cache.reader(file)?.properties();
+            if properties.num_merge_operands > 0 && !properties.merge_operator.is_empty() {
+                self.outputs.set_merge_operator(&properties.merge_operator);
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that every entry of the inputs was read, as far as they say how many they have.
     fn check_counts(&self) -> Result<()> {
-        let dropped = self.dropped.hidden + self.dropped.obsolete_tombstones + self.dropped.single_deletes;
-        debug_assert_eq!(self.entries_in, self.outputs.entries() + dropped, "every entry is written or dropped");
         let mut expected = 0;
         for (_, file) in self.compaction.input_files() {
             match self.env.table_cache.reader(file)?.properties().num_entries {
@@ -211,12 +166,12 @@ impl CompactionJob {
                 entries => expected += entries,
             }
         }
-        if expected == self.entries_in || is_planted(PlantedBug::CompactionSwallowsReadError) {
+        if expected == self.sieve.entries_in() || is_planted(PlantedBug::CompactionSwallowsReadError) {
             return Ok(());
         }
         Err(Error::corrupt(format!(
             "the inputs of a compaction say that they have {expected} entries, and have {}",
-            self.entries_in
+            self.sieve.entries_in()
         )))
     }
 
@@ -246,7 +201,7 @@ impl CompactionJob {
             edit,
             bytes_read: self.compaction.input_bytes(),
             bytes_written: self.outputs.bytes(),
-            dropped: DroppedEntries { filtered: self.rules.filtered(), ..self.dropped },
+            dropped: self.sieve.dropped(),
             files,
         })
     }
@@ -282,34 +237,4 @@ impl CompactionJob {
         }
         Ok(MergingIter::new(self.compaction.input_version.comparator().clone(), children))
     }
-}
-
-impl DroppedEntries {
-    fn count(&mut self, reason: DropReason) {
-        match reason {
-            DropReason::Hidden => self.hidden += 1,
-            DropReason::ObsoleteTombstone => self.obsolete_tombstones += 1,
-            DropReason::SingleDeletePair | DropReason::SupersededSingleDelete => self.single_deletes += 1,
-        }
-    }
-}
-
-/// Writes or drops the tombstone that the rules held.
-#[cold]
-fn write_held(
-    outputs: &mut Outputs,
-    env: &CompactionEnv,
-    key: &[u8],
-    verdict: Verdict,
-    is_first_of_key: &mut bool,
-    dropped: &mut DroppedEntries,
-) -> Result<()> {
-    match verdict {
-        Verdict::Drop(reason) => dropped.count(reason),
-        Verdict::Keep { .. } | Verdict::Hold => {
-            outputs.add(env, key, &[], *is_first_of_key)?;
-            *is_first_of_key = false;
-        }
-    }
-    Ok(())
 }

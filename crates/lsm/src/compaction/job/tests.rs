@@ -55,6 +55,7 @@ impl World {
         let env = self.disk.env();
         let file = env.create_append(&path, &FileOptions::new(FileKind::Table)).unwrap();
         let builder_options = TableBuilderOptions {
+            merge_operator: String::new(),
             comparator: order(),
             table: self.options.table.clone(),
             compression: self.options.compression,
@@ -105,6 +106,7 @@ impl World {
             block_pool: BlockPool::new(1 << 20),
             use_direct_reads: false,
             allow_mmap_reads: false,
+            merge_operator: None,
         };
         Arc::new(TableCache::new(self.disk.env(), Path::new(DIR), options))
     }

@@ -26,7 +26,6 @@ pub(super) struct Outputs {
     epoch_number: u64,
     created: Vec<u64>,
     finished: Vec<FileMetaData>,
-    entries: u64,
 }
 
 impl Outputs {
@@ -38,6 +37,12 @@ impl Outputs {
         let options = TableBuilderOptions {
             comparator: compaction.input_version.comparator().clone(),
             table: env.options.table.clone(),
+            merge_operator: env
+                .options
+                .merge_operator
+                .as_ref()
+                .map(|operator| operator.name().to_owned())
+                .unwrap_or_default(),
             compression: compaction.compression,
             zstd_level: env.options.zstd_level,
             column_family_id: compaction.family.0,
@@ -58,8 +63,12 @@ impl Outputs {
             epoch_number: epochs.min().unwrap_or(0),
             created: Vec::new(),
             finished: Vec::new(),
-            entries: 0,
         }
+    }
+
+    /// Names another merge operator than the family's.
+    pub(super) fn set_merge_operator(&mut self, name: &str) {
+        name.clone_into(&mut self.options.merge_operator);
     }
 
     /// Appends an entry. `is_first_of_key` says that no entry of its user key was appended yet: only then may a table end before it.
@@ -81,7 +90,6 @@ impl Outputs {
             Some(builder) => builder,
             none => none.insert(create_table(env, &mut self.options, &mut self.created)?),
         };
-        self.entries += 1;
         builder.add(internal_key, value).map_err(out_of_order)
     }
 
@@ -115,11 +123,6 @@ impl Outputs {
     /// The finished tables, ascending.
     pub(super) fn finished(&self) -> &[FileMetaData] {
         &self.finished
-    }
-
-    /// Entries appended so far.
-    pub(super) fn entries(&self) -> u64 {
-        self.entries
     }
 
     /// Bytes written so far, about.

@@ -1,4 +1,4 @@
-//! The drop rules: what becomes of each entry that a compaction reads.
+//! The drop rules: what becomes of each entry that a flush or a compaction reads.
 //!
 //! Snapshots cut the sequence numbers into stripes: nobody can tell two states apart that lie in one stripe. Entries of a key come newest
 //! first.
@@ -7,17 +7,33 @@
 //!    needs what is older. A single delete is hidden by a tombstone only: an older value beneath may still wait for it.
 //! 2. A tombstone with no older entry of its key, neither among the inputs nor beneath the outputs, is dropped.
 //! 3. A single delete and the value right behind it in the same stripe drop each other. A single delete right before a tombstone, or before
-//!    another single delete, of the same stripe is dropped.
+//!    another single delete, of the same stripe is dropped. One right before a merge operand was not meant for it: it becomes a delete.
 //! 4. A value that is the newest entry of its key and that no snapshot sees is shown to the entry filter. One that it removes becomes a
 //!    tombstone.
 //! 5. Where nothing lies beneath the whole compaction, a value that every snapshot sees gets sequence number 0, which compresses better.
+//! 6. Operands of one key and stripe become one value at the newest one's sequence number, where a value or a tombstone of the stripe is
+//!    behind them, or nothing at all neither here nor beneath. Otherwise they become one operand, if the operator can. What the operator fails to merge
+//!    stays as it is, with what is behind it. Operands that no snapshot sees are shown to the entry filter first; the result is not.
 //!
-//! To decide rules 2 and 3 a tombstone may have to be held until the next entry is known.
+//! ```text
+//!   stripes      newest            | snapshot 6      | snapshot 3
+//!   entries      +1@9   +2@8       | +4@6   put 5@5  | put 7@2
+//!   rule 6       +3@9              | put 9@6         | put 7@2        never across a snapshot
+//! ```
+//!
+//! To decide rules 2 and 3 a tombstone may have to be held until the next entry is known; for rule 6 operands are gathered until an
+//! entry comes that is none.
 
+mod run;
+mod sieve;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use sieve::{DroppedEntries, Sieve};
+
 use crate::key::{InternalKeyComparator, SeqNo, ValueType, append_internal_key, pack_trailer};
+use crate::merge::MergeOperator;
+use run::{Base, Run, Settled};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
@@ -36,6 +52,8 @@ pub(super) enum DropReason {
     SingleDeletePair,
     /// It is a single delete, and the tombstone behind it does its work.
     SupersededSingleDelete,
+    /// It is an operand that the entry filter removed.
+    RemovedOperand,
 }
 
 /// What becomes of an entry.
@@ -52,6 +70,8 @@ pub(super) enum Verdict {
     Drop(DropReason),
     /// It is a tombstone that the next call decides about.
     Hold,
+    /// It is an operand that a later call decides about, together with its neighbours.
+    Gather,
 }
 
 /// What [`DropRules::next`] says.
@@ -59,6 +79,8 @@ pub(super) enum Verdict {
 pub(super) struct Step {
     /// What becomes of the tombstone that was held, if one was.
     pub(super) held: Option<Verdict>,
+    /// Whether operands that were gathered are decided about: [`DropRules::merged`] is written for them.
+    pub(super) has_merged: bool,
     /// Whether the entry is the first of its key.
     pub(super) is_new_key: bool,
     /// What becomes of the entry.
@@ -75,17 +97,19 @@ pub(super) struct Entry<'a> {
 
 /// What the rules must know.
 #[derive(Debug)]
-pub(super) struct RulesOptions {
+pub(crate) struct RulesOptions {
     /// The order of keys.
-    pub(super) order: InternalKeyComparator,
+    pub(crate) order: InternalKeyComparator,
     /// The live snapshots, ascending.
-    pub(super) snapshots: Vec<SeqNo>,
+    pub(crate) snapshots: Vec<SeqNo>,
     /// Whether nothing lies beneath the whole range.
-    pub(super) bottommost: bool,
+    pub(crate) bottommost: bool,
     /// Looks at values.
-    pub(super) filter: Option<Arc<dyn EntryFilter>>,
+    pub(crate) filter: Option<Arc<dyn EntryFilter>>,
+    /// Merges operands. `None`: they stay as they are.
+    pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     /// The level of the outputs, for the filter.
-    pub(super) output_level: usize,
+    pub(crate) output_level: usize,
 }
 
 /// The rules, and what they remember of the entries before.
@@ -105,8 +129,30 @@ pub(super) struct DropRules {
     /// The internal key of what was held before the last entry.
     released_key: Vec<u8>,
     changed_value: Vec<u8>,
-    /// Values that the filter removed.
-    filtered: u64,
+    /// Operands of `key` that were gathered, all of one stripe.
+    run: Run,
+    run_stripe: SeqNo,
+    /// Whether older entries may lie beneath those.
+    run_beneath: bool,
+    /// What is written for the operands gathered before, and their user key.
+    merged: Run,
+    merged_key: Vec<u8>,
+    /// Whether the last single delete of the stripe met its value.
+    paired: bool,
+    figures: Figures,
+}
+
+/// What the rules count, beside the reasons of drops.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    /// Values and operands that the filter removed.
+    pub(super) filtered: u64,
+    /// Operands that went into other entries.
+    pub(super) operands_merged: u64,
+    /// Runs of operands that the operator failed to merge.
+    pub(super) merge_failures: u64,
+    /// Single deletes over more than one value, or over operands.
+    pub(super) single_delete_mismatches: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +166,19 @@ enum HiddenBy {
     Value,
     SingleDelete,
     Tombstone,
+}
+
+impl Hiding {
+    /// Whether it hides an older entry of this type. What a single delete and its value leave behind when they drop each other is no tombstone: one
+    /// that lies behind them still has its work to do.
+    #[inline]
+    fn hides(self, value_type: ValueType) -> bool {
+        match self.by {
+            HiddenBy::Tombstone => true,
+            HiddenBy::Value => value_type != ValueType::SingleDelete,
+            HiddenBy::SingleDelete => !value_type.is_tombstone(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -147,7 +206,13 @@ impl DropRules {
             held_key: Vec::new(),
             released_key: Vec::new(),
             changed_value: Vec::new(),
-            filtered: 0,
+            run: Run::default(),
+            run_stripe: NEWEST_STRIPE,
+            run_beneath: true,
+            merged: Run::default(),
+            merged_key: Vec::new(),
+            paired: false,
+            figures: Figures::default(),
         }
     }
 
@@ -161,9 +226,15 @@ impl DropRules {
         &self.changed_value
     }
 
-    /// How many values the filter removed so far.
-    pub(super) fn filtered(&self) -> u64 {
-        self.filtered
+    /// What was counted so far.
+    pub(super) fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// What is written for the operands that [`Step::has_merged`], or [`finish`](Self::finish), is about: their user key, and trailers and values,
+    /// newest first.
+    pub(super) fn merged(&self) -> (&[u8], impl Iterator<Item = (u64, &[u8])>) {
+        (&self.merged_key, self.merged.entries())
     }
 
     /// Decides about the next entry in the order of internal keys. `beneath` says whether an older entry of a key may lie beneath; it is
@@ -179,6 +250,7 @@ impl DropRules {
         if held.is_some() {
             std::mem::swap(&mut self.held_key, &mut self.released_key);
         }
+        let has_merged = !self.run.is_empty() && self.end_run(is_new_key, stripe, entry.value_type, value);
         if is_new_key {
             self.key.clear();
             self.key.extend_from_slice(entry.user_key);
@@ -189,14 +261,55 @@ impl DropRules {
             true => Verdict::Drop(DropReason::SingleDeletePair),
             false => self.judge(entry, value, stripe, is_new_key, beneath),
         };
-        Step { held, is_new_key, verdict }
+        Step { held, has_merged, is_new_key, verdict }
     }
 
-    /// What becomes of the tombstone that is held behind the last entry.
-    pub(super) fn finish(&mut self) -> Option<Verdict> {
-        let held = self.held.take()?;
-        std::mem::swap(&mut self.held_key, &mut self.released_key);
-        Some(held.at_end_of_key())
+    /// What becomes of the tombstone that is held behind the last entry, and whether operands that were gathered there are decided about.
+    pub(super) fn finish(&mut self) -> (Option<Verdict>, bool) {
+        let has_merged = !self.run.is_empty();
+        if has_merged {
+            self.settle_run(if self.run_beneath { Base::Unknown } else { Base::Nothing });
+        }
+        let held = self.held.take();
+        if held.is_some() {
+            std::mem::swap(&mut self.held_key, &mut self.released_key);
+        }
+        (held.map(Held::at_end_of_key), has_merged)
+    }
+
+    /// Whether the next entry ends the run of operands; if so, decides about the run.
+    #[cold]
+    fn end_run(&mut self, is_new_key: bool, stripe: SeqNo, next: ValueType, value: &[u8]) -> bool {
+        let base = match next {
+            _ if is_new_key && self.run_beneath => Base::Unknown,
+            _ if is_new_key => Base::Nothing,
+            _ if stripe != self.run_stripe => Base::Unknown,
+            ValueType::Merge if !self.run.is_full() => return false,
+            ValueType::Put => Base::Value(value),
+            ValueType::Delete | ValueType::SingleDelete => Base::Nothing,
+            _ => Base::Unknown,
+        };
+        self.settle_run(base);
+        true
+    }
+
+    fn settle_run(&mut self, base: Base<'_>) {
+        let Some(operator) = &self.options.merge_operator else { return };
+        let gathered = self.run.len() as u64;
+        match self.run.settle(&**operator, &self.key, base) {
+            Settled::Value => {
+                self.hiding = Some(Hiding { stripe: self.run_stripe, by: HiddenBy::Value });
+                let seqno = self.settled_seqno(self.run.newest_seqno());
+                self.run.set_trailer(pack_trailer(seqno, ValueType::Put as u8));
+                self.figures.operands_merged += gathered;
+            }
+            Settled::Operands => self.figures.operands_merged += gathered - self.run.len() as u64,
+            Settled::Failed => self.figures.merge_failures += 1,
+        }
+        std::mem::swap(&mut self.run, &mut self.merged);
+        self.run.clear();
+        self.merged_key.clear();
+        self.merged_key.extend_from_slice(&self.key);
     }
 
     #[inline]
@@ -237,20 +350,38 @@ impl DropRules {
         }
         match value_type {
             ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity => {
+                self.paired = true;
                 (Some(Verdict::Drop(DropReason::SingleDeletePair)), true)
             }
             ValueType::SingleDelete => (Some(Verdict::Drop(DropReason::SupersededSingleDelete)), false),
             ValueType::Delete => {
                 if self.hiding.is_some_and(|hiding| hiding.by == HiddenBy::Value && hiding.stripe == stripe) {
                     // A newer value of the stripe hides the tombstone, and with it what the single delete is for.
-                    return (Some(keep), false);
+                    return (self.become_delete(held), false);
                 }
                 // What the single delete hid, the tombstone hides: it must not count as hidden itself.
                 self.hiding = None;
                 (Some(Verdict::Drop(DropReason::SupersededSingleDelete)), false)
             }
-            ValueType::Merge | ValueType::RangeDelete => (Some(keep), false),
+            ValueType::Merge | ValueType::RangeDelete => {
+                self.figures.single_delete_mismatches += 1;
+                self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
+                (self.become_delete(held), false)
+            }
         }
+    }
+
+    /// Makes the single delete that was held a delete, which is what readers take it for: it stays if anything lies beneath, and waits for entries of
+    /// older stripes otherwise.
+    fn become_delete(&mut self, held: Held) -> Option<Verdict> {
+        let trailer = pack_trailer(held.trailer >> 8, ValueType::Delete as u8);
+        self.held_key.truncate(self.key.len());
+        self.held_key.extend_from_slice(&trailer.to_le_bytes());
+        if held.beneath {
+            return Some(Verdict::Keep { trailer, changed: false });
+        }
+        self.held = Some(Held { trailer, is_single: false, ..held });
+        None
     }
 
     #[inline]
@@ -264,8 +395,11 @@ impl DropRules {
     ) -> Verdict {
         if let Some(hiding) = self.hiding
             && hiding.stripe == stripe
-            && (hiding.by == HiddenBy::Tombstone || entry.value_type != ValueType::SingleDelete)
+            && hiding.hides(entry.value_type)
         {
+            if hiding.by == HiddenBy::SingleDelete && std::mem::take(&mut self.paired) {
+                self.figures.single_delete_mismatches += 1;
+            }
             return Verdict::Drop(DropReason::Hidden);
         }
         match entry.value_type {
@@ -285,13 +419,15 @@ impl DropRules {
                 self.tombstone(entry, stripe, beneath)
             }
             ValueType::SingleDelete => {
+                self.paired = false;
                 if self.hiding.is_none_or(|hiding| hiding.stripe != stripe) {
                     self.hiding = Some(Hiding { stripe, by: HiddenBy::SingleDelete });
                 }
                 self.tombstone(entry, stripe, beneath)
             }
-            // Range tombstones are no entries of tables; merge operands stay as they are.
-            ValueType::Merge | ValueType::RangeDelete => {
+            ValueType::Merge => self.operand(entry, value, stripe, beneath),
+            // Range tombstones are no entries of tables.
+            ValueType::RangeDelete => {
                 self.hiding = None;
                 Verdict::Keep { trailer: pack_trailer(entry.seqno, entry.value_type as u8), changed: false }
             }
@@ -300,9 +436,47 @@ impl DropRules {
 
     #[inline]
     fn keep_value(&self, entry: Entry<'_>, changed: bool) -> Verdict {
-        let is_settled = self.options.bottommost && entry.seqno <= self.earliest_snapshot;
-        let seqno = if is_settled { 0 } else { entry.seqno };
+        let seqno = self.settled_seqno(entry.seqno);
         Verdict::Keep { trailer: pack_trailer(seqno, entry.value_type as u8), changed }
+    }
+
+    /// The sequence number that a value is written with.
+    #[inline]
+    fn settled_seqno(&self, seqno: SeqNo) -> SeqNo {
+        if self.options.bottommost && seqno <= self.earliest_snapshot { 0 } else { seqno }
+    }
+
+    /// Gathers an operand.
+    #[cold]
+    fn operand(
+        &mut self,
+        entry: Entry<'_>,
+        operand: &[u8],
+        stripe: SeqNo,
+        beneath: &mut impl FnMut(&[u8]) -> bool,
+    ) -> Verdict {
+        self.hiding = None;
+        let trailer = pack_trailer(entry.seqno, ValueType::Merge as u8);
+        if self.options.merge_operator.is_none() {
+            return Verdict::Keep { trailer, changed: false };
+        }
+        let decision = match &self.options.filter {
+            Some(filter) if stripe == NEWEST_STRIPE => {
+                filter.filter_operand(self.options.output_level, entry.user_key, operand)
+            }
+            _ => Decision::Keep,
+        };
+        match &decision {
+            Decision::Keep => self.run.push(trailer, operand),
+            Decision::Change(changed) => self.run.push(trailer, changed),
+            Decision::Remove => {
+                self.figures.filtered += 1;
+                return Verdict::Drop(DropReason::RemovedOperand);
+            }
+        }
+        self.run_stripe = stripe;
+        self.run_beneath = beneath(entry.user_key);
+        Verdict::Gather
     }
 
     #[cold]
@@ -335,7 +509,7 @@ impl DropRules {
                 self.keep_value(entry, true)
             }
             Decision::Remove => {
-                self.filtered += 1;
+                self.figures.filtered += 1;
                 self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
                 self.changed_value.clear();
                 let removed = Entry { value_type: ValueType::Delete, ..entry };

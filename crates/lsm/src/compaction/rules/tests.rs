@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::key::ParsedKey;
+use crate::merge::MergeFailure;
 use proptest::prelude::*;
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::plant::with_planted;
@@ -24,12 +25,50 @@ impl EntryFilter for ByValue {
             _ => Decision::Keep,
         }
     }
+
+    fn filter_operand(&self, level: usize, key: &[u8], operand: &[u8]) -> Decision {
+        self.filter(level, key, operand)
+    }
 }
 
-fn rules(snapshots: Vec<SeqNo>, bottommost: bool, filters: bool) -> DropRules {
-    let filter: Option<Arc<dyn EntryFilter>> = if filters { Some(Arc::new(ByValue)) } else { None };
+/// Joins with a comma; fails where it meets `bad`, and joins no operands with `lone` among them.
+#[derive(Debug)]
+struct Join;
+
+impl MergeOperator for Join {
+    fn name(&self) -> &str {
+        "join"
+    }
+
+    fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>, MergeFailure> {
+        let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
+        match parts.contains(&b"bad".as_slice()) {
+            true => Err(MergeFailure::new("bad")),
+            false => Ok(parts.join(&b","[..])),
+        }
+    }
+
+    fn partial_merge(&self, _: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let is_lone = |operand: &&[u8]| [&b"lone"[..], b"bad"].contains(operand);
+        (!operands.iter().any(is_lone)).then(|| operands.join(&b","[..]))
+    }
+}
+
+/// What a run of the rules depends on.
+#[derive(Debug, Clone, Default)]
+struct Setting {
+    snapshots: Vec<SeqNo>,
+    bottommost: bool,
+    filters: bool,
+    merges: bool,
+}
+
+fn rules(setting: Setting) -> DropRules {
+    let filter: Option<Arc<dyn EntryFilter>> = if setting.filters { Some(Arc::new(ByValue)) } else { None };
+    let merge_operator: Option<Arc<dyn MergeOperator>> = if setting.merges { Some(Arc::new(Join)) } else { None };
     let order = InternalKeyComparator::new(Arc::new(Bytewise));
-    DropRules::new(RulesOptions { order, snapshots, bottommost, filter, output_level: 6 })
+    let Setting { snapshots, bottommost, .. } = setting;
+    DropRules::new(RulesOptions { order, snapshots, bottommost, filter, merge_operator, output_level: 6 })
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +84,8 @@ struct Row {
 enum Fate {
     Dropped(DropReason),
     Written(Row),
+    /// It is an operand that went into a newer entry.
+    Merged,
 }
 
 fn written(internal_key: &[u8], value: &[u8]) -> Fate {
@@ -55,14 +96,30 @@ fn written(internal_key: &[u8], value: &[u8]) -> Fate {
 }
 
 /// Runs the rules over `rows`. Writing happens in the order of the rows: a held one is written before the next.
-fn run(mut rules: DropRules, rows: &[Row], mut beneath: impl FnMut(&[u8]) -> bool) -> Vec<Fate> {
+fn run_with_figures(
+    mut rules: DropRules,
+    rows: &[Row],
+    mut beneath: impl FnMut(&[u8]) -> bool,
+) -> (Vec<Fate>, Figures) {
     let mut fates = Vec::new();
     let mut held = None;
+    let mut gathered: Vec<usize> = Vec::new();
+    // What operands became: one entry for all, or one for each.
+    let settle_run = |fates: &mut Vec<Option<Fate>>, rules: &DropRules, gathered: &mut Vec<usize>| {
+        let (user_key, entries) = rules.merged();
+        let entry = |(trailer, value): (u64, &[u8])| written(&[user_key, &trailer.to_le_bytes()].concat(), value);
+        let entries: Vec<Fate> = entries.map(entry).collect();
+        assert!(entries.len() == gathered.len() || entries.len() == 1);
+        let fate_of = entries.into_iter().map(Some).chain(std::iter::repeat(Some(Fate::Merged)));
+        for (row, fate) in gathered.drain(..).zip(fate_of) {
+            fates[row] = fate;
+        }
+    };
     let settle = |fates: &mut Vec<Option<Fate>>, row: usize, verdict, key: &[u8]| {
         fates[row] = Some(match verdict {
             Verdict::Drop(reason) => Fate::Dropped(reason),
             Verdict::Keep { .. } => written(key, b""),
-            Verdict::Hold => panic!("held twice"),
+            Verdict::Hold | Verdict::Gather => panic!("held twice"),
         });
     };
     for (index, row) in rows.iter().enumerate() {
@@ -73,9 +130,13 @@ fn run(mut rules: DropRules, rows: &[Row], mut beneath: impl FnMut(&[u8]) -> boo
         if let Some(verdict) = step.held {
             settle(&mut fates, held.take().unwrap(), verdict, rules.released_key());
         }
+        if step.has_merged {
+            settle_run(&mut fates, &rules, &mut gathered);
+        }
         match step.verdict {
             Verdict::Drop(reason) => fates[index] = Some(Fate::Dropped(reason)),
             Verdict::Hold => held = Some(index),
+            Verdict::Gather => gathered.push(index),
             Verdict::Keep { trailer, changed } => {
                 let key = [row.key.as_bytes(), &trailer.to_le_bytes()].concat();
                 let value = if changed { rules.changed_value() } else { row.value.as_bytes() };
@@ -83,11 +144,19 @@ fn run(mut rules: DropRules, rows: &[Row], mut beneath: impl FnMut(&[u8]) -> boo
             }
         }
     }
-    if let Some(verdict) = rules.finish() {
+    let (verdict, has_merged) = rules.finish();
+    if let Some(verdict) = verdict {
         settle(&mut fates, held.take().unwrap(), verdict, rules.released_key());
     }
+    if has_merged {
+        settle_run(&mut fates, &rules, &mut gathered);
+    }
     assert_eq!(held, None, "a tombstone was forgotten");
-    fates.into_iter().map(Option::unwrap).collect()
+    (fates.into_iter().map(Option::unwrap).collect(), rules.figures())
+}
+
+fn run(rules: DropRules, rows: &[Row], beneath: impl FnMut(&[u8]) -> bool) -> Vec<Fate> {
+    run_with_figures(rules, rows, beneath).0
 }
 
 /// `key seqno Type value`.
@@ -112,18 +181,29 @@ fn run_command(command: &Command) -> String {
     let bottommost = command.has("bottommost");
     assert!(!bottommost || below.is_empty());
     let beneath = |key: &[u8]| below.iter().any(|other| other.as_bytes() == key);
-    let fates = run(rules(snapshots, bottommost, command.has("filter")), &rows, beneath);
+    // Without an operator operands stay as they are.
+    let (filters, merges) = (command.has("filter"), command.has("merge"));
+    let (fates, figures) = run_with_figures(rules(Setting { snapshots, bottommost, filters, merges }), &rows, beneath);
     let lines = rows.iter().zip(fates).map(|(row, fate)| {
         let from = format!("{} {} {:?}", row.key, row.seqno, row.value_type);
         match fate {
             Fate::Dropped(reason) => format!("{from}: {reason:?}\n"),
+            Fate::Merged => format!("{from}: Merged\n"),
             Fate::Written(new) if new == *row => format!("{from}: kept\n"),
             Fate::Written(new) => {
                 format!("{from}: {} {:?} {}", new.seqno, new.value_type, new.value).trim_end().to_owned() + "\n"
             }
         }
     });
-    lines.collect()
+    let mut text: String = lines.collect();
+    for (count, what) in
+        [(figures.merge_failures, "merge failures"), (figures.single_delete_mismatches, "single delete mismatches")]
+    {
+        if count > 0 {
+            text.push_str(&format!("{what}: {count}\n"));
+        }
+    }
+    text
 }
 
 #[test]
@@ -133,20 +213,34 @@ fn entries_are_dropped_as_the_scripts_say() {
 
 /// What a reader at `seqno` sees of `key`, in `rows` (newest first within a key) above `beneath`.
 fn read(rows: &[Row], key: &str, seqno: SeqNo, beneath: bool) -> Option<String> {
-    let newest = rows.iter().find(|row| row.key == key && row.seqno <= seqno);
-    match newest {
-        Some(row) if row.value_type == ValueType::Put => Some(row.value.clone()),
-        Some(_) => None,
-        None => beneath.then(|| "beneath".to_owned()),
+    let mut operands = Vec::new();
+    let visible = rows.iter().filter(|row| row.key == key && row.seqno <= seqno);
+    let mut base = beneath.then(|| "beneath".to_owned());
+    for row in visible {
+        match row.value_type {
+            ValueType::Merge => {
+                operands.push(row.value.clone());
+                continue;
+            }
+            ValueType::Put => base = Some(row.value.clone()),
+            _ => base = None,
+        }
+        break;
     }
+    operands.extend(base);
+    operands.reverse();
+    (!operands.is_empty()).then(|| operands.join(","))
 }
 
-/// Histories of one key that keep the contract of single deletes: put, then perhaps a single delete, and so on; or puts and deletes.
+/// Histories of one key that keep the contract of single deletes: put, then perhaps a single delete, and so on; or puts, deletes and merges.
 fn history() -> impl Strategy<Value = Vec<ValueType>> {
     let singles = (0usize..7).prop_map(|len| {
         (0..len).map(|index| if index % 2 == 0 { ValueType::Put } else { ValueType::SingleDelete }).collect()
     });
-    let plain = proptest::collection::vec(prop_oneof![Just(ValueType::Put), Just(ValueType::Delete)], 0..7);
+    let plain = proptest::collection::vec(
+        prop_oneof![Just(ValueType::Put), Just(ValueType::Delete), Just(ValueType::Merge), Just(ValueType::Merge),],
+        0..7,
+    );
     prop_oneof![singles, plain]
 }
 
@@ -165,7 +259,7 @@ proptest! {
             let mut versions = Vec::new();
             for value_type in types {
                 seqno += 1 + seqno % 3;
-                let value = if *value_type == ValueType::Put { format!("v{seqno}") } else { String::new() };
+                let value = if value_type.is_tombstone() { String::new() } else { format!("v{seqno}") };
                 versions.push(Row { key: key.clone(), seqno, value_type: *value_type, value });
             }
             // The oldest ones lie beneath.
@@ -177,10 +271,10 @@ proptest! {
         let snapshots: Vec<SeqNo> = snapshots.into_iter().collect();
         let is_beneath = |key: &[u8]| below.iter().any(|row| row.key.as_bytes() == key);
         let bottommost = below.is_empty();
-        let fates = run(rules(snapshots.clone(), bottommost, false), &above, is_beneath);
+        let fates = run(rules(Setting { snapshots: snapshots.clone(), bottommost, merges: true, filters: false }), &above, is_beneath);
         let after: Vec<Row> = fates.into_iter().filter_map(|fate| match fate {
             Fate::Written(row) => Some(row),
-            Fate::Dropped(_) => None,
+            Fate::Dropped(_) | Fate::Merged => None,
         }).collect();
         let order = |rows: &[Row]| {
             rows.windows(2).all(|pair| (&pair[0].key, u64::MAX - pair[0].seqno) < (&pair[1].key, u64::MAX - pair[1].seqno))
@@ -197,7 +291,7 @@ proptest! {
         // Once more, with all of it at the bottom and nobody looking: at most one value of a key is left.
         let mut everything: Vec<Row> = after.iter().chain(&below).cloned().collect();
         everything.sort_by(|a, b| (&a.key, u64::MAX - a.seqno).cmp(&(&b.key, u64::MAX - b.seqno)));
-        let last = run(rules(Vec::new(), true, false), &everything, |_| false);
+        let last = run(rules(Setting { bottommost: true, merges: true, ..Setting::default() }), &everything, |_| false);
         for index in 0..histories.len() {
             let key = format!("k{index}");
             let left: Vec<_> = last.iter().filter_map(|fate| match fate {
@@ -214,7 +308,7 @@ proptest! {
 fn planted_bugs_lose_data() {
     let rows = [row_of(&["a", "9", "Put", "new"]), row_of(&["a", "3", "Put", "old"])];
     let options = |planted: bool| {
-        let make = || run(rules(vec![5], false, false), &rows, |_| false);
+        let make = || run(rules(Setting { snapshots: vec![5], ..Setting::default() }), &rows, |_| false);
         if planted { with_planted(PlantedBug::SnapshotIgnoredByCompaction, make) } else { make() }
     };
     assert!(matches!(options(false)[1], Fate::Written(_)));

@@ -1,4 +1,5 @@
 //! The database as its users see it, on the simulated disk and on one thread.
 
 mod basics;
+mod merges;
 mod upkeep;

@@ -69,6 +69,7 @@ fn run_read(use_direct_reads: bool, allow_mmap_reads: bool) -> Run {
         block_pool: BlockPool::new(1 << 20),
         use_direct_reads,
         allow_mmap_reads,
+        merge_operator: None,
     };
     let cache = Arc::new(TableCache::new(env.clone(), dir.path(), options));
     Run { _dir: dir, env, files, cache }
