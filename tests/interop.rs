@@ -179,6 +179,84 @@ fn ldb_writes_into_a_directory_of_this_engine() {
     judge(dir.path(), &rows, 5, tools, &python);
 }
 
+/// The directory's OPTIONS files, oldest first.
+fn options_files(db: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(db)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("OPTIONS-"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// RocksDB takes its options from the file that this engine wrote, adds all its own names, and those stay.
+#[test]
+fn options_files_go_back_and_forth() {
+    let Some((tools, python)) = tools() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings::new(5, CompressionType::Lz4);
+    let script = Script::new(500, &FAMILIES, 500).creating(&FAMILIES);
+    let mut rows = Rows::new();
+    script.apply(&mut rows);
+    let db = engine::open(dir.path(), settings);
+    engine::write(&db, &script, settings);
+    db.close().unwrap();
+    assert_eq!(options_files(dir.path()).len(), 2, "the last two are kept");
+    assert_eq!(python.families_by_options(dir.path()), ["default", "index", "meta"]);
+    let families = Db::load_latest_options(dir.path(), &DbOptions::default()).unwrap().families;
+    assert_eq!(families.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["default", "meta", "index"]);
+
+    // The old tool opens the directory with what the file says, and writes a file of all its names.
+    tools.ldb(dir.path(), &["--try_load_options", "put", "a", "b"]);
+    rows.get_mut("default").unwrap().insert(b"a".to_vec(), b"b".to_vec());
+    let loaded = Db::load_latest_options(dir.path(), &DbOptions::default()).unwrap();
+    assert_eq!(loaded.rocksdb_version.as_deref(), Some("7.8.3"));
+    assert!(loaded.ignored.len() > 50, "{:?}", loaded.ignored);
+    for (name, family) in &loaded.families {
+        assert_eq!(family.write_buffer_size, 128 << 10, "{name}");
+        assert_eq!(family.table.bloom_bits_per_key, 10.0, "{name}");
+    }
+
+    // Ours again: its names are still there, and its tool is content.
+    let db = engine::open(dir.path(), settings);
+    db.drop_family(&db.family("meta").unwrap()).unwrap();
+    rows.remove("meta");
+    db.close().unwrap();
+    let again = Db::load_latest_options(dir.path(), &DbOptions::default()).unwrap();
+    let of_default = |option: &&siltstone::lsm::IgnoredOption| !option.section.contains("meta");
+    assert_eq!(
+        again.ignored.iter().filter(of_default).map(|option| &option.name).collect::<Vec<_>>(),
+        loaded.ignored.iter().filter(of_default).map(|option| &option.name).collect::<Vec<_>>()
+    );
+    assert_eq!(again.families.len(), 2);
+    tools.ldb(dir.path(), &["--try_load_options", "put", "c", "d"]);
+    rows.get_mut("default").unwrap().insert(b"c".to_vec(), b"d".to_vec());
+    judge(dir.path(), &rows, 5, tools, &python);
+}
+
+/// An engine that nobody told otherwise writes tables that the RocksDB which made the directory still reads.
+#[test]
+fn the_format_of_tables_stays_that_of_the_directory() {
+    let Some((tools, python)) = tools() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    tools.ldb(dir.path(), &["--create_if_missing", "put", "a", "b"]);
+    let db = Db::open(dir.path(), &DbOptions::default()).unwrap();
+    assert_eq!(db.default_family().options().table.format_version, 5);
+    let new = db.create_family("new", &ColumnFamilyOptions::default()).unwrap();
+    db.put("c", "d").unwrap();
+    db.put_cf(&new, "e", "f", &Default::default()).unwrap();
+    db.flush_families(&[&db.default_family(), &new], &Default::default()).unwrap();
+    db.compact_range(&db.default_family(), None, None, &Default::default()).unwrap();
+    let rows = engine::rows(&db);
+    db.close().unwrap();
+    judge(dir.path(), &rows, 5, tools, &python);
+
+    let upgraded = Db::open(dir.path(), &DbOptions::default().keep_table_format(false)).unwrap();
+    assert_eq!(upgraded.default_family().options().table.format_version, 6);
+    upgraded.close().unwrap();
+}
+
 /// The first bytes of a row, in order.
 #[derive(Debug)]
 struct First(usize);

@@ -75,6 +75,13 @@ impl Python {
         rows
     }
 
+    /// The families that RocksDB 9.8.4 finds in the newest OPTIONS file, having opened a copy of the directory with it.
+    pub fn families_by_options(&self, db: &Path) -> Vec<String> {
+        let copy = Copy::of(db);
+        let said = run(self.tool("rocksdict_script.py").arg("options").arg(copy.path()));
+        said.lines().map(str::to_owned).collect()
+    }
+
     /// Lets RocksDB 9.8.4 carry a script out in the directory itself.
     pub fn write(&self, db: &Path, script: &Script, options: &WriteOptions) {
         let mut lines = String::new();

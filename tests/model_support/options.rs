@@ -98,6 +98,7 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         max_write_batch_group_size_bytes = draw.of(&[1 << 10, 1 << 20]),
         max_wal_record_bytes = draw.of(&[1 << 20, 64 << 20]),
         max_manifest_file_size = draw.of(&[1, 500, 4096, 1 << 30]),
+        keep_table_format = draw.of(&[true, false]),
         wal_recovery_mode = draw.of(&[
             WalRecoveryMode::TolerateCorruptedTail,
             WalRecoveryMode::AbsoluteConsistency,

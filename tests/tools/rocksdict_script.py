@@ -2,6 +2,7 @@
 """Drives RocksDB 9.8.4 (package rocksdict) by a script on standard input.
 
   rocksdict_script.py rows  DIR             prints every live row, opened read-only: family, key, value, tab-separated
+  rocksdict_script.py options DIR           opens the database with the options of its newest OPTIONS file; prints its families
   rocksdict_script.py write DIR [OPTION..]  runs the commands on standard input, one a line, fields tab-separated:
       create FAMILY | put FAMILY KEY VALUE | delete FAMILY KEY | flush FAMILY | compact FAMILY
     and then leaves: by closing, or, with the option `unclean`, by ending the process at once
@@ -73,6 +74,14 @@ def rows(path):
     handles.close()
 
 
+def load_options(path):
+    opts, extra = Options.load_latest(path)
+    others = {name: family for name, family in extra.items() if name != "default"}
+    db = Rdict(path, options=opts, column_families=others or None)
+    db.close()
+    print("\n".join(sorted({"default", *extra})))
+
+
 def write(path, settings):
     _, db = opened(path, settings)
     handles = Families(db)
@@ -102,6 +111,8 @@ def main():
     settings = dict(part.partition("=")[::2] for part in rest)
     if command == "rows":
         rows(path)
+    elif command == "options":
+        load_options(path)
     elif command == "write":
         write(path, settings)
     else:

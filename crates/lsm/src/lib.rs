@@ -75,8 +75,8 @@ pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
 pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
 pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property};
 pub use options::{
-    ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions, FlushOptions, IndexType,
-    ReadOptions, ReadTier, TableOptions, WalRecoveryMode, WriteOptions,
+    ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions, FlushOptions, IgnoredOption,
+    IndexType, LoadedOptions, ReadOptions, ReadTier, TableOptions, WalRecoveryMode, WriteOptions,
 };
 pub use siltstone_base::{Error, ErrorKind, Result};
 pub use snapshot::Snapshot;

@@ -13,11 +13,19 @@ use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
 impl DbInner {
-    /// Creates a family. It starts with the WAL that is being written.
+    /// Creates a family and writes an OPTIONS file that has it.
     pub(crate) fn create_family(self: &Arc<Self>, name: &str, options: &ColumnFamilyOptions) -> Result<Arc<Family>> {
+        let family = self.add_family(name, options)?;
+        // The family exists; a file that could not be written is tried again with the next change.
+        let _ = self.write_options_file();
+        Ok(family)
+    }
+
+    /// Creates a family. It starts with the WAL that is being written.
+    pub(crate) fn add_family(self: &Arc<Self>, name: &str, options: &ColumnFamilyOptions) -> Result<Arc<Family>> {
         self.check_writable()?;
         options.validate()?;
-        let options = Arc::new(options.clone());
+        let options = Arc::new(self.options_files.of_new_family(name, options.clone()));
         let leader = self.lock_write_side();
         let log_number = leader.side.wal_number;
         let mut versions = self.versions.lock();
@@ -49,20 +57,10 @@ impl DbInner {
         if family.id == 0 {
             return Err(Error::invalid_argument("the default column family cannot be dropped"));
         }
-        {
-            let _leader = self.lock_write_side();
-            let mut versions = self.versions.lock();
-            self.check_writable()?;
-            self.check_readable(family)?;
-            versions.drop_family(ColumnFamilyId(family.id))?;
-            family.mark_dropped();
-            let mut state = self.state.lock();
-            state.families.remove(&family.id);
-            state.manual.retain(|manual| !manual.is_of(family.id));
-            let mut families = BTreeMap::clone(&self.families.load());
-            families.remove(&family.id);
-            self.families.store(Arc::new(families));
-        }
+        self.check_readable(family)?;
+        // As at its creation: what counts is the MANIFEST.
+        let _ = self.write_options_file_without(Some(family));
+        self.remove_family(family)?;
         // What the handle still pins is an empty family: the files go when the last reader does.
         family.super_version.store(Arc::new(SuperVersion {
             memtable: Family::new_memtable(&family.options, 0),
@@ -77,6 +75,30 @@ impl DbInner {
         self.changed.notify_all();
         self.delete_obsolete_files();
         self.schedule();
+        Ok(())
+    }
+
+    /// Removes a family from the MANIFEST and from what there is.
+    fn remove_family(&self, family: &Arc<Family>) -> Result<()> {
+        let removed = self.remove_family_locked(family);
+        // Where that failed, or where another family came meanwhile, the file says too little or too much.
+        let _ = self.write_options_file();
+        removed
+    }
+
+    fn remove_family_locked(&self, family: &Arc<Family>) -> Result<()> {
+        let _leader = self.lock_write_side();
+        let mut versions = self.versions.lock();
+        self.check_writable()?;
+        self.check_readable(family)?;
+        versions.drop_family(ColumnFamilyId(family.id))?;
+        family.mark_dropped();
+        let mut state = self.state.lock();
+        state.families.remove(&family.id);
+        state.manual.retain(|manual| !manual.is_of(family.id));
+        let mut families = BTreeMap::clone(&self.families.load());
+        families.remove(&family.id);
+        self.families.store(Arc::new(families));
         Ok(())
     }
 

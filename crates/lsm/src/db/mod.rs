@@ -17,6 +17,7 @@ mod manual;
 mod memtable_switch;
 mod obsolete_files;
 mod open;
+mod options_file;
 mod properties;
 mod read;
 mod recovery;
@@ -40,7 +41,9 @@ pub use read::PinnedValue;
 use crate::batch::WriteBatch;
 use crate::key::SeqNo;
 use crate::metrics::{Metrics, MetricsTable};
-use crate::options::{ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, ReadOptions, WriteOptions};
+use crate::options::{
+    ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, LoadedOptions, ReadOptions, WriteOptions,
+};
 use crate::snapshot::Snapshot;
 use siltstone_base::Result;
 use siltstone_base::sync::Arc;
@@ -114,6 +117,16 @@ impl Db {
     /// The names of the column families of the database in `dir`, which need not be open.
     pub fn list_column_families(dir: impl AsRef<Path>, options: &DbOptions) -> Result<Vec<String>> {
         open::list_column_families(dir.as_ref(), options)
+    }
+
+    /// What the newest OPTIONS file of the database in `dir` says; the database need not be open. Only the environment of `options` is
+    /// used.
+    ///
+    /// # Errors
+    ///
+    /// `MissingFile` if there is none; `Corruption` with the file and the line.
+    pub fn load_latest_options(dir: impl AsRef<Path>, options: &DbOptions) -> Result<LoadedOptions> {
+        open::load_latest_options(dir.as_ref(), options)
     }
 
     /// Sets `key` to `value` in the default family.

@@ -87,6 +87,11 @@ impl DbInner {
         };
         files.extend(self.obsolete_manifests(manifest_number));
         files.extend(self.take_obsolete_wals(kept_log));
+        self.delete_files(files);
+    }
+
+    /// Deletes `files`, now or when files may be deleted again.
+    pub(crate) fn delete_files(&self, files: Vec<PathBuf>) {
         for file in self.deletions.add_and_take(files) {
             self.delete_file(&file);
         }
@@ -129,9 +134,7 @@ impl DbInner {
                 files.push(name.path(&self.dir));
             }
         }
-        for file in self.deletions.add_and_take(files) {
-            self.delete_file(&file);
-        }
+        self.delete_files(files);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::obsolete_files::FileDeletions;
+use super::options_file::{self, OptionsFiles};
 use super::recovery::{RecoveringFamily, Recovery, list_logs};
 use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
 use super::super_version::SuperVersion;
@@ -14,7 +15,8 @@ use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::ImmutableList;
 use crate::metrics::Metrics;
-use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions};
+use crate::options::file::OptionsFile;
+use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions};
 use crate::snapshot::SnapshotList;
 use crate::sst::{BlockCache, encode_session_id};
 use crate::version::set::{self, FamilyRecord, list_families};
@@ -63,17 +65,20 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
         refuse_remains(&*env, dir)?;
     }
     surroundings.db_id = identity(&*env, dir)?;
+    let found = options_file::find(&surroundings)?;
+    let keeps_table_format = exists && options.keep_table_format;
+    let families = FamilyOptions { options, named, found: found.as_ref().filter(|_| keeps_table_format) };
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
     if !exists {
-        let default = FamilyConfig::from(named_or_unnamed("default", options, named));
+        let default = FamilyConfig::from(&families.given("default"));
         VersionSet::create_new(config.clone(), &default, Some(surroundings.db_id.clone()))?;
     }
-    let mut versions = VersionSet::recover(config, &|record| Some(config_of(record, options, named)))?;
+    let mut versions = VersionSet::recover(config, &|record| Some(families.config_of(record)))?;
     check_named_families(&versions, options, named)?;
     versions.set_db_id(surroundings.db_id.clone());
 
-    let mut recovery = replay(&surroundings, &versions, named, false)?;
+    let mut recovery = replay(&surroundings, &versions, &families, false)?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
     let last_seqno = recovery.last_seqno;
@@ -89,7 +94,9 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     versions.write_new_manifest(&mut edits)?;
 
     let families = recovering.into_values().map(|recovering| recovering.family).collect();
-    let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, lock: Some(lock) };
+    let options_files = OptionsFiles::new(found, keeps_table_format);
+    let lock = Some(lock);
+    let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, options_files, lock };
     let inner = Arc::new(assemble(parts, wal_number, false)?);
     {
         let (wal, live) = inner.create_wal(wal_number)?;
@@ -105,9 +112,10 @@ fn start(inner: &Arc<DbInner>, named: &[(&str, ColumnFamilyOptions)]) -> Result<
     inner.delete_leftovers()?;
     for (name, options) in named {
         if !inner.families.load().values().any(|family| family.name == *name) {
-            inner.create_family(name, options)?;
+            inner.add_family(name, options)?;
         }
     }
+    inner.write_options_file()?;
     for family in inner.families.load().values() {
         inner.update_pressure(family);
     }
@@ -129,9 +137,10 @@ pub(crate) fn open_read_only(
     surroundings.db_id = identity.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
-    let versions = VersionSet::recover(config, &|record| Some(config_of(record, options, named)))?;
+    let families = FamilyOptions { options, named, found: None };
+    let versions = VersionSet::recover(config, &|record| Some(families.config_of(record)))?;
     check_named_families(&versions, &DbOptions::default(), named)?;
-    let recovery = replay(&surroundings, &versions, named, true)?;
+    let recovery = replay(&surroundings, &versions, &families, true)?;
     let last_seqno = recovery.last_seqno;
     let families = recovery.families.into_values();
     let families = families.map(|recovering| {
@@ -144,7 +153,8 @@ pub(crate) fn open_read_only(
         recovering.family
     });
     let families = families.collect();
-    let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, lock: None };
+    let options_files = OptionsFiles::new(None, false);
+    let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, options_files, lock: None };
     Ok(Arc::new(assemble(parts, 0, true)?))
 }
 
@@ -154,40 +164,57 @@ pub(crate) fn list_column_families(dir: &Path, options: &DbOptions) -> Result<Ve
     list_families(&version_set_config(&surroundings, &Arc::new(ObsoleteTables::new())))
 }
 
+/// What the newest OPTIONS file in `dir` says.
+pub(crate) fn load_latest_options(dir: &Path, options: &DbOptions) -> Result<LoadedOptions> {
+    let found = match &options.env {
+        Some(env) => OptionsFile::read_latest(&**env, dir)?,
+        None => OptionsFile::read_latest(&PosixEnv::new(), dir)?,
+    };
+    let missing = || Error::new(ErrorKind::MissingFile, "the directory has no OPTIONS file").with_file(dir);
+    found.ok_or_else(missing)?.load()
+}
+
 fn validate(options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> Result<()> {
     options.validate()?;
     options.unnamed_families.validate()?;
     named.iter().try_for_each(|(_, options)| options.validate())
 }
 
-/// The options that open was given for the family of this name.
-fn named_or_unnamed<'a>(
-    name: &str,
+/// Where the options of families come from.
+struct FamilyOptions<'a> {
+    /// What the caller said.
     options: &'a DbOptions,
-    named: &'a [(&str, ColumnFamilyOptions)],
-) -> &'a ColumnFamilyOptions {
-    let found = named.iter().find(|(other, _)| *other == name);
-    found.map_or(&options.unnamed_families, |(_, options)| options)
+    named: &'a [(&'a str, ColumnFamilyOptions)],
+    /// What says how tables were written so far.
+    found: Option<&'a OptionsFile>,
 }
 
-/// How to open a family. One that the caller does not name has the comparator and the levels that the MANIFEST says, as far as the
-/// comparator is known.
-fn config_of(record: FamilyRecord<'_>, options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> FamilyConfig {
-    let mut config = FamilyConfig::from(named_or_unnamed(record.name, options, named));
-    if !named.iter().any(|(name, _)| *name == record.name) {
-        if let Some(comparator) = record.comparator.and_then(comparator::by_name) {
-            config.comparator = comparator;
-        }
-        config.num_levels = config.num_levels.max(record.levels);
+impl FamilyOptions<'_> {
+    /// The options that open was given for the family `name`.
+    fn given(&self, name: &str) -> ColumnFamilyOptions {
+        let found = self.named.iter().find(|(other, _)| *other == name);
+        let options = found.map_or(&self.options.unnamed_families, |(_, options)| options);
+        options_file::with_kept_format(options.clone(), name, self.found)
     }
-    config
-}
 
-/// The options of a family that was opened as [`config_of`] says.
-fn options_of(record: &set::Family, options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> ColumnFamilyOptions {
-    let options = named_or_unnamed(record.name(), options, named).clone();
-    let comparator = Arc::clone(record.current().comparator().user());
-    options.comparator(comparator).num_levels(record.current().num_levels())
+    /// How to open a family. One that the caller does not name has the comparator and the levels that the MANIFEST says, as far as the
+    /// comparator is known.
+    fn config_of(&self, record: FamilyRecord<'_>) -> FamilyConfig {
+        let mut config = FamilyConfig::from(&self.given(record.name));
+        if !self.named.iter().any(|(name, _)| *name == record.name) {
+            if let Some(comparator) = record.comparator.and_then(comparator::by_name) {
+                config.comparator = comparator;
+            }
+            config.num_levels = config.num_levels.max(record.levels);
+        }
+        config
+    }
+
+    /// The options of a family that was opened as [`config_of`](Self::config_of) says.
+    fn of(&self, record: &set::Family) -> ColumnFamilyOptions {
+        let comparator = Arc::clone(record.current().comparator().user());
+        self.given(record.name()).comparator(comparator).num_levels(record.current().num_levels())
+    }
 }
 
 fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
@@ -313,12 +340,12 @@ fn check_named_families(
 fn replay<'a>(
     surroundings: &'a Surroundings,
     versions: &'a VersionSet,
-    named: &[(&str, ColumnFamilyOptions)],
+    options: &FamilyOptions<'_>,
     in_memory: bool,
 ) -> Result<Recovery<'a>> {
     let mut families = BTreeMap::new();
     for record in versions.families() {
-        let options = Arc::new(options_of(record, &surroundings.options, named));
+        let options = Arc::new(options.of(record));
         let memtable = Family::new_memtable(&options, 0);
         let first = SuperVersion {
             memtable: Arc::clone(&memtable),
@@ -355,11 +382,12 @@ struct Parts {
     families: Vec<Arc<Family>>,
     last_seqno: SeqNo,
     obsolete_tables: Arc<ObsoleteTables>,
+    options_files: OptionsFiles,
     lock: Option<Box<dyn FileLock>>,
 }
 
 fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
-    let Parts { surroundings, versions, families, last_seqno, obsolete_tables, lock } = parts;
+    let Parts { surroundings, versions, families, last_seqno, obsolete_tables, options_files, lock } = parts;
     let options = &surroundings.options;
     let rate_limiter = match options.rate_limiter_bytes_per_sec {
         0 => None,
@@ -403,6 +431,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         errors: ErrorState::new(),
         obsolete_tables,
         deletions: FileDeletions::new(),
+        options_files,
         rate_limiter,
         metrics: Arc::new(Metrics::new()),
         opened_micros: surroundings.clock.now_micros(),

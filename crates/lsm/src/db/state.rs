@@ -3,6 +3,7 @@
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::obsolete_files::FileDeletions;
+use super::options_file::OptionsFiles;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
@@ -73,6 +74,7 @@ pub(crate) struct DbInner {
     pub(crate) errors: ErrorState,
     pub(crate) obsolete_tables: Arc<ObsoleteTables>,
     pub(crate) deletions: FileDeletions,
+    pub(crate) options_files: OptionsFiles,
     pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
     pub(crate) metrics: Arc<Metrics>,
     /// When the database was opened, by its clock.

@@ -66,6 +66,10 @@ options! {
         max_wal_record_bytes: usize = 64 << 20,
         /// Size at which the MANIFEST is replaced by a new one that begins with a snapshot, in bytes. At least 1.
         max_manifest_file_size: u64 = 1 << 30,
+        /// Where the options of a family leave [`format_version`](super::TableOptions::format_version) or
+        /// [`checksum`](super::TableOptions::checksum) at its default, takes what the directory's OPTIONS file says: an older RocksDB that made the
+        /// directory still reads what is written now.
+        keep_table_format: bool = true,
         /// What recovery does with damage at the end of the WAL.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::TolerateCorruptedTail,
         /// Cache of data blocks. `None`: one of 32 MiB for this database alone.

@@ -39,6 +39,7 @@ macro_rules! options {
 
 mod column_family;
 mod database;
+pub(crate) mod file;
 mod operation;
 mod table;
 #[cfg(test)]
@@ -47,6 +48,7 @@ mod validate;
 
 pub use column_family::ColumnFamilyOptions;
 pub use database::{DbOptions, WalRecoveryMode};
+pub use file::{IgnoredOption, LoadedOptions};
 pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};
 pub use siltstone_base::compression::CompressionType;
 pub use table::{ChecksumType, IndexType, TableOptions};

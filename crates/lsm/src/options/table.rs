@@ -54,3 +54,8 @@ options! {
         bloom_bits_per_key: f64 = 0.0,
     }
 }
+
+impl TableOptions {
+    /// The oldest [`format_version`](Self::format_version) that is written.
+    pub(crate) const OLDEST_WRITTEN_VERSION: u32 = 5;
+}

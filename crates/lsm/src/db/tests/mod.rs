@@ -2,4 +2,5 @@
 
 mod basics;
 mod merges;
+mod options_files;
 mod upkeep;

@@ -1,0 +1,333 @@
+//! Which options a file holds, under which names, and how their values are written.
+
+use crate::options::{
+    ChecksumType, ColumnFamilyOptions, CompressionType, DbOptions, IndexType, TableOptions, WalRecoveryMode,
+};
+use std::fmt::Display;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What became of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The option has it now.
+    Yes,
+    /// It is well-formed, and nothing that this engine has.
+    Unknown,
+    /// It is no value of this option.
+    Malformed,
+}
+
+/// One option of a struct `T`.
+pub(super) struct Field<T> {
+    /// Its name in the file.
+    pub(super) name: &'static str,
+    /// Whether RocksDB does not know it: then it goes into a comment.
+    pub(super) is_own: bool,
+    /// Its value as text; `None` if the file cannot say it.
+    pub(super) text: fn(&T) -> Option<String>,
+    /// Takes a value from text.
+    pub(super) take: fn(&mut T, &str) -> Taken,
+}
+
+/// A field whose name and type are those of the struct.
+macro_rules! field {
+    ($type:ident . $name:ident) => {
+        field!($type . $name, is_own: false)
+    };
+    (own $type:ident . $name:ident) => {
+        field!($type . $name, is_own: true)
+    };
+    ($type:ident . $name:ident, is_own: $is_own:expr) => {
+        Field::<$type> {
+            name: stringify!($name),
+            is_own: $is_own,
+            text: |options| Some(options.$name.to_text()),
+            take: |options, text| take(&mut options.$name, text),
+        }
+    };
+}
+
+/// Options of the section `DBOptions`.
+pub(super) const DATABASE: &[Field<DbOptions>] = &[
+    field!(DbOptions.max_background_jobs),
+    field!(DbOptions.max_total_wal_size),
+    field!(DbOptions.bytes_per_sync),
+    field!(DbOptions.wal_bytes_per_sync),
+    field!(DbOptions.use_direct_reads),
+    field!(DbOptions.use_direct_io_for_flush_and_compaction),
+    field!(DbOptions.allow_mmap_reads),
+    field!(DbOptions.compaction_readahead_size),
+    field!(DbOptions.delayed_write_rate),
+    field!(DbOptions.max_write_batch_group_size_bytes),
+    field!(DbOptions.max_manifest_file_size),
+    field!(DbOptions.wal_recovery_mode),
+    field!(own DbOptions.wal_sync_interval_millis),
+    field!(own DbOptions.rate_limiter_bytes_per_sec),
+    field!(own DbOptions.concurrent_memtable_write_bytes),
+    field!(own DbOptions.max_wal_record_bytes),
+];
+
+/// Options of the section `CFOptions`.
+pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
+    Field {
+        name: "comparator",
+        is_own: false,
+        text: |options| built_in(options.comparator.name()).map(|order| order.name().to_owned()),
+        take: |options, text| match built_in(text) {
+            Some(order) => {
+                options.comparator = order;
+                Taken::Yes
+            }
+            None => Taken::Unknown,
+        },
+    },
+    field!(ColumnFamilyOptions.write_buffer_size),
+    field!(ColumnFamilyOptions.max_write_buffer_number),
+    field!(ColumnFamilyOptions.level0_file_num_compaction_trigger),
+    field!(ColumnFamilyOptions.level0_slowdown_writes_trigger),
+    field!(ColumnFamilyOptions.level0_stop_writes_trigger),
+    field!(ColumnFamilyOptions.soft_pending_compaction_bytes_limit),
+    field!(ColumnFamilyOptions.hard_pending_compaction_bytes_limit),
+    field!(ColumnFamilyOptions.num_levels),
+    field!(ColumnFamilyOptions.target_file_size_base),
+    field!(ColumnFamilyOptions.target_file_size_multiplier),
+    field!(ColumnFamilyOptions.max_bytes_for_level_base),
+    Field {
+        name: "max_bytes_for_level_multiplier",
+        is_own: false,
+        text: |options| Some(format!("{:.6}", options.max_bytes_for_level_multiplier as f64)),
+        take: |options, text| match text.parse::<f64>() {
+            Ok(number) if number.fract() == 0.0 && (0.0..1e15).contains(&number) => {
+                options.max_bytes_for_level_multiplier = number as u64;
+                Taken::Yes
+            }
+            Ok(_) => Taken::Unknown,
+            Err(_) => Taken::Malformed,
+        },
+    },
+    field!(ColumnFamilyOptions.level_compaction_dynamic_level_bytes),
+    field!(ColumnFamilyOptions.max_compaction_bytes),
+    field!(ColumnFamilyOptions.disable_auto_compactions),
+    field!(ColumnFamilyOptions.compression),
+    field!(ColumnFamilyOptions.compression_per_level),
+    field!(ColumnFamilyOptions.bottommost_compression),
+    field!(own ColumnFamilyOptions.memtable_bloom_bits_per_key),
+    field!(own ColumnFamilyOptions.zstd_level),
+];
+
+/// Options of the section `TableOptions/BlockBasedTable`.
+pub(super) const TABLE: &[Field<TableOptions>] = &[
+    field!(TableOptions.format_version),
+    field!(TableOptions.block_size),
+    field!(TableOptions.block_restart_interval),
+    field!(TableOptions.index_block_restart_interval),
+    field!(TableOptions.index_type),
+    field!(TableOptions.metadata_block_size),
+    field!(TableOptions.checksum),
+    Field {
+        name: "filter_policy",
+        is_own: false,
+        text: |options| {
+            let bits = options.bloom_bits_per_key;
+            Some(if bits > 0.0 { format!("bloomfilter:{bits}:false") } else { "nullptr".to_owned() })
+        },
+        take: |options, text| match bloom_bits(text) {
+            Some(bits) => {
+                options.bloom_bits_per_key = bits;
+                Taken::Yes
+            }
+            None => Taken::Unknown,
+        },
+    },
+];
+
+/// The bits per key that a filter policy says, if it is a bloom filter over whole keys.
+fn bloom_bits(policy: &str) -> Option<f64> {
+    if matches!(policy, "" | "nullptr") {
+        return Some(0.0);
+    }
+    let (name, rest) = policy.split_once(':')?;
+    if !matches!(name, "bloomfilter" | "rocksdb.internal.FastLocalBloomFilter" | "rocksdb.BuiltinBloomFilter") {
+        return None;
+    }
+    let bits = rest.split(':').next()?.parse::<f64>().ok()?;
+    (bits.is_finite() && bits >= 0.0).then_some(bits)
+}
+
+/// The order of this name, if RocksDB and this engine both have it.
+fn built_in(name: &str) -> Option<Arc<dyn siltstone_base::comparator::Comparator>> {
+    siltstone_base::comparator::by_name(name)
+}
+
+fn take<T: Value>(option: &mut T, text: &str) -> Taken {
+    match T::from_text(text) {
+        Ok(Some(value)) => {
+            *option = value;
+            Taken::Yes
+        }
+        Ok(None) => Taken::Unknown,
+        Err(Malformed) => Taken::Malformed,
+    }
+}
+
+struct Malformed;
+
+/// A value that has a form in the file.
+trait Value: Sized {
+    fn to_text(&self) -> String;
+
+    /// `None`: well-formed, and nothing that this engine has.
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed>;
+}
+
+/// A number that does not fit is one of RocksDB's: a trigger of -1 means never.
+fn number<T: FromStr>(text: &str) -> Result<Option<T>, Malformed> {
+    match text.parse::<T>() {
+        Ok(value) => Ok(Some(value)),
+        Err(_) if text.parse::<f64>().is_ok() => Ok(None),
+        Err(_) => Err(Malformed),
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {
+        $(impl Value for $type {
+            fn to_text(&self) -> String {
+                plain(self)
+            }
+
+            fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+                number(text)
+            }
+        })*
+    };
+}
+
+numbers!(u32 i32 u64 usize);
+
+fn plain(value: &impl Display) -> String {
+    value.to_string()
+}
+
+impl Value for bool {
+    fn to_text(&self) -> String {
+        plain(self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        match text {
+            "true" | "1" => Ok(Some(true)),
+            "false" | "0" => Ok(Some(false)),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// A value that is one of a list of names.
+fn named<T: Copy>(names: &[(T, &str)], text: &str) -> Result<Option<T>, Malformed> {
+    if text.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(names.iter().find(|(_, name)| *name == text).map(|(value, _)| *value))
+}
+
+const MODES: &[(WalRecoveryMode, &str)] = &[
+    (WalRecoveryMode::TolerateCorruptedTail, "kTolerateCorruptedTailRecords"),
+    (WalRecoveryMode::AbsoluteConsistency, "kAbsoluteConsistency"),
+    (WalRecoveryMode::PointInTime, "kPointInTimeRecovery"),
+];
+
+impl Value for WalRecoveryMode {
+    fn to_text(&self) -> String {
+        name_of(MODES, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        named(MODES, text)
+    }
+}
+
+const CODECS: &[(CompressionType, &str)] = &[
+    (CompressionType::None, "kNoCompression"),
+    (CompressionType::Snappy, "kSnappyCompression"),
+    (CompressionType::Zlib, "kZlibCompression"),
+    (CompressionType::Bzip2, "kBZip2Compression"),
+    (CompressionType::Lz4, "kLZ4Compression"),
+    (CompressionType::Lz4hc, "kLZ4HCCompression"),
+    (CompressionType::Zstd, "kZSTD"),
+];
+
+/// What stands for no codec of its own.
+const NO_CODEC: &str = "kDisableCompressionOption";
+
+impl Value for CompressionType {
+    fn to_text(&self) -> String {
+        name_of(CODECS, *self)
+    }
+
+    /// A codec that this engine does not write is none that it has.
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        Ok(named(CODECS, text)?.filter(|codec| codec.is_supported()))
+    }
+}
+
+impl Value for Option<CompressionType> {
+    fn to_text(&self) -> String {
+        self.map_or_else(|| NO_CODEC.to_owned(), |codec| codec.to_text())
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        if text == NO_CODEC { Ok(Some(None)) } else { Ok(CompressionType::from_text(text)?.map(Some)) }
+    }
+}
+
+impl Value for Vec<CompressionType> {
+    fn to_text(&self) -> String {
+        self.iter().map(Value::to_text).collect::<Vec<_>>().join(":")
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        let codecs = text.split(':').filter(|name| !name.is_empty()).map(CompressionType::from_text);
+        codecs.collect()
+    }
+}
+
+/// Those that are written.
+const INDEX_TYPES: &[(IndexType, &str)] = &[
+    (IndexType::BinarySearch, "kBinarySearch"),
+    (IndexType::TwoLevel, "kTwoLevelIndexSearch"),
+    (IndexType::BinarySearchWithFirstKey, "kBinarySearchWithFirstKey"),
+];
+
+impl Value for IndexType {
+    fn to_text(&self) -> String {
+        name_of(INDEX_TYPES, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        named(INDEX_TYPES, text)
+    }
+}
+
+const CHECKSUMS: &[(ChecksumType, &str)] = &[
+    (ChecksumType::None, "kNoChecksum"),
+    (ChecksumType::Crc32c, "kCRC32c"),
+    (ChecksumType::XxHash, "kxxHash"),
+    (ChecksumType::XxHash64, "kxxHash64"),
+    (ChecksumType::Xxh3, "kXXH3"),
+];
+
+impl Value for ChecksumType {
+    fn to_text(&self) -> String {
+        name_of(CHECKSUMS, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        named(CHECKSUMS, text)
+    }
+}
+
+fn name_of<T: Copy + PartialEq>(names: &[(T, &str)], value: T) -> String {
+    names.iter().find(|(other, _)| *other == value).map_or_else(String::new, |(_, name)| (*name).to_owned())
+}

@@ -1,0 +1,192 @@
+//! Tests of OPTIONS files: round trips, what is kept, and files that are no options.
+
+use super::*;
+use crate::options::{ChecksumType, CompressionType, WalRecoveryMode};
+use siltstone_base::ErrorKind;
+use siltstone_base::comparator::ReverseBytewise;
+use std::sync::Arc;
+
+fn parse(text: &str) -> Result<OptionsFile> {
+    OptionsFile::parse(Path::new("/db/OPTIONS-000007"), text.as_bytes())
+}
+
+fn load(text: &str) -> Result<LoadedOptions> {
+    parse(text)?.load()
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let database = DbOptions::default()
+        .max_background_jobs(3)
+        .use_direct_reads(true)
+        .wal_recovery_mode(WalRecoveryMode::AbsoluteConsistency)
+        .wal_sync_interval_millis(20)
+        .max_wal_record_bytes(1 << 20);
+    let table = TableOptions::default()
+        .format_version(5)
+        .block_size(1000)
+        .checksum(ChecksumType::Crc32c)
+        .bloom_bits_per_key(9.5);
+    let family = ColumnFamilyOptions::default()
+        .comparator(Arc::new(ReverseBytewise))
+        .num_levels(5)
+        .max_bytes_for_level_multiplier(7)
+        .compression(CompressionType::Zstd)
+        .compression_per_level(vec![CompressionType::None, CompressionType::Lz4])
+        .bottommost_compression(Some(CompressionType::Snappy))
+        .zstd_level(-3)
+        .memtable_bloom_bits_per_key(0)
+        .table(table);
+    let default = ColumnFamilyOptions::default();
+    let name = "odd # \\ \n: name\"";
+    let text = render(&database, &[(name, &family), ("default", &default)], None);
+    let loaded = load(&text).unwrap();
+    assert!(loaded.ignored.is_empty(), "{:?}", loaded.ignored);
+    assert_eq!(loaded.rocksdb_version.as_deref(), Some("8.6.0"), "the default family writes format 6");
+    let names: Vec<&str> = loaded.families.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["default", name]);
+    assert_eq!(loaded.named_families()[1].1.table.block_size, 1000);
+    let again =
+        render(&loaded.database, &loaded.named_families().iter().map(|(n, o)| (*n, o)).collect::<Vec<_>>(), None);
+    assert_eq!(again, text);
+    assert_eq!(loaded.families[1].1.comparator.name(), "rocksdb.ReverseBytewiseComparator");
+}
+
+#[test]
+fn fields_are_options_and_have_one_name() {
+    fn check<T>(fields: &[Field<T>], names: &[&str], others: &[&str]) {
+        for (index, field) in fields.iter().enumerate() {
+            assert!(names.contains(&field.name) || others.contains(&field.name), "{}", field.name);
+            assert!(fields[..index].iter().all(|other| other.name != field.name), "{}", field.name);
+        }
+    }
+    check(fields::DATABASE, DbOptions::NAMES, &[]);
+    check(fields::FAMILY, ColumnFamilyOptions::NAMES, &[]);
+    check(fields::TABLE, TableOptions::NAMES, &["filter_policy"]);
+}
+
+const OF_ROCKSDB: &str = r#"# This is a RocksDB option file.
+[Version]
+  rocksdb_version=9.8.4
+  options_file_version=1.1
+
+[DBOptions]
+  max_background_jobs=4  # a comment
+  info_log_level=INFO_LEVEL
+  db_host_id=a\#b
+
+[CFOptions "default"]
+  merge_operator=uint64addoperator
+  level0_stop_writes_trigger=-1
+  compression=kZlibCompression
+  comparator=my.own
+  write_buffer_size=1048576
+[TableOptions/BlockBasedTable "default"]
+  format_version=4
+  checksum=kCRC32c
+  filter_policy=ribbonfilter:10
+  whole_key_filtering=true
+
+[CFOptions "gone"]
+[TableOptions/PlainTable "gone"]
+  bloom_bits_per_key=10
+"#;
+
+#[test]
+fn names_that_only_rocksdb_knows_are_reported_and_kept() {
+    let file = parse(OF_ROCKSDB).unwrap();
+    let loaded = file.load().unwrap();
+    assert_eq!(loaded.database.max_background_jobs, 4);
+    assert_eq!(loaded.families[0].1.write_buffer_size, 1 << 20);
+    assert_eq!(loaded.families[0].1.table.format_version, 4);
+    assert_eq!(loaded.families[0].1.table.checksum, ChecksumType::Crc32c);
+    let ignored: Vec<(&str, usize)> = loaded.ignored.iter().map(|option| (option.name.as_str(), option.line)).collect();
+    let wanted = [
+        ("rocksdb_version", 0),
+        ("info_log_level", 8),
+        ("db_host_id", 9),
+        ("merge_operator", 12),
+        ("level0_stop_writes_trigger", 13),
+        ("compression", 14),
+        ("comparator", 15),
+        ("filter_policy", 20),
+        ("whole_key_filtering", 21),
+    ];
+    assert_eq!(ignored, wanted[1..]);
+    assert_eq!(loaded.ignored[1].value, "a\\#b");
+    assert_eq!(loaded.ignored[8 - 1].section, "TableOptions/BlockBasedTable \"default\"");
+
+    let default = ColumnFamilyOptions::default();
+    let text = render(&DbOptions::default(), &[("default", &default)], Some(&file));
+    for line in [
+        "rocksdb_version=9.8.4",
+        "info_log_level=INFO_LEVEL",
+        "db_host_id=a\\#b",
+        "merge_operator=uint64addoperator",
+        "whole_key_filtering=true",
+        "max_background_jobs=2",
+        "compression=kLZ4Compression",
+        "level0_stop_writes_trigger=36",
+        "filter_policy=nullptr",
+    ] {
+        assert!(text.lines().any(|other| other.trim() == line), "{line} in\n{text}");
+    }
+    assert!(!text.contains("gone"), "{text}");
+    let kept = render(&DbOptions::default(), &[("default", &default), ("gone", &default)], Some(&file));
+    assert!(kept.contains("[TableOptions/PlainTable \"gone\"]\n  bloom_bits_per_key=10\n"), "{kept}");
+    // Nothing is lost or doubled by going through the file again and again.
+    let again = render(&DbOptions::default(), &[("default", &default)], Some(&parse(&text).unwrap()));
+    assert_eq!(again, text);
+}
+
+#[test]
+fn damage_is_told_by_line() {
+    let refused = |text: &str| {
+        let error = load(text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{text}");
+        assert_eq!(error.file(), Some(Path::new("/db/OPTIONS-000007")));
+        assert!(error.offset().is_some());
+        error.message().to_owned()
+    };
+    let of_default = |line: &str| refused(&format!("[DBOptions]\n{line}\n[CFOptions \"default\"]\n"));
+    assert_eq!(refused(""), "the OPTIONS file has no section DBOptions");
+    assert_eq!(refused("[DBOptions]"), "the OPTIONS file has no section CFOptions \"default\"");
+    assert_eq!(refused("[CFOptions \"default\"]\n[DBOptions]"), "a family comes before DBOptions in the OPTIONS file");
+    assert_eq!(
+        refused("[DBOptions]\n[CFOptions \"x\"]\n[CFOptions \"default\"]"),
+        "the first family of the OPTIONS file is not default"
+    );
+    assert_eq!(
+        refused("[DBOptions]\n[CFOptions \"default\"]\n[CFOptions]"),
+        "a section CFOptions without a name in the OPTIONS file"
+    );
+    assert_eq!(of_default("nothing"), "line 2: neither a section nor an option");
+    assert_eq!(of_default("=1"), "line 2: an option without a name");
+    assert_eq!(of_default("[half"), "line 2: a section without its closing bracket");
+    assert_eq!(of_default("[CFOptions \"half]"), "line 2: a section whose name has no closing quote");
+    assert_eq!(of_default("[DBOptions]"), "line 2: a section that is there twice");
+    assert_eq!(of_default("max_background_jobs=many"), "line 2: malformed value of max_background_jobs");
+    assert_eq!(of_default("# siltstone.max_wal_record_bytes=x"), "line 2: malformed value of max_wal_record_bytes");
+    assert_eq!(of_default("use_direct_reads=maybe"), "line 2: malformed value of use_direct_reads");
+    assert_eq!(refused("a=b"), "line 1: an option before the first section");
+    let error = OptionsFile::parse(Path::new("o"), b"[DBOptions]\n\xff").unwrap_err();
+    assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(12)));
+}
+
+#[test]
+fn no_bytes_make_reading_panic() {
+    let text =
+        render(&DbOptions::default(), &[("default", &ColumnFamilyOptions::default())], parse(OF_ROCKSDB).ok().as_ref());
+    for source in [OF_ROCKSDB.as_bytes(), text.as_bytes()] {
+        for cut in 0..source.len() {
+            let _ = OptionsFile::parse(Path::new("o"), &source[..cut]).and_then(|file| file.load());
+        }
+        for at in 0..source.len() {
+            for byte in [0, b'\n', b'=', b'[', b']', b'"', b'#', b'\\', 0xff] {
+                let mut bytes = source.to_vec();
+                bytes[at] = byte;
+                let _ = OptionsFile::parse(Path::new("o"), &bytes).and_then(|file| file.load());
+            }
+        }
+    }
+}
