@@ -100,9 +100,10 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         max_manifest_file_size = draw.of(&[1, 500, 4096, 1 << 30]),
         keep_table_format = draw.of(&[true, false]),
         wal_recovery_mode = draw.of(&[
-            WalRecoveryMode::TolerateCorruptedTail,
+            WalRecoveryMode::TolerateCorruptedTailRecords,
             WalRecoveryMode::AbsoluteConsistency,
             WalRecoveryMode::PointInTime,
+            WalRecoveryMode::SkipAnyCorruptedRecords,
         ]),
         block_cache = draw.of(&[None, Some(0), Some(4 << 10), Some(1 << 20)]).map(|bytes| Arc::new(BlockCache::new(bytes))),
         listeners = if draw.of(&[false, true]) { vec![Arc::new(Listener) as Arc<dyn EventListener>] } else { Vec::new() },

@@ -20,6 +20,11 @@ pub trait Comparator: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Bytes at the end of every key that are a timestamp. 0: keys have none.
+    fn timestamp_len(&self) -> usize {
+        0
+    }
+
     /// Whether the order is that of `memcmp`, shorter first: comparisons are then made inline.
     fn is_bytewise(&self) -> bool {
         false

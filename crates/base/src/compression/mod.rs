@@ -3,11 +3,14 @@
 //! A stored block is the uncompressed size as a varint of 32 bits, then the codec's own bytes. Snappy has no such prefix,
 //! because its bytes begin with the size; an uncompressed block is the block itself.
 
+mod stream;
+
 use crate::coding::{get_varint32, put_varint32};
 use crate::{Error, ErrorKind, Result};
 use lz4_flex::block::CompressTable;
 use std::cell::RefCell;
 use std::fmt;
+pub use stream::decompress_zstd_frame;
 
 /// The hard limit of a block, stored or decompressed, in bytes.
 pub const MAX_BLOCK_LEN: usize = 64 << 20;

@@ -160,8 +160,8 @@ impl DbInner {
             .create_append(&path, &FileOptions::new(FileKind::Wal))
             .map_err(|error| Error::io("create", &path, error))?;
         let sync = file.sync_handle().map_err(|error| Error::io("open", &path, error))?;
-        let live = LiveWal { number, size: 0, sync, synced: false };
         let mut wal = WalWriter::new(file, path, number, WAL_CONTEXT);
+        let live = LiveWal { number, size: 0, written: wal.written(), sync, synced: false };
         // A sync of reserved space need not wait for the file system to find some.
         wal.preallocate(self.default_family.options.write_buffer_size as u64 / 8 * 9);
         Ok((wal, live))
@@ -209,6 +209,7 @@ impl DbInner {
             self.sync_directory()?;
         }
         side.wal_entry_synced = true;
+        self.durable_wal.raise(side.wal_number, side.wal.as_ref().map_or(0, WalWriter::len));
         Ok(())
     }
 
@@ -258,6 +259,7 @@ impl DbInner {
             self.sync_once(|| sync.sync_data(WAL_CONTEXT).map_err(|error| Error::io("sync", &path, error)))?;
         }
         self.sync_directory()?;
+        self.durable_wal.raise(number, 0);
         let mut state = self.state.lock();
         for wal in &mut state.wals {
             wal.synced |= unsynced.iter().any(|(number, _)| *number == wal.number);

@@ -18,6 +18,7 @@ mod memtable_switch;
 mod obsolete_files;
 mod open;
 mod options_file;
+mod prepared;
 mod properties;
 mod read;
 mod recovery;
@@ -26,7 +27,9 @@ mod state;
 mod super_version;
 #[cfg(test)]
 mod tests;
+mod wal_damage;
 mod wal_note;
+mod wal_promise;
 mod wal_sync;
 mod write;
 mod write_controller;

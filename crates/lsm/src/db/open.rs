@@ -4,9 +4,11 @@ use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
+use super::prepared::PreparedTransactions;
 use super::recovery::{RecoveringFamily, Recovery, list_logs};
 use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
 use super::super_version::SuperVersion;
+use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
@@ -369,9 +371,24 @@ fn replay<'a>(
     let logs = list_logs(&names, oldest_needed);
     let file_numbers = versions.file_numbers();
     let last_seqno = versions.last_sequence();
-    let mut recovery =
-        Recovery { surroundings, file_numbers, families, last_seqno, oldest_needed, replayed_seqno: 0, in_memory };
+    let mut recovery = Recovery {
+        surroundings,
+        file_numbers,
+        families,
+        last_seqno,
+        oldest_needed,
+        replayed_seqno: 0,
+        prepared: PreparedTransactions::default(),
+        unsearched: None,
+        in_memory,
+    };
+    let mut older = list_logs(&names, versions.min_log_number_to_keep());
+    older.retain(|number| *number < oldest_needed);
+    recovery.search_for_prepared(&older)?;
     recovery.replay(&logs)?;
+    if !in_memory {
+        recovery.check_nothing_is_prepared()?;
+    }
     Ok(recovery)
 }
 
@@ -417,6 +434,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         write_side: Mutex::new(ranks::WRITE_SIDE, WriteSide::new(no_wal, wal_number, last_seqno)),
         write_queue: WriteQueue::new(),
         wal_sync: Mutex::new(ranks::WAL_SYNC, ()),
+        durable_wal: DurableWal::new(),
         controller: WriteController::new(options.delayed_write_rate),
         visible_seqno: CachePadded::new(AtomicU64::new(last_seqno)),
         families: ArcSwap::from_pointee(by_id),

@@ -3,21 +3,24 @@
 //! Everything replayed is written to new tables before the database is open: what was read may never have been durable
 //! (a failed sync leaves pages in memory that no disk has), so it is not relied on again.
 //!
-//! Where replay ends: at the first record that is torn or damaged. Entries are applied in the order of commits and nothing behind that record is used, so that what is recovered
+//! Where replay ends, unless the mode says otherwise: at the first record that is torn or damaged. Entries are applied in the order of commits and nothing behind that record is used, so that what is recovered
 //! is a prefix of the commits, the same for all families. A WAL's successor states how many
 //! of its bytes are valid; what lies behind them is the remains of an append that failed and was reported as failed.
 //!
 //! What is damage and not a torn tail: a flush syncs every WAL below the family's new log number before the MANIFEST states that number. So a
-//! WAL below the log number of a family that has tables was durable as a whole. One that is damaged or missing nevertheless is an error,
-//! unless recovery to the first damage was asked for: the families' states would not be one moment's.
+//! WAL below the log number of a family that has tables was durable as a whole. One that is damaged or missing nevertheless is an error:
+//! the families' states would not be one moment's. So is damage before a point that a later record says was durable
+//! (see [wal_damage](super::wal_damage)).
 
 use super::column_family::Family;
 use super::flush::{BuildContext, TableBuild};
+use super::prepared::{PreparedEntry, PreparedTransactions, check_markers};
 use super::state::Surroundings;
-use super::wal_note::{Predecessor, parse_own_number, parse_predecessor};
-use crate::batch::{BatchReader, Marker, Record};
+use super::wal_damage::{Damage, Verdict};
+use super::wal_note::{LogPoint, Predecessor, parse_own_number, parse_predecessor};
+use crate::batch::{BatchEntry, BatchReader, Marker, Record};
 use crate::file_names::FileName;
-use crate::key::SeqNo;
+use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::Memtable;
 use crate::options::WalRecoveryMode;
 use crate::version::{FileNumbers, VersionEdit};
@@ -54,6 +57,10 @@ pub(crate) struct Recovery<'a> {
     pub(crate) oldest_needed: u64,
     /// The largest sequence number that was replayed.
     pub(crate) replayed_seqno: SeqNo,
+    /// Transactions that are prepared and not yet committed.
+    pub(crate) prepared: PreparedTransactions,
+    /// What kept a WAL whose entries are all in tables from being searched for prepared transactions.
+    pub(crate) unsearched: Option<Error>,
     /// Keeps everything in memory, however much it is: for opening without writing.
     pub(crate) in_memory: bool,
 }
@@ -71,17 +78,56 @@ impl Recovery<'_> {
     pub(crate) fn replay(&mut self, logs: &[u64]) -> Result<()> {
         for (index, number) in logs.iter().enumerate() {
             let predecessor = self.successors_note(*number, &logs[index + 1..])?;
-            let end = match self.missing_predecessor(*number, logs)? {
-                Some((missing, damage)) => self.judge(missing, damage)?,
-                None => self.replay_log(*number, predecessor)?,
+            let later = &logs[index + 1..];
+            let missing = match self.missing_predecessor(*number, logs)? {
+                None => None,
+                Some((missing, error)) => {
+                    let point = LogPoint { number: missing, offset: 0 };
+                    Some(self.judge(Damage { point, error, is_torn: false }, None, &logs[index..])?)
+                }
+            };
+            let end = match missing {
+                Some(Verdict::Stop) => ReplayEnd::Damaged,
+                _ => self.replay_log(*number, predecessor, later)?,
             };
             match end {
                 ReplayEnd::Complete => {}
                 ReplayEnd::Damaged if is_planted(PlantedBug::ReplayBeyondTornRecord) => {}
+                ReplayEnd::Damaged if missing.is_none() && self.is_continued_by(later)? => {}
                 ReplayEnd::Damaged => return self.check_tables_are_not_ahead(*number),
             }
         }
         Ok(())
+    }
+
+    /// Searches WALs all of whose entries are in tables for transactions that they prepared and that a later WAL commits.
+    pub(crate) fn search_for_prepared(&mut self, logs: &[u64]) -> Result<()> {
+        let mut record = Vec::new();
+        for number in logs {
+            let mut reader = self.reader(*number)?;
+            let damage = loop {
+                match reader.next_record(&mut record) {
+                    Ok(ReadOutcome::Record { .. }) => match self.prepared.take_markers(*number, &record) {
+                        Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
+                        Err(error) => break Some(error),
+                        Ok(()) => {}
+                    },
+                    Ok(ReadOutcome::End(_)) => break None,
+                    Err(error) => break Some(error),
+                }
+            };
+            let path = FileName::Wal(*number).path(&self.surroundings.dir);
+            self.unsearched = self.unsearched.take().or(damage.map(|error| error.with_file(&path)));
+        }
+        Ok(())
+    }
+
+    /// Refuses a database with transactions that are prepared and neither committed nor rolled back: a replayed WAL is deleted, and
+    /// with it they would be lost.
+    pub(crate) fn check_nothing_is_prepared(&self) -> Result<()> {
+        let Some((count, oldest)) = self.prepared.pending() else { return Ok(()) };
+        let message = format!("{count} transactions that are prepared and neither committed nor rolled back");
+        Err(Error::not_supported(message).with_file(&FileName::Wal(oldest).path(&self.surroundings.dir)))
     }
 
     /// After the replay ended within the WAL `number`: refuses a family whose tables hold later entries. A flush syncs the WALs below it
@@ -91,7 +137,7 @@ impl Recovery<'_> {
         let is_ahead = |recovering: &RecoveringFamily| {
             recovering.log_number > number && recovering.flushed_seqno > self.replayed_seqno
         };
-        let tolerated = self.surroundings.options.wal_recovery_mode == WalRecoveryMode::PointInTime;
+        let tolerated = self.surroundings.options.wal_recovery_mode == WalRecoveryMode::SkipAnyCorruptedRecords;
         if tolerated || !self.families.values().any(is_ahead) {
             return Ok(());
         }
@@ -128,7 +174,7 @@ impl Recovery<'_> {
         Ok(Some((missing.number, error.with_file(&path))))
     }
 
-    fn reader(&self, number: u64) -> Result<WalReader> {
+    pub(super) fn reader(&self, number: u64) -> Result<WalReader> {
         let path = FileName::Wal(number).path(&self.surroundings.dir);
         let options = FileOptions::new(FileKind::Wal).access(Access::Sequential);
         let file = self.surroundings.env.open_random(&path, &options);
@@ -136,7 +182,7 @@ impl Recovery<'_> {
         WalReader::new(file, path, number, CONTEXT, self.surroundings.options.max_wal_record_bytes)
     }
 
-    fn replay_log(&mut self, number: u64, note: Option<Predecessor>) -> Result<ReplayEnd> {
+    fn replay_log(&mut self, number: u64, note: Option<Predecessor>, later: &[u64]) -> Result<ReplayEnd> {
         let path = FileName::Wal(number).path(&self.surroundings.dir);
         let mut reader = self.reader(number)?;
         let mut record = Vec::new();
@@ -144,46 +190,59 @@ impl Recovery<'_> {
             if note.is_some_and(|note| reader.end_offset() >= note.size) {
                 return Ok(ReplayEnd::Complete);
             }
-            match reader.next_record(&mut record) {
+            let (offset, error, is_torn) = match reader.next_record(&mut record) {
                 Ok(ReadOutcome::Record { offset }) => {
+                    self.check_timestamps(&reader).map_err(|error| error.with_file(&path))?;
                     match self.apply(number, &record).map_err(|error| error.with_file(&path).with_offset(offset)) {
-                        Ok(()) => {}
+                        Ok(()) => {
+                            self.write_full_memtables()?;
+                            continue;
+                        }
                         // Whole, but no record of this log: pages that never were written show a deleted file.
-                        Err(error) if error.kind() == ErrorKind::Corruption => return self.judge(number, error),
+                        Err(error) if error.kind() == ErrorKind::Corruption => (offset, error, false),
                         Err(error) => return Err(error),
                     }
-                    self.write_full_memtables()?;
                 }
+                // A clean end before the stated size: the tail never reached the disk.
                 Ok(ReadOutcome::End(LogEnd::Clean)) => {
-                    // A clean end before the stated size: the tail never reached the disk.
-                    return match note {
-                        None => Ok(ReplayEnd::Complete),
-                        Some(_) => {
-                            let message = "the WAL is shorter than its successor says";
-                            self.judge(number, Error::corruption(&path, reader.end_offset(), message))
-                        }
-                    };
+                    if note.is_none() {
+                        return Ok(ReplayEnd::Complete);
+                    }
+                    let message = "the WAL is shorter than its successor says";
+                    (reader.end_offset(), Error::corruption(&path, reader.end_offset(), message), false)
                 }
                 Ok(ReadOutcome::End(LogEnd::TornTail { offset, what })) => {
-                    return self.judge(number, Error::corruption(&path, offset, what));
+                    (offset, Error::corruption(&path, offset, what), note.is_none())
                 }
-                Err(error) if error.kind() == ErrorKind::Corruption => return self.judge(number, error),
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    (error.offset().unwrap_or_default(), error, false)
+                }
                 Err(error) => return Err(error),
+            };
+            let damage = Damage { point: LogPoint { number, offset }, error, is_torn };
+            match self.judge(damage, Some(&mut reader), later)? {
+                Verdict::Stop => return Ok(ReplayEnd::Damaged),
+                Verdict::NextLog => return Ok(ReplayEnd::Complete),
+                // A record that was whole was read past; anything else is looked past.
+                Verdict::Skip if reader.has_stopped() && !reader.skip_damage()? => return Ok(ReplayEnd::Complete),
+                Verdict::Skip => {}
             }
         }
     }
 
-    /// Whether damage of the WAL `number` ends the replay or the opening.
-    fn judge(&self, number: u64, damage: Error) -> Result<ReplayEnd> {
-        let was_durable = self.families.values().any(|recovering| {
-            let has_tables = recovering.family.super_version.load().version.all_files().next().is_some();
-            has_tables && recovering.log_number > number
-        });
-        match self.surroundings.options.wal_recovery_mode {
-            WalRecoveryMode::AbsoluteConsistency => Err(damage),
-            WalRecoveryMode::TolerateCorruptedTail if was_durable => Err(damage),
-            WalRecoveryMode::TolerateCorruptedTail | WalRecoveryMode::PointInTime => Ok(ReplayEnd::Damaged),
+    /// Refuses a WAL that says that the keys of a family end with timestamps of another size than its comparator has.
+    fn check_timestamps(&self, reader: &WalReader) -> Result<()> {
+        for (id, size) in reader.timestamp_sizes() {
+            let Some(target) = self.families.get(id) else { continue };
+            let ours = target.family.options.comparator.timestamp_len();
+            if ours != usize::from(*size) {
+                let what = format!(
+                    "keys of column family {id} with timestamps of {size} bytes, where its comparator has {ours}"
+                );
+                return Err(Error::not_supported(what));
+            }
         }
+        Ok(())
     }
 
     /// Applies one record: a batch.
@@ -192,31 +251,52 @@ impl Recovery<'_> {
         let mut seqno = batch.seqno();
         // The whole record is checked before any of it is applied.
         batch.clone().validate()?;
+        check_markers(batch.clone())?;
         check_origin(log_number, batch.clone())?;
         self.check_age(log_number, batch.clone())?;
+        let mut prepared: Option<Vec<PreparedEntry>> = None;
         while let Some(record) = batch.next_record()? {
             match record {
-                Record::Entry(entry) => {
-                    if let Some(target) = self.families.get(&entry.column_family.0)
-                        && log_number >= target.log_number
-                    {
-                        if !is_supported(entry.kind) {
-                            return Err(super::read::unsupported_entry(entry.kind));
-                        }
-                        let writer = target.memtable.writer();
-                        let Some(mut writer) = writer else {
-                            return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
-                        };
-                        writer.add(seqno, entry.kind, entry.key, entry.value);
+                Record::Entry(entry) => match &mut prepared {
+                    Some(entries) => entries.push(PreparedEntry::new(&entry)),
+                    None => {
+                        self.add(log_number, seqno, entry)?;
+                        seqno += 1;
                     }
-                    self.last_seqno = self.last_seqno.max(seqno);
-                    seqno += 1;
+                },
+                Record::LogData(_) | Record::Marker(Marker::Noop) => {}
+                Record::Marker(Marker::BeginPrepare) => prepared = Some(Vec::new()),
+                Record::Marker(Marker::EndPrepare(name)) => {
+                    self.prepared.prepare(name, log_number, prepared.take().unwrap_or_default());
                 }
-                Record::LogData(_) => {}
-                Record::Marker(Marker::Noop) => {}
+                Record::Marker(Marker::Commit(name)) => {
+                    for entry in self.prepared.take(name).into_iter().flat_map(|prepared| prepared.entries) {
+                        self.add(log_number, seqno, entry.as_entry())?;
+                        seqno += 1;
+                    }
+                }
+                Record::Marker(Marker::Rollback(name)) => drop(self.prepared.take(name)),
                 Record::Marker(_) => return Err(Error::not_supported("two-phase commit in a WAL")),
             }
         }
+        Ok(())
+    }
+
+    /// Adds one entry to the memtable of its family, unless a table has it.
+    fn add(&mut self, log_number: u64, seqno: SeqNo, entry: BatchEntry<'_>) -> Result<()> {
+        if let Some(target) = self.families.get(&entry.column_family.0)
+            && log_number >= target.log_number
+        {
+            if !is_supported(entry.kind) {
+                return Err(super::read::unsupported_entry(entry.kind));
+            }
+            let writer = target.memtable.writer();
+            let Some(mut writer) = writer else {
+                return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
+            };
+            writer.add(seqno, entry.kind, entry.key, entry.value);
+        }
+        self.last_seqno = self.last_seqno.max(seqno);
         Ok(())
     }
 
@@ -224,15 +304,34 @@ impl Recovery<'_> {
     /// a log that was deleted.
     fn check_age(&mut self, log_number: u64, mut batch: BatchReader<'_>) -> Result<()> {
         let mut seqno = batch.seqno();
-        while let Some(record) = batch.next_record()? {
-            let Record::Entry(entry) = record else { continue };
-            let family = self.families.get(&entry.column_family.0).filter(|family| log_number >= family.log_number);
-            if seqno <= self.replayed_seqno || family.is_some_and(|family| seqno <= family.flushed_seqno) {
+        let mut replayed = self.replayed_seqno;
+        let mut check = |id: ColumnFamilyId| {
+            let family = self.families.get(&id.0).filter(|family| log_number >= family.log_number);
+            if seqno <= replayed || family.is_some_and(|family| seqno <= family.flushed_seqno) {
                 return Err(Error::corrupt("a write batch is older than the log that it is in"));
             }
-            self.replayed_seqno = seqno;
+            replayed = seqno;
             seqno += 1;
+            Ok(())
+        };
+        let mut is_preparing = false;
+        while let Some(record) = batch.next_record()? {
+            match record {
+                Record::Entry(entry) if !is_preparing => check(entry.column_family)?,
+                Record::Marker(Marker::BeginPrepare) => is_preparing = true,
+                Record::Marker(Marker::EndPrepare(_)) => is_preparing = false,
+                Record::Marker(Marker::Commit(name)) => match (self.prepared.get(name), &self.unsearched) {
+                    (Some(prepared), _) => {
+                        prepared.entries.iter().try_for_each(|entry| check(entry.as_entry().column_family))?;
+                    }
+                    (None, Some(error)) => return Err(error.clone()),
+                    // What was prepared in a WAL that is gone is in tables.
+                    (None, None) => {}
+                },
+                _ => {}
+            }
         }
+        self.replayed_seqno = replayed;
         Ok(())
     }
 
@@ -297,14 +396,17 @@ fn check_origin(log_number: u64, mut batch: BatchReader<'_>) -> Result<()> {
 
 /// The notes in a record.
 fn notes(record: &[u8], db_id: &str) -> Vec<Predecessor> {
-    let mut notes = Vec::new();
-    let Ok(mut batch) = BatchReader::new(record) else { return notes };
-    while let Ok(Some(record)) = batch.next_record() {
-        if let Record::LogData(blob) = record {
-            notes.extend(parse_predecessor(blob, db_id));
-        }
+    notes_of(record).into_iter().filter_map(|blob| parse_predecessor(blob, db_id)).collect()
+}
+
+/// The LogData at the front of a record, where notes are.
+pub(super) fn notes_of(record: &[u8]) -> Vec<&[u8]> {
+    let mut blobs = Vec::new();
+    let Ok(mut batch) = BatchReader::new(record) else { return blobs };
+    while let Ok(Some(Record::LogData(blob))) = batch.next_record() {
+        blobs.push(blob);
     }
-    notes
+    blobs
 }
 
 /// The WALs in a directory, ascending, from `from` on.

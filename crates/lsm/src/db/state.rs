@@ -4,6 +4,7 @@ use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::obsolete_files::FileDeletions;
 use super::options_file::OptionsFiles;
+use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
@@ -56,6 +57,8 @@ pub(crate) struct DbInner {
     pub(crate) write_queue: WriteQueue,
     /// Held by whoever syncs a WAL, until a failure is known to all: nobody syncs a file again whose sync has failed.
     pub(crate) wal_sync: Mutex<()>,
+    /// Up to where the WALs are durable.
+    pub(crate) durable_wal: DurableWal,
     pub(crate) controller: WriteController,
     /// The largest sequence number that readers may see.
     pub(crate) visible_seqno: CachePadded<AtomicU64>,
@@ -126,6 +129,8 @@ pub(crate) struct LiveWal {
     pub(crate) number: u64,
     /// Bytes in it; final once it is closed.
     pub(crate) size: u64,
+    /// Bytes that were appended so far, while it is being written.
+    pub(crate) written: Arc<AtomicU64>,
     /// Syncs it while, or after, somebody else writes it.
     pub(crate) sync: Arc<dyn SyncHandle>,
     /// Whether all its bytes are durable. Never set while it is being written.

@@ -3,7 +3,8 @@
 //! A note is a LogData record inside the group's own batch: stock RocksDB skips it, and it takes no sequence
 //! number. The first states the WAL's own number: if the first page of a WAL never reached the disk, and shows the bytes of a WAL that was deleted,
 //! they must not pass for its own. Another states how many bytes of the previous WAL are valid, so that recovery can tell the torn end of an append that failed (and
-//! was reported as failed) from damage to what was acknowledged.
+//! was reported as failed) from damage to what was acknowledged. The last is a promise: up to where the WALs were durable when it was written.
+//! What is broken before that point was not torn by a crash.
 
 use siltstone_base::checksum::crc32c;
 use siltstone_base::coding::{get_fixed32, get_fixed64, put_fixed32, put_fixed64, put_length_prefixed};
@@ -12,6 +13,8 @@ use siltstone_base::coding::{get_fixed32, get_fixed64, put_fixed32, put_fixed64,
 const MAGIC: &[u8; 8] = b"SLTPRED1";
 /// First bytes of the note of a WAL's own number.
 const SELF_MAGIC: &[u8; 8] = b"SLTSELF1";
+/// First bytes of a promise.
+const PROMISE_MAGIC: &[u8; 8] = b"SLTSYNC1";
 /// Tag of a LogData record.
 const LOG_DATA: u8 = 0x03;
 
@@ -43,6 +46,36 @@ pub(crate) fn parse_predecessor(mut blob: &[u8], db_id: &str) -> Option<Predeces
     }
     let note = Predecessor { number: get_fixed64(&mut blob)?, size: get_fixed64(&mut blob)? };
     blob.is_empty().then_some(note)
+}
+
+/// A place in the WALs: they follow each other in the order of their numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LogPoint {
+    /// Number of the WAL.
+    pub(crate) number: u64,
+    /// Bytes of it.
+    pub(crate) offset: u64,
+}
+
+/// Appends a LogData record that states up to where the WALs are durable.
+pub(crate) fn append_promise(out: &mut Vec<u8>, db_id: &str, point: LogPoint) {
+    let mut note = Vec::with_capacity(28);
+    note.extend_from_slice(PROMISE_MAGIC);
+    put_fixed32(&mut note, crc32c(db_id.as_bytes()));
+    put_fixed64(&mut note, point.number);
+    put_fixed64(&mut note, point.offset);
+    out.push(LOG_DATA);
+    put_length_prefixed(out, &note);
+}
+
+/// The promise in a LogData blob, if it is one of the database `db_id`.
+pub(crate) fn parse_promise(mut blob: &[u8], db_id: &str) -> Option<LogPoint> {
+    blob = blob.strip_prefix(PROMISE_MAGIC)?;
+    if get_fixed32(&mut blob)? != crc32c(db_id.as_bytes()) {
+        return None;
+    }
+    let point = LogPoint { number: get_fixed64(&mut blob)?, offset: get_fixed64(&mut blob)? };
+    blob.is_empty().then_some(point)
 }
 
 /// Appends a LogData record that states the number of the WAL that it is in.

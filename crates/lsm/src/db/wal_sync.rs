@@ -4,6 +4,7 @@ use super::state::DbInner;
 use crate::file_names::FileName;
 use siltstone_base::Result;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
+use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -67,15 +68,18 @@ impl DbInner {
     fn sync_wal_beside_writers(&self) -> Result<()> {
         let current = {
             let state = self.state.lock();
-            state.wals.back().map(|wal| (wal.number, Arc::clone(&wal.sync)))
+            state.wals.back().map(|wal| (wal.number, Arc::clone(&wal.sync), Arc::clone(&wal.written)))
         };
-        let Some((number, sync)) = current else { return Ok(()) };
+        let Some((number, sync, written)) = current else { return Ok(()) };
+        let written = written.load(Ordering::Acquire);
         self.sync_closed_wals(number)?;
         let path = FileName::Wal(number).path(&self.dir);
         self.sync_once(|| {
             sync.sync_data(super::memtable_switch::WAL_CONTEXT)
                 .map_err(|error| siltstone_base::Error::io("sync", &path, error))
         })?;
-        self.sync_directory()
+        self.sync_directory()?;
+        self.durable_wal.raise(number, written);
+        Ok(())
     }
 }

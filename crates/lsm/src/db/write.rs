@@ -39,6 +39,8 @@ pub(crate) struct WriteSide {
     pub(crate) wal_broken: bool,
     /// Whether the WAL's entry in the directory is durable.
     pub(crate) wal_entry_synced: bool,
+    /// How often the durable part of the WALs had grown when a record last stated it.
+    pub(crate) stated_durable: u64,
     /// The WALs before this one, with their final sizes, that no record has stated yet.
     pub(crate) predecessors: Vec<(u64, u64)>,
     /// Bytes of the WAL that writing back was started for.
@@ -59,6 +61,7 @@ impl WriteSide {
             last_seqno,
             wal_broken: false,
             wal_entry_synced: false,
+            stated_durable: 0,
             predecessors: Vec::new(),
             wal_written_back: 0,
             closed_wal_bytes: 0,
@@ -359,6 +362,10 @@ impl DbInner {
         for (number, size) in side.predecessors.iter().copied() {
             super::wal_note::append_predecessor(&mut side.scratch, &self.db_id, number, size);
         }
+        let promise = self.durable_wal.newer_than(side.stated_durable);
+        if let Some((point, _)) = promise {
+            super::wal_note::append_promise(&mut side.scratch, &self.db_id, point);
+        }
         let Some(wal) = &mut side.wal else {
             return Err(Error::new(ErrorKind::ReadOnly, "the database has no WAL"));
         };
@@ -377,6 +384,9 @@ impl DbInner {
         }
         let grown = wal.len() - before;
         side.predecessors.clear();
+        if let Some((_, raised)) = promise {
+            side.stated_durable = raised;
+        }
         if sync && !is_planted(PlantedBug::SyncedWriteIsNotSynced) {
             self.sync_wals(side)?;
         } else {

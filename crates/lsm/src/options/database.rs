@@ -7,17 +7,22 @@ use siltstone_base::env::Env;
 use siltstone_base::executor::Executor;
 use std::sync::Arc;
 
-/// What recovery does with damage at the end of the WAL.
+/// What recovery does with WALs that are torn or damaged. Names and meanings are RocksDB's, but for one thing: what is known to have been
+/// durable was not torn by a crash, and only [`SkipAnyCorruptedRecords`](Self::SkipAnyCorruptedRecords) goes on without it.
+///
+/// Known to have been durable is what a later record says was synced, and every WAL below one that tables cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WalRecoveryMode {
-    /// Replay stops at the first record that is torn or damaged, as a crash leaves it. In a WAL that is known to have been
-    /// durable, damage is an error.
-    TolerateCorruptedTail,
-    /// Any damage, also a torn tail, is an error.
+    /// A torn end of any WAL is accepted, and the next WAL is replayed; any other damage is an error.
+    TolerateCorruptedTailRecords,
+    /// Any damage, also a torn end, is an error.
     AbsoluteConsistency,
-    /// Replay stops at the first damage, whatever it is, and everything behind it is lost.
+    /// Replay stops at the first record that is torn or damaged, so that what is there is a prefix of the commits. A later WAL is
+    /// replayed only if it continues exactly there.
     PointInTime,
+    /// Whatever cannot be read is left out, and everything else is replayed: for saving what can be saved. Commits may be missing between others.
+    SkipAnyCorruptedRecords,
 }
 
 options! {
@@ -70,8 +75,8 @@ options! {
         /// [`checksum`](super::TableOptions::checksum) at its default, takes what the directory's OPTIONS file says: an older RocksDB that made the
         /// directory still reads what is written now.
         keep_table_format: bool = true,
-        /// What recovery does with damage at the end of the WAL.
-        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::TolerateCorruptedTail,
+        /// What recovery does with damaged WALs.
+        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime,
         /// Cache of data blocks. `None`: one of 32 MiB for this database alone.
         block_cache: Option<Arc<BlockCache>> = None,
         /// Who is told of flushes, compactions, stalls and errors.

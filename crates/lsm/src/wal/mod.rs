@@ -13,6 +13,7 @@
 mod chunks;
 mod physical;
 mod reader;
+mod special;
 mod tail;
 #[cfg(test)]
 mod tests;

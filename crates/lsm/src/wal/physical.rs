@@ -37,8 +37,11 @@ pub(super) enum RecordType {
     Fragment(Fragment),
     /// All logical records are compressed.
     Compression,
-    /// Beside the records, and of no meaning for their content: sizes of user-defined timestamps, what is known of the previous log,
-    /// and what later versions declare ignorable by the highest bit.
+    /// Sizes of the user-defined timestamps in the keys of some families.
+    TimestampSizes,
+    /// What is known of the log before this one.
+    Predecessor,
+    /// What later versions declare ignorable by the highest bit.
     Ignorable,
     /// No header written by anyone.
     Unknown,
@@ -101,7 +104,9 @@ impl Header {
             3 | 7 => RecordType::Fragment(Fragment::Middle),
             4 | 8 => RecordType::Fragment(Fragment::Last),
             9 => RecordType::Compression,
-            10 | 11 | 128.. => RecordType::Ignorable,
+            10 | 11 => RecordType::TimestampSizes,
+            130 | 131 => RecordType::Predecessor,
+            128.. => RecordType::Ignorable,
             _ => RecordType::Unknown,
         }
     }
@@ -122,10 +127,15 @@ impl Header {
 /// Whether part of a logical record, as `valid` describes it, starts at the front of `bytes`, which end where its block or its file
 /// does.
 pub(super) fn is_record(bytes: &[u8], valid: Valid) -> bool {
-    Header::parse(bytes).is_some_and(|header| {
-        matches!(header.record_type(), RecordType::Fragment(_))
-            && header.is_of_log(valid.log_number)
-            && valid.recyclable.is_none_or(|recyclable| recyclable == header.is_recyclable())
-            && bytes.get(..header.record_len()).is_some_and(|record| header.fits(record))
-    })
+    fragment_at(bytes, valid).is_some()
+}
+
+/// The part of a logical record that starts there, if one does, and its length with its header.
+pub(super) fn fragment_at(bytes: &[u8], valid: Valid) -> Option<(Fragment, usize)> {
+    let header = Header::parse(bytes)?;
+    let RecordType::Fragment(fragment) = header.record_type() else { return None };
+    let is_valid = header.is_of_log(valid.log_number)
+        && valid.recyclable.is_none_or(|recyclable| recyclable == header.is_recyclable())
+        && bytes.get(..header.record_len()).is_some_and(|record| header.fits(record));
+    is_valid.then_some((fragment, header.record_len()))
 }

@@ -18,11 +18,14 @@
 //! from bit rot. [`WalReader::record_follows_damage`] tells at least whether anything comes after it.
 
 use super::chunks::Chunks;
-use super::physical::{Fragment, Header, RecordType};
+use super::physical::{Fragment, Header, RecordType, fragment_at};
+use super::special;
 use super::tail::{self, Valid};
 use super::{BLOCK_LEN, HEADER_LEN, RECYCLABLE_HEADER_LEN};
+use siltstone_base::compression::decompress_zstd_frame;
 use siltstone_base::env::{IoContext, RandomFile};
 use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,8 +67,19 @@ pub(crate) struct WalReader {
     end: u64,
     /// Whether the first fragment of the log had a recyclable header.
     recyclable: Option<bool>,
+    /// Whether every logical record is a Zstd frame.
+    compressed: bool,
+    /// The frame of the record that is being read.
+    frame: Vec<u8>,
+    /// Sizes of the timestamps in the keys of families, as far as the log states them.
+    timestamp_sizes: BTreeMap<u32, u16>,
+    /// Bytes that may still be hashed in the search for records behind damage; a log of nothing but traps costs no more.
+    search_budget: usize,
     stopped: Option<Result<LogEnd>>,
 }
+
+/// See [`WalReader::search_budget`].
+const SEARCH_BUDGET: usize = 64 << 20;
 
 /// What one physical record did.
 enum Step {
@@ -91,7 +105,19 @@ impl WalReader {
         max_record_bytes: usize,
     ) -> Result<Self> {
         let chunks = Chunks::new(file, path, context)?;
-        Ok(Self { chunks, log_number, max_record_bytes, position: 0, end: 0, recyclable: None, stopped: None })
+        Ok(Self {
+            chunks,
+            log_number,
+            max_record_bytes,
+            position: 0,
+            end: 0,
+            recyclable: None,
+            compressed: false,
+            frame: Vec::new(),
+            timestamp_sizes: BTreeMap::new(),
+            search_budget: SEARCH_BUDGET,
+            stopped: None,
+        })
     }
 
     /// Reads the next logical record into `record`, or says how the log ends. Damage is corruption, with file and offset.
@@ -106,14 +132,20 @@ impl WalReader {
             match self.step(&mut partial) {
                 Ok(Step::More) => {}
                 Ok(Step::Complete) => {
+                    let offset = partial.start.unwrap_or_default();
+                    if self.compressed
+                        && let Err(error) = self.decompress(partial.record)
+                    {
+                        break Err(error.with_file(self.chunks.path()).with_offset(offset));
+                    }
                     self.end = self.position;
-                    return Ok(ReadOutcome::Record { offset: partial.start.unwrap_or_default() });
+                    return Ok(ReadOutcome::Record { offset });
                 }
                 Ok(Step::End(end)) => break Ok(end),
                 Err(error) => break Err(error),
             }
         };
-        partial.record.clear();
+        record.clear();
         self.stopped = Some(stopped.clone());
         stopped.map(ReadOutcome::End)
     }
@@ -121,6 +153,50 @@ impl WalReader {
     /// Where the last logical record that was read ends.
     pub(crate) fn end_offset(&self) -> u64 {
         self.end
+    }
+
+    /// Whether the log ended or an error was found, so that nothing more is read.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Sizes of the timestamps in the keys of families, by the family's number, as far as the log has stated them.
+    pub(crate) fn timestamp_sizes(&self) -> &BTreeMap<u32, u16> {
+        &self.timestamp_sizes
+    }
+
+    /// After damage: goes on at the next whole record behind it. False if there is none.
+    pub(crate) fn skip_damage(&mut self) -> Result<bool> {
+        let valid = self.valid();
+        // In the block of the damage a record may start anywhere; a later block starts with one, or with the end of one.
+        let (mut next, mut anywhere) = (self.position, true);
+        while next < self.chunks.len() {
+            let block_end = tail::next_block(next);
+            let bytes = self.chunks.rest_of_block(next)?;
+            match fragment_at(bytes, valid) {
+                Some((Fragment::Full | Fragment::First, _)) => {
+                    self.position = next;
+                    self.stopped = None;
+                    return Ok(true);
+                }
+                Some((_, len)) => next += len as u64,
+                None if anywhere && self.search_budget > bytes.len() => {
+                    let hashed = Header::parse(bytes).filter(|header| header.record_len() <= bytes.len());
+                    self.search_budget -= hashed.map_or(0, |header| header.record_len());
+                    next += 1;
+                }
+                None => next = block_end,
+            }
+            anywhere &= next < block_end;
+        }
+        Ok(false)
+    }
+
+    /// Replaces a frame by what it decodes to.
+    fn decompress(&mut self, record: &mut Vec<u8>) -> Result<()> {
+        std::mem::swap(record, &mut self.frame);
+        record.clear();
+        decompress_zstd_frame(&self.frame, self.max_record_bytes, record)
     }
 
     /// After an error: whether any record starts behind the damage. If none does, the damage may be the last write before a loss of
@@ -181,17 +257,28 @@ impl WalReader {
                 self.position += header.record_len() as u64;
                 Ok(if complete { Step::Complete } else { Step::More })
             }
-            RecordType::Compression => {
-                Err(Error::not_supported("compressed log").with_file(self.chunks.path()).with_offset(self.position))
+            RecordType::Compression | RecordType::TimestampSizes | RecordType::Predecessor | RecordType::Ignorable
+                if partial.start.is_some() =>
+            {
+                Err(self.corruption(None, "record of another kind within a fragmented one"))
             }
-            RecordType::Ignorable if partial.start.is_none() => {
-                self.position += header.record_len() as u64;
-                Ok(Step::More)
+            RecordType::Compression if self.position > 0 => {
+                Err(self.corruption(None, "codec of a log that is not its first record"))
             }
-            RecordType::Ignorable => Err(self.corruption(None, "record of another kind within a fragmented one")),
             RecordType::Unknown => {
                 let number = header.number();
                 Err(Error::corruption(self.chunks.path(), self.position, format!("unknown record type {number}")))
+            }
+            special => {
+                let taken = match special {
+                    RecordType::Compression => special::codec(payload).map(|()| self.compressed = true),
+                    RecordType::TimestampSizes => special::add_timestamp_sizes(payload, &mut self.timestamp_sizes),
+                    RecordType::Predecessor => special::check_predecessor(payload),
+                    _ => Ok(()),
+                };
+                taken.map_err(|error| error.with_file(self.chunks.path()).with_offset(self.position))?;
+                self.position += header.record_len() as u64;
+                Ok(Step::More)
             }
         }
     }

@@ -313,15 +313,20 @@ fn records_of_other_kinds_are_skipped_or_refused() {
     let one = physical(1, None, b"one");
     let skipped = [
         physical(130, None, &[0; 24]),
-        physical(10, None, &[0; 6]),
+        physical(10, None, &[0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 16, 0]),
+        physical(11, Some(LOG_NUMBER as u32), &[2, 0, 0, 0, 8, 0]),
         physical(200, None, b"of the future"),
         physical(2, None, b""),
         one.clone(),
     ];
     assert_eq!(intact(&skipped.concat()), [b"one"]);
 
-    let (_, end) = read_all(&[physical(9, None, &[7, 0, 0, 0]), one.clone()].concat());
-    assert_eq!(end.unwrap_err().kind(), ErrorKind::NotSupported);
+    let mut reader = reader(skipped.concat());
+    reader.next_record(&mut Vec::new()).unwrap();
+    assert_eq!(
+        reader.timestamp_sizes().iter().map(|(id, size)| (*id, *size)).collect::<Vec<_>>(),
+        [(0, 8), (1, 16), (2, 8)]
+    );
 
     let mut reader = WalReader::new(
         Arc::new(MemoryFile::new(write_all(&[patterned(1000, 1), patterned(1001, 2)]))),
@@ -335,6 +340,111 @@ fn records_of_other_kinds_are_skipped_or_refused() {
     assert_eq!(reader.next_record(&mut record).unwrap(), ReadOutcome::Record { offset: 0 });
     assert_eq!(reader.end_offset(), 1007);
     assert_eq!(reader.next_record(&mut record).unwrap_err().kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn special_records_that_make_no_sense_are_damage() {
+    let one = physical(1, None, b"one");
+    let sizes = |payload: &[u8]| physical(10, None, payload);
+    for (bad, kind) in [
+        (physical(9, None, &[7, 0, 0]), ErrorKind::Corruption),
+        (physical(9, None, &[7, 0, 0, 0, 0]), ErrorKind::Corruption),
+        (physical(9, None, &[4, 0, 0, 0]), ErrorKind::NotSupported),
+        ([one.clone(), physical(9, None, &[7, 0, 0, 0])].concat(), ErrorKind::Corruption),
+        (sizes(&[0, 0, 0, 0, 8]), ErrorKind::Corruption),
+        (sizes(&[0, 0, 0, 0, 0, 0]), ErrorKind::Corruption),
+        (sizes(&[0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 8, 0]), ErrorKind::Corruption),
+        ([sizes(&[0, 0, 0, 0, 8, 0]), sizes(&[0, 0, 0, 0, 8, 0])].concat(), ErrorKind::Corruption),
+        (physical(130, None, &[0; 23]), ErrorKind::Corruption),
+        ([physical(2, None, b"o"), sizes(&[0, 0, 0, 0, 8, 0])].concat(), ErrorKind::Corruption),
+        (physical(100, None, b"unknown"), ErrorKind::Corruption),
+    ] {
+        let (_, end) = read_all(&[bad.clone(), one.clone()].concat());
+        let error = end.unwrap_err();
+        assert_eq!((error.kind(), error.offset().is_some()), (kind, true), "{bad:?}");
+    }
+}
+
+/// A Zstd frame of `data`.
+fn frame(data: &[u8]) -> Vec<u8> {
+    use siltstone_base::compression::{CompressionType, Compressor};
+    let mut stored = Vec::new();
+    Compressor::new(CompressionType::Zstd, 1).unwrap().compress(data, &mut stored).unwrap();
+    let mut rest = stored.as_slice();
+    siltstone_base::coding::get_varint32(&mut rest).unwrap();
+    rest.to_vec()
+}
+
+#[test]
+fn compressed_logs_are_read() {
+    let records = [b"one".to_vec(), Vec::new(), patterned(200_000, 3), b"last".to_vec()];
+    let codec = physical(9, None, &[7, 0, 0, 0]);
+    // The codec comes first; everything behind it is framed as ever.
+    let file = MemoryFile::new(codec.clone());
+    let mut writer = file.writer();
+    for record in &records {
+        writer.add_record(&[&frame(record)]).unwrap();
+    }
+    assert_eq!(intact(&file.bytes()), records);
+    // So it is in a recycled log, whose codec has the short header all the same.
+    let recycled = |payload: &[u8]| physical(5, Some(LOG_NUMBER as u32), payload);
+    let stale = physical(5, Some(6), b"stale");
+    assert_eq!(intact(&[codec.clone(), recycled(&frame(b"one")), stale].concat()), [b"one"]);
+
+    let bad = |payload: &[u8]| {
+        let (_, end) = read_all(&[codec.clone(), physical(1, None, payload)].concat());
+        let error = end.unwrap_err();
+        assert_eq!(error.offset(), Some(codec.len() as u64));
+        error.kind()
+    };
+    assert_eq!(bad(b"no frame"), ErrorKind::Corruption);
+    assert_eq!(bad(b""), ErrorKind::Corruption);
+    assert_eq!(bad(&frame(&vec![0; (1 << 20) + 1])), ErrorKind::LimitExceeded);
+    // What comes behind a bad frame can still be read.
+    let log = [codec.clone(), physical(1, None, b"no frame"), physical(1, None, &frame(b"two"))].concat();
+    let mut reader = reader(log);
+    let mut record = Vec::new();
+    reader.next_record(&mut record).unwrap_err();
+    assert!(reader.skip_damage().unwrap());
+    reader.next_record(&mut record).unwrap();
+    assert_eq!(record, b"two");
+}
+
+#[test]
+fn whole_records_behind_damage_can_be_read() {
+    let records: Vec<Vec<u8>> = (0..400).map(|seed| patterned(100 + seed * 13 % 900, seed)).collect();
+    let bytes = write_all(&records);
+    for at in (0..bytes.len()).step_by(997) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        let mut reader = reader(damaged);
+        let (mut found, mut record) = (Vec::new(), Vec::new());
+        loop {
+            match reader.next_record(&mut record) {
+                Ok(ReadOutcome::Record { .. }) => found.push(record.clone()),
+                _ if reader.skip_damage().unwrap() => assert!(!reader.has_stopped()),
+                _ => break,
+            }
+        }
+        // At most the damaged record is missing, and every other is there once, in order.
+        assert!(found.len() + 1 >= records.len(), "{at}: {} records", found.len());
+        let mut wanted = records.iter();
+        assert!(found.iter().all(|record| wanted.any(|other| other == record)), "{at}");
+    }
+}
+
+#[test]
+fn a_log_of_traps_ends_the_search_in_time() {
+    // At every byte a header could start whose record fills the block: hashing each would take minutes.
+    let mut log = vec![1; 40 * BLOCK_LEN];
+    for block in log.chunks_mut(BLOCK_LEN) {
+        block[BLOCK_LEN / 2..].fill(0x20);
+    }
+    let mut reader = reader(log);
+    reader.next_record(&mut Vec::new()).unwrap_err();
+    while reader.skip_damage().unwrap() {
+        let _ = reader.next_record(&mut Vec::new());
+    }
 }
 
 #[test]

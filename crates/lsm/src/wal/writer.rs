@@ -6,6 +6,8 @@ use super::physical::Fragment;
 use super::{BLOCK_LEN, HEADER_LEN, TYPE_AT};
 use siltstone_base::checksum::{crc32c, mask_crc};
 use siltstone_base::env::{AppendFile, IoContext};
+use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use siltstone_base::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -26,6 +28,8 @@ pub(crate) struct WalWriter {
     block_offset: usize,
     /// The physical form of one logical record.
     buffer: Vec<u8>,
+    /// Bytes of all records that were appended, for others to read.
+    written: Arc<AtomicU64>,
     error: Option<Error>,
 }
 
@@ -33,7 +37,8 @@ impl WalWriter {
     /// A writer at the end of `file`, which is empty or ends after a whole record.
     pub(crate) fn new(file: Box<dyn AppendFile>, path: PathBuf, log_number: u64, context: IoContext) -> Self {
         let block_offset = (file.len() % BLOCK_LEN as u64) as usize;
-        Self { file, path, log_number, context, block_offset, buffer: Vec::new(), error: None }
+        let written = Arc::new(AtomicU64::new(file.len()));
+        Self { file, path, log_number, context, block_offset, buffer: Vec::new(), written, error: None }
     }
 
     /// Appends one logical record: the concatenation of `parts`.
@@ -44,7 +49,14 @@ impl WalWriter {
         if self.buffer.capacity() > KEPT_BUFFER_LEN {
             self.buffer = Vec::new();
         }
-        appended.map_err(|source| self.fail("append", source))
+        appended.map_err(|source| self.fail("append", source))?;
+        self.written.store(self.file.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Bytes of the records that were appended, at any moment from now on: what a sync that begins after reading it makes durable.
+    pub(crate) fn written(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.written)
     }
 
     /// Makes everything that was added durable.

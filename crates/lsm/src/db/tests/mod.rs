@@ -3,4 +3,6 @@
 mod basics;
 mod merges;
 mod options_files;
+mod prepared;
 mod upkeep;
+mod wal_modes;

@@ -233,9 +233,10 @@ fn named<T: Copy>(names: &[(T, &str)], text: &str) -> Result<Option<T>, Malforme
 }
 
 const MODES: &[(WalRecoveryMode, &str)] = &[
-    (WalRecoveryMode::TolerateCorruptedTail, "kTolerateCorruptedTailRecords"),
+    (WalRecoveryMode::TolerateCorruptedTailRecords, "kTolerateCorruptedTailRecords"),
     (WalRecoveryMode::AbsoluteConsistency, "kAbsoluteConsistency"),
     (WalRecoveryMode::PointInTime, "kPointInTimeRecovery"),
+    (WalRecoveryMode::SkipAnyCorruptedRecords, "kSkipAnyCorruptedRecords"),
 ];
 
 impl Value for WalRecoveryMode {

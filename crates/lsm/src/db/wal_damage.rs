@@ -1,0 +1,102 @@
+//! What recovery does with a torn or damaged WAL, by its mode and by what is known to have been durable.
+
+use super::recovery::{Recovery, notes_of};
+use super::wal_note::{LogPoint, parse_promise};
+use crate::options::WalRecoveryMode;
+use crate::wal::{ReadOutcome, WalReader};
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// Something of a WAL that is not there, or not what was written.
+#[derive(Debug)]
+pub(crate) struct Damage {
+    /// Where it begins.
+    pub(crate) point: LogPoint,
+    /// What it is.
+    pub(crate) error: Error,
+    /// Whether the WAL merely ends too early.
+    pub(crate) is_torn: bool,
+}
+
+/// What comes of it, if the database is opened at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing behind it may be used.
+    Stop,
+    /// The next WAL goes on.
+    NextLog,
+    /// What is whole behind it is used.
+    Skip,
+}
+
+impl Recovery<'_> {
+    /// Decides about damage. `reader` stands at it, if the WAL is there; `later` are the WALs behind.
+    pub(super) fn judge(&self, damage: Damage, reader: Option<&mut WalReader>, later: &[u64]) -> Result<Verdict> {
+        match self.surroundings.options.wal_recovery_mode {
+            WalRecoveryMode::SkipAnyCorruptedRecords => return Ok(Verdict::Skip),
+            WalRecoveryMode::AbsoluteConsistency => return Err(damage.error),
+            WalRecoveryMode::TolerateCorruptedTailRecords if !damage.is_torn => return Err(damage.error),
+            WalRecoveryMode::TolerateCorruptedTailRecords | WalRecoveryMode::PointInTime => {}
+        }
+        if self.tables_cover(damage.point.number) || self.promised(reader, later)? > damage.point {
+            return Err(damage.error);
+        }
+        match self.surroundings.options.wal_recovery_mode {
+            WalRecoveryMode::TolerateCorruptedTailRecords => Ok(Verdict::NextLog),
+            _ => Ok(Verdict::Stop),
+        }
+    }
+
+    /// Whether a family with tables needs nothing of WAL `number` and of those below: its flush made them durable first.
+    fn tables_cover(&self, number: u64) -> bool {
+        self.families.values().any(|recovering| {
+            let has_tables = recovering.family.super_version.load().version.all_files().next().is_some();
+            has_tables && recovering.log_number > number
+        })
+    }
+
+    /// The furthest point that any record behind the damage promises: up to there the WALs were durable when it was written.
+    fn promised(&self, reader: Option<&mut WalReader>, later: &[u64]) -> Result<LogPoint> {
+        let mut furthest = LogPoint::default();
+        if let Some(reader) = reader {
+            self.collect_promises(reader, &mut furthest)?;
+        }
+        for number in later {
+            self.collect_promises(&mut self.reader(*number)?, &mut furthest)?;
+        }
+        Ok(furthest)
+    }
+
+    fn collect_promises(&self, reader: &mut WalReader, furthest: &mut LogPoint) -> Result<()> {
+        let mut record = Vec::new();
+        loop {
+            match reader.next_record(&mut record) {
+                Ok(ReadOutcome::Record { .. }) => {
+                    for blob in notes_of(&record) {
+                        *furthest = (*furthest).max(parse_promise(blob, &self.surroundings.db_id).unwrap_or_default());
+                    }
+                }
+                Ok(ReadOutcome::End(_)) if reader.skip_damage()? => {}
+                Ok(ReadOutcome::End(_)) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    if !reader.skip_damage()? {
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the first record of a WAL in `later` goes on exactly behind the last entry that was replayed, so that nothing between is missing.
+    pub(super) fn is_continued_by(&self, later: &[u64]) -> Result<bool> {
+        let mut record = Vec::new();
+        for number in later {
+            // Damage here is met again, and judged, when this WAL is replayed.
+            if let Ok(ReadOutcome::Record { .. }) = self.reader(*number)?.next_record(&mut record) {
+                let first = crate::batch::BatchReader::new(&record).map(|batch| batch.seqno());
+                return Ok(self.replayed_seqno > 0 && first.is_ok_and(|first| first == self.replayed_seqno + 1));
+            }
+        }
+        Ok(false)
+    }
+}
