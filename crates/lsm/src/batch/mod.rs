@@ -28,8 +28,8 @@ pub(crate) const HEADER_LEN: usize = 12;
 /// The longest key, in bytes.
 pub const MAX_KEY_LEN: usize = (64 << 10) - 16;
 
-/// The longest value, in bytes.
-pub const MAX_VALUE_LEN: usize = ((4_u64 << 30) - (1 << 10)) as usize;
+/// The longest value, in bytes: with its key it fits in a block.
+pub const MAX_VALUE_LEN: usize = (64 << 20) - (128 << 10);
 
 /// The longest varint32.
 const MAX_VARINT32_LEN: usize = 5;

@@ -7,12 +7,35 @@ use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::{Error, ErrorKind, Result};
 
+/// Tells those who wait for the end of closing, however it comes.
+struct TellClosed<'a>(&'a DbInner);
+
+impl Drop for TellClosed<'_> {
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::Release);
+        self.0.changed.notify_all();
+    }
+}
+
 impl DbInner {
-    /// Closes the database. The second call does nothing.
+    /// Closes the database, or waits until whoever closes it has done so.
     pub(crate) fn close(&self) -> Result<()> {
-        if self.closing.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        match self.close_first() {
+            Some(closed) => closed,
+            None => self.wait(|| self.closed.load(Ordering::Acquire)),
         }
+    }
+
+    /// Closes the database; `None` if somebody else does, or did.
+    pub(crate) fn close_first(&self) -> Option<Result<()>> {
+        if self.closing.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let _tell = TellClosed(self);
+        Some(self.stop_and_sync())
+    }
+
+    fn stop_and_sync(&self) -> Result<()> {
         self.changed.notify_all();
         if self.read_only {
             return Ok(());

@@ -17,6 +17,8 @@ pub(crate) struct Family {
     pub(crate) id: u32,
     /// The name that users know it by.
     pub(crate) name: String,
+    /// The opening of a database that it belongs to.
+    pub(crate) instance: u64,
     /// The order of its internal keys.
     pub(crate) comparator: InternalKeyComparator,
     /// Its options.
@@ -50,7 +52,8 @@ impl Family {
         };
         let table_cache = Arc::new(TableCache::new(Arc::clone(&surroundings.env), &surroundings.dir, cache_options));
         let resolver = Arc::new(Resolver::new(&name, &options));
-        Self { id, name, comparator, options, table_cache, resolver, super_version, dropped: AtomicBool::new(false) }
+        let (instance, dropped) = (surroundings.instance, AtomicBool::new(false));
+        Self { id, name, instance, comparator, options, table_cache, resolver, super_version, dropped }
     }
 
     /// An empty memtable whose first WAL is `log_number`.

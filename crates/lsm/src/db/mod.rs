@@ -73,8 +73,8 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Whoever wants to see the error calls `close`.
-        let _ = self.inner.close();
+        // Whoever wants to see the error calls `close`, and whoever wants to wait for another who closes.
+        let _ = self.inner.close_first();
     }
 }
 
@@ -94,7 +94,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Locked` if it is open already, `InvalidArgument` for a bad option, `Corruption` or `MissingFile` with the file
+    /// `Locked` if it is open already, `InvalidArgument` for a bad option or a family named twice, `Corruption` or `MissingFile` with the file
     /// if the directory is damaged, `NotFound` for a named family that does not exist (unless
     /// [`create_missing_column_families`](DbOptions::create_missing_column_families) is set).
     pub fn open_families(
@@ -146,6 +146,7 @@ impl Db {
         value: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
+        self.handle.inner.check_handle(&family.0)?;
         self.write_single(options, |batch| batch.put_cf(family, key, value))
     }
 
@@ -157,6 +158,7 @@ impl Db {
 
     /// Deletes `key` from `family`.
     pub fn delete_cf(&self, family: &ColumnFamily, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.handle.inner.check_handle(&family.0)?;
         self.write_single(options, |batch| batch.delete_cf(family, key))
     }
 
@@ -390,7 +392,8 @@ impl Db {
         self.handle.inner.errors.cause()
     }
 
-    /// Stops background work, makes the WAL durable and gives the directory's lock back. On other clones writes and
+    /// Stops background work, makes the WAL durable and gives the directory's lock back. Where another clone is being closed, waits until
+    /// that is done. On other clones writes and
     /// all else that changes the database fail with `Aborted` from now on; reads go on until their clones and iterators are dropped, but may
     /// miss files once somebody else has opened the directory.
     pub fn close(self) -> Result<()> {

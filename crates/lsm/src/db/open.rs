@@ -33,7 +33,7 @@ use siltstone_base::rate_limiter::RateLimiter;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::Path;
 
 /// Most bytes of an IDENTITY file that is believed.
@@ -66,7 +66,7 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     if !exists {
         refuse_remains(&*env, dir)?;
     }
-    surroundings.db_id = identity(&*env, dir)?;
+    let mut stored_id = read_identity(&*env, dir)?;
     let found = options_file::find(&surroundings)?;
     let keeps_table_format = exists && options.keep_table_format;
     let families = FamilyOptions { options, named, found: found.as_ref().filter(|_| keeps_table_format) };
@@ -74,10 +74,20 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     let config = version_set_config(&surroundings, &obsolete_tables);
     if !exists {
         let default = FamilyConfig::from(&families.given("default"));
-        VersionSet::create_new(config.clone(), &default, Some(surroundings.db_id.clone()))?;
+        let id = match stored_id.take() {
+            Some(id) => id,
+            None => write_identity(&*env, dir, None)?,
+        };
+        stored_id = Some(id.clone());
+        VersionSet::create_new(config.clone(), &default, Some(id))?;
     }
     let mut versions = VersionSet::recover(config, &|record| Some(families.config_of(record)))?;
     check_named_families(&versions, options, named)?;
+    surroundings.db_id = match stored_id {
+        Some(id) => id,
+        // The MANIFEST knows it too.
+        None => write_identity(&*env, dir, versions.db_id())?,
+    };
     versions.set_db_id(surroundings.db_id.clone());
 
     let mut recovery = replay(&surroundings, &versions, &families, false)?;
@@ -162,16 +172,17 @@ pub(crate) fn open_read_only(
 
 /// The names of the families of the database in `dir`.
 pub(crate) fn list_column_families(dir: &Path, options: &DbOptions) -> Result<Vec<String>> {
-    let surroundings = surroundings(dir, options)?;
-    list_families(&version_set_config(&surroundings, &Arc::new(ObsoleteTables::new())))
+    list_families(&VersionSetConfig {
+        env: environment(options),
+        dir: dir.to_path_buf(),
+        max_manifest_file_size: options.max_manifest_file_size,
+        obsolete_tables: Arc::new(ObsoleteTables::new()),
+    })
 }
 
 /// What the newest OPTIONS file in `dir` says.
 pub(crate) fn load_latest_options(dir: &Path, options: &DbOptions) -> Result<LoadedOptions> {
-    let found = match &options.env {
-        Some(env) => OptionsFile::read_latest(&**env, dir)?,
-        None => OptionsFile::read_latest(&PosixEnv::new(), dir)?,
-    };
+    let found = OptionsFile::read_latest(&*environment(options), dir)?;
     let missing = || Error::new(ErrorKind::MissingFile, "the directory has no OPTIONS file").with_file(dir);
     found.ok_or_else(missing)?.load()
 }
@@ -179,7 +190,14 @@ pub(crate) fn load_latest_options(dir: &Path, options: &DbOptions) -> Result<Loa
 fn validate(options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> Result<()> {
     options.validate()?;
     options.unnamed_families.validate()?;
-    named.iter().try_for_each(|(_, options)| options.validate())
+    let mut names = HashSet::new();
+    for (name, options) in named {
+        options.validate()?;
+        if !names.insert(name) {
+            return Err(Error::invalid_argument(format!("column family {name} is named twice")));
+        }
+    }
+    Ok(())
 }
 
 /// Where the options of families come from.
@@ -219,11 +237,15 @@ impl FamilyOptions<'_> {
     }
 }
 
-fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
-    let env: Arc<dyn Env> = match &options.env {
+fn environment(options: &DbOptions) -> Arc<dyn Env> {
+    match &options.env {
         Some(env) => Arc::clone(env),
         None => Arc::new(PosixEnv::new()),
-    };
+    }
+}
+
+fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
+    let env = environment(options);
     let executor: Arc<dyn Executor> = match &options.executor {
         Some(executor) => Arc::clone(executor),
         None => {
@@ -250,6 +272,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         clock,
         db_id: String::new(),
         session_id: encode_session_id(upper, lower.max(1)),
+        instance: upper ^ lower.rotate_left(32),
         block_cache,
         block_pool: BlockPool::new(RETAINED_POOL_BYTES),
     })
@@ -305,20 +328,20 @@ fn lock(env: &dyn Env, dir: &Path) -> Result<Box<dyn FileLock>> {
     })
 }
 
-/// The id of the database: what IDENTITY says, or a new one.
-fn identity(env: &dyn Env, dir: &Path) -> Result<String> {
+/// The id of the database, as IDENTITY says.
+fn read_identity(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
     let path = FileName::Identity.path(dir);
     match read_file(env, &path, FileKind::Other, MAX_IDENTITY_BYTES) {
-        Ok(bytes) => {
-            let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
-            if !text.is_empty() {
-                return Ok(text);
-            }
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(Error::io("read", &path, error)),
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()).filter(|id| !id.is_empty())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", &path, error)),
     }
-    let id = uuid::Uuid::new_v4().hyphenated().to_string();
+}
+
+/// Writes IDENTITY with the id that is known, or with a new one.
+fn write_identity(env: &dyn Env, dir: &Path, known: Option<&str>) -> Result<String> {
+    let path = FileName::Identity.path(dir);
+    let id = known.map_or_else(|| uuid::Uuid::new_v4().hyphenated().to_string(), str::to_owned);
     let temporary = FileName::Temporary(0).path(dir);
     write_file_atomically(env, &path, &temporary, id.as_bytes(), FileKind::Other)
         .map_err(|error| Error::io("write", &path, error))?;
@@ -446,6 +469,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         state: Mutex::new(ranks::STATE, state),
         changed: Signal::new(),
         closing: AtomicBool::new(false),
+        closed: AtomicBool::new(false),
         errors: ErrorState::new(),
         obsolete_tables,
         deletions: FileDeletions::new(),

@@ -150,10 +150,17 @@ impl DbInner {
 
     /// Fails if the family was dropped.
     pub(crate) fn check_readable(&self, family: &Family) -> Result<()> {
+        self.check_handle(family)?;
         if family.is_dropped() {
             return Err(Error::new(ErrorKind::NotFound, format!("column family {} was dropped", family.id)));
         }
         Ok(())
+    }
+
+    /// Fails if `family` belongs to another database.
+    #[inline]
+    pub(crate) fn check_handle(&self, family: &Family) -> Result<()> {
+        if family.instance == self.surroundings.instance { Ok(()) } else { Err(foreign_handle()) }
     }
 
     /// Pins the state of several families at one moment: the number is one that every pin admits.
@@ -182,4 +189,9 @@ impl DbInner {
 #[cold]
 pub(crate) fn unsupported_entry(kind: ValueType) -> Error {
     Error::not_supported(format!("entries of type {kind:?}"))
+}
+
+#[cold]
+fn foreign_handle() -> Error {
+    Error::invalid_argument("a handle on a column family of another database, or of an earlier opening of this one")
 }

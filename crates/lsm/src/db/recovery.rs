@@ -33,6 +33,9 @@ use std::collections::BTreeMap;
 
 const CONTEXT: IoContext = IoContext::new(FileKind::Wal, IoPriority::User);
 
+/// What a record may have beside the batches of its group.
+const MAX_NOTES_BYTES: usize = 1 << 20;
+
 /// A family while it is recovered.
 pub(crate) struct RecoveringFamily {
     pub(crate) family: Arc<Family>,
@@ -179,7 +182,8 @@ impl Recovery<'_> {
         let options = FileOptions::new(FileKind::Wal).access(Access::Sequential);
         let file = self.surroundings.env.open_random(&path, &options);
         let file = file.map_err(|error| Error::io("open", &path, error))?;
-        WalReader::new(file, path, number, CONTEXT, self.surroundings.options.max_wal_record_bytes)
+        let limit = self.surroundings.options.max_wal_record_bytes.saturating_add(MAX_NOTES_BYTES);
+        WalReader::new(file, path, number, CONTEXT, limit)
     }
 
     fn replay_log(&mut self, number: u64, note: Option<Predecessor>, later: &[u64]) -> Result<ReplayEnd> {

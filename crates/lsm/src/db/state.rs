@@ -74,6 +74,8 @@ pub(crate) struct DbInner {
     /// Notified after every change that somebody may wait for: a job's end, an error, closing.
     pub(crate) changed: Signal,
     pub(crate) closing: AtomicBool,
+    /// Whether closing has ended.
+    pub(crate) closed: AtomicBool,
     pub(crate) errors: ErrorState,
     pub(crate) obsolete_tables: Arc<ObsoleteTables>,
     pub(crate) deletions: FileDeletions,
@@ -147,6 +149,8 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) db_id: String,
     pub(crate) session_id: String,
+    /// Tells this opening from every other, for handles.
+    pub(crate) instance: u64,
     pub(crate) block_cache: Arc<BlockCache>,
     pub(crate) block_pool: BlockPool,
 }

@@ -171,6 +171,9 @@ impl DbInner {
             return Err(Error::new(ErrorKind::ReadOnly, "the database was opened for reading only"));
         }
         batch.check()?;
+        if batch.size_bytes() > self.options.max_wal_record_bytes {
+            return Err(too_large(batch.size_bytes(), self.options.max_wal_record_bytes));
+        }
         if batch.is_default_only() && batch.is_plain() {
             return Ok(());
         }
@@ -284,6 +287,7 @@ impl DbInner {
         let limit = self.options.max_write_batch_group_size_bytes;
         // A small first batch is not made to wait for a large group.
         let limit = if bytes <= limit / 8 { bytes + limit / 8 } else { limit };
+        let limit = limit.min(self.options.max_wal_record_bytes);
         while let Some(request) = self.write_queue.pop_if(|request| {
             bytes + request.bytes <= limit
                 && (!request.options.sync || options.sync)
@@ -596,6 +600,12 @@ fn insert_run_beside_others<'a>(
 #[cold]
 fn closing() -> Error {
     Error::new(ErrorKind::Aborted, "the database is closing")
+}
+
+/// Recovery would refuse the record.
+#[cold]
+fn too_large(bytes: usize, limit: usize) -> Error {
+    Error::invalid_argument(format!("max_wal_record_bytes: a write batch of {bytes} bytes is longer than {limit}"))
 }
 
 #[cold]

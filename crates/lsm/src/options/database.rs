@@ -67,7 +67,7 @@ options! {
         concurrent_memtable_write_bytes: usize = 64 << 10,
         /// A leader takes no more than this many bytes into its group. At least 1.
         max_write_batch_group_size_bytes: usize = 1 << 20,
-        /// Longest logical record of a WAL that recovery accepts, in bytes. 1 KiB to 4 GiB.
+        /// Longest logical record of a WAL that recovery accepts, and longest write batch that is written, in bytes. 1 KiB to 4 GiB.
         max_wal_record_bytes: usize = 64 << 20,
         /// Size at which the MANIFEST is replaced by a new one that begins with a snapshot, in bytes. At least 1.
         max_manifest_file_size: u64 = 1 << 30,

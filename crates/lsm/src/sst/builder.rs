@@ -278,7 +278,9 @@ impl TableBuilder {
     #[inline]
     fn ends_block_before(&self, len: usize) -> bool {
         let (now, limit) = (self.data_block.len(), self.options.block_size);
-        !self.data_block.is_empty() && (now >= limit || (now + len + 8 > limit && now >= limit - limit / 10))
+        let too_long = now + len + 64 > MAX_BLOCK_LEN;
+        !self.data_block.is_empty()
+            && (now >= limit || too_long || (now + len + 8 > limit && now >= limit - limit / 10))
     }
 
     fn finish_data_block(&mut self) -> Result<()> {

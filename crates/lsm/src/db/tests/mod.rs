@@ -2,6 +2,7 @@
 
 mod basics;
 mod merges;
+mod misuse;
 mod options_files;
 mod prepared;
 mod upkeep;

@@ -5,7 +5,7 @@ use crate::batch::encode_header;
 use crate::wal::WalWriter;
 use crate::{Db, ErrorKind};
 use siltstone_base::env::sim::SimDisk;
-use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority};
+use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority};
 use std::path::Path;
 
 const DIR: &str = "/db";
@@ -13,7 +13,7 @@ const DIR: &str = "/db";
 /// Records of a batch: `+key` puts the key, `-key` deletes it; the others are markers.
 fn record(script: &str) -> (Vec<u8>, u32) {
     let (mut body, mut count) = (Vec::new(), 0);
-    let mut put = |body: &mut Vec<u8>, tag: u8, parts: &[&str]| {
+    let put = |body: &mut Vec<u8>, tag: u8, parts: &[&str]| {
         body.push(tag);
         for part in parts {
             body.push(part.len() as u8);

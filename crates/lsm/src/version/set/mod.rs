@@ -102,6 +102,11 @@ impl VersionSet {
         self.counters.min_log_number_to_keep
     }
 
+    /// The id that the MANIFEST names, if it names one.
+    pub(crate) fn db_id(&self) -> Option<&str> {
+        self.counters.db_id.as_deref()
+    }
+
     /// Sets the id that the next MANIFEST will name.
     pub(crate) fn set_db_id(&mut self, db_id: String) {
         self.counters.db_id = Some(db_id);
