@@ -104,7 +104,7 @@ fn probes(corpus: &Corpus) -> Vec<(usize, Vec<u8>)> {
 /// Which probes cannot be read. Those that can have their right values.
 fn unreadable(disk: &SimDisk, corpus: &Corpus, probes: &[(usize, Vec<u8>)], context: &str) -> BTreeSet<usize> {
     let rows = corpus.states.last().unwrap();
-    let db = open(disk, WalRecoveryMode::TolerateCorruptedTail).unwrap();
+    let db = open(disk, WalRecoveryMode::PointInTime).unwrap();
     let families = FAMILIES.map(|name| db.family(name).unwrap());
     let mut refused = BTreeSet::new();
     for (number, (family, key)) in probes.iter().enumerate() {
@@ -145,7 +145,7 @@ pub fn flip(corpus: &Corpus, first: u64, stride: u64) -> Tally {
                 Verdict::Located | Verdict::Named => {}
             }
             if kind(&path) == "WAL" {
-                judge(&disk, corpus, &path, WalRecoveryMode::TolerateCorruptedTail, &context);
+                judge(&disk, corpus, &path, WalRecoveryMode::PointInTime, &context);
             }
             if is_table {
                 let refused = unreadable(&disk, corpus, &probes, &context);
@@ -171,7 +171,7 @@ pub fn cut(corpus: &Corpus, first: u64, stride: u64) -> Tally {
         for at in lengths.into_iter().rev() {
             let context = format!("{} cut at {at}", path.display());
             assert!(Wound::Truncate(at).apply(&disk, &path));
-            let verdict = judge(&disk, corpus, &path, WalRecoveryMode::TolerateCorruptedTail, &context);
+            let verdict = judge(&disk, corpus, &path, WalRecoveryMode::PointInTime, &context);
             match (kind(&path), verdict) {
                 ("WAL", Verdict::Shorter | Verdict::Harmless) => {}
                 ("IDENTITY" | "OPTIONS" | "other", Verdict::Harmless) => {}
