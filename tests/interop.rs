@@ -7,7 +7,7 @@ mod interop_tools;
 
 use ::siltstone::lsm::{ColumnFamilyOptions, CompressionType, Db, DbOptions, TableDb, TableOptions};
 use interop_tools::siltstone::{self as engine, Settings};
-use interop_tools::{Copy, Python, RocksDbTools, Rows, Script, WriteOptions};
+use interop_tools::{Copy, Python, RocksDbTools, Rows, Script, WriteOptions, options_files};
 use siltstone_base::engine::{Row, TableSpec};
 use siltstone_base::index_spec::{IndexExtractor, IndexSpec};
 use std::path::Path;
@@ -177,17 +177,6 @@ fn ldb_writes_into_a_directory_of_this_engine() {
     assert_eq!(engine::rows(&db), rows);
     db.close().unwrap();
     judge(dir.path(), &rows, 5, tools, &python);
-}
-
-/// The directory's OPTIONS files, oldest first.
-fn options_files(db: &Path) -> Vec<String> {
-    let mut names: Vec<_> = std::fs::read_dir(db)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.starts_with("OPTIONS-"))
-        .collect();
-    names.sort();
-    names
 }
 
 /// RocksDB takes its options from the file that this engine wrote, adds all its own names, and those stay.

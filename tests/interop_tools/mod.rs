@@ -62,6 +62,17 @@ impl Copy {
     }
 }
 
+/// The directory's OPTIONS files, oldest first.
+pub fn options_files(db: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(db)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("OPTIONS-"))
+        .collect();
+    names.sort();
+    names
+}
+
 /// A file of the repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
