@@ -25,7 +25,9 @@ fn families(disk: &SimDisk) -> Vec<String> {
 /// Puts a newer OPTIONS file there.
 fn plant(disk: &SimDisk, text: &str) {
     let dir = Path::new(DIR);
-    let (path, temporary) = (dir.join("OPTIONS-900000"), dir.join("plant"));
+    let number = |name: &String| name.trim_start_matches("OPTIONS-").parse::<u64>().unwrap();
+    let newest = files(disk).iter().map(number).max().unwrap_or(0);
+    let (path, temporary) = (dir.join(format!("OPTIONS-{:06}", newest + 1000)), dir.join("plant"));
     write_file_atomically(&*disk.env(), &path, &temporary, text.as_bytes(), FileKind::Other).unwrap();
 }
 

@@ -194,6 +194,9 @@ impl OptionsFile {
     }
 }
 
+/// Options that RocksDB derives from another one and then writes down: kept only while that one stays.
+const DERIVED: &[(&str, &str)] = &[("arena_block_size", "write_buffer_size")];
+
 /// The text of a file for these options. What `before` has under names that this engine does not know stays.
 pub(crate) fn render(
     database: &DbOptions,
@@ -229,7 +232,19 @@ fn section<T>(kind: &str, family: Option<&str>, fields: &[Field<T>], options: &T
         }
     }
     let is_known = |entry: &Entry| fields.iter().any(|field| field.name == entry.name && field.is_own == entry.is_own);
-    entries.extend(old.into_iter().flat_map(|old| &old.entries).filter(|entry| !is_known(entry)).cloned());
+    let value = |entries: &[Entry], name: &str| {
+        entries.iter().find(|entry| entry.name == name).map(|entry| entry.value.clone())
+    };
+    let is_outdated = |entry: &Entry, old: &Section| {
+        let bases = DERIVED.iter().filter(|(derived, _)| *derived == entry.name).map(|(_, base)| *base);
+        bases.into_iter().any(|base| value(&entries, base) != value(&old.entries, base))
+    };
+    let unknown = |old: &Section| {
+        let kept = old.entries.iter().filter(|entry| !is_known(entry) && !is_outdated(entry, old));
+        kept.cloned().collect::<Vec<_>>()
+    };
+    let kept = old.map(unknown).unwrap_or_default();
+    entries.extend(kept);
     Section { kind: kind.to_owned(), family: family.map(str::to_owned), entries, offset: 0 }
 }
 

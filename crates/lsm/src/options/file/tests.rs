@@ -140,6 +140,18 @@ fn names_that_only_rocksdb_knows_are_reported_and_kept() {
 }
 
 #[test]
+fn what_rocksdb_derived_goes_with_what_it_came_from() {
+    let file =
+        parse("[DBOptions]\n[CFOptions \"default\"]\narena_block_size=131072\nwrite_buffer_size=1048576\n").unwrap();
+    let text = |bytes: usize| {
+        let family = ColumnFamilyOptions::default().write_buffer_size(bytes);
+        render(&DbOptions::default(), &[("default", &family)], Some(&file))
+    };
+    assert!(text(1 << 20).contains("arena_block_size=131072"));
+    assert!(!text(1 << 16).contains("arena_block_size"));
+}
+
+#[test]
 fn damage_is_told_by_line() {
     let refused = |text: &str| {
         let error = load(text).unwrap_err();
