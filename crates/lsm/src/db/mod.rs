@@ -181,6 +181,7 @@ impl Db {
         operand: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
+        self.handle.inner.check_handle(&family.0)?;
         self.write_single(options, |batch| batch.merge_cf(family, key, operand))
     }
 
@@ -192,6 +193,7 @@ impl Db {
 
     /// [`single_delete`](Self::single_delete) in `family`.
     pub fn single_delete_cf(&self, family: &ColumnFamily, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        self.handle.inner.check_handle(&family.0)?;
         self.write_single(options, |batch| batch.single_delete_cf(family, key))
     }
 
