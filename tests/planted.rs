@@ -80,7 +80,7 @@ macro_rules! planted {
 
 planted! {
     a_synced_write_without_a_sync: SyncedWriteIsNotSynced, Search::Crash(&["wal"]);
-    a_new_wal_without_a_name: NewWalIsNotInDirectory, Search::Crash(&["wal"]);
+    a_new_wal_without_a_name: NewWalIsNotInDirectory, Search::Crash(&["wal", "reopen"]);
     current_before_its_manifest: CurrentBeforeManifest, Search::Crash(&["manifest"]);
     a_renamed_current_that_is_not_synced: CurrentRenameIsNotSynced, Search::Crash(&["manifest", "families"]);
     a_flushed_table_without_a_sync: FlushedTableIsNotSynced, Search::Crash(&["wal"]);
