@@ -68,7 +68,7 @@ fn rocksdb_reads_what_this_engine_wrote() {
     ];
     for (seed, settings) in settings.into_iter().enumerate() {
         let dir = tempfile::tempdir().unwrap();
-        let script = Script::new(seed as u64, &FAMILIES, 6_000).creating(&FAMILIES);
+        let script = Script::with_ranges(seed as u64, &FAMILIES, 6_000).creating(&FAMILIES);
         let mut rows = Rows::new();
         script.apply(&mut rows);
         let db = engine::open(dir.path(), settings);
@@ -95,7 +95,7 @@ fn this_engine_reads_what_rocksdb_wrote() {
     ];
     for (seed, (format_version, rocksdb)) in settings.into_iter().enumerate() {
         let dir = tempfile::tempdir().unwrap();
-        let script = Script::new(100 + seed as u64, &FAMILIES, 4_000).creating(&FAMILIES);
+        let script = Script::with_ranges(100 + seed as u64, &FAMILIES, 4_000).creating(&FAMILIES);
         let mut rows = Rows::new();
         script.apply(&mut rows);
         python.write(dir.path(), &script, &WriteOptions::new(rocksdb));
@@ -110,7 +110,7 @@ fn this_engine_reads_what_rocksdb_wrote() {
         let settings = Settings::new(format_version, CompressionType::Lz4);
         let db = engine::open(dir.path(), settings);
         assert_eq!(engine::rows(&db), rows, "{rocksdb}");
-        let more = Script::new(200 + seed as u64, &FAMILIES, 2_000);
+        let more = Script::with_ranges(200 + seed as u64, &FAMILIES, 2_000);
         more.apply(&mut rows);
         engine::write(&db, &more, settings);
         assert_eq!(engine::rows(&db), rows, "{rocksdb}");
@@ -129,7 +129,7 @@ fn both_take_turns_in_one_directory() {
         let rocksdb = WriteOptions::new(&format!("format_version={format_version} compression=lz4 bloom=10 unclean"));
         let mut rows = Rows::new();
         for turn in 0..6 {
-            let script = Script::new(300 + turn, &FAMILIES, 1_500);
+            let script = Script::with_ranges(300 + turn, &FAMILIES, 1_500);
             let script = if turn == 0 { script.creating(&FAMILIES) } else { script };
             script.apply(&mut rows);
             if turn % 2 == 0 {

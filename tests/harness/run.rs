@@ -9,6 +9,7 @@ use siltstone_base::env::sim::{Recording, SimDisk};
 use siltstone_lsm::{
     ColumnFamily, CompactRangeOptions, Db, Error, FlushOptions, ReadOptions, Snapshot, WriteBatch, WriteOptions,
 };
+use std::ops::Range;
 
 /// An engine that does what it is told, and the history of it.
 #[derive(Debug)]
@@ -99,6 +100,7 @@ impl Runner {
         let db = self.db()?;
         match step {
             Step::Write { changes, sync } => self.write(&db, changes, *sync)?,
+            Step::DeleteRange { slot, from, to, sync } => self.delete_range(&db, *slot, *from..*to, *sync)?,
             Step::Flush(slots) => {
                 let families: Vec<ColumnFamily> =
                     slots.iter().filter_map(|slot| self.families[*slot].clone()).collect();
@@ -162,9 +164,25 @@ impl Runner {
             }
             changes.push((family.id().0, key, value));
         }
+        self.commit(db, &mut batch, changes, sync)
+    }
+
+    /// One entry for the engine, a delete of every key for the history.
+    fn delete_range(&mut self, db: &Db, slot: usize, keys: Range<u32>, sync: bool) -> Result<(), Stopped> {
+        let family = self.families[slot].as_ref().or(self.families[0].as_ref());
+        let Some(family) = family else { return Ok(()) };
+        self.issued += 1;
+        let mut batch = WriteBatch::new();
+        batch.delete_range_cf(family, key(keys.start), key(keys.end));
+        let id = family.id().0;
+        let changes = keys.map(|number| (id, key(number), None)).collect();
+        self.commit(db, &mut batch, changes, sync)
+    }
+
+    fn commit(&mut self, db: &Db, batch: &mut WriteBatch, changes: Vec<Change>, sync: bool) -> Result<(), Stopped> {
         let issued = self.now();
         self.history.commits.push(Commit { changes, issued, acked: None, synced: sync });
-        db.write(&mut batch, &WriteOptions::default().sync(sync))?;
+        db.write(batch, &WriteOptions::default().sync(sync))?;
         let acked = self.now();
         if let Some(commit) = self.history.commits.last_mut() {
             commit.acked = Some(acked);

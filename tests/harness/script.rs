@@ -7,6 +7,8 @@ use super::rig::{FAMILIES, Profile};
 pub enum Step {
     /// A batch: slot of the family, key, length of the value or a delete.
     Write { changes: Vec<(usize, u32, Option<usize>)>, sync: bool },
+    /// Deletes the keys of a family from one number to another, exclusive.
+    DeleteRange { slot: usize, from: u32, to: u32, sync: bool },
     /// Flushes the families in these slots.
     Flush(Vec<usize>),
     /// Makes all so far durable.
@@ -57,6 +59,8 @@ pub struct Mix {
     pub synced: u64,
     /// Percent of changes that delete.
     pub deletes: u64,
+    /// Percent of writes that delete a range.
+    pub range_deletes: u64,
     /// Weights: write, flush, sync the WAL, compact, idle, work, create or drop, reopen, snapshots.
     pub weights: [u64; 9],
 }
@@ -70,6 +74,7 @@ impl Default for Mix {
             value_len: 300,
             synced: 25,
             deletes: 20,
+            range_deletes: 0,
             weights: [70, 6, 3, 2, 2, 10, 0, 0, 3],
         }
     }
@@ -89,6 +94,7 @@ pub fn random(name: &str, seed: u64, profile: &Profile, mix: &Mix) -> Script {
         });
         let slot = random.below(mix.families as u64) as usize;
         steps.push(match chosen.unwrap_or(0) {
+            0 if mix.range_deletes > 0 && random.below(100) < mix.range_deletes => delete_range(&mut random, mix),
             0 => write(&mut random, mix),
             1 if random.below(4) == 0 => Step::Flush((0..mix.families).collect()),
             1 => Step::Flush(vec![slot]),
@@ -120,6 +126,13 @@ fn write(random: &mut Random, mix: &Mix) -> Step {
     };
     let changes = (0..count).map(|_| change(random)).collect();
     Step::Write { changes, sync: random.below(100) < mix.synced }
+}
+
+fn delete_range(random: &mut Random, mix: &Mix) -> Step {
+    let slot = random.below(mix.families as u64) as usize;
+    let from = random.below(mix.keys) as u32;
+    let to = from + 1 + random.below(mix.keys) as u32;
+    Step::DeleteRange { slot, from, to, sync: random.below(100) < mix.synced }
 }
 
 /// `SplitMix64`.

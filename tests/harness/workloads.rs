@@ -30,6 +30,11 @@ pub fn kinds() -> Vec<Kind> {
             Mix { value_len: 900, deletes: 35, keys: 40, weights: [80, 8, 0, 1, 8, 20, 0, 0, 4], ..mix.clone() },
         ),
         (
+            "ranges",
+            Profile { l0_trigger: 2, level_base: 4 << 10, ..profile.clone() },
+            Mix { value_len: 700, range_deletes: 25, keys: 40, weights: [80, 10, 2, 3, 4, 12, 0, 3, 5], ..mix.clone() },
+        ),
+        (
             "manifest",
             Profile { max_manifest_file_size: 300, ..profile.clone() },
             Mix { weights: [60, 16, 2, 4, 4, 10, 4, 0, 0], ..mix.clone() },

@@ -50,6 +50,7 @@ impl Request {
             Step::Create(_) => request,
             Step::Put(_, key, value) => request.then(&format!("put\t{}\t{}", hex(key), hex(value))),
             Step::Delete(_, key) => request.then(&format!("delete\t{}", hex(key))),
+            Step::DeleteRange(..) => panic!("the servers know no range deletes"),
             Step::Flush(_) => request.then("flush"),
             Step::Compact(_) => request.then("compact"),
         })

@@ -90,6 +90,9 @@ impl Python {
                 Step::Create(family) => format!("create\t{family}"),
                 Step::Put(family, key, value) => format!("put\t{family}\t{}\t{}", hex(key), hex(value)),
                 Step::Delete(family, key) => format!("delete\t{family}\t{}", hex(key)),
+                Step::DeleteRange(family, begin, end) => {
+                    format!("delete_range\t{family}\t{}\t{}", hex(begin), hex(end))
+                }
                 Step::Flush(family) => format!("flush\t{family}"),
                 Step::Compact(family) => format!("compact\t{family}"),
             };

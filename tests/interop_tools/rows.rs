@@ -26,6 +26,8 @@ pub enum Step {
     Create(&'static str),
     Put(&'static str, Vec<u8>, Vec<u8>),
     Delete(&'static str, Vec<u8>),
+    /// From a key to another one, exclusive.
+    DeleteRange(&'static str, Vec<u8>, Vec<u8>),
     Flush(&'static str),
     Compact(&'static str),
 }
@@ -81,12 +83,29 @@ impl Script {
     /// `writes` puts and deletes spread over `families`, which must include `default` or be created first, with flushes and
     /// compactions now and then. The last writes stay in the WAL.
     pub fn new(seed: u64, families: &[&'static str], writes: usize) -> Self {
+        Self::draw(seed, families, writes, false)
+    }
+
+    /// The same, with range deletes among the writes.
+    pub fn with_ranges(seed: u64, families: &[&'static str], writes: usize) -> Self {
+        Self::draw(seed, families, writes, true)
+    }
+
+    fn draw(seed: u64, families: &[&'static str], writes: usize, ranges: bool) -> Self {
         let mut random = Random(seed);
         let mut steps: Vec<Step> = Vec::new();
         for at in 0..writes {
             let family = families[random.below(families.len() as u64) as usize];
             let key = random.key();
-            if random.below(4) == 0 {
+            if ranges && random.below(60) == 0 {
+                // Most ranges are narrow, some span many tables.
+                let end = match random.below(6) {
+                    0 => random.key(),
+                    _ => [&key[..key.len().saturating_sub(1)], &[b'0' + random.below(12) as u8]].concat(),
+                };
+                let (begin, end) = if key <= end { (key, end) } else { (end, key) };
+                steps.push(Step::DeleteRange(family, begin, end));
+            } else if random.below(4) == 0 {
                 steps.push(Step::Delete(family, key));
             } else {
                 steps.push(Step::Put(family, key, random.value()));
@@ -119,6 +138,9 @@ impl Script {
                 }
                 Step::Delete(family, key) => {
                     rows.entry((*family).to_owned()).or_default().remove(key);
+                }
+                Step::DeleteRange(family, begin, end) => {
+                    rows.entry((*family).to_owned()).or_default().retain(|key, _| key < begin || key >= end);
                 }
                 Step::Flush(_) | Step::Compact(_) => {}
             }

@@ -63,6 +63,9 @@ pub fn write(db: &Db, script: &Script, settings: Settings) {
             }
             Step::Put(name, key, value) => db.put_cf(&family(db, name), key, value, &options).unwrap(),
             Step::Delete(name, key) => db.delete_cf(&family(db, name), key, &options).unwrap(),
+            Step::DeleteRange(name, begin, end) => {
+                db.delete_range_cf(&family(db, name), begin, end, &options).unwrap();
+            }
             Step::Flush(name) => db.flush_families(&[&family(db, name)], &FlushOptions::default()).unwrap(),
             Step::Compact(name) => {
                 db.compact_range(&family(db, name), None, None, &CompactRangeOptions::default()).unwrap();

@@ -19,6 +19,7 @@ pub enum Op {
     Put { family: u8, key: u16, len: u16, sync: bool },
     PutRun { family: u8, first: u16, count: u16 },
     Delete { family: u8, key: u16 },
+    DeleteRange { family: u8, low: u16, high: u16 },
     Merge { family: u8, key: u16, len: u16 },
     Batch(Vec<(u8, u16, u16)>),
     Get { family: u8, key: u16 },
@@ -44,6 +45,8 @@ enum Change {
     SingleDelete,
     /// Joined to the old value with a comma.
     Merge(Vec<u8>),
+    /// Deletes all from the key to this one, exclusive.
+    DeleteRange(Vec<u8>),
 }
 
 /// Whether a key is only put once, single-deleted, put once again and so on.
@@ -129,10 +132,13 @@ impl World {
                 Change::Delete => batch.delete_cf(&handle, key),
                 Change::SingleDelete => batch.single_delete_cf(&handle, key),
                 Change::Merge(operand) => batch.merge_cf(&handle, key, operand),
+                Change::DeleteRange(end) => batch.delete_range_cf(&handle, key, end),
             }
         }
-        let refused = changes.iter().any(|(family, _, change)| {
-            matches!(change, Change::Merge(_)) && self.family_options[*family as usize].merge_operator.is_none()
+        let refused = changes.iter().any(|(family, key, change)| match change {
+            Change::Merge(_) => self.family_options[*family as usize].merge_operator.is_none(),
+            Change::DeleteRange(end) => self.orders[*family as usize].compare(key, end).is_gt(),
+            _ => false,
         });
         let options = options::write(&mut self.draw, sync);
         match self.db().write(&mut batch, &options) {
@@ -141,7 +147,7 @@ impl World {
             Err(error) if error.kind() == ErrorKind::InvalidArgument && refused => return,
             Err(error) => panic!("write: {error}"),
         }
-        assert!(!refused, "a family without an operator took a merge");
+        assert!(!refused, "a family took a merge without an operator, or an inverted range");
         for (family, key, change) in changes {
             let map = &mut self.maps[family as usize];
             match change {
@@ -150,6 +156,10 @@ impl World {
                 }
                 Change::Delete | Change::SingleDelete => {
                     map.remove(&key);
+                }
+                Change::DeleteRange(end) => {
+                    let order = &self.orders[family as usize];
+                    map.retain(|other, _| order.compare(other, &key).is_lt() || order.compare(other, &end).is_ge());
                 }
                 Change::Merge(operand) => match map.entry(key) {
                     Entry::Vacant(entry) => {
@@ -177,6 +187,16 @@ impl World {
                 }
             }
             Op::Delete { family, key } => self.write_one(family, key, Change::Delete, false),
+            Op::DeleteRange { family, low, high } => {
+                let (mut begin, mut end) = (Some(key_bytes(low)), Some(key_bytes(high)));
+                // Some stay inverted: they must be refused.
+                if (low + high) % 8 != 0 {
+                    (begin, end) = self.ordered(family, begin, end);
+                }
+                if let (Some(begin), Some(end)) = (begin, end) {
+                    self.write(vec![(family, begin, Change::DeleteRange(end))], false);
+                }
+            }
             Op::Merge { family, key, len } => {
                 let operand = self.value(len);
                 self.write_one(family, key, Change::Merge(operand), false);
@@ -184,6 +204,13 @@ impl World {
             Op::Batch(ref entries) => {
                 let mut changes = Vec::new();
                 for (family, key, len) in entries {
+                    if len % 10 == 7 {
+                        let ends = [key_bytes(*key), key_bytes(len % crate::KEYS)];
+                        let (begin, end) = self.ordered(*family, Some(ends[0].clone()), Some(ends[1].clone()));
+                        let (Some(begin), Some(end)) = (begin, end) else { continue };
+                        changes.push((*family, begin, Change::DeleteRange(end)));
+                        continue;
+                    }
                     let change = match len % 10 {
                         0 | 5 => Change::Delete,
                         3 if self.family_options[*family as usize].merge_operator.is_some() => {
@@ -253,7 +280,10 @@ impl World {
             batch.push((family, bytes, change));
             return;
         }
-        let earlier = batch.iter().rev().find(|(other, key, _)| *other == family && *key == bytes);
+        let is_of_key = |(other, key, change): &&(u8, Vec<u8>, Change)| {
+            *other == family && *key == bytes && !matches!(change, Change::DeleteRange(_))
+        };
+        let earlier = batch.iter().rev().find(is_of_key);
         let is_put = match earlier {
             Some((_, _, change)) => matches!(change, Change::Put(_)),
             None => self.maps[family as usize].contains_key(&bytes),

@@ -9,6 +9,7 @@ const RANKS: &[(&str, u8)] = &[
     ("file_names", 0),
     ("key", 0),
     ("metrics", 0),
+    ("range_tombstones", 0),
     ("snapshot", 0),
     // Options name the block cache, which is part of `sst`.
     ("options", 1),

@@ -4,7 +4,8 @@
   rocksdict_script.py rows  DIR             prints every live row, opened read-only: family, key, value, tab-separated
   rocksdict_script.py options DIR           opens the database with the options of its newest OPTIONS file; prints its families
   rocksdict_script.py write DIR [OPTION..]  runs the commands on standard input, one a line, fields tab-separated:
-      create FAMILY | put FAMILY KEY VALUE | delete FAMILY KEY | flush FAMILY | compact FAMILY
+      create FAMILY | put FAMILY KEY VALUE | delete FAMILY KEY | delete_range FAMILY BEGIN END | flush FAMILY
+      compact FAMILY
     and then leaves: by closing, or, with the option `unclean`, by ending the process at once
 
 Options of `write`: format_version=N, compression=NAME, bloom=BITS, write_buffer_size=BYTES, unclean.
@@ -94,6 +95,8 @@ def write(path, settings):
             handles[name].put(fields[0], fields[1])
         elif command == "delete":
             handles[name].delete(fields[0])
+        elif command == "delete_range":
+            handles[name].delete_range(fields[0], fields[1])
         elif command == "flush":
             handles[name].flush()
         elif command == "compact":

@@ -1,6 +1,6 @@
 //! What the engine knows of one table file while some version lists it.
 
-use crate::key::{InternalKey, SeqNo};
+use crate::key::{InternalKey, InternalKeyComparator, SeqNo};
 use crate::sst::TableReader;
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::sync::{Arc, OnceLock, SegQueue};
@@ -36,6 +36,8 @@ pub(crate) struct FileMeta {
     pub(crate) unique_id: Option<[u8; 16]>,
     /// Custom fields of the MANIFEST entry that this engine has no use for, as (tag, value), kept for the next MANIFEST.
     pub(crate) other_fields: Vec<(u32, Vec<u8>)>,
+    /// Whether the table has range tombstones, if it was written by this process: the MANIFEST does not say.
+    pub(crate) has_ranges: Option<bool>,
     /// The open reader; set once by the table cache.
     pub(crate) reader: OnceLock<Arc<TableReader>>,
     /// Whether a running compaction has the file as input. Changed under the database's state lock.
@@ -58,6 +60,7 @@ pub(crate) struct FileMetaData {
     pub(crate) file_creation_time: u64,
     pub(crate) unique_id: Option<[u8; 16]>,
     pub(crate) other_fields: Vec<(u32, Vec<u8>)>,
+    pub(crate) has_ranges: Option<bool>,
 }
 
 impl FileMeta {
@@ -75,6 +78,7 @@ impl FileMeta {
             file_creation_time: data.file_creation_time,
             unique_id: data.unique_id,
             other_fields: data.other_fields,
+            has_ranges: data.has_ranges,
             reader: OnceLock::new(),
             being_compacted: AtomicBool::new(false),
             obsolete: AtomicBool::new(false),
@@ -96,7 +100,23 @@ impl FileMeta {
             file_creation_time: self.file_creation_time,
             unique_id: self.unique_id,
             other_fields: self.other_fields.clone(),
+            has_ranges: self.has_ranges,
         }
+    }
+
+    /// Whether the table may have range tombstones: false only if that is known.
+    #[inline]
+    pub(crate) fn may_have_ranges(&self) -> bool {
+        match self.reader.get() {
+            Some(reader) => reader.range_fragments().is_some(),
+            None => self.has_ranges != Some(false),
+        }
+    }
+
+    /// Whether the table ends before `user_key`.
+    #[inline]
+    pub(crate) fn ends_before(&self, order: &InternalKeyComparator, user_key: &[u8]) -> bool {
+        self.largest.ends_before(order, user_key)
     }
 
     /// Says that the current version does not list the file any more and that this is durable.

@@ -140,7 +140,6 @@ pub struct InternalKey(Vec<u8>);
 
 impl InternalKey {
     /// Puts a key together.
-    #[cfg(test)]
     pub fn new(user_key: &[u8], seqno: SeqNo, value_type: ValueType) -> Self {
         let mut bytes = Vec::with_capacity(user_key.len() + TRAILER_LEN);
         append_internal_key(&mut bytes, user_key, seqno, value_type);
@@ -166,6 +165,19 @@ impl InternalKey {
     /// The sequence number.
     pub fn seqno(&self) -> SeqNo {
         seqno(&self.0)
+    }
+
+    /// Whether, as the upper bound of a table, it is the exclusive end of a range tombstone: the table then has no entry of its user key.
+    #[inline]
+    pub fn is_exclusive_end(&self) -> bool {
+        trailer(&self.0) == pack_trailer(MAX_SEQNO, ValueType::RangeDelete as u8)
+    }
+
+    /// Whether a table with this upper bound ends before `other`, a user key.
+    #[inline]
+    pub fn ends_before(&self, order: &InternalKeyComparator, other: &[u8]) -> bool {
+        let ordering = order.compare_user(self.user_key(), other);
+        ordering.is_lt() || (ordering.is_eq() && self.is_exclusive_end())
     }
 }
 
@@ -223,6 +235,12 @@ impl LookupKey {
     #[inline]
     pub fn user_key(&self) -> &[u8] {
         user_key(self.internal_key())
+    }
+
+    /// The sequence number to read at.
+    #[inline]
+    pub fn seqno(&self) -> SeqNo {
+        seqno(self.internal_key())
     }
 }
 

@@ -57,6 +57,7 @@ mod metrics;
 mod options;
 #[cfg(feature = "testing")]
 pub mod probes;
+mod range_tombstones;
 mod snapshot;
 mod sst;
 mod table_cache;

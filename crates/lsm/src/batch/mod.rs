@@ -62,7 +62,7 @@ pub struct WriteBatch {
     bytes: Vec<u8>,
     /// Whether an entry names a column family other than `default`.
     other_families: bool,
-    /// Whether there are entries other than puts and tombstones, which a family may refuse.
+    /// Whether there are entries other than puts and tombstones of one key, which a family may refuse.
     special: bool,
     /// The first change that could not be added.
     error: Option<Error>,
@@ -150,6 +150,28 @@ impl WriteBatch {
     #[inline]
     pub fn single_delete_cf(&mut self, column_family: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) {
         self.add(tag::SINGLE_DELETE, tag::CF_SINGLE_DELETE, column_family.into(), key.as_ref(), None);
+    }
+
+    /// Deletes every key from `begin` to `end`, exclusive, from the default column family. With equal keys it deletes nothing; a database
+    /// refuses the batch if `end` is before `begin` in the family's order.
+    pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) {
+        self.delete_range_cf(ColumnFamilyId(0), begin, end);
+    }
+
+    /// [`delete_range`](Self::delete_range) in a column family.
+    pub fn delete_range_cf(
+        &mut self,
+        column_family: impl Into<ColumnFamilyId>,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) {
+        let (begin, end) = (begin.as_ref(), end.as_ref());
+        if end.len() > MAX_KEY_LEN {
+            self.refuse(key_too_long(end.len()));
+            return;
+        }
+        self.special = true;
+        self.add(tag::RANGE_DELETE, tag::CF_RANGE_DELETE, column_family.into(), begin, Some(end));
     }
 
     /// Adds bytes that are written to the log with the batch and nowhere else. They are no entry and are not counted.

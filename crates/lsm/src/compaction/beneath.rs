@@ -39,10 +39,19 @@ impl Beneath {
     /// Whether a table beneath may have `key`. Keys ascend from call to call.
     pub(super) fn may_have(&mut self, key: &[u8]) -> bool {
         self.levels.iter_mut().any(|walk| {
-            let ends_before = |file: &&Arc<FileMeta>| self.order.compare_user(file.largest.user_key(), key).is_lt();
+            let ends_before = |file: &&Arc<FileMeta>| file.ends_before(&self.order, key);
             walk.position += walk.files[walk.position..].iter().take_while(ends_before).count();
             let next = walk.files.get(walk.position);
             next.is_some_and(|file| self.order.compare_user(file.smallest.user_key(), key).is_le())
+        })
+    }
+
+    /// Whether a table beneath may have a key from `start` to `end`, exclusive. In any order of calls.
+    pub(super) fn may_have_any(&self, start: &[u8], end: &[u8]) -> bool {
+        self.levels.iter().any(|walk| {
+            let first = walk.files.partition_point(|file| file.ends_before(&self.order, start));
+            let next = walk.files.get(first);
+            next.is_some_and(|file| self.order.compare_user(file.smallest.user_key(), end).is_lt())
         })
     }
 }

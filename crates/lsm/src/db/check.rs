@@ -52,17 +52,24 @@ impl DbInner {
         let wrong = |what: &'static str| Error::corruption(&path, 0, what);
         let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
         let reader = Arc::clone(family.table_cache.reader(file)?);
-        let mut iter = TableIter::for_compaction(reader, options, READ_AHEAD);
+        let mut iter = TableIter::for_compaction(Arc::clone(&reader), options, READ_AHEAD);
         iter.seek_to_first();
         let mut last: Vec<u8> = Vec::new();
         let (mut smallest_seqno, mut largest_seqno, mut entries) = (SeqNo::MAX, 0, 0);
+        let order = &family.comparator;
+        let ranges = reader.range_fragments();
+        // Range tombstones may reach beyond the table: its bounds cut them.
+        let is_bound = |key: &[u8], bound: &[u8], outwards: Ordering| match order.compare(bound, key) {
+            Ordering::Equal => true,
+            other => ranges.is_some() && other == outwards,
+        };
         while iter.valid() {
             let key = iter.key();
             let parsed = ParsedKey::parse(key)?;
-            if entries == 0 && key != file.smallest.as_bytes() {
+            if entries == 0 && !is_bound(key, file.smallest.as_bytes(), Ordering::Less) {
                 return Err(wrong("the first entry is not the smallest key that the MANIFEST states"));
             }
-            if entries > 0 && family.comparator.compare(&last, key) != Ordering::Less {
+            if entries > 0 && order.compare(&last, key) != Ordering::Less {
                 return Err(wrong("entries out of order"));
             }
             smallest_seqno = smallest_seqno.min(parsed.seqno);
@@ -73,7 +80,13 @@ impl DbInner {
             iter.next();
         }
         iter.status()?;
-        if last != file.largest.as_bytes() {
+        if let Some(ranges) = ranges {
+            let (smallest, largest) = ranges.seqnos();
+            smallest_seqno = smallest_seqno.min(smallest);
+            largest_seqno = largest_seqno.max(largest);
+        }
+        let has_last = entries > 0 || ranges.is_none();
+        if has_last && !is_bound(&last, file.largest.as_bytes(), Ordering::Greater) {
             return Err(wrong("the last entry is not the largest key that the MANIFEST states"));
         }
         if smallest_seqno != file.smallest_seqno || largest_seqno != file.largest_seqno {
@@ -86,7 +99,7 @@ impl DbInner {
         if length != file.file_size {
             return Err(wrong("the length is not what the MANIFEST states"));
         }
-        Ok(entries)
+        Ok(entries + ranges.map_or(0, |ranges| ranges.num_tombstones() as u64))
     }
 }
 
@@ -97,7 +110,7 @@ fn check_level_order(version: &Version, family: &Family, level: usize) -> Result
         let ordered = if level == 0 {
             first.smallest_seqno > second.largest_seqno
         } else {
-            family.comparator.compare_user(first.largest.user_key(), second.smallest.user_key()) == Ordering::Less
+            first.ends_before(&family.comparator, second.smallest.user_key())
         };
         if !ordered {
             let (first, second) = (first.number, second.number);

@@ -147,6 +147,7 @@ impl CompactJob {
             (Counter::CompactionKeyDropNewerEntry, output.dropped.hidden),
             (Counter::CompactionKeyDropUser, output.dropped.filtered),
             (Counter::CompactionKeyDropObsolete, output.dropped.obsolete_tombstones + output.dropped.single_deletes),
+            (Counter::CompactionKeyDropRange, output.dropped.covered),
             (Counter::OperandsMerged, output.dropped.operands_merged),
             (Counter::MergeFailures, output.dropped.merge_failures),
             (Counter::SingleDeleteMismatches, output.dropped.single_delete_mismatches),

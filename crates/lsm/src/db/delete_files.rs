@@ -47,7 +47,7 @@ impl DbInner {
         let version = Arc::clone(&family.super_version.load().version);
         let within = |file: &FileMeta| {
             family.comparator.compare_user(file.smallest.user_key(), begin).is_ge()
-                && family.comparator.compare_user(file.largest.user_key(), end).is_lt()
+                && file.ends_before(&family.comparator, end)
         };
         let files: Vec<_> = version
             .all_files()

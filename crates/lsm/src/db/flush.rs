@@ -17,6 +17,7 @@ use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::ColumnFamilyOptions;
+use crate::range_tombstones::{Fragments, RetainedTombstone, retained};
 use crate::sst::{TableBuilder, TableBuilderOptions};
 use crate::version::VersionEdit;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
@@ -32,6 +33,8 @@ pub(crate) struct TableBuild {
     builder: Option<TableBuilder>,
     file_number: u64,
     sieve: Sieve,
+    /// The range tombstones that the table gets.
+    retained: Vec<RetainedTombstone>,
     unix_seconds: u64,
 }
 
@@ -82,20 +85,19 @@ impl TableBuild {
         let children = memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())).collect();
         let mut merged = MergingIter::new(family.comparator.clone(), children);
         merged.seek_to_first();
-        Ok(Self {
-            merged,
-            builder: Some(builder),
-            file_number,
-            sieve: Sieve::new(RulesOptions {
-                order: family.comparator.clone(),
-                snapshots,
-                bottommost: false,
-                filter: None,
-                merge_operator: options.merge_operator.clone(),
-                output_level: 0,
-            }),
-            unix_seconds,
-        })
+        let tombstones: Vec<_> = memtables.iter().flat_map(|memtable| memtable.range_tombstones()).collect();
+        let ranges = Fragments::new(&family.comparator, &tombstones);
+        let retained = retained(&family.comparator, &ranges, &snapshots, |_, _| true);
+        let mut sieve = Sieve::new(RulesOptions {
+            order: family.comparator.clone(),
+            snapshots,
+            bottommost: false,
+            filter: None,
+            merge_operator: options.merge_operator.clone(),
+            output_level: 0,
+        });
+        sieve.set_ranges(ranges);
+        Ok(Self { merged, builder: Some(builder), file_number, retained, sieve, unix_seconds })
     }
 
     /// Adds entries within the budget. Returns whether all are added.
@@ -120,13 +122,15 @@ impl TableBuild {
 
     /// Makes the table durable and says what it is. `None`: no entry was left, and nothing may name the file.
     pub(crate) fn finish(&mut self) -> Result<Option<FileMetaData>> {
-        let Some(builder) = self.builder.take() else {
+        let Some(mut builder) = self.builder.take() else {
             return Err(Error::new(ErrorKind::Aborted, "the table was finished before"));
         };
-        if builder.num_entries() == 0 {
+        if builder.num_entries() == 0 && self.retained.is_empty() {
             builder.abandon();
             return Ok(None);
         }
+        let mut tombstones = self.retained.iter().flat_map(RetainedTombstone::tombstones);
+        tombstones.try_for_each(|tombstone| builder.add_range_tombstone(&tombstone))?;
         let summary = builder.finish()?;
         Ok(Some(FileMetaData {
             number: self.file_number,
@@ -140,6 +144,7 @@ impl TableBuild {
             file_creation_time: self.unix_seconds,
             unique_id: summary.unique_id,
             other_fields: Vec::new(),
+            has_ranges: Some(summary.num_range_deletions > 0),
         }))
     }
 
@@ -265,6 +270,7 @@ impl FlushJob {
         db.metrics.add_all([
             (Counter::Flushes, 1),
             (Counter::FlushWriteBytes, bytes),
+            (Counter::CompactionKeyDropRange, dropped.covered),
             (Counter::OperandsMerged, dropped.operands_merged),
             (Counter::MergeFailures, dropped.merge_failures),
             (Counter::SingleDeleteMismatches, dropped.single_delete_mismatches),

@@ -1,10 +1,11 @@
 //! The user's iterator: what is visible at one sequence number, in both directions.
 
 use super::column_family::Family;
+use super::ranges::{range_view, seek_uncovered};
 use super::resolve::Resolver;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
-use crate::iterator::{ChildIter, InternalIterator, MergingIter};
+use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeView};
 use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
 use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
@@ -12,6 +13,9 @@ use crate::options::ReadOptions;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 use std::cmp::Ordering;
+
+/// So many covered entries in a row are passed one by one, which is cheaper than seeking past a few.
+const COVERED_STEPS: u32 = 8;
 
 /// Walks the live keys of a column family in order, as of the moment it was made or of its snapshot.
 ///
@@ -24,6 +28,10 @@ use std::cmp::Ordering;
 /// is always kept.
 pub struct Iter {
     merged: MergingIter<ChildIter>,
+    /// What range tombstones hide; `None` if there are none.
+    ranges: Option<Box<RangeView>>,
+    /// Covered entries that were passed one by one since the last seek.
+    covered_steps: u32,
     comparator: InternalKeyComparator,
     seqno: SeqNo,
     lower_bound: Option<Vec<u8>>,
@@ -44,6 +52,7 @@ pub struct Iter {
     target: Vec<u8>,
     seeks: u64,
     steps: u64,
+    covered: u64,
     metrics: Arc<Metrics>,
     /// Keeps memtables and files.
     _pinned: Arc<SuperVersion>,
@@ -52,6 +61,9 @@ pub struct Iter {
 impl Drop for Iter {
     fn drop(&mut self) {
         self.metrics.add_all([(Counter::IterSeeks, self.seeks), (Counter::IterSteps, self.steps)]);
+        if self.covered > 0 {
+            self.metrics.add(Counter::IterCovered, self.covered);
+        }
     }
 }
 
@@ -91,6 +103,8 @@ impl DbInner {
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
         pinned.version.add_iterators(&family.table_cache, options, &mut children)?;
         Ok(Iter {
+            ranges: range_view(family, &pinned, seqno)?,
+            covered_steps: 0,
             merged: MergingIter::new(family.comparator.clone(), children),
             comparator: family.comparator.clone(),
             seqno,
@@ -107,6 +121,7 @@ impl DbInner {
             target: Vec::new(),
             seeks: 0,
             steps: 0,
+            covered: 0,
             metrics: Arc::clone(&self.metrics),
             _pinned: pinned,
         })
@@ -151,22 +166,28 @@ impl Iter {
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) {
         self.start(Direction::Forward);
-        match &self.lower_bound {
-            Some(bound) => self.merged.seek(LookupKey::new(bound, self.seqno).internal_key()),
-            None => self.merged.seek_to_first(),
+        match self.lower_bound.take() {
+            Some(bound) => {
+                self.seek_merged(&bound);
+                self.lower_bound = Some(bound);
+            }
+            None => {
+                self.merged.seek_to_first();
+                self.find_next_visible(false);
+            }
         }
-        self.find_next_visible(false);
     }
 
     /// Moves to the first key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
         self.start(Direction::Forward);
-        let bounded = match &self.lower_bound {
-            Some(bound) if self.comparator.compare_user(key, bound) == Ordering::Less => bound,
-            _ => key,
-        };
-        self.merged.seek(LookupKey::new(bounded, self.seqno).internal_key());
-        self.find_next_visible(false);
+        match self.lower_bound.take_if(|bound| self.comparator.compare_user(key, bound) == Ordering::Less) {
+            Some(bound) => {
+                self.seek_merged(&bound);
+                self.lower_bound = Some(bound);
+            }
+            None => self.seek_merged(key),
+        }
     }
 
     /// Moves to the last key.
@@ -233,8 +254,23 @@ impl Iter {
         self.find_previous_visible();
     }
 
+    /// Puts `merged` on the first entry of `key` or a later one that the reader may see, and goes on to what is visible.
+    #[inline]
+    fn seek_merged(&mut self, key: &[u8]) {
+        match &mut self.ranges {
+            None => self.merged.seek(LookupKey::new(key, self.seqno).internal_key()),
+            Some(ranges) => {
+                if let Err(error) = seek_uncovered(&mut self.merged, ranges, key, self.seqno) {
+                    return self.fail(error);
+                }
+            }
+        }
+        self.find_next_visible(false);
+    }
+
     fn start(&mut self, direction: Direction) {
         self.seeks += 1;
+        self.covered_steps = 0;
         self.direction = direction;
         self.valid = false;
         self.error = None;
@@ -267,6 +303,37 @@ impl Iter {
         self.merged.seek_for_prev(&self.target);
     }
 
+    /// Passes the entry that `merged` stands on, which a range tombstone covers; after some of them, seeks past all that is covered.
+    #[cold]
+    fn pass_covered(&mut self) {
+        self.covered += 1;
+        self.covered_steps += 1;
+        let is_forward = self.direction == Direction::Forward;
+        let run = match &self.ranges {
+            Some(ranges) if self.covered_steps > COVERED_STEPS => {
+                // An error was met before, when the entry was found to be covered.
+                ranges.covered_run(crate::key::user_key(self.merged.key())).ok().flatten()
+            }
+            _ => None,
+        };
+        let skip = run.and_then(|run| Some((run.older_children, if is_forward { run.end } else { run.start }?)));
+        let older_children = skip.map(|(older_children, bound)| {
+            self.target.clear();
+            self.target.extend_from_slice(bound);
+            self.target.extend_from_slice(&pack_trailer(MAX_SEQNO, SEEK_TYPE).to_le_bytes());
+            older_children
+        });
+        if is_forward {
+            self.merged.next();
+        } else {
+            self.merged.prev();
+        }
+        if let Some(older_children) = older_children {
+            self.covered_steps = 0;
+            self.merged.skip_children(older_children, &self.target);
+        }
+    }
+
     /// Goes forward from where `merged` stands to the first key with a visible value. With `skipping`, the versions of
     /// `key` are passed over first.
     #[inline]
@@ -286,6 +353,14 @@ impl Iter {
             let hidden = parsed.seqno > self.seqno
                 || (skipping && self.comparator.compare_user(parsed.user_key, &self.key) == Ordering::Equal);
             if !hidden {
+                match is_covered(&mut self.ranges, &parsed) {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        self.pass_covered();
+                        continue;
+                    }
+                    Err(error) => return self.fail(error),
+                }
                 match parsed.value_type {
                     ValueType::Put => {
                         self.valid = true;
@@ -338,6 +413,9 @@ impl Iter {
             if self.comparator.compare_user(parsed.user_key, &self.key) != Ordering::Equal {
                 break;
             }
+            if is_covered(&mut self.ranges, &parsed)? {
+                break;
+            }
             match parsed.value_type {
                 ValueType::Merge => self.operands.push(self.merged.value()),
                 kind => {
@@ -383,6 +461,15 @@ impl Iter {
             }
             // Versions come oldest first: each visible one replaces what was found.
             if parsed.seqno <= self.seqno {
+                match is_covered(&mut self.ranges, &parsed) {
+                    Ok(false) => {}
+                    // Older versions, which came before, are covered too.
+                    Ok(true) => {
+                        self.pass_covered();
+                        continue;
+                    }
+                    Err(error) => return self.fail(error),
+                }
                 match parsed.value_type {
                     ValueType::Merge => self.operands.push(self.merged.value()),
                     ValueType::Delete | ValueType::SingleDelete => {
@@ -432,6 +519,15 @@ impl Iter {
     fn fail(&mut self, error: Error) {
         self.valid = false;
         self.error = Some(error);
+    }
+}
+
+/// Whether a range tombstone that the reader sees hides an entry.
+#[inline]
+fn is_covered(ranges: &mut Option<Box<RangeView>>, entry: &ParsedKey<'_>) -> Result<bool> {
+    match ranges {
+        None => Ok(false),
+        Some(ranges) => Ok(ranges.covering(entry.user_key)? > entry.seqno),
     }
 }
 

@@ -20,6 +20,7 @@ mod open;
 mod options_file;
 mod prepared;
 mod properties;
+mod ranges;
 mod read;
 mod recovery;
 mod resolve;
@@ -195,6 +196,27 @@ impl Db {
     pub fn single_delete_cf(&self, family: &ColumnFamily, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
         self.handle.inner.check_handle(&family.0)?;
         self.write_single(options, |batch| batch.single_delete_cf(family, key))
+    }
+
+    /// Deletes every key from `begin` to `end`, exclusive, from the default family, by one entry however many they are.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if `end` is before `begin` in the family's order; equal keys delete nothing. Otherwise those of [`write`](Self::write).
+    pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        self.write_single(&WriteOptions::default(), |batch| batch.delete_range(begin, end))
+    }
+
+    /// [`delete_range`](Self::delete_range) in `family`.
+    pub fn delete_range_cf(
+        &self,
+        family: &ColumnFamily,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.handle.inner.check_handle(&family.0)?;
+        self.write_single(options, |batch| batch.delete_range_cf(family, begin, end))
     }
 
     /// Applies a batch, all of it or nothing, over all its families. The batch can be used again.

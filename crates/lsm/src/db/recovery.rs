@@ -383,7 +383,8 @@ impl Recovery<'_> {
 /// Whether the engine can apply an entry of this type.
 fn is_supported(kind: crate::key::ValueType) -> bool {
     use crate::key::ValueType;
-    matches!(kind, ValueType::Put | ValueType::Delete | ValueType::SingleDelete | ValueType::Merge)
+    let point = matches!(kind, ValueType::Put | ValueType::Delete | ValueType::SingleDelete | ValueType::Merge);
+    point || kind == ValueType::RangeDelete
 }
 
 /// Refuses a batch that was written to another WAL.

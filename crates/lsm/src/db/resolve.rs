@@ -3,11 +3,12 @@
 //! A put is its value, and every read knows that by itself. Everything else comes here: operands, which need older versions.
 
 use super::column_family::Family;
+use super::ranges::range_view;
 use super::read::unsupported_entry;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::iterator::InternalIterator;
-use crate::key::{InternalKeyComparator, LookupKey, ParsedKey, ValueType};
+use crate::key::{InternalKeyComparator, LookupKey, ParsedKey, SeqNo, ValueType};
 use crate::merge::{MergeOperator, Operands, full_merge, no_operator};
 use crate::metrics::{Counter, Metrics};
 use crate::options::ColumnFamilyOptions;
@@ -67,6 +68,8 @@ impl Resolver {
 struct Versions<'a> {
     order: &'a InternalKeyComparator,
     lookup: &'a LookupKey,
+    /// Range tombstones hide versions of smaller numbers.
+    covering: SeqNo,
     /// Newest first.
     operands: Operands,
     base: Option<(ValueType, Vec<u8>)>,
@@ -80,6 +83,9 @@ impl Versions<'_> {
             let parsed = ParsedKey::parse(source.key())?;
             if self.order.compare_user(parsed.user_key, self.lookup.user_key()).is_ne() {
                 break;
+            }
+            if parsed.seqno < self.covering {
+                return Ok(false);
             }
             match parsed.value_type {
                 ValueType::Merge => self.operands.push(source.value()),
@@ -106,7 +112,12 @@ impl DbInner {
         lookup: &LookupKey,
         options: &TableReadOptions,
     ) -> Result<Vec<u8>> {
-        let mut versions = Versions { order: &family.comparator, lookup, operands: Operands::default(), base: None };
+        let covering = match range_view(family, pinned, lookup.seqno())? {
+            None => 0,
+            Some(mut ranges) => ranges.covering(lookup.user_key())?,
+        };
+        let order = &family.comparator;
+        let mut versions = Versions { order, lookup, covering, operands: Operands::default(), base: None };
         let mut goes_on = true;
         for memtable in std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first()) {
             goes_on = goes_on && versions.take(&mut memtable.iter())?;

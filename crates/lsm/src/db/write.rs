@@ -192,6 +192,10 @@ impl DbInner {
             ValueType::Merge => {
                 Err(Error::invalid_argument(format!("merge_operator: column family {} has none", family.name)))
             }
+            ValueType::RangeDelete if family.comparator.compare_user(entry.key, entry.value).is_gt() => {
+                Err(Error::invalid_argument("a range to delete ends before it begins"))
+            }
+            ValueType::RangeDelete => Ok(()),
             other => Err(super::read::unsupported_entry(other)),
         }
     }

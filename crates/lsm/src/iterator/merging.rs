@@ -167,6 +167,29 @@ impl<I: InternalIterator> MergingIter<I> {
         self.rebuild();
     }
 
+    /// Positions each child by itself: `position` gets its index. For seeks to different targets, all in one direction.
+    pub(crate) fn position_each(&mut self, backward: bool, mut position: impl FnMut(usize, &mut I)) {
+        self.error = None;
+        self.backward = backward;
+        self.children.iter_mut().enumerate().for_each(|(index, child)| position(index, child));
+        self.rebuild();
+    }
+
+    /// Moves the children from `first` on to `target`, an internal key, in the direction of the walk; those that are there already stay.
+    pub(crate) fn skip_children(&mut self, first: usize, target: &[u8]) {
+        for child in self.children.iter_mut().skip(first) {
+            if !child.valid() {
+                continue;
+            }
+            match (self.comparator.compare(child.key(), target), self.backward) {
+                (Ordering::Less, false) => child.seek(target),
+                (Ordering::Greater, true) => child.seek_for_prev(target),
+                _ => {}
+            }
+        }
+        self.rebuild();
+    }
+
     /// Places all children but the current one on the other side of the current entry.
     #[inline(never)]
     fn turn(&mut self) {

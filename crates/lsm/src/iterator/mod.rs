@@ -3,12 +3,14 @@
 mod child;
 mod level;
 mod merging;
+mod ranges;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use child::ChildIter;
 pub(crate) use level::{IterPurpose, LevelIter};
 pub(crate) use merging::MergingIter;
+pub(crate) use ranges::{RangeSource, RangeView};
 
 use siltstone_base::Result;
 

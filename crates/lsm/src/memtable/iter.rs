@@ -70,13 +70,18 @@ impl fmt::Debug for MemtableIter {
     }
 }
 
-/// A value in a memtable, which it keeps alive.
-pub(crate) struct MemtableValue(PinnedValue);
+/// A value in a memtable, which it keeps alive; `None`: empty.
+pub(crate) struct MemtableValue(Option<PinnedValue>);
 
 impl MemtableValue {
     #[inline]
     pub(super) fn new(value: PinnedValue) -> Self {
-        Self(value)
+        Self(Some(value))
+    }
+
+    /// No bytes.
+    pub(super) fn empty() -> Self {
+        Self(None)
     }
 }
 
@@ -85,7 +90,7 @@ impl Deref for MemtableValue {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0
+        self.0.as_deref().unwrap_or_default()
     }
 }
 

@@ -9,15 +9,19 @@
 mod arena;
 mod immutable_list;
 mod iter;
+mod range_list;
 mod skiplist;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 use crate::iterator::InternalIterator;
-use crate::key::{InternalKeyComparator, LookupKey, ValueType, trailer, user_key};
+use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
+use crate::range_tombstones::RangeTombstone;
 pub(crate) use immutable_list::ImmutableList;
 pub(crate) use iter::{MemtableIter, MemtableValue};
+pub(crate) use range_list::FragmentSets;
+use range_list::RangeList;
 use siltstone_base::bloom::DynamicBloom;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::sync::CachePadded;
@@ -68,6 +72,8 @@ struct Totals {
 pub(crate) struct Memtable {
     id: u64,
     list: Arc<SkipList>,
+    /// The range tombstones, apart from the point entries.
+    ranges: RangeList,
     /// Bits of the bloom filter; 0 if there will be none.
     bloom_bits: usize,
     /// Has every user key, from the moment at which it is set.
@@ -91,6 +97,9 @@ impl Memtable {
         }
         let mut iter = self.iter();
         iter.seek_to_first();
+        if !iter.valid() {
+            return Self::expecting(id, comparator, options, (&[], &[]));
+        }
         let first = user_key(iter.key()).to_vec();
         iter.seek_to_last();
         Self::expecting(id, comparator, options, (&first, user_key(iter.key())))
@@ -108,6 +117,7 @@ impl Memtable {
             id,
             bloom_bits: if has_bloom { keys.saturating_mul(options.bloom_bits_per_key).max(1) } else { 0 },
             bloom: OnceLock::new(),
+            ranges: RangeList::new(comparator.clone()),
             list: Arc::new(SkipList::new(comparator, options.protection_bytes, expected)),
             totals: CachePadded::new(Totals { entries: AtomicU64::new(0), deletes: AtomicU64::new(0) }),
         })
@@ -135,18 +145,46 @@ impl Memtable {
         ConcurrentMemtableWriter::new(self)
     }
 
-    /// The newest version of a key that is visible at the lookup's sequence number, a tombstone included.
+    /// The newest version of a key that is visible at the lookup's sequence number, a tombstone included. A range tombstone that hides what
+    /// there is, here or in older sources, is a [`ValueType::Delete`].
     #[inline]
     pub(crate) fn get_pinned(&self, lookup: &LookupKey) -> Option<PinnedEntry> {
+        if self.ranges.count() > 0 {
+            return self.get_under_ranges(lookup);
+        }
+        self.get_newer_than(lookup, 0)
+    }
+
+    #[cold]
+    fn get_under_ranges(&self, lookup: &LookupKey) -> Option<PinnedEntry> {
+        let covered = self.ranges.covering(lookup.user_key(), lookup.seqno());
+        let newer = self.get_newer_than(lookup, covered);
+        let deleted = || PinnedEntry { value_type: ValueType::Delete, value: MemtableValue::empty() };
+        newer.or_else(|| (covered > 0).then(deleted))
+    }
+
+    /// The newest visible version of a key, if its sequence number is not below `floor`.
+    #[inline]
+    fn get_newer_than(&self, lookup: &LookupKey, floor: SeqNo) -> Option<PinnedEntry> {
         if !self.may_contain(lookup) {
             return None;
         }
         let key = lookup.internal_key();
-        let (value_type, value) = self.list.seek_pinned(key, |entry| self.found(lookup, entry))?;
+        let (value_type, value) = self.list.seek_pinned(key, |entry| self.found(lookup, entry, floor))?;
         Some(PinnedEntry { value_type, value: MemtableValue::new(value) })
     }
 
-    /// All entries, in order.
+    /// The fragments of the range tombstones so far; `None` if there are none.
+    pub(crate) fn range_fragments(&self) -> Option<Arc<FragmentSets>> {
+        self.ranges.fragments()
+    }
+
+    /// The range tombstones, in no order.
+    pub(crate) fn range_tombstones(&self) -> Vec<RangeTombstone> {
+        self.ranges.to_vec()
+    }
+
+    /// All point entries, in order.
     pub(crate) fn iter(&self) -> MemtableIter {
         MemtableIter::new(Arc::clone(&self.list))
     }
@@ -154,16 +192,16 @@ impl Memtable {
     /// Bytes that the entries and the filter need, with what is lost between them. The figure to compare with the write buffer's size.
     #[inline]
     pub(crate) fn approximate_memory_usage(&self) -> usize {
-        self.list.used_bytes() + self.bloom.get().map_or(0, DynamicBloom::memory_usage)
+        self.list.used_bytes() + self.bloom.get().map_or(0, DynamicBloom::memory_usage) + self.ranges.memory_usage()
     }
 
-    /// How many entries there are, tombstones included.
+    /// How many entries there are, tombstones of both kinds included.
     #[inline]
     pub(crate) fn num_entries(&self) -> u64 {
         self.totals.entries.load(Ordering::Relaxed)
     }
 
-    /// How many tombstones there are.
+    /// How many tombstones there are, of both kinds.
     pub(crate) fn num_deletes(&self) -> u64 {
         self.totals.deletes.load(Ordering::Relaxed)
     }
@@ -201,13 +239,17 @@ impl Memtable {
         self.bloom.get().is_none_or(|bloom| bloom.may_contain(xxph3(lookup.user_key())))
     }
 
-    /// What an entry that a lookup came to does to its key, if it is of its key.
+    /// What an entry that a lookup came to does to its key, if it is of its key and not below `floor`.
     #[inline]
-    fn found(&self, lookup: &LookupKey, entry: Entry<'_>) -> Option<ValueType> {
+    fn found(&self, lookup: &LookupKey, entry: Entry<'_>, floor: SeqNo) -> Option<ValueType> {
         if !self.comparator().compare_user(user_key(entry.internal_key), lookup.user_key()).is_eq() {
             return None;
         }
+        let trailer = trailer(entry.internal_key);
+        if trailer >> 8 < floor {
+            return None;
+        }
         // The writers put in no other types than those that are known.
-        ValueType::from_u8(trailer(entry.internal_key) as u8)
+        ValueType::from_u8(trailer as u8)
     }
 }

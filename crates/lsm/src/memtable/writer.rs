@@ -21,6 +21,13 @@ impl Added {
         self.entries += 1;
         self.deletes += u64::from(value_type.is_tombstone());
     }
+
+    /// Counts a range tombstone that was `added`, and passes that on.
+    fn count_range(&mut self, added: bool) -> bool {
+        self.entries += u64::from(added);
+        self.deletes += u64::from(added);
+        added
+    }
 }
 
 /// Inserts while nobody else does. Where each insertion starts to search is where the last one ended, also that of an earlier writer:
@@ -40,10 +47,14 @@ impl<'a> MemtableWriter<'a> {
     }
 
     /// Inserts a version of a key. Returns `false`, and inserts nothing, if the memtable has one of the same sequence number and type.
+    /// A [`ValueType::RangeDelete`] deletes from `user_key` to `value`, exclusive; one over no key is not inserted.
     ///
     /// REQUIRES: key and value within the limits of a write batch.
     #[inline]
     pub(crate) fn add(&mut self, seqno: SeqNo, value_type: ValueType, user_key: &[u8], value: &[u8]) -> bool {
+        if value_type == ValueType::RangeDelete {
+            return self.added.count_range(self.memtable.ranges.add(seqno, user_key, value));
+        }
         if let Some(bloom) = self.memtable.bloom.get() {
             bloom.add(xxph3(user_key));
         }
@@ -82,10 +93,14 @@ impl<'a> ConcurrentMemtableWriter<'a> {
     }
 
     /// Inserts a version of a key. Returns `false`, and inserts nothing, if the memtable has one of the same sequence number and type.
+    /// A [`ValueType::RangeDelete`] deletes from `user_key` to `value`, exclusive; one over no key is not inserted.
     ///
     /// REQUIRES: key and value within the limits of a write batch.
     #[inline]
     pub(crate) fn add(&mut self, seqno: SeqNo, value_type: ValueType, user_key: &[u8], value: &[u8]) -> bool {
+        if value_type == ValueType::RangeDelete {
+            return self.added.count_range(self.memtable.ranges.add(seqno, user_key, value));
+        }
         if let Some(bloom) = self.memtable.bloom.get() {
             bloom.add(xxph3(user_key));
         }

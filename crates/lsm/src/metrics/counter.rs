@@ -60,6 +60,8 @@ counters! {
     CompactionKeyDropObsolete = "rocksdb.compaction.key.drop.obsolete",
     /// Values that a compaction filter removed.
     CompactionKeyDropUser = "rocksdb.compaction.key.drop.user",
+    /// Entries that flushes and compactions dropped because a range tombstone covers them.
+    CompactionKeyDropRange = "rocksdb.compaction.key.drop.range_del",
     /// Operands that flushes and compactions merged into other entries.
     OperandsMerged = "siltstone.merge.operands.merged",
     /// Keys whose operands a read, a flush or a compaction could not merge, each time.
@@ -93,6 +95,8 @@ counters! {
     IterSeeks = "rocksdb.number.db.seek",
     /// Steps of iterators, in both directions.
     IterSteps = "rocksdb.number.db.next",
+    /// Entries that iterators passed one by one because a range tombstone hides them.
+    IterCovered = "siltstone.iter.covered",
     /// Files deleted because no version listed them any more.
     ObsoleteFilesDeleted = "siltstone.obsolete.files.deleted",
     /// Errors of background work that made the engine read-only.

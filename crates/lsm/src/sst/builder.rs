@@ -6,8 +6,10 @@ use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
 use super::index_builder::IndexBuilder;
 use super::output::TableOutput;
 use super::properties::TableProperties;
+use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use crate::key::{InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
 use crate::options::{CompressionType, TableOptions};
+use crate::range_tombstones::RangeTombstone;
 use siltstone_base::bloom::BloomBuilder;
 use siltstone_base::checksum::{xxh3_64, xxph3};
 use siltstone_base::compression::{Compressor, DEFAULT_LEVEL, MAX_BLOCK_LEN};
@@ -69,10 +71,12 @@ pub(crate) struct TableSummary {
     pub(crate) smallest_seqno: SeqNo,
     /// Largest sequence number.
     pub(crate) largest_seqno: SeqNo,
-    /// Entries.
+    /// Entries, range tombstones included.
     pub(crate) num_entries: u64,
-    /// Tombstones among them.
+    /// Tombstones of both kinds among them.
     pub(crate) num_deletions: u64,
+    /// Range tombstones among them.
+    pub(crate) num_range_deletions: u64,
     /// Bytes of all internal keys.
     pub(crate) raw_key_size: u64,
     /// Bytes of all values.
@@ -98,6 +102,7 @@ pub(crate) struct TableBuilder {
     filter: Option<BloomBuilder>,
     checksum: BlockChecksum,
     properties: TableProperties,
+    ranges: RangeDelBuilder,
     smallest: InternalKey,
     smallest_seqno: SeqNo,
     largest_seqno: SeqNo,
@@ -149,6 +154,7 @@ impl TableBuilder {
             filter,
             checksum,
             properties,
+            ranges: RangeDelBuilder::new(),
             smallest: InternalKey::default(),
             smallest_seqno: MAX_SEQNO,
             largest_seqno: 0,
@@ -173,7 +179,7 @@ impl TableBuilder {
         match parsed.value_type {
             ValueType::Delete | ValueType::SingleDelete => self.properties.num_deletions += 1,
             ValueType::Merge => self.properties.num_merge_operands += 1,
-            ValueType::RangeDelete => return Err(Error::not_supported("range tombstones in tables")),
+            ValueType::RangeDelete => return Err(Error::invalid_argument("a range tombstone among point entries")),
             ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity => {}
         }
         if self.ends_block_before(internal_key.len() + value.len()) {
@@ -200,13 +206,23 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Adds a range tombstone, before, among or behind the entries. The internal keys of their starts strictly ascend.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for one that is out of order or over no key.
+    pub(crate) fn add_range_tombstone(&mut self, tombstone: &RangeTombstone) -> Result<()> {
+        self.ranges.add(&self.comparator, tombstone).map_err(|error| error.with_file(self.output.path()))
+    }
+
     /// The bytes that the file would have at least if it ended now, without index and filter.
     #[inline]
     pub(crate) fn estimated_size(&self) -> u64 {
-        self.output.offset() + self.data_block.len() as u64 + self.index.estimated_size() as u64
+        let unwritten = self.data_block.len() + self.index.estimated_size() + self.ranges.len();
+        self.output.offset() + unwritten as u64
     }
 
-    /// Entries so far.
+    /// Point entries so far.
     #[inline]
     pub(crate) fn num_entries(&self) -> u64 {
         self.properties.num_entries
@@ -214,10 +230,11 @@ impl TableBuilder {
 
     /// Ends the table. It is durable when this returns, its name in the directory is not.
     pub(crate) fn finish(mut self) -> Result<TableSummary> {
-        let largest = match self.properties.num_entries {
-            0 => InternalKey::default(),
-            _ => InternalKey::decode(self.data_block.last_key())?,
+        let points = match self.properties.num_entries {
+            0 => None,
+            _ => Some((self.smallest.clone(), InternalKey::decode(self.data_block.last_key())?)),
         };
+        let (smallest, largest) = self.ranges.bounds(&self.comparator, points);
         self.finish_data_block()?;
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), None, handle);
@@ -244,6 +261,10 @@ impl TableBuilder {
         if self.checksum.base_context != 0 {
             metaindex.add(INDEX_BLOCK, index);
         }
+        if !self.ranges.is_empty() {
+            metaindex.add(RANGE_DELETIONS_BLOCK, self.output.write_block(self.ranges.finish(), false)?);
+            self.count_range_tombstones();
+        }
         metaindex.add(PROPERTIES_BLOCK, self.output.write_block(&self.properties.encode(), false)?);
         let metaindex = self.output.write_block(&metaindex.encode(), false)?;
         let version = self.options.format_version;
@@ -254,18 +275,31 @@ impl TableBuilder {
         let empty = self.properties.num_entries == 0;
         Ok(TableSummary {
             file_size,
-            smallest: self.smallest,
+            smallest,
             largest,
             smallest_seqno: if empty { 0 } else { self.smallest_seqno },
             largest_seqno: self.largest_seqno,
             num_entries: self.properties.num_entries,
             num_deletions: self.properties.num_deletions,
+            num_range_deletions: self.properties.num_range_deletions,
             raw_key_size: self.properties.raw_key_size,
             raw_value_size: self.properties.raw_value_size,
             data_size: self.properties.data_size,
             num_data_blocks: self.properties.num_data_blocks,
             unique_id: self.properties.unique_id(),
         })
+    }
+
+    /// Lets the properties count range tombstones as RocksDB does: as entries and as tombstones too.
+    fn count_range_tombstones(&mut self) {
+        let ranges = &self.ranges;
+        self.properties.num_entries += ranges.num_tombstones;
+        self.properties.num_deletions += ranges.num_tombstones;
+        self.properties.num_range_deletions = ranges.num_tombstones;
+        self.properties.raw_key_size += ranges.raw_key_size;
+        self.properties.raw_value_size += ranges.raw_value_size;
+        self.smallest_seqno = self.smallest_seqno.min(ranges.smallest_seqno);
+        self.largest_seqno = self.largest_seqno.max(ranges.largest_seqno);
     }
 
     /// Gives the table up. The caller removes the file.

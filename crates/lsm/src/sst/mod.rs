@@ -1,13 +1,14 @@
 //! Table files: one immutable sorted file each, in RocksDB's block-based format.
 //!
 //! ```text
-//! data block 1 .. n | filter block | index block | properties | metaindex | footer
+//! data block 1 .. n | filter block | index block | range tombstones | properties | metaindex | footer
 //! ```
 //!
 //! * [`builder`] writes a table through [`output`]: blocks by [`block_builder`], the index by [`index_builder`].
 //! * [`reader`] opens one and gets: filter ([`filter_block`]), index ([`index_block`],
 //!   [`index_partitions`]), then a data block ([`block`], [`block_cursor`]) from
 //!   the [`block_cache`] or from disk ([`fetch`]).
+//! * [`range_del_block`] holds the range tombstones; an open table has their fragments in memory.
 //! * [`iter`] walks one, reading ahead ([`read_ahead`]).
 
 mod block;
@@ -27,6 +28,7 @@ mod iter;
 mod output;
 mod pinned;
 mod properties;
+mod range_del_block;
 mod read_ahead;
 mod reader;
 #[cfg(test)]

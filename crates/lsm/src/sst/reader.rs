@@ -13,8 +13,10 @@ use super::index_block::{Index, IndexEncoding};
 use super::index_partitions::IndexPartitions;
 use super::pinned::PinnedBytes;
 use super::properties::{TableProperties, index_type};
+use super::range_del_block::{self, RANGE_DELETIONS_BLOCK};
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
 use crate::options::{ReadOptions, ReadTier};
+use crate::range_tombstones::{Fragments, RangeTombstone};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::compression::DecompressionDictionary;
 use siltstone_base::env::{FileKind, IoContext, IoPriority, RandomFile};
@@ -26,8 +28,8 @@ use std::sync::Arc;
 
 /// Key of the metaindex for the dictionary of data blocks.
 const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
-/// Key of the metaindex for range tombstones.
-const RANGE_DELETIONS_BLOCK: &str = "rocksdb.range_del";
+/// Most sequence numbers that the fragments of a table's range tombstones may have: 128 MiB of them.
+const MAX_FRAGMENT_NUMBERS: usize = 16 << 20;
 
 /// Most entries that a metaindex may have.
 const MAX_META_BLOCKS: usize = 1024;
@@ -115,6 +117,8 @@ pub(crate) struct TableReader {
     partitions: Option<IndexPartitions>,
     filter: Option<FilterBlock>,
     properties: TableProperties,
+    /// The range tombstones, if there are any, and where they are stored.
+    ranges: Option<Box<(Fragments, BlockHandle)>>,
     block_cache: Arc<BlockCache>,
     /// What the cache knows the file by.
     cache_file: u64,
@@ -172,11 +176,10 @@ impl TableReader {
             None => TableProperties::default(),
         };
         check_properties(&properties, options).map_err(in_file)?;
-        if let Some(handle) = meta.range_deletions {
-            let block = fetcher.meta_block(handle, context)?;
-            for_each_entry(&block, |_, _| Err(Error::not_supported("range tombstones in tables")))
-                .map_err(|error| fetcher.blame(error, handle))?;
-        }
+        let ranges = match meta.range_deletions {
+            Some(handle) => read_fragments(&fetcher, handle, options, context)?,
+            None => None,
+        };
         if let Some(handle) = meta.dictionary {
             fetcher.dictionary = Some(DecompressionDictionary::new(&fetcher.meta_block(handle, context)?));
         }
@@ -205,18 +208,51 @@ impl TableReader {
             partitions,
             filter,
             properties,
+            ranges,
             cache_file: options.block_cache.new_file_id(),
             block_cache: Arc::clone(&options.block_cache),
         })
     }
 
-    /// The newest entry of the user key of `key` with a sequence number not above that of `key`, whatever its type.
+    /// The newest entry of the user key of `key` with a sequence number not above that of `key`, whatever its type. A range tombstone that
+    /// hides what there is, here or in older sources, is a [`ValueType::Delete`].
     /// `key_hash` is the XXPH3 hash of the user key, if the caller made it already.
     ///
     /// # Errors
     ///
     /// `Incomplete` where the read tier forbids to read, `Corruption`, `Io`.
+    #[inline]
     pub(crate) fn get(
+        &self,
+        options: &TableReadOptions,
+        key: &LookupKey,
+        key_hash: Option<u64>,
+    ) -> Result<Option<TableEntry>> {
+        match &self.ranges {
+            None => self.get_point(options, key, key_hash),
+            Some(ranges) => self.get_under_ranges(&ranges.0, options, key, key_hash),
+        }
+    }
+
+    #[cold]
+    fn get_under_ranges(
+        &self,
+        fragments: &Fragments,
+        options: &TableReadOptions,
+        key: &LookupKey,
+        key_hash: Option<u64>,
+    ) -> Result<Option<TableEntry>> {
+        let covered = fragments.covering(key.user_key(), key.seqno());
+        let found = self.get_point(options, key, key_hash)?;
+        if covered == 0 || found.as_ref().is_some_and(|entry| entry.seqno > covered) {
+            return Ok(found);
+        }
+        Ok(Some(TableEntry { seqno: covered, value_type: ValueType::Delete, value: PinnedBytes::from(Vec::new()) }))
+    }
+
+    /// The newest point entry of the user key of `key` with a sequence number not above that of `key`.
+    #[inline]
+    fn get_point(
         &self,
         options: &TableReadOptions,
         key: &LookupKey,
@@ -391,12 +427,44 @@ impl TableReader {
         &self.properties
     }
 
-    /// The bytes of memory that index and filter take.
+    /// The fragments of the range tombstones, if the table has any.
+    #[inline]
+    pub(crate) fn range_fragments(&self) -> Option<&Fragments> {
+        self.ranges.as_ref().map(|ranges| &ranges.0)
+    }
+
+    /// The range tombstones as they are stored, read from the file.
+    pub(crate) fn read_range_tombstones(&self, context: IoContext) -> Result<Vec<RangeTombstone>> {
+        let Some(ranges) = &self.ranges else { return Ok(Vec::new()) };
+        let handle = ranges.1;
+        let block = self.fetcher.meta_block(handle, context)?;
+        range_del_block::decode(&self.comparator, &block).map_err(|error| self.fetcher.blame(error, handle))
+    }
+
+    /// The bytes of memory that index, filter and range tombstones take.
     pub(crate) fn memory_usage(&self) -> usize {
+        let ranges = self.ranges.as_ref().map_or(0, |ranges| ranges.0.memory_usage());
         let filter = self.filter.as_ref().map_or(0, FilterBlock::memory_usage);
         let dictionary = self.fetcher.dictionary.as_ref().map_or(0, DecompressionDictionary::memory_usage);
-        size_of::<Self>() + self.index.memory_usage() + filter + dictionary
+        size_of::<Self>() + self.index.memory_usage() + filter + dictionary + ranges
     }
+}
+
+/// The range tombstones in the block at `handle`, as fragments.
+fn read_fragments(
+    fetcher: &BlockFetcher,
+    handle: BlockHandle,
+    options: &TableReaderOptions,
+    context: IoContext,
+) -> Result<Option<Box<(Fragments, BlockHandle)>>> {
+    let block = fetcher.meta_block(handle, context)?;
+    let tombstones =
+        range_del_block::decode(&options.comparator, &block).map_err(|error| fetcher.blame(error, handle))?;
+    let Some(fragments) = Fragments::within(&options.comparator, &tombstones, MAX_FRAGMENT_NUMBERS) else {
+        let message = "range tombstones of a table overlap too much";
+        return Err(fetcher.blame(Error::new(ErrorKind::LimitExceeded, message), handle));
+    };
+    Ok((!fragments.is_empty()).then(|| Box::new((fragments, handle))))
 }
 
 fn read_footer(file: &dyn RandomFile, path: &Path, file_size: u64, context: IoContext) -> Result<Footer> {

@@ -5,6 +5,7 @@ use super::builder::{TableBuilder, TableBuilderOptions, TableSummary};
 use super::reader::{TableReader, TableReaderOptions};
 use crate::key::InternalKeyComparator;
 use crate::options::{CompressionType, TableOptions};
+use crate::range_tombstones::RangeTombstone;
 use siltstone_base::Result;
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::comparator::Bytewise;
@@ -111,10 +112,22 @@ pub(crate) fn build<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     options: TableBuilderOptions,
     entries: impl IntoIterator<Item = (K, V)>,
 ) -> Result<(Vec<u8>, TableSummary)> {
+    build_with_ranges(options, entries, &[])
+}
+
+/// Builds a table of `entries` and range tombstones, which ascend both.
+pub(crate) fn build_with_ranges<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    options: TableBuilderOptions,
+    entries: impl IntoIterator<Item = (K, V)>,
+    ranges: &[RangeTombstone],
+) -> Result<(Vec<u8>, TableSummary)> {
     let file = MemoryFile::new(Vec::new());
     let mut builder = TableBuilder::new(Box::new(file.clone()), PathBuf::from("000009.sst"), options)?;
     for (key, value) in entries {
         builder.add(key.as_ref(), value.as_ref())?;
+    }
+    for tombstone in ranges {
+        builder.add_range_tombstone(tombstone)?;
     }
     let summary = builder.finish()?;
     Ok((file.bytes(), summary))

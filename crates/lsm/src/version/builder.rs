@@ -238,8 +238,8 @@ fn check_level0(files: &[Arc<FileMeta>], comparator: &InternalKeyComparator, der
             return Err(Error::corrupt(format!("file {} is twice on level 0", newer.number)));
         }
         if newer.epoch_number == older.epoch_number
-            && comparator.compare_user(newer.smallest.user_key(), older.largest.user_key()).is_le()
-            && comparator.compare_user(older.smallest.user_key(), newer.largest.user_key()).is_le()
+            && !older.ends_before(comparator, newer.smallest.user_key())
+            && !newer.ends_before(comparator, older.smallest.user_key())
         {
             return Err(Error::corrupt(format!(
                 "files {} and {} on level 0 overlap and are of one age",

@@ -3,6 +3,7 @@
 use crate::file_meta::FileMeta;
 use crate::key::{InternalKeyComparator, TRAILER_LEN, user_key};
 use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::{AtomicUsize, Ordering as AtomicOrdering};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -15,6 +16,8 @@ pub(crate) struct Level {
     total_bytes: u64,
     /// Present for orders of plain bytes only.
     fences: Option<Fences>,
+    /// So many of the first tables are known to have no range tombstones.
+    without_ranges: AtomicUsize,
 }
 
 /// Heads of the boundary keys, one array a side, so that most searches stay within a few cache lines.
@@ -78,7 +81,7 @@ fn head(bytes: &[u8]) -> u64 {
 
 impl Default for Level {
     fn default() -> Self {
-        Self { files: Arc::from([]), total_bytes: 0, fences: None }
+        Self { files: Arc::from([]), total_bytes: 0, fences: None, without_ranges: AtomicUsize::new(0) }
     }
 }
 
@@ -87,7 +90,7 @@ impl Level {
     pub(crate) fn new(files: Vec<Arc<FileMeta>>, comparator: &InternalKeyComparator) -> Self {
         let total_bytes = files.iter().map(|file| file.file_size).fold(0, u64::saturating_add);
         let fences = if comparator.user().is_bytewise() { Fences::new(&files) } else { None };
-        Self { files: files.into(), total_bytes, fences }
+        Self { files: files.into(), total_bytes, fences, without_ranges: AtomicUsize::new(0) }
     }
 
     /// The tables, in the order of the level.
@@ -108,6 +111,20 @@ impl Level {
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
+    }
+
+    /// Whether some table may have range tombstones: false only if that is known of all. What is known already is not asked again.
+    #[inline]
+    pub(crate) fn may_have_ranges(&self) -> bool {
+        let known = self.without_ranges.load(AtomicOrdering::Relaxed);
+        known < self.files.len() && self.count_without_ranges(known) < self.files.len()
+    }
+
+    #[cold]
+    fn count_without_ranges(&self, known: usize) -> usize {
+        let more = self.files[known..].iter().take_while(|file| !file.may_have_ranges()).count();
+        self.without_ranges.store(known + more, AtomicOrdering::Relaxed);
+        known + more
     }
 
     /// Whether the range of user keys of table `index` includes `key`. For tables that overlap.
@@ -177,9 +194,8 @@ impl Level {
         smallest: Option<&[u8]>,
         largest: Option<&[u8]>,
     ) -> Range<usize> {
-        let start = smallest.map_or(0, |smallest| {
-            self.files.partition_point(|file| comparator.compare_user(file.largest.user_key(), smallest).is_lt())
-        });
+        let start =
+            smallest.map_or(0, |smallest| self.files.partition_point(|file| file.ends_before(comparator, smallest)));
         let end = largest.map_or(self.files.len(), |largest| {
             self.files.partition_point(|file| comparator.compare_user(file.smallest.user_key(), largest).is_le())
         });

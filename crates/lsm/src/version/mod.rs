@@ -92,7 +92,7 @@ impl Version {
         }
         let order = &self.comparator;
         let meets = |file: &&Arc<FileMeta>| {
-            smallest.is_none_or(|smallest| order.compare_user(file.largest.user_key(), smallest).is_ge())
+            smallest.is_none_or(|smallest| !file.ends_before(order, smallest))
                 && largest.is_none_or(|largest| order.compare_user(file.smallest.user_key(), largest).is_le())
         };
         files.files().iter().filter(meets).cloned().collect()

@@ -3,7 +3,7 @@
 //! Path: get 4/7. Before: memtable/mod.rs. After: table_cache.rs.
 
 use super::Version;
-use crate::iterator::{ChildIter, IterPurpose, LevelIter};
+use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::LookupKey;
 use crate::options::ReadOptions;
 use crate::sst::{TableEntry, TableIter, TableReadOptions};
@@ -86,6 +86,37 @@ impl Version {
                         }
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the range tombstones of all tables that may hide something, newest first. Each source is numbered as the child that
+    /// [`add_iterators`](Self::add_iterators) makes of it behind `first_child` others.
+    pub(crate) fn add_range_sources(
+        &self,
+        table_cache: &Arc<TableCache>,
+        first_child: usize,
+        sources: &mut Vec<(usize, RangeSource)>,
+    ) -> Result<()> {
+        let mut child = first_child;
+        for (number, level) in self.levels.iter().enumerate() {
+            if number == 0 {
+                for file in level.files() {
+                    if file.may_have_ranges() {
+                        let reader = table_cache.reader(file)?;
+                        if reader.range_fragments().is_some() {
+                            sources.push((child, RangeSource::Table(Arc::clone(reader))));
+                        }
+                    }
+                    child += 1;
+                }
+            } else if !level.is_empty() {
+                if level.may_have_ranges() {
+                    let (files, table_cache) = (level.shared_files(), Arc::clone(table_cache));
+                    sources.push((child, RangeSource::Level { files, table_cache }));
+                }
+                child += 1;
             }
         }
         Ok(())

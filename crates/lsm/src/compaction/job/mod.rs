@@ -3,6 +3,7 @@
 //! A failed attempt leaves the inputs as they are; what it wrote is removed. The outputs count when the edit that
 //! [`CompactionJob::finish`] returns is durable.
 
+mod ranges;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use crate::file_meta::FileMetaData;
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
 use crate::key::SeqNo;
 use crate::options::ColumnFamilyOptions;
+use crate::range_tombstones::{Fragments, retained};
 use crate::sst::{TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
 use crate::version::{FileNumbers, VersionEdit};
@@ -117,6 +119,7 @@ impl CompactionJob {
         if self.input.is_none() {
             let mut input = self.open_inputs()?;
             self.carry_operator_on()?;
+            self.take_ranges()?;
             input.seek_to_first();
             self.input = Some(input);
         }
@@ -137,7 +140,7 @@ impl CompactionJob {
             return Err(error);
         }
         self.sieve.finish(&mut write)?;
-        self.outputs.finish_table()?;
+        self.outputs.finish_table(&self.env, None)?;
         self.check_counts()?;
         self.is_done = true;
         Ok(true)
@@ -157,13 +160,30 @@ impl CompactionJob {
         Ok(())
     }
 
+    /// Lets the range tombstones of the inputs drop what they cover, and the outputs have what must be kept of them.
+    fn take_ranges(&mut self) -> Result<()> {
+        let tombstones = ranges::gather(&self.compaction, &self.env.table_cache, self.read_context())?;
+        if tombstones.is_empty() {
+            return Ok(());
+        }
+        let order = self.compaction.input_version.comparator();
+        let fragments = Fragments::new(order, &tombstones);
+        let snapshots = if is_planted(PlantedBug::SnapshotIgnoredByCompaction) { &[] } else { &*self.env.snapshots };
+        let beneath = &self.beneath;
+        let kept = retained(order, &fragments, snapshots, |start, end| beneath.may_have_any(start, end));
+        self.outputs.set_ranges(kept);
+        self.sieve.set_ranges(fragments);
+        Ok(())
+    }
+
     /// Checks that every entry of the inputs was read, as far as they say how many they have.
     fn check_counts(&self) -> Result<()> {
         let mut expected = 0;
         for (_, file) in self.compaction.input_files() {
-            match self.env.table_cache.reader(file)?.properties().num_entries {
+            let properties = self.env.table_cache.reader(file)?.properties();
+            match properties.num_entries {
                 0 => return Ok(()),
-                entries => expected += entries,
+                entries => expected += entries.saturating_sub(properties.num_range_deletions),
             }
         }
         if expected == self.sieve.entries_in() || is_planted(PlantedBug::CompactionSwallowsReadError) {
@@ -212,14 +232,14 @@ impl CompactionJob {
         self.outputs.abandon(&self.env);
     }
 
+    fn read_context(&self) -> IoContext {
+        let priority = if self.compaction.start_level() == 0 { IoPriority::High } else { IoPriority::Low };
+        IoContext::new(FileKind::Table, priority)
+    }
+
     /// One source a table of level 0, and one a further level.
     fn open_inputs(&self) -> Result<MergingIter<ChildIter>> {
-        let priority = if self.compaction.start_level() == 0 { IoPriority::High } else { IoPriority::Low };
-        let read = TableReadOptions {
-            fill_cache: false,
-            context: IoContext::new(FileKind::Table, priority),
-            ..TableReadOptions::default()
-        };
+        let read = TableReadOptions { fill_cache: false, context: self.read_context(), ..TableReadOptions::default() };
         let read_ahead_size = self.env.readahead_size;
         let mut children = Vec::new();
         for inputs in &self.compaction.inputs {

@@ -8,11 +8,13 @@ use super::Compaction;
 use super::job::CompactionEnv;
 use crate::file_meta::FileMetaData;
 use crate::file_names::FileName;
-use crate::key::user_key;
+use crate::key::{InternalKeyComparator, user_key};
+use crate::range_tombstones::RetainedTombstone;
 use crate::sst::{TableBuilder, TableBuilderOptions, TableSummary};
 use cut::OutputCutter;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
 use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::VecDeque;
 
 /// Writes entries to tables, one after the other.
 ///
@@ -26,6 +28,8 @@ pub(super) struct Outputs {
     epoch_number: u64,
     created: Vec<u64>,
     finished: Vec<FileMetaData>,
+    /// Range tombstones that are in no finished table, ascending; the first may be in part.
+    ranges: VecDeque<RetainedTombstone>,
 }
 
 impl Outputs {
@@ -63,12 +67,18 @@ impl Outputs {
             epoch_number: epochs.min().unwrap_or(0),
             created: Vec::new(),
             finished: Vec::new(),
+            ranges: VecDeque::new(),
         }
     }
 
     /// Names another merge operator than the family's.
     pub(super) fn set_merge_operator(&mut self, name: &str) {
         name.clone_into(&mut self.options.merge_operator);
+    }
+
+    /// Gives the range tombstones that the tables get, ascending and disjoint. Before the first entry.
+    pub(super) fn set_ranges(&mut self, ranges: Vec<RetainedTombstone>) {
+        self.ranges = ranges.into();
     }
 
     /// Appends an entry. `is_first_of_key` says that no entry of its user key was appended yet: only then may a table end before it.
@@ -83,7 +93,7 @@ impl Outputs {
         if is_first_of_key {
             let file_size = self.builder.as_ref().map_or(0, TableBuilder::estimated_size);
             if self.cutter.ends_before(user_key(internal_key), file_size) {
-                self.finish_table()?;
+                self.finish_table(env, Some(user_key(internal_key)))?;
             }
         }
         let builder = match &mut self.builder {
@@ -93,9 +103,13 @@ impl Outputs {
         builder.add(internal_key, value).map_err(out_of_order)
     }
 
-    /// Ends the current table, if there is one.
-    pub(super) fn finish_table(&mut self) -> Result<()> {
-        if let Some(builder) = self.builder.take() {
+    /// Ends the current table, if there is one. `next_key` is the first user key of the next: range tombstones go as far as that.
+    pub(super) fn finish_table(&mut self, env: &CompactionEnv, next_key: Option<&[u8]>) -> Result<()> {
+        if self.builder.is_none() && next_key.is_none() && !self.ranges.is_empty() {
+            self.builder = Some(create_table(env, &mut self.options, &mut self.created)?);
+        }
+        if let Some(mut builder) = self.builder.take() {
+            write_ranges(&mut builder, &mut self.ranges, &self.options.comparator, next_key)?;
             let number = self.options.file_number;
             let summary = builder.finish()?;
             let file = self.file_meta(number, summary);
@@ -117,6 +131,7 @@ impl Outputs {
             file_creation_time: self.options.file_creation_time,
             unique_id: summary.unique_id,
             other_fields: Vec::new(),
+            has_ranges: Some(summary.num_range_deletions > 0),
         }
     }
 
@@ -153,6 +168,30 @@ fn create_table(
     let file = env.env.create_append(&path, &file_options).map_err(|source| Error::io("create", &path, source))?;
     options.file_number = number;
     TableBuilder::new(file, path, options.clone())
+}
+
+/// Writes what `ranges` has before `next_key`; what it has behind stays.
+fn write_ranges(
+    builder: &mut TableBuilder,
+    ranges: &mut VecDeque<RetainedTombstone>,
+    order: &InternalKeyComparator,
+    next_key: Option<&[u8]>,
+) -> Result<()> {
+    while let Some(first) = ranges.front_mut() {
+        let cut = next_key.filter(|next_key| order.compare_user(&first.end, next_key).is_gt());
+        let Some(next_key) = cut else {
+            first.tombstones().try_for_each(|tombstone| builder.add_range_tombstone(&tombstone))?;
+            ranges.pop_front();
+            continue;
+        };
+        if order.compare_user(&first.start, next_key).is_lt() {
+            let front = RetainedTombstone { end: next_key.to_vec(), ..first.clone() };
+            front.tombstones().try_for_each(|tombstone| builder.add_range_tombstone(&tombstone))?;
+            first.start = next_key.to_vec();
+        }
+        break;
+    }
+    Ok(())
 }
 
 /// The builder asks for ascending keys: if they do not ascend here, an input is damaged.

@@ -24,6 +24,18 @@ pub(crate) fn user_key_range<'a>(
     })
 }
 
+/// The tables of `level` that share a user key with one of `files`, or lie between them.
+fn meeting(version: &Version, level: usize, files: &[Arc<FileMeta>]) -> Vec<Arc<FileMeta>> {
+    let order = version.comparator();
+    let Some((smallest, largest)) = user_key_range(order, files.iter().map(|file| &**file)) else { return Vec::new() };
+    let mut meeting = version.overlapping_files(level, Some(smallest), Some(largest));
+    // The exclusive end of a range tombstone is no key of its table: the next table may begin there.
+    if files.iter().all(|file| file.ends_before(order, largest)) {
+        meeting.retain(|file| order.compare_user(file.smallest.user_key(), largest).is_lt());
+    }
+    meeting
+}
+
 /// Bytes of `files`.
 pub(super) fn total_bytes(files: &[Arc<FileMeta>]) -> u64 {
     files.iter().map(|file| file.file_size).fold(0, u64::saturating_add)
@@ -55,8 +67,8 @@ impl Scene<'_> {
     /// Grows `files` of `level` until no table outside has a user key that one inside has: all versions of a key move together. In
     /// level 0 that is the closure over overlapping ranges. False if one of them is being compacted.
     pub(super) fn expand_to_clean_cut(&self, level: usize, files: &mut Vec<Arc<FileMeta>>) -> bool {
-        while let Some((smallest, largest)) = user_key_range(self.order(), files.iter().map(|file| &**file)) {
-            let grown = self.version.overlapping_files(level, Some(smallest), Some(largest));
+        while !files.is_empty() {
+            let grown = meeting(self.version, level, files);
             let is_stable = grown.len() == files.len();
             *files = grown;
             if is_stable {
@@ -72,20 +84,13 @@ impl Scene<'_> {
             return None;
         }
         if draft.output_level != draft.start_level {
-            draft.output = self.overlapping(draft.output_level, &draft.start);
+            draft.output = meeting(self.version, draft.output_level, &draft.start);
             if !self.expand_to_clean_cut(draft.output_level, &mut draft.output) {
                 return None;
             }
         }
         let (smallest, largest) = self.range(&draft)?;
         (!self.running.writes_to(self.order(), draft.output_level, smallest, largest)).then_some(draft)
-    }
-
-    fn overlapping(&self, level: usize, files: &[Arc<FileMeta>]) -> Vec<Arc<FileMeta>> {
-        match user_key_range(self.order(), files.iter().map(|file| &**file)) {
-            Some((smallest, largest)) => self.version.overlapping_files(level, Some(smallest), Some(largest)),
-            None => Vec::new(),
-        }
     }
 
     fn range<'a>(&self, draft: &'a Draft) -> Option<(&'a [u8], &'a [u8])> {
@@ -171,8 +176,8 @@ impl Scene<'_> {
         let limit = max_compaction_bytes(self.options);
         draft.start.iter().all(|file| {
             let beneath = grandparents.iter().filter(|other| {
-                self.order().compare_user(other.smallest.user_key(), file.largest.user_key()).is_le()
-                    && self.order().compare_user(file.smallest.user_key(), other.largest.user_key()).is_le()
+                !file.ends_before(self.order(), other.smallest.user_key())
+                    && !other.ends_before(self.order(), file.smallest.user_key())
             });
             let bytes = beneath.map(|other| other.file_size).fold(file.file_size, u64::saturating_add);
             bytes <= limit
@@ -183,8 +188,6 @@ impl Scene<'_> {
     pub(super) fn are_disjoint(&self, files: &[Arc<FileMeta>]) -> bool {
         let mut sorted: Vec<_> = files.iter().collect();
         sorted.sort_by(|a, b| self.order().compare(a.smallest.as_bytes(), b.smallest.as_bytes()));
-        sorted
-            .windows(2)
-            .all(|pair| self.order().compare_user(pair[0].largest.user_key(), pair[1].smallest.user_key()).is_lt())
+        sorted.windows(2).all(|pair| pair[0].ends_before(self.order(), pair[1].smallest.user_key()))
     }
 }

@@ -5,6 +5,7 @@ use crate::compaction::targets::LevelTargets;
 use crate::compaction::{Compaction, Running, max_compaction_bytes};
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
+use crate::key::InternalKey;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ pub(crate) struct ManualRange {
     first_new_number: u64,
     /// The level that is being emptied.
     level: usize,
-    /// Where the rest of the range begins on that level, exclusive.
-    done_to: Option<Vec<u8>>,
+    /// The largest internal key of that level that is done: the rest of the range begins behind its user key, or at it if it is an exclusive end.
+    done_to: Option<InternalKey>,
     /// The last level that had any of the range when that was first asked.
     last_level: Option<usize>,
 }
@@ -91,7 +92,8 @@ impl ManualRange {
         if level == self.level
             && let Some(done_to) = &self.done_to
         {
-            files.retain(|file| version.comparator().compare_user(file.smallest.user_key(), done_to).is_gt());
+            let order = version.comparator();
+            files.retain(|file| done_to.ends_before(order, file.smallest.user_key()));
         }
         files
     }
@@ -112,7 +114,7 @@ impl ManualRange {
         let draft = Draft { start_level: self.level, output_level, start, output: Vec::new() };
         let Some(draft) = scene.with_output_level(draft) else { return ManualStep::Wait };
         if self.level > 0 {
-            self.done_to = draft.start.last().map(|file| file.largest.user_key().to_vec());
+            self.done_to = draft.start.last().map(|file| file.largest.clone());
         }
         match scene.compaction(draft, CompactionReason::Manual) {
             Some(compaction) => ManualStep::Compact(Box::new(compaction)),

@@ -21,6 +21,9 @@
 //!   rule 6       +3@9              | put 9@6         | put 7@2        never across a snapshot
 //! ```
 //!
+//! Before all that, an entry that a range tombstone of its stripe covers is dropped: to the other rules it does not exist. What is kept of the
+//! range tombstones themselves is decided apart ([`retained`](crate::range_tombstones::retained)).
+//!
 //! To decide rules 2 and 3 a tombstone may have to be held until the next entry is known; for rule 6 operands are gathered until an
 //! entry comes that is none.
 
@@ -33,6 +36,7 @@ pub(crate) use sieve::{DroppedEntries, Sieve};
 
 use crate::key::{InternalKeyComparator, SeqNo, ValueType, append_internal_key, pack_trailer};
 use crate::merge::MergeOperator;
+use crate::range_tombstones::{FragmentWalk, Fragments};
 use run::{Base, Run, Settled};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -54,6 +58,8 @@ pub(super) enum DropReason {
     SupersededSingleDelete,
     /// It is an operand that the entry filter removed.
     RemovedOperand,
+    /// A range tombstone of its stripe covers it.
+    Covered,
 }
 
 /// What becomes of an entry.
@@ -116,6 +122,8 @@ pub(crate) struct RulesOptions {
 #[derive(Debug)]
 pub(super) struct DropRules {
     options: RulesOptions,
+    /// The range tombstones among the inputs, if there are any.
+    ranges: Option<FragmentWalk>,
     /// The smallest snapshot: what is at or below, everyone sees.
     earliest_snapshot: SeqNo,
     /// The user key of the last entry.
@@ -198,6 +206,7 @@ impl DropRules {
         let earliest_snapshot = options.snapshots.first().copied().unwrap_or(NEWEST_STRIPE);
         Self {
             options,
+            ranges: None,
             earliest_snapshot,
             key: Vec::new(),
             has_key: false,
@@ -214,6 +223,11 @@ impl DropRules {
             paired: false,
             figures: Figures::default(),
         }
+    }
+
+    /// Lets range tombstones drop what they cover. Before the first entry.
+    pub(super) fn set_ranges(&mut self, ranges: Fragments) {
+        self.ranges = (!ranges.is_empty()).then(|| FragmentWalk::new(ranges));
     }
 
     /// The internal key of the tombstone that [`Step::held`], or [`finish`](Self::finish), is about.
@@ -241,8 +255,14 @@ impl DropRules {
     /// asked for ascending keys.
     #[inline]
     pub(super) fn next(&mut self, entry: Entry<'_>, value: &[u8], beneath: &mut impl FnMut(&[u8]) -> bool) -> Step {
-        let is_new_key = !self.has_key || !self.is_current(entry.user_key);
         let stripe = self.stripe_of(entry.seqno);
+        if let Some(ranges) = &mut self.ranges
+            && ranges.covering(entry.user_key, stripe) > entry.seqno
+        {
+            let verdict = Verdict::Drop(DropReason::Covered);
+            return Step { held: None, has_merged: false, is_new_key: false, verdict };
+        }
+        let is_new_key = !self.has_key || !self.is_current(entry.user_key);
         let (held, pairs) = match self.held.take() {
             None => (None, false),
             Some(held) => self.resolve(held, is_new_key, stripe, entry.value_type),

@@ -2,6 +2,7 @@
 
 use super::{DropReason, DropRules, Entry, RulesOptions, Verdict};
 use crate::key::{ParsedKey, pack_trailer};
+use crate::range_tombstones::Fragments;
 use siltstone_base::Result;
 
 /// What the rules did to the entries of a flush or a compaction, by reason.
@@ -13,6 +14,8 @@ pub(crate) struct DroppedEntries {
     pub(crate) obsolete_tombstones: u64,
     /// Single deletes and what they were for.
     pub(crate) single_deletes: u64,
+    /// Covered by a range tombstone that no snapshot tells apart from it.
+    pub(crate) covered: u64,
     /// Removed by the entry filter; a tombstone may have taken the place of a value.
     pub(crate) filtered: u64,
     /// Operands that the entry filter removed: they are among the filtered ones.
@@ -34,6 +37,7 @@ impl DroppedEntries {
             DropReason::ObsoleteTombstone => self.obsolete_tombstones += 1,
             DropReason::SingleDeletePair | DropReason::SupersededSingleDelete => self.single_deletes += 1,
             DropReason::RemovedOperand => self.removed_operands += 1,
+            DropReason::Covered => self.covered += 1,
         }
     }
 }
@@ -63,6 +67,11 @@ impl Sieve {
             entries_out: 0,
             dropped: DroppedEntries::default(),
         }
+    }
+
+    /// Lets range tombstones drop what they cover. Before the first entry.
+    pub(crate) fn set_ranges(&mut self, ranges: Fragments) {
+        self.rules.set_ranges(ranges);
     }
 
     /// Entries that went in so far.
@@ -148,6 +157,7 @@ impl Sieve {
                 + dropped.obsolete_tombstones
                 + dropped.single_deletes
                 + dropped.removed_operands
+                + dropped.covered
                 + dropped.operands_merged,
             "every entry is written, merged or dropped"
         );

@@ -3,6 +3,7 @@
 use super::*;
 use crate::key::ParsedKey;
 use crate::merge::MergeFailure;
+use crate::range_tombstones::{RangeTombstone, RetainedTombstone, retained};
 use proptest::prelude::*;
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::plant::with_planted;
@@ -61,14 +62,19 @@ struct Setting {
     bottommost: bool,
     filters: bool,
     merges: bool,
+    ranges: Vec<RangeTombstone>,
 }
 
 fn rules(setting: Setting) -> DropRules {
     let filter: Option<Arc<dyn EntryFilter>> = if setting.filters { Some(Arc::new(ByValue)) } else { None };
     let merge_operator: Option<Arc<dyn MergeOperator>> = if setting.merges { Some(Arc::new(Join)) } else { None };
     let order = InternalKeyComparator::new(Arc::new(Bytewise));
-    let Setting { snapshots, bottommost, .. } = setting;
-    DropRules::new(RulesOptions { order, snapshots, bottommost, filter, merge_operator, output_level: 6 })
+    let Setting { snapshots, bottommost, ranges, .. } = setting;
+    let ranges = Fragments::new(&order, &ranges);
+    let mut rules =
+        DropRules::new(RulesOptions { order, snapshots, bottommost, filter, merge_operator, output_level: 6 });
+    rules.set_ranges(ranges);
+    rules
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +110,8 @@ fn run_with_figures(
     let mut fates = Vec::new();
     let mut held = None;
     let mut gathered: Vec<usize> = Vec::new();
+    // Of the last row that was not covered.
+    let mut last_key = None;
     // What operands became: one entry for all, or one for each.
     let settle_run = |fates: &mut Vec<Option<Fate>>, rules: &DropRules, gathered: &mut Vec<usize>| {
         let (user_key, entries) = rules.merged();
@@ -125,7 +133,12 @@ fn run_with_figures(
     for (index, row) in rows.iter().enumerate() {
         let entry = Entry { user_key: row.key.as_bytes(), seqno: row.seqno, value_type: row.value_type };
         let step = rules.next(entry, row.value.as_bytes(), &mut beneath);
-        assert_eq!(step.is_new_key, index == 0 || rows[index - 1].key != row.key);
+        if step.verdict == Verdict::Drop(DropReason::Covered) {
+            assert!(!step.is_new_key && !step.has_merged && step.held.is_none());
+        } else {
+            assert_eq!(step.is_new_key, last_key != Some(&row.key));
+            last_key = Some(&row.key);
+        }
         fates.push(None);
         if let Some(verdict) = step.held {
             settle(&mut fates, held.take().unwrap(), verdict, rules.released_key());
@@ -172,18 +185,31 @@ fn row_of(words: &[&str]) -> Row {
     Row { key: words[0].to_owned(), seqno: words[1].parse().unwrap(), value_type, value }
 }
 
+/// `a-c@7`.
+fn range_of(word: &str) -> RangeTombstone {
+    let (range, seqno) = word.split_once('@').unwrap();
+    let (start, end) = range.split_once('-').unwrap();
+    RangeTombstone::new(start.as_bytes(), end.as_bytes(), seqno.parse().unwrap())
+}
+
 fn run_command(command: &Command) -> String {
     assert_eq!(command.name, "compact");
     let rows: Vec<_> = command.input_words().map(|words| row_of(&words)).collect();
     let snapshots = command.values("snapshots").unwrap_or_default();
-    let snapshots = snapshots.iter().map(|seqno| seqno.parse().unwrap()).collect();
+    let snapshots: Vec<SeqNo> = snapshots.iter().map(|seqno| seqno.parse().unwrap()).collect();
     let below = command.values("beneath").unwrap_or_default();
     let bottommost = command.has("bottommost");
     assert!(!bottommost || below.is_empty());
     let beneath = |key: &[u8]| below.iter().any(|other| other.as_bytes() == key);
     // Without an operator operands stay as they are.
     let (filters, merges) = (command.has("filter"), command.has("merge"));
-    let (fates, figures) = run_with_figures(rules(Setting { snapshots, bottommost, filters, merges }), &rows, beneath);
+    let ranges: Vec<_> = command.values("ranges").unwrap_or_default().iter().map(|word| range_of(word)).collect();
+    let order = InternalKeyComparator::new(Arc::new(Bytewise));
+    let has_beneath =
+        |start: &[u8], end: &[u8]| below.iter().any(|key| start <= key.as_bytes() && key.as_bytes() < end);
+    let kept = retained(&order, &Fragments::new(&order, &ranges), &snapshots, has_beneath);
+    let setting = Setting { snapshots, bottommost, filters, merges, ranges };
+    let (fates, figures) = run_with_figures(rules(setting), &rows, beneath);
     let lines = rows.iter().zip(fates).map(|(row, fate)| {
         let from = format!("{} {} {:?}", row.key, row.seqno, row.value_type);
         match fate {
@@ -196,6 +222,9 @@ fn run_command(command: &Command) -> String {
         }
     });
     let mut text: String = lines.collect();
+    for tombstone in kept.iter().flat_map(RetainedTombstone::tombstones) {
+        text.push_str(&format!("{tombstone:?}\n"));
+    }
     for (count, what) in
         [(figures.merge_failures, "merge failures"), (figures.single_delete_mismatches, "single delete mismatches")]
     {
@@ -271,7 +300,7 @@ proptest! {
         let snapshots: Vec<SeqNo> = snapshots.into_iter().collect();
         let is_beneath = |key: &[u8]| below.iter().any(|row| row.key.as_bytes() == key);
         let bottommost = below.is_empty();
-        let fates = run(rules(Setting { snapshots: snapshots.clone(), bottommost, merges: true, filters: false }), &above, is_beneath);
+        let fates = run(rules(Setting { snapshots: snapshots.clone(), bottommost, merges: true, ..Setting::default() }), &above, is_beneath);
         let after: Vec<Row> = fates.into_iter().filter_map(|fate| match fate {
             Fate::Written(row) => Some(row),
             Fate::Dropped(_) | Fate::Merged => None,

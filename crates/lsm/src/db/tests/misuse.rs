@@ -34,6 +34,7 @@ fn a_handle_of_another_database_is_refused() {
         db.get_cf(&stranger, "k", &read).unwrap_err().kind(),
         db.put_cf(&stranger, "k", "v", &write).unwrap_err().kind(),
         db.delete_cf(&stranger, "k", &write).unwrap_err().kind(),
+        db.delete_range_cf(&stranger, "a", "b", &write).unwrap_err().kind(),
         db.iter_cf(&stranger, &read).map(|_| ()).unwrap_err().kind(),
         db.iters(&[&stranger], &read).map(|_| ()).unwrap_err().kind(),
         db.multi_get_cf(&stranger, &[b"k"], &read).remove(0).unwrap_err().kind(),
@@ -42,7 +43,7 @@ fn a_handle_of_another_database_is_refused() {
         db.drop_family(&db.create_family("x", &Default::default()).unwrap())
             .map_or(ErrorKind::Io, |()| db.delete_files_in_range(&stranger, b"a", b"b").unwrap_err().kind()),
     ];
-    assert_eq!(kinds, [ErrorKind::InvalidArgument; 9]);
+    assert_eq!(kinds, [ErrorKind::InvalidArgument; 10]);
     db.put_cf(&db.default_family(), "k", "v", &write).unwrap();
 }
 

@@ -5,5 +5,6 @@ mod merges;
 mod misuse;
 mod options_files;
 mod prepared;
+mod ranges;
 mod upkeep;
 mod wal_modes;

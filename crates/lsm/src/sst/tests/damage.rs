@@ -3,12 +3,14 @@
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, LookupKey, ValueType};
 use crate::options::{ChecksumType, CompressionType, IndexType, TableOptions};
+use crate::range_tombstones::RangeTombstone;
 use crate::sst::block::{Block, for_each_entry};
 use crate::sst::block_cursor::BlockCursor;
 use crate::sst::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle, FOOTER_LEN, Footer};
 use crate::sst::index_block::{Index, IndexEncoding};
 use crate::sst::properties::TableProperties;
-use crate::sst::test_util::{build, builder_options, comparator, open, reader_options};
+use crate::sst::range_del_block;
+use crate::sst::test_util::{build_with_ranges, builder_options, comparator, open, reader_options};
 use crate::sst::{TableIter, TableReadOptions};
 use proptest::prelude::*;
 use siltstone_base::block_pool::PooledBuf;
@@ -82,7 +84,9 @@ fn sample_with(table: TableOptions, codec: CompressionType) -> Vec<u8> {
         let key = InternalKey::new(format!("key{number:04}").as_bytes(), number, ValueType::Put);
         (key.as_bytes().to_vec(), vec![number as u8; 20])
     });
-    build(builder_options(table, codec), entries).unwrap().0
+    let ranges = [(b"key0010", b"key0020", 400), (b"key0015", b"key0150", 90), (b"key0015", b"key0017", 8)];
+    let ranges = ranges.map(|(start, end, seqno)| RangeTombstone::new(start, end, seqno));
+    build_with_ranges(builder_options(table, codec), entries, &ranges).unwrap().0
 }
 
 /// The blocks of a table that the footer, the metaindex and the index name.
@@ -240,6 +244,9 @@ proptest! {
         cursor.seek_for_prev(&block, &target, &order);
         let _ = for_each_entry(&bytes, |_, _| Ok(()));
         let _ = TableProperties::decode(&bytes);
+        if let Ok(tombstones) = range_del_block::decode(&order, &bytes) {
+            prop_assert!(tombstones.len() <= len);
+        }
         for flags in 0..8 {
             let encoding =
                 IndexEncoding { user_keys: flags & 1 > 0, delta_values: flags & 2 > 0, first_keys: flags & 4 > 0 };

@@ -87,5 +87,5 @@ fn what_is_not_written_is_refused() {
     assert_eq!(build::<&[u8], &[u8]>(options, []).unwrap_err().kind(), ErrorKind::NotSupported);
     let options = builder_options(TableOptions::default(), CompressionType::None);
     let range = InternalKey::new(b"a", 1, ValueType::RangeDelete);
-    assert_eq!(build(options, [(range.as_bytes(), b"b")]).unwrap_err().kind(), ErrorKind::NotSupported);
+    assert_eq!(build(options, [(range.as_bytes(), b"b")]).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }

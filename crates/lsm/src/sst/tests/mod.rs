@@ -3,6 +3,7 @@
 mod damage;
 mod format;
 mod interop;
+mod ranges;
 mod reading;
 mod round_trip;
 mod slots;

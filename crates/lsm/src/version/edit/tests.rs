@@ -19,6 +19,7 @@ fn file(number: u64) -> FileMetaData {
         file_creation_time: 1_700_000_001,
         unique_id: Some([9; 16]),
         other_fields: vec![(15, vec![0x80, 0x01])],
+        has_ranges: None,
     }
 }
 

@@ -1,0 +1,43 @@
+//! Which range tombstones a reader must know of.
+
+use super::column_family::Family;
+use super::super_version::SuperVersion;
+use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeSource, RangeView};
+use crate::key::{LookupKey, SeqNo};
+use siltstone_base::Result;
+
+/// The range tombstones of all that is pinned, for a reader at `seqno`; `None` if there are none. Sources are numbered as the children of an
+/// iterator: the memtables, newest first, then those of the version.
+pub(super) fn range_view(family: &Family, pinned: &SuperVersion, seqno: SeqNo) -> Result<Option<Box<RangeView>>> {
+    let mut sources = Vec::new();
+    let mut child = 0;
+    for memtable in std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first()) {
+        if let Some(fragments) = memtable.range_fragments() {
+            sources.push((child, RangeSource::Memtable(fragments)));
+        }
+        child += 1;
+    }
+    pinned.version.add_range_sources(&family.table_cache, child, &mut sources)?;
+    Ok(RangeView::new(&family.comparator, seqno, sources))
+}
+
+/// Seeks forward to `key`: each child to where no newer source hides everything from there on.
+pub(super) fn seek_uncovered(
+    merged: &mut MergingIter<ChildIter>,
+    ranges: &mut RangeView,
+    key: &[u8],
+    seqno: SeqNo,
+) -> Result<()> {
+    let lookup = LookupKey::new(key, seqno);
+    if ranges.covering(key)? == 0 {
+        merged.seek(lookup.internal_key());
+        return Ok(());
+    }
+    let starts = ranges.uncovered_from(key)?;
+    let starts: Vec<_> = starts.iter().map(|(child, start)| (*child, LookupKey::new(start, seqno))).collect();
+    merged.position_each(false, |index, child| {
+        let start = starts.iter().rev().find(|(first, _)| *first <= index);
+        child.seek(start.map_or(&lookup, |(_, start)| start).internal_key());
+    });
+    Ok(())
+}
