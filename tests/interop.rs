@@ -2,6 +2,7 @@
 //!
 //! Every comparison is of all rows of all families.
 
+mod interop_cases;
 mod interop_matrix;
 mod interop_tools;
 

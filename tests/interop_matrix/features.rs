@@ -1,6 +1,6 @@
 //! The rows of the matrix: a feature of the format, and how each engine is told to write it.
 
-use siltstone::lsm::{ChecksumType, ColumnFamilyOptions, CompressionType, IndexType, TableOptions};
+use siltstone::lsm::{ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, IndexType, TableOptions};
 
 /// Changes the options of this engine.
 pub type Tell = fn(ColumnFamilyOptions) -> ColumnFamilyOptions;
@@ -53,7 +53,7 @@ fn with_table(options: ColumnFamilyOptions, change: fn(TableOptions) -> TableOpt
     options.table(table)
 }
 
-const OLD_VERSION: &str = "new tables have format_version 5 or 6";
+const OLD_VERSION: &str = "new tables have format_version 5 to 7";
 
 /// All rows.
 pub const FEATURES: &[Feature] = &[
@@ -68,12 +68,21 @@ pub const FEATURES: &[Feature] = &[
     },
     Feature {
         evidence: b"rocksdb.compression_dict",
-        ours: Err("dictionaries are not written"),
         ..codec(
             "Zstd with dictionaries",
             &[("compression", "kZSTD"), ("max_dict_bytes", "4096"), ("zstd_max_train_bytes", "65536")],
-            |options| options.compression(CompressionType::Zstd),
+            |options| options.compression(CompressionType::Zstd).max_dict_bytes(4096).zstd_max_train_bytes(65536),
         )
+    },
+    Feature {
+        evidence: b"rocksdb.compression_dict",
+        ..codec("LZ4 with dictionaries", &[("compression", "kLZ4Compression"), ("max_dict_bytes", "4096")], |options| {
+            options.compression(CompressionType::Lz4).max_dict_bytes(4096)
+        })
+    },
+    Feature {
+        evidence: b"LZ4HC",
+        ..codec("LZ4HC", &[("compression", "kLZ4HCCompression")], |options| options.compression(CompressionType::Lz4hc))
     },
     Feature {
         evidence: b"Snappy",
@@ -85,9 +94,17 @@ pub const FEATURES: &[Feature] = &[
         group: "codec",
         name: "zlib",
         rocksdb: &[("compression", "kZlibCompression")],
-        ours: Err("zlib is not written"),
-        unread: Some("zlib is not read"),
+        ours: Ok(|options| options.compression(CompressionType::Zlib)),
+        not_in_9: Some("9.8.4 as packaged has no zlib"),
         evidence: b"Zlib",
+        ..PLAIN
+    },
+    Feature {
+        group: "codec",
+        name: "bzip2",
+        rocksdb: &[("compression", "kBZip2Compression")],
+        ours: Err("bzip2 is not written"),
+        evidence: b"BZip2",
         ..PLAIN
     },
     checksum("none", &[("checksum", "kNoChecksum")], |options| {
@@ -139,7 +156,9 @@ pub const FEATURES: &[Feature] = &[
         group: "data blocks",
         name: "hash index",
         rocksdb: &[("data_block_index_type", "kDataBlockBinaryAndHash")],
-        ours: Err("hash indexes are not written"),
+        ours: Ok(|options| {
+            with_table(options, |table| table.data_block_index_type(DataBlockIndexType::BinarySearchAndHash))
+        }),
         ..PLAIN
     },
     Feature { group: "filter", name: "none", rocksdb: &[("filter_policy", "nullptr")], ..PLAIN },
@@ -224,7 +243,6 @@ pub const FEATURES: &[Feature] = &[
         group: "format_version",
         name: "7",
         rocksdb: &[("format_version", "7")],
-        ours: Err("format_version 7 is not written"),
         format_version: Some(7),
         not_in_7: Some("7.8.3 knows versions up to 5"),
         not_in_9: Some("9.8.4 knows versions up to 6"),

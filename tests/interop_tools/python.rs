@@ -99,6 +99,11 @@ impl Python {
             lines.push_str(&line);
             lines.push('\n');
         }
+        self.write_lines(db, &lines, options);
+    }
+
+    /// Lets RocksDB 9.8.4 carry out lines of commands in the directory itself.
+    pub fn write_lines(&self, db: &Path, lines: &str, options: &WriteOptions) {
         let mut command = self.tool("rocksdict_script.py");
         command.arg("write").arg(db).args(&options.settings);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

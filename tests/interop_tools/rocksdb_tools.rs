@@ -3,8 +3,9 @@
 use super::rows::{Rows, hex, unhex};
 use super::{Copy, run, skip, starts};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The installed tools.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,18 @@ impl RocksDbTools {
             command.arg("--ignore_unknown_options");
         }
         run(&mut command)
+    }
+
+    /// Creates a directory of one table with `rows`.
+    pub fn load(self, db: &Path, rows: &BTreeMap<Vec<u8>, Vec<u8>>, arguments: &[&str]) {
+        let lines: String = rows.iter().map(|(key, value)| format!("0x{} ==> 0x{}\n", hex(key), hex(value))).collect();
+        let mut command = Command::new("ldb");
+        command.arg(format!("--db={}", db.display())).args(["load", "--hex", "--create_if_missing", "--compact"]);
+        command.arg("--block_size=512").args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "ldb: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Whether the files of the directory are what its MANIFEST says.

@@ -1,9 +1,10 @@
 //! Options drawn at random, each from few values that matter.
 
 use siltstone::lsm::{
-    AppendOperator, BlockCache, ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions,
-    EventListener, FlushOptions, IndexType, MergeFailure, MergeOperator, ReadOptions, ReadTier, Snapshot, TableOptions,
-    WalRecoveryMode, WriteOptions,
+    AppendOperator, BlockCache, ChecksumType, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions,
+    CompressionType, DataBlockIndexType, DbOptions, EventListener, FileChecksum, FlushOptions, IndexType, MergeFailure,
+    MergeOperator, ReadOptions, ReadTier, Snapshot, TableOptions, TablePropertiesCollector,
+    TablePropertiesCollectorFactory, WalRecoveryMode, WriteOptions,
 };
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -70,6 +71,33 @@ impl EntryFilter for KeepAll {
     }
 }
 
+/// Counts the entries of each table.
+#[derive(Debug)]
+struct Counts;
+
+#[derive(Debug)]
+struct Count(u64);
+
+impl TablePropertiesCollectorFactory for Counts {
+    fn name(&self) -> &str {
+        "counts"
+    }
+
+    fn collector(&self, _: ColumnFamilyId) -> Box<dyn TablePropertiesCollector> {
+        Box::new(Count(0))
+    }
+}
+
+impl TablePropertiesCollector for Count {
+    fn add(&mut self, _: &CollectedEntry<'_>) {
+        self.0 += 1;
+    }
+
+    fn finish(self: Box<Self>) -> Vec<(String, Vec<u8>)> {
+        vec![("entries".to_owned(), self.0.to_le_bytes().to_vec())]
+    }
+}
+
 #[derive(Debug)]
 struct Listener;
 
@@ -99,6 +127,7 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         max_wal_record_bytes = draw.of(&[1 << 20, 64 << 20]),
         max_manifest_file_size = draw.of(&[1, 500, 4096, 1 << 30]),
         keep_table_format = draw.of(&[true, false]),
+        file_checksum = draw.of(&[FileChecksum::None, FileChecksum::Crc32c]),
         wal_recovery_mode = draw.of(&[
             WalRecoveryMode::TolerateCorruptedTailRecords,
             WalRecoveryMode::AbsoluteConsistency,
@@ -112,8 +141,13 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
 }
 
 pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> ColumnFamilyOptions {
-    const CODECS: [CompressionType; 4] =
-        [CompressionType::None, CompressionType::Lz4, CompressionType::Zstd, CompressionType::Snappy];
+    const CODECS: [CompressionType; 5] = [
+        CompressionType::None,
+        CompressionType::Lz4,
+        CompressionType::Zstd,
+        CompressionType::Snappy,
+        CompressionType::Zlib,
+    ];
     let trigger = draw.of(&[1, 2, 4]);
     let table = table(draw);
     draw!(draw, ColumnFamilyOptions, {
@@ -142,6 +176,14 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         ]),
         bottommost_compression = draw.of(&[None, Some(CompressionType::Zstd), Some(CompressionType::Lz4)]),
         zstd_level = draw.of(&[-3, 1, 3]),
+        max_dict_bytes = draw.of(&[0, 0, 1 << 10]),
+        zstd_max_train_bytes = draw.of(&[0, 16 << 10]),
+        max_dict_buffer_bytes = draw.of(&[0, 2 << 10]),
+        table_properties_collectors = if draw.of(&[false, true]) {
+            vec![Arc::new(Counts) as Arc<dyn TablePropertiesCollectorFactory>]
+        } else {
+            Vec::new()
+        },
         compaction_filter = draw.of(&[false, true]).then(|| Arc::new(KeepAll) as Arc<dyn EntryFilter>),
         merge_operator = operator(draw),
         table = table,
@@ -172,10 +214,12 @@ fn operator(draw: &mut Draw) -> Option<Arc<dyn MergeOperator>> {
 
 fn table(draw: &mut Draw) -> TableOptions {
     draw!(draw, TableOptions, {
-        format_version = draw.of(&[5, 6]),
+        format_version = draw.of(&[5, 6, 7]),
         block_size = draw.of(&[256, 1024, 4096]),
         block_restart_interval = draw.of(&[1, 2, 16]),
         index_block_restart_interval = draw.of(&[1, 4]),
+        data_block_index_type = draw.of(&[DataBlockIndexType::BinarySearch, DataBlockIndexType::BinarySearchAndHash]),
+        data_block_hash_table_util_ratio = draw.of(&[0.1, 0.75, 1.0]),
         index_type = draw.of(&[
             IndexType::BinarySearch,
             IndexType::TwoLevel,

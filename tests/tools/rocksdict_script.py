@@ -5,16 +5,29 @@
   rocksdict_script.py options DIR           opens the database with the options of its newest OPTIONS file; prints its families
   rocksdict_script.py write DIR [OPTION..]  runs the commands on standard input, one a line, fields tab-separated:
       create FAMILY | put FAMILY KEY VALUE | delete FAMILY KEY | delete_range FAMILY BEGIN END | flush FAMILY
-      compact FAMILY
+      compact FAMILY | ingest FAMILY KEY VALUE [KEY VALUE..]
     and then leaves: by closing, or, with the option `unclean`, by ending the process at once
 
-Options of `write`: format_version=N, compression=NAME, bloom=BITS, write_buffer_size=BYTES, unclean.
+Options of `write`: format_version=N, compression=NAME, bloom=BITS, write_buffer_size=BYTES, unclean,
+    index_type=NAME, metadata_block_size=BYTES, data_block_index=NAME, block_size=BYTES, checksum=NAME,
+    max_dict_bytes=BYTES, zstd_max_train_bytes=BYTES, fixed_prefix=BYTES.
 Keys and values are in hex. The order of rows is that of the families' names, then of RocksDB's iterator.
 """
 import os
 import sys
 
-from rocksdict import AccessType, BlockBasedOptions, DBCompressionType, Options, Rdict
+from rocksdict import (
+    AccessType,
+    BlockBasedIndexType,
+    BlockBasedOptions,
+    ChecksumType,
+    DataBlockIndexType,
+    DBCompressionType,
+    Options,
+    Rdict,
+    SliceTransform,
+    SstFileWriter,
+)
 
 
 def options(settings):
@@ -25,6 +38,22 @@ def options(settings):
         table.set_format_version(int(settings["format_version"]))
     if "bloom" in settings:
         table.set_bloom_filter(float(settings["bloom"]), False)
+    if "index_type" in settings:
+        table.set_index_type(getattr(BlockBasedIndexType, settings["index_type"])())
+    if "metadata_block_size" in settings:
+        table.set_metadata_block_size(int(settings["metadata_block_size"]))
+    if "data_block_index" in settings:
+        table.set_data_block_index_type(getattr(DataBlockIndexType, settings["data_block_index"])())
+    if "block_size" in settings:
+        table.set_block_size(int(settings["block_size"]))
+    if "checksum" in settings:
+        table.set_checksum_type(getattr(ChecksumType, settings["checksum"])())
+    if "max_dict_bytes" in settings:
+        opts.set_compression_options(-14, 32767, 0, int(settings["max_dict_bytes"]))
+    if "zstd_max_train_bytes" in settings:
+        opts.set_zstd_max_train_bytes(int(settings["zstd_max_train_bytes"]))
+    if "fixed_prefix" in settings:
+        opts.set_prefix_extractor(SliceTransform.create_fixed_prefix(int(settings["fixed_prefix"])))
     opts.set_block_based_table_factory(table)
     if "compression" in settings:
         opts.set_compression_type(getattr(DBCompressionType, settings["compression"])())
@@ -97,6 +126,15 @@ def write(path, settings):
             handles[name].delete(fields[0])
         elif command == "delete_range":
             handles[name].delete_range(fields[0], fields[1])
+        elif command == "ingest":
+            outside = os.path.join(path, "outside.tmp")
+            writer = SstFileWriter(options(settings))
+            writer.open(outside)
+            for key, value in zip(fields[::2], fields[1::2]):
+                writer[key] = value
+            writer.finish()
+            handles[name].ingest_external_file([outside])
+            os.remove(outside)
         elif command == "flush":
             handles[name].flush()
         elif command == "compact":

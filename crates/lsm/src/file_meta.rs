@@ -8,6 +8,19 @@ use siltstone_base::sync::{Arc, OnceLock, SegQueue};
 /// Numbers of files that no version lists any more: what may be deleted, unless deletions are disabled.
 pub(crate) type ObsoleteTables = SegQueue<u64>;
 
+/// Custom fields of a MANIFEST entry: the checksum of the whole file, and the name of the function that made it.
+const CHECKSUM_FIELD: u32 = 7;
+const CHECKSUM_NAME_FIELD: u32 = 8;
+/// RocksDB's name of CRC32c over a whole file, stored big-endian.
+const CRC32C_NAME: &str = "FileChecksumCrc32c";
+
+/// The custom fields for a file whose CRC32c is `crc`, if it was computed.
+pub(crate) fn checksum_fields(crc: Option<u32>) -> Vec<(u32, Vec<u8>)> {
+    crc.map_or_else(Vec::new, |crc| {
+        vec![(CHECKSUM_FIELD, crc.to_be_bytes().to_vec()), (CHECKSUM_NAME_FIELD, CRC32C_NAME.as_bytes().to_vec())]
+    })
+}
+
 /// One live table file. Shared by all versions that list it, also after a trivial move: the level is not part of it.
 ///
 /// Invariants: everything but the reader and the two flags is fixed at creation. When the last version that lists the file
@@ -117,6 +130,16 @@ impl FileMeta {
     #[inline]
     pub(crate) fn ends_before(&self, order: &InternalKeyComparator, user_key: &[u8]) -> bool {
         self.largest.ends_before(order, user_key)
+    }
+
+    /// The CRC32c of the whole file, if the MANIFEST has it; checksums of other functions are not known.
+    pub(crate) fn file_crc(&self) -> Option<u32> {
+        let field =
+            |wanted| self.other_fields.iter().find(|(tag, _)| *tag == wanted).map(|(_, value)| value.as_slice());
+        if field(CHECKSUM_NAME_FIELD)? != CRC32C_NAME.as_bytes() {
+            return None;
+        }
+        Some(u32::from_be_bytes(field(CHECKSUM_FIELD)?.try_into().ok()?))
     }
 
     /// Says that the current version does not list the file any more and that this is durable.

@@ -66,7 +66,7 @@ mod version;
 mod wal;
 
 pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
-pub use db::{ColumnFamily, Db, Iter, PinnedValue, TreeReport};
+pub use db::{ColumnFamily, Db, Iter, PinnedValue, TableFile, TreeReport};
 pub use engine::KvDb;
 pub use event::{
     CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, StallCause, StallCondition,
@@ -76,10 +76,11 @@ pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
 pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
 pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property};
 pub use options::{
-    ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DbOptions, FlushOptions, IgnoredOption,
-    IndexType, LoadedOptions, ReadOptions, ReadTier, TableOptions, WalRecoveryMode, WriteOptions,
+    ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DataBlockIndexType, DbOptions,
+    FileChecksum, FlushOptions, IgnoredOption, IndexType, LoadedOptions, ReadOptions, ReadTier, TableOptions,
+    WalRecoveryMode, WriteOptions,
 };
 pub use siltstone_base::{Error, ErrorKind, Result};
 pub use snapshot::Snapshot;
-pub use sst::{BlockCache, PinnedBytes};
+pub use sst::{BlockCache, CollectedEntry, PinnedBytes, TablePropertiesCollector, TablePropertiesCollectorFactory};
 pub use tables::TableDb;

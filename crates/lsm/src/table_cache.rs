@@ -80,6 +80,7 @@ impl TableCache {
             block_cache: Arc::clone(&self.options.block_cache),
             block_pool: self.options.block_pool.clone(),
             unique_id: file.unique_id,
+            largest_seqno: Some(file.largest_seqno),
             priority: IoPriority::User,
         };
         let reader = TableReader::open(opened, path, len, &options)?;

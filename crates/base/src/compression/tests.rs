@@ -1,11 +1,14 @@
 //! Round trips through every codec, sizes that lie, and bytes that are garbage.
 
 use super::*;
+use crate::coding::put_varint32;
+use crate::{ErrorKind, Result};
 use proptest::prelude::*;
 
-const CODECS: [CompressionType; 5] = [
+const CODECS: [CompressionType; 6] = [
     CompressionType::None,
     CompressionType::Snappy,
+    CompressionType::Zlib,
     CompressionType::Lz4,
     CompressionType::Lz4hc,
     CompressionType::Zstd,
@@ -61,17 +64,50 @@ fn framing_is_that_of_format_version_2() {
 
 #[test]
 fn unsupported_codecs_are_named() {
-    for ty in [CompressionType::Zlib, CompressionType::Bzip2] {
-        let errors = [
-            Compressor::new(ty, 0).map(|_| 0).unwrap_err(),
-            decompressed_len(ty, &[1, 2], 10).unwrap_err(),
-            decompress_into(ty, &[1, 2], &mut [0]).map(|()| 0).unwrap_err(),
-        ];
-        for error in errors {
-            assert_eq!(error.kind(), ErrorKind::NotSupported);
-            assert!(error.message().contains(ty.property_name()));
-        }
+    let ty = CompressionType::Bzip2;
+    let mut errors = vec![Compressor::new(ty, 0).map(|_| 0).unwrap_err()];
+    if !ty.is_read() {
+        errors.push(decompressed_len(ty, &[1, 2], 10).unwrap_err());
+        errors.push(decompress_into(ty, &[1, 2], &mut [0]).map(|()| 0).unwrap_err());
     }
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::NotSupported);
+        assert!(error.message().contains(ty.property_name()));
+    }
+}
+
+/// `hello hello hello hello`, by Python's `bz2`.
+#[cfg(feature = "bzip2")]
+#[test]
+fn bzip2_is_read() {
+    let mut stored = vec![23];
+    let hex = "425a683931415926535902f8b0bd000003910040000244a00030cd00548696719b38a3c5dc914e142400be2c2f40";
+    stored.extend((0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()));
+    assert_eq!(decode(CompressionType::Bzip2, &stored, 100).unwrap(), b"hello hello hello hello");
+    for (at, wrong) in [(0, 22), (0, 24), (20, 0)] {
+        let mut damaged = stored.clone();
+        damaged[at] = wrong;
+        assert_eq!(decode(CompressionType::Bzip2, &damaged, 100).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+    stored.truncate(30);
+    assert_eq!(decode(CompressionType::Bzip2, &stored, 100).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+/// A raw stream of Python's `zlib` with a window of 14 bits, and one with a dictionary.
+#[test]
+fn deflate_is_that_of_zlib() {
+    let unhex =
+        |hex: &str| (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect();
+    let mut stored: Vec<u8> = unhex("cb48cdc9c957c8402701");
+    stored.insert(0, 23);
+    assert_eq!(decode(CompressionType::Zlib, &stored, 100).unwrap(), b"hello hello hello hello");
+    let mut stored: Vec<u8> = unhex("431202f301");
+    stored.insert(0, 16);
+    let dictionary = DecompressionDictionary::new(b"the dictionary of words");
+    let mut out = [0; 16];
+    decompress_into_with_dictionary(CompressionType::Zlib, &stored, &dictionary, &mut out).unwrap();
+    assert_eq!(&out, b"dictionary words");
+    assert!(decode(CompressionType::Zlib, &stored, 100).is_err());
 }
 
 #[test]
@@ -99,7 +135,7 @@ fn declared_sizes_are_checked_before_anything_is_allocated() {
 #[test]
 fn a_size_that_lies_is_corruption() {
     let input = b"to be or not to be, that is the question; to be or not to be".repeat(20);
-    for ty in [CompressionType::Lz4, CompressionType::Zstd, CompressionType::Snappy] {
+    for ty in [CompressionType::Lz4, CompressionType::Zstd, CompressionType::Snappy, CompressionType::Zlib] {
         let stored = encode(ty, &input);
         for wrong in [input.len() - 1, input.len() + 1] {
             let mut lying = Vec::new();
@@ -116,15 +152,38 @@ fn a_size_that_lies_is_corruption() {
 fn a_dictionary_is_needed_to_read_what_it_wrote() {
     let dictionary: Vec<u8> = (0..2000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let input = &dictionary[1000..3000];
-    let mut stored = Vec::new();
-    Compressor::with_dictionary(CompressionType::Zstd, 3, &dictionary).unwrap().compress(input, &mut stored).unwrap();
-    assert!(stored.len() < 100, "the dictionary is used");
     let digested = DecompressionDictionary::new(&dictionary);
     assert!(digested.memory_usage() > dictionary.len());
-    let mut out = vec![0; input.len()];
-    decompress_into_with_dictionary(CompressionType::Zstd, &stored, &digested, &mut out).unwrap();
-    assert_eq!(out, input);
-    assert!(decode(CompressionType::Zstd, &stored, 1 << 20).map_or(true, |plain| plain != input));
+    for ty in CompressionType::ALL.into_iter().filter(|ty| ty.has_dictionaries()) {
+        let mut compressor = Compressor::with_dictionary(ty, 3, &dictionary).unwrap();
+        for _ in 0..2 {
+            let mut stored = Vec::new();
+            compressor.compress(input, &mut stored).unwrap();
+            assert!(stored.len() < 100, "{ty:?} uses the dictionary");
+            let mut out = vec![0; input.len()];
+            decompress_into_with_dictionary(ty, &stored, &digested, &mut out).unwrap();
+            assert_eq!(out, input);
+            assert!(decode(ty, &stored, 1 << 20).map_or(true, |plain| plain != input));
+        }
+    }
+}
+
+#[test]
+fn dictionaries_are_learned_from_samples() {
+    let sample = |number: u32| format!("user={number:06} city=Amsterdam street=Damrak {}", number % 97).into_bytes();
+    let samples: Vec<Vec<u8>> = (0..2000).map(sample).collect();
+    let lens: Vec<usize> = samples.iter().map(Vec::len).collect();
+    let dictionary = train_dictionary(&samples.concat(), &lens, 2048);
+    assert!(!dictionary.is_empty() && dictionary.len() <= 2048);
+    let len = |dictionary: &[u8]| {
+        let mut stored = Vec::new();
+        let mut compressor = Compressor::with_dictionary(CompressionType::Zstd, 3, dictionary).unwrap();
+        compressor.compress(&sample(123_456), &mut stored).unwrap();
+        stored.len()
+    };
+    assert!(len(&dictionary) < len(&[]));
+    assert_eq!(train_dictionary(&[], &[], 1000), b"");
+    assert_eq!(train_dictionary(b"one", &[3], 1000), b"", "too few samples");
 }
 
 fn inputs() -> impl Strategy<Value = Vec<u8>> {

@@ -20,6 +20,7 @@ use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
 use crate::key::ColumnFamilyId;
 use crate::options::{ColumnFamilyOptions, CompressionType};
+use crate::sst::DictionaryOptions;
 use crate::version::{Version, VersionEdit};
 use std::sync::Arc;
 
@@ -121,6 +122,15 @@ pub(crate) fn compression_of_level(
 /// The codec of tables that a flush writes.
 pub(crate) fn compression_of_flush(options: &ColumnFamilyOptions) -> CompressionType {
     options.compression_per_level.first().copied().unwrap_or(options.compression)
+}
+
+/// How a family's tables make dictionaries.
+pub(crate) fn dictionary_options(options: &ColumnFamilyOptions) -> DictionaryOptions {
+    DictionaryOptions {
+        max_bytes: options.max_dict_bytes,
+        train_bytes: options.zstd_max_train_bytes,
+        buffer_bytes: options.max_dict_buffer_bytes,
+    }
 }
 
 /// The size that tables at `level` aim at, in bytes.

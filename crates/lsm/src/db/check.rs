@@ -99,6 +99,7 @@ impl DbInner {
         if length != file.file_size {
             return Err(wrong("the length is not what the MANIFEST states"));
         }
+        self.verify_file_checksum(file)?;
         Ok(entries + ranges.map_or(0, |ranges| ranges.num_tombstones() as u64))
     }
 }

@@ -134,6 +134,7 @@ impl CompactJob {
             readahead_size: db.options.compaction_readahead_size,
             use_direct_io: db.options.use_direct_io_for_flush_and_compaction,
             bytes_per_sync: db.options.bytes_per_sync,
+            file_checksum: db.options.file_checksum,
         }
     }
 

@@ -8,15 +8,15 @@ use super::column_family::Family;
 use super::state::DbInner;
 use super::state::Surroundings;
 use super::super_version::SuperVersion;
-use crate::compaction::{DroppedEntries, RulesOptions, Sieve, compression_of_flush};
+use crate::compaction::{DroppedEntries, RulesOptions, Sieve, compression_of_flush, dictionary_options};
 use crate::event::{FlushInfo, FlushReason, JobId};
-use crate::file_meta::FileMetaData;
+use crate::file_meta::{FileMetaData, checksum_fields};
 use crate::file_names::FileName;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter};
 use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, RetainedTombstone, retained};
 use crate::sst::{TableBuilder, TableBuilderOptions};
 use crate::version::VersionEdit;
@@ -70,6 +70,9 @@ impl TableBuild {
                     .unwrap_or_default(),
                 compression: compression_of_flush(options),
                 zstd_level: options.zstd_level,
+                dictionary: dictionary_options(options),
+                collectors: options.table_properties_collectors.clone(),
+                file_checksum: db.options.file_checksum == FileChecksum::Crc32c,
                 column_family_id: family.id,
                 column_family_name: family.name.clone(),
                 db_id: db.db_id.clone(),
@@ -143,7 +146,7 @@ impl TableBuild {
             oldest_ancestor_time: self.unix_seconds,
             file_creation_time: self.unix_seconds,
             unique_id: summary.unique_id,
-            other_fields: Vec::new(),
+            other_fields: checksum_fields(summary.file_crc),
             has_ranges: Some(summary.num_range_deletions > 0),
         }))
     }

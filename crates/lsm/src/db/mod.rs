@@ -26,6 +26,7 @@ mod recovery;
 mod resolve;
 mod state;
 mod super_version;
+mod table_files;
 #[cfg(test)]
 mod tests;
 mod wal_damage;
@@ -41,6 +42,7 @@ pub use check::TreeReport;
 pub use column_family::ColumnFamily;
 pub use iter::Iter;
 pub use read::PinnedValue;
+pub use table_files::TableFile;
 
 use crate::batch::WriteBatch;
 use crate::key::SeqNo;
@@ -409,6 +411,21 @@ impl Db {
     /// says of its file. Reads everything.
     pub fn check(&self) -> Result<TreeReport> {
         self.handle.inner.check()
+    }
+
+    /// The live tables of `family`, by level, with the properties that collectors stored in them.
+    pub fn table_files(&self, family: &ColumnFamily) -> Result<Vec<TableFile>> {
+        self.handle.inner.table_files(&family.0)
+    }
+
+    /// Reads every live table that has a checksum in the MANIFEST ([`DbOptions::file_checksum`]) and compares. Returns the number
+    /// of tables that have one.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` names the first table that differs.
+    pub fn verify_file_checksums(&self) -> Result<u64> {
+        self.handle.inner.verify_file_checksums()
     }
 
     /// The error that made the engine read-only, if one did.

@@ -2,6 +2,7 @@
 
 use super::{CompressionType, TableOptions};
 use crate::merge::MergeOperator;
+use crate::sst::TablePropertiesCollectorFactory;
 use siltstone_base::comparator::{Bytewise, Comparator};
 use siltstone_base::entry_filter::EntryFilter;
 use std::sync::Arc;
@@ -53,6 +54,16 @@ options! {
         bottommost_compression: Option<CompressionType> = None,
         /// Effort of Zstd: -7 to 22.
         zstd_level: i32 = 3,
+        /// Most bytes of the dictionary of each table, for codecs that have dictionaries. 0: none is made. At most 16 MiB.
+        max_dict_bytes: usize = 0,
+        /// Bytes of samples that a dictionary is trained on; a hundred times `max_dict_bytes` is good. 0: the dictionary is a
+        /// few samples as they are. At most 256 MiB.
+        zstd_max_train_bytes: usize = 0,
+        /// Bytes of a table's data blocks that are held back until its dictionary is made of samples of them. 0: four times the
+        /// samples, where RocksDB holds the whole table back.
+        max_dict_buffer_bytes: usize = 0,
+        /// Who collects properties of each table that is written.
+        table_properties_collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>> = Vec::new(),
         /// Looks at every live value that a compaction rewrites.
         compaction_filter: Option<Arc<dyn EntryFilter>> = None,
         /// Puts together what is written by merges. `None`: merges are refused, and so are reads of keys that have operands.

@@ -25,6 +25,16 @@ pub enum WalRecoveryMode {
     SkipAnyCorruptedRecords,
 }
 
+/// The checksum of each whole table that the MANIFEST keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileChecksum {
+    /// None.
+    None,
+    /// CRC32c, as RocksDB's generator of that name makes it.
+    Crc32c,
+}
+
 options! {
     /// Options of a whole database. Names and meanings are RocksDB's where it has the option.
     DbOptions {
@@ -75,6 +85,9 @@ options! {
         /// [`checksum`](super::TableOptions::checksum) at its default, takes what the directory's OPTIONS file says: an older RocksDB that made the
         /// directory still reads what is written now.
         keep_table_format: bool = true,
+        /// The checksum of each whole table that is written, kept by the MANIFEST for
+        /// [`verify_file_checksums`](crate::Db::verify_file_checksums) and for backups.
+        file_checksum: FileChecksum = FileChecksum::None,
         /// What recovery does with damaged WALs.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime,
         /// Cache of data blocks. `None`: one of 32 MiB for this database alone.

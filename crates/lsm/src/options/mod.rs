@@ -47,8 +47,8 @@ mod tests;
 mod validate;
 
 pub use column_family::ColumnFamilyOptions;
-pub use database::{DbOptions, WalRecoveryMode};
+pub use database::{DbOptions, FileChecksum, WalRecoveryMode};
 pub use file::{IgnoredOption, LoadedOptions};
 pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};
 pub use siltstone_base::compression::CompressionType;
-pub use table::{ChecksumType, IndexType, TableOptions};
+pub use table::{ChecksumType, DataBlockIndexType, IndexType, TableOptions};

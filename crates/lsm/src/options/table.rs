@@ -33,10 +33,21 @@ pub enum IndexType {
     BinarySearchWithFirstKey = 3,
 }
 
+/// How point reads search a data block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DataBlockIndexType {
+    /// By bisection.
+    BinarySearch,
+    /// By a hash of the user key, which costs a byte or two a key. No use with a comparator for which keys of different bytes
+    /// may be equal: their blocks are written without it.
+    BinarySearchAndHash,
+}
+
 options! {
     /// Layout of table files.
     TableOptions {
-        /// Version of the format, 5 or 6: 5 is read by RocksDB 6.6 and later, 6 by 8.6 and later.
+        /// Version of the format, 5 to 7: 5 is read by RocksDB 6.6 and later, 6 by 8.6 and later, 7 by 10.4 and later.
         format_version: u32 = 6,
         /// Uncompressed bytes at which a data block ends. 256 to 16 MiB.
         block_size: usize = 4096,
@@ -44,6 +55,10 @@ options! {
         block_restart_interval: usize = 16,
         /// The same for index blocks.
         index_block_restart_interval: usize = 1,
+        /// How point reads search a data block.
+        data_block_index_type: DataBlockIndexType = DataBlockIndexType::BinarySearch,
+        /// Keys a bucket of the hash of a data block. 0.1 to 1.
+        data_block_hash_table_util_ratio: f64 = 0.75,
         /// How the index is laid out.
         index_type: IndexType = IndexType::BinarySearch,
         /// Uncompressed bytes at which a partition of a two-level index ends. 64 to 16 MiB.

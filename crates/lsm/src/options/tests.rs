@@ -67,6 +67,14 @@ fn bounds_of_families_are_checked() {
         "max_bytes_for_level_multiplier: 1 is less than 2"
     );
     assert_eq!(refused(options().zstd_level(23)), "zstd_level: 23 is not within -7 and 22");
+    assert_eq!(
+        refused(options().max_dict_bytes((16 << 20) + 1)),
+        "max_dict_bytes: 16777217 is not within 0 and 16777216"
+    );
+    assert_eq!(
+        refused(options().zstd_max_train_bytes((256 << 20) + 1)),
+        "zstd_max_train_bytes: 268435457 is not within 0 and 268435456"
+    );
     assert_eq!(refused(options().zstd_level(-8)), "zstd_level: -8 is not within -7 and 22");
     let table = TableOptions::default().block_size(255);
     assert_eq!(refused(options().table(table)), "block_size: 255 is not within 256 and 16777216");
@@ -77,13 +85,17 @@ fn bounds_of_families_are_checked() {
 fn bounds_of_tables_are_checked() {
     let refused = |options: TableOptions| refused(options.validate());
     let options = TableOptions::default;
-    assert_eq!(refused(options().format_version(4)), "format_version: 4 is not within 5 and 6");
-    assert_eq!(refused(options().format_version(7)), "format_version: 7 is not within 5 and 6");
+    assert_eq!(refused(options().format_version(4)), "format_version: 4 is not within 5 and 7");
+    assert_eq!(refused(options().format_version(8)), "format_version: 8 is not within 5 and 7");
     assert_eq!(refused(options().block_size((16 << 20) + 1)), "block_size: 16777217 is not within 256 and 16777216");
     assert_eq!(refused(options().block_restart_interval(0)), "block_restart_interval: 0 is not within 1 and 256");
     assert_eq!(
         refused(options().index_block_restart_interval(257)),
         "index_block_restart_interval: 257 is not within 1 and 256"
+    );
+    assert_eq!(
+        refused(options().data_block_hash_table_util_ratio(0.0)),
+        "data_block_hash_table_util_ratio: 0 is not within 0.1 and 1"
     );
     assert_eq!(refused(options().metadata_block_size(63)), "metadata_block_size: 63 is not within 64 and 16777216");
     let hash = options().index_type(IndexType::HashSearch).validate().unwrap_err();
@@ -96,9 +108,9 @@ fn bounds_of_tables_are_checked() {
 #[test]
 fn codecs_that_are_not_written_are_refused() {
     for options in [
-        ColumnFamilyOptions::default().compression(CompressionType::Zlib),
+        ColumnFamilyOptions::default().compression(CompressionType::Bzip2),
         ColumnFamilyOptions::default().compression_per_level(vec![CompressionType::Lz4, CompressionType::Bzip2]),
-        ColumnFamilyOptions::default().bottommost_compression(Some(CompressionType::Zlib)),
+        ColumnFamilyOptions::default().bottommost_compression(Some(CompressionType::Bzip2)),
     ] {
         assert_eq!(options.validate().unwrap_err().kind(), ErrorKind::NotSupported);
     }
@@ -107,5 +119,5 @@ fn codecs_that_are_not_written_are_refused() {
 #[test]
 fn every_option_is_named() {
     assert!(DbOptions::NAMES.contains(&"max_manifest_file_size"));
-    assert_eq!(TableOptions::NAMES.len(), 8);
+    assert_eq!(TableOptions::NAMES.len(), 10);
 }

@@ -23,7 +23,7 @@ fn at_least<T: PartialOrd + Display>(name: &str, value: T, bound: T) -> Result<(
 }
 
 fn writable(name: &str, codec: CompressionType) -> Result<()> {
-    if codec.is_supported() {
+    if codec.is_written() {
         return Ok(());
     }
     Err(Error::not_supported(format!("{name}: {}", codec.property_name())))
@@ -67,6 +67,8 @@ impl ColumnFamilyOptions {
         self.compression_per_level.iter().try_for_each(|codec| writable("compression_per_level", *codec))?;
         self.bottommost_compression.iter().try_for_each(|codec| writable("bottommost_compression", *codec))?;
         within("zstd_level", self.zstd_level, -7..=22)?;
+        within("max_dict_bytes", self.max_dict_bytes, 0..=16 << 20)?;
+        within("zstd_max_train_bytes", self.zstd_max_train_bytes, 0..=256 << 20)?;
         self.table.validate()
     }
 
@@ -96,7 +98,8 @@ impl TableOptions {
             return Err(Error::not_supported("index_type: hash indexes are read, but not written"));
         }
         within("metadata_block_size", self.metadata_block_size, 64..=16 << 20)?;
-        within("format_version", self.format_version, 5..=6)?;
+        within("format_version", self.format_version, 5..=7)?;
+        within("data_block_hash_table_util_ratio", self.data_block_hash_table_util_ratio, 0.1..=1.0)?;
         within("block_size", self.block_size, 256..=16 << 20)?;
         within("block_restart_interval", self.block_restart_interval, 1..=256)?;
         within("index_block_restart_interval", self.index_block_restart_interval, 1..=256)?;

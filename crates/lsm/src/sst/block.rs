@@ -2,6 +2,7 @@
 //!
 //! Every length is checked before it is used: a block of arbitrary bytes is refused or walked without a panic.
 
+use super::block_hash::{HashBucket, look_up};
 use super::index_block::Index;
 use siltstone_base::block_pool::PooledBuf;
 use siltstone_base::cache::{Cacheable, Uses};
@@ -10,15 +11,15 @@ use siltstone_base::prefetch::{CACHE_LINE, prefetch};
 use siltstone_base::{Error, Result};
 
 /// Bit of the footer word that says that a hash index precedes it.
-const HASH_INDEX_BIT: u32 = 1 << 31;
+pub(crate) const HASH_INDEX_BIT: u32 = 1 << 31;
 /// Bits of the footer word that nobody has given a meaning to.
 const RESERVED_BIT: u32 = 1 << 30;
 /// Bit that says that searches of an index by interpolation would be fast. A hint.
 const UNIFORM_BIT: u32 = 1 << 29;
 /// Bit that says that values are stored apart from keys.
-const SEPARATED_BIT: u32 = 1 << 28;
+pub(crate) const SEPARATED_BIT: u32 = 1 << 28;
 /// Longest block that can have a hash index.
-const MAX_HASH_INDEX_BLOCK_LEN: usize = 1 << 16;
+pub(crate) const MAX_HASH_INDEX_BLOCK_LEN: usize = 1 << 16;
 
 /// Keys that are asked for before a search; blocks of the default size have no more.
 const MAX_PREFETCHED_KEYS: usize = 4;
@@ -33,6 +34,8 @@ pub(crate) struct Block {
     /// Where the entries end and the restart points begin.
     entries_len: u32,
     num_restarts: u32,
+    /// Buckets of the hash index behind the restart points; 0 without one.
+    num_buckets: u16,
     /// What the block was decoded to, if it is a partition of an index; it then has no entries.
     index: Option<Box<Index>>,
     uses: Uses,
@@ -51,8 +54,8 @@ impl Block {
         let Some(data) = bytes.get(..len) else {
             return Err(Error::corrupt("block shorter than its size"));
         };
-        let (entries_len, num_restarts) = layout(data)?;
-        Ok(Self { bytes, entries_len, num_restarts, index: None, uses: Uses::default() })
+        let Layout { entries_len, num_restarts, num_buckets } = Layout::of(data)?;
+        Ok(Self { bytes, entries_len, num_restarts, num_buckets, index: None, uses: Uses::default() })
     }
 
     /// A partition of an index, so that the cache of blocks can keep it.
@@ -62,6 +65,7 @@ impl Block {
             bytes: PooledBuf::unpooled(no_entries),
             entries_len: 0,
             num_restarts: 1,
+            num_buckets: 0,
             index: Some(Box::new(index)),
             uses: Uses::default(),
         }
@@ -130,6 +134,22 @@ impl Block {
         entry.get(header.len..header.len.checked_add(header.non_shared)?)
     }
 
+    /// Whether the block has a hash index.
+    #[inline(always)]
+    pub(crate) fn has_hash_index(&self) -> bool {
+        self.num_buckets > 0
+    }
+
+    /// Where the hash index says that `user_key` is.
+    #[inline]
+    pub(crate) fn look_up(&self, user_key: &[u8]) -> HashBucket {
+        let start = self.entries_len as usize + 4 * self.num_restarts as usize;
+        match self.bytes.get(start..start + usize::from(self.num_buckets)) {
+            Some(buckets) if !buckets.is_empty() => look_up(buckets, user_key),
+            _ => HashBucket::Collision,
+        }
+    }
+
     /// The bytes from `start` to `end` of the block.
     #[inline]
     pub(crate) fn slice(&self, start: u32, end: u32) -> &[u8] {
@@ -143,36 +163,49 @@ impl Block {
     }
 }
 
-/// Where the entries of the block `data` end, and how many restart points follow them.
-pub(crate) fn layout(data: &[u8]) -> Result<(u32, u32)> {
-    let Some((rest, word)) = data.split_last_chunk::<4>() else {
-        return Err(Error::corrupt("block too short"));
-    };
-    let word = u32::from_le_bytes(*word);
-    if word & SEPARATED_BIT != 0 {
-        return Err(Error::not_supported("blocks with separated keys and values"));
-    }
-    if word & RESERVED_BIT != 0 {
-        return Err(Error::corrupt("unknown bit in the footer of a block"));
-    }
-    let mut rest = rest;
-    if word & HASH_INDEX_BIT != 0 {
-        // u8 bucket[n] || fixed16 n. Searches do not need it.
-        let found = rest.split_last_chunk::<2>().filter(|_| data.len() <= MAX_HASH_INDEX_BLOCK_LEN);
-        let without = found.and_then(|(rest, n)| {
-            let end = rest.len().checked_sub(usize::from(u16::from_le_bytes(*n)))?;
-            rest.get(..end)
-        });
-        rest = without.ok_or_else(|| Error::corrupt("bad hash index of a block"))?;
-    }
-    let num_restarts = word & !(HASH_INDEX_BIT | UNIFORM_BIT);
-    let entries_len = (num_restarts as usize).checked_mul(4).and_then(|len| rest.len().checked_sub(len));
-    match entries_len {
-        Some(entries_len) if num_restarts > 0 => match u32::try_from(entries_len) {
-            Ok(entries_len) => Ok((entries_len, num_restarts)),
-            Err(_) => Err(Error::corrupt("block too long")),
-        },
-        _ => Err(Error::corrupt("bad restart points of a block")),
+/// The parts of a block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    /// Where the entries end and the restart points begin.
+    pub(crate) entries_len: u32,
+    /// Restart points: at least 1.
+    pub(crate) num_restarts: u32,
+    /// Buckets of the hash index behind them; 0 without one.
+    num_buckets: u16,
+}
+
+impl Layout {
+    /// Takes the block `data` apart.
+    pub(crate) fn of(data: &[u8]) -> Result<Self> {
+        let Some((rest, word)) = data.split_last_chunk::<4>() else {
+            return Err(Error::corrupt("block too short"));
+        };
+        let word = u32::from_le_bytes(*word);
+        if word & SEPARATED_BIT != 0 {
+            return Err(Error::not_supported("blocks with separated keys and values"));
+        }
+        if word & RESERVED_BIT != 0 {
+            return Err(Error::corrupt("unknown bit in the footer of a block"));
+        }
+        let (mut rest, mut num_buckets) = (rest, 0);
+        if word & HASH_INDEX_BIT != 0 {
+            let found = rest.split_last_chunk::<2>().filter(|_| data.len() <= MAX_HASH_INDEX_BLOCK_LEN);
+            let without = found.and_then(|(rest, n)| {
+                num_buckets = u16::from_le_bytes(*n);
+                let end = rest.len().checked_sub(usize::from(num_buckets))?;
+                rest.get(..end)
+            });
+            rest = without.ok_or_else(|| Error::corrupt("bad hash index of a block"))?;
+        }
+        let num_restarts = word & !(HASH_INDEX_BIT | UNIFORM_BIT);
+        let entries_len = (num_restarts as usize).checked_mul(4).and_then(|len| rest.len().checked_sub(len));
+        match entries_len {
+            Some(entries_len) if num_restarts > 0 => match u32::try_from(entries_len) {
+                Ok(entries_len) => Ok(Self { entries_len, num_restarts, num_buckets }),
+                Err(_) => Err(Error::corrupt("block too long")),
+            },
+            _ => Err(Error::corrupt("bad restart points of a block")),
+        }
     }
 }
 
@@ -223,8 +256,7 @@ impl EntryHeader {
 /// Calls `visit` for each entry of the block `data`, front to back; stops at the first error. For the small blocks of
 /// metadata.
 pub(crate) fn for_each_entry(data: &[u8], mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-    let (entries_len, _) = layout(data)?;
-    let mut rest = &data[..entries_len as usize];
+    let mut rest = &data[..Layout::of(data)?.entries_len as usize];
     let mut key = Vec::new();
     while !rest.is_empty() {
         let corrupt = || Error::corrupt("bad entry of a block");

@@ -1,10 +1,13 @@
 //! Building a block of prefix-compressed entries.
 //!
 //! ```text
-//! block = entry* || restart offsets: fixed32[R] || fixed32 R
+//! block = entry* || restart offsets: fixed32[R] || [hash index] || fixed32 R, with the highest bit set if there is a hash index
 //! entry = varint32 shared, varint32 non_shared, varint32 value_len, key[shared..], value
 //! ```
 
+use super::block::HASH_INDEX_BIT;
+use super::block_hash::BlockHashBuilder;
+use crate::key::user_key;
 use siltstone_base::coding::{put_fixed32, put_varint32};
 
 /// Gathers ascending entries of one block. Reused for the blocks of a file by [`clear`](Self::clear).
@@ -18,6 +21,7 @@ pub(crate) struct BlockBuilder {
     restart_interval: usize,
     /// The key added last, also of the block before.
     last_key: Vec<u8>,
+    hash: Option<BlockHashBuilder>,
 }
 
 impl BlockBuilder {
@@ -29,7 +33,15 @@ impl BlockBuilder {
             since_restart: 0,
             restart_interval: restart_interval.max(1),
             last_key: Vec::new(),
+            hash: None,
         }
+    }
+
+    /// The same, of internal keys, with a hash index of `util_ratio` keys a bucket.
+    #[must_use]
+    pub(crate) fn with_hash_index(mut self, util_ratio: f64) -> Self {
+        self.hash = Some(BlockHashBuilder::new(util_ratio));
+        self
     }
 
     /// Appends an entry. Keys ascend: the caller checks.
@@ -39,6 +51,9 @@ impl BlockBuilder {
         self.put_header(shared, key.len() - shared, Some(value.len()));
         self.entries.extend_from_slice(&key[shared..]);
         self.entries.extend_from_slice(value);
+        if let Some(hash) = &mut self.hash {
+            hash.add(user_key(key), self.restarts.len() - 1);
+        }
     }
 
     /// Appends an entry without a length of its value, as delta-encoded indexes have. `value` appends the value, given
@@ -86,7 +101,7 @@ impl BlockBuilder {
     /// The bytes that the block would take if it ended now.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.entries.len() + 4 * self.restarts.len() + 4
+        self.entries.len() + 4 * self.restarts.len() + 4 + self.hash.as_ref().map_or(0, BlockHashBuilder::len)
     }
 
     /// Whether no entry was added.
@@ -107,7 +122,13 @@ impl BlockBuilder {
         for restart in &self.restarts {
             put_fixed32(&mut self.entries, *restart);
         }
-        put_fixed32(&mut self.entries, self.restarts.len() as u32);
+        let mut footer = self.restarts.len() as u32;
+        if let Some(hash) = &self.hash
+            && hash.finish(&mut self.entries)
+        {
+            footer |= HASH_INDEX_BIT;
+        }
+        put_fixed32(&mut self.entries, footer);
         &self.entries
     }
 
@@ -116,6 +137,9 @@ impl BlockBuilder {
         self.entries.clear();
         self.restarts.truncate(1);
         self.since_restart = 0;
+        if let Some(hash) = &mut self.hash {
+            hash.clear();
+        }
     }
 }
 

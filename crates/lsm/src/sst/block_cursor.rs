@@ -4,6 +4,7 @@
 
 use super::block::{Block, EntryHeader};
 use super::block_builder::common_prefix;
+use super::block_hash::HashBucket;
 use crate::key::{InternalKeyComparator, TRAILER_LEN, trailer, user_key};
 use std::cmp::Ordering;
 
@@ -146,6 +147,39 @@ impl BlockCursor {
             return found;
         }
         while self.decode(entries, self.next) {
+            if comparator.compare(&self.key, target) != Ordering::Less {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Moves to the first entry at or after `target`, by the hash index of `block`, if an entry of its user key is; otherwise
+    /// to any entry of another user key, or to none.
+    #[inline(never)]
+    pub(crate) fn seek_by_hash(&mut self, block: &Block, target: &[u8], comparator: &InternalKeyComparator) -> bool {
+        let restart = match block.look_up(user_key(target)) {
+            HashBucket::Restart(restart) => restart,
+            HashBucket::Collision => return self.seek(block, target, comparator),
+            HashBucket::Absent => {
+                self.end();
+                return false;
+            }
+        };
+        if restart >= block.num_restarts() {
+            return self.fail();
+        }
+        let end = if restart + 1 < block.num_restarts() { block.restart(restart + 1) } else { usize::MAX };
+        let interval = &block.entries()[..end.min(block.entries().len())];
+        if !self.seek_to_restart(block, restart) {
+            return false;
+        }
+        if comparator.is_bytewise()
+            && let Some(found) = self.scan(interval, target)
+        {
+            return found;
+        }
+        while self.decode(interval, self.next) {
             if comparator.compare(&self.key, target) != Ordering::Less {
                 return true;
             }

@@ -1,14 +1,16 @@
 //! Building a table: ascending entries in, a durable file out.
 
 use super::block_builder::BlockBuilder;
+use super::collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory, storable};
+use super::dictionary_builder::{DictionaryOptions, WaitingBlocks};
 use super::filter_block::{FULL_FILTER, POLICY_NAME, filter_builder};
 use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
 use super::index_builder::IndexBuilder;
 use super::output::TableOutput;
 use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
-use crate::key::{InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
-use crate::options::{CompressionType, TableOptions};
+use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
+use crate::options::{CompressionType, DataBlockIndexType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
 use siltstone_base::bloom::BloomBuilder;
 use siltstone_base::checksum::{xxh3_64, xxph3};
@@ -17,9 +19,15 @@ use siltstone_base::env::{AppendFile, FileKind, IoContext, IoPriority};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The first version whose properties name the codecs of all blocks.
+const COMPRESSION_MANAGER_VERSION: u32 = 7;
 
 /// Key of the metaindex for the properties.
 pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
+/// Key of the metaindex for the dictionary of data blocks.
+pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 /// Key of the metaindex for the index, from version 6 on.
 pub(crate) const INDEX_BLOCK: &str = "rocksdb.index";
 
@@ -36,6 +44,12 @@ pub(crate) struct TableBuilderOptions {
     pub(crate) compression: CompressionType,
     /// Effort of Zstd.
     pub(crate) zstd_level: i32,
+    /// Dictionaries of data blocks.
+    pub(crate) dictionary: DictionaryOptions,
+    /// Who collects properties.
+    pub(crate) collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>>,
+    /// Computes the checksum of the whole file.
+    pub(crate) file_checksum: bool,
     /// Column family that the table is made for.
     pub(crate) column_family_id: u32,
     /// Its name.
@@ -85,6 +99,8 @@ pub(crate) struct TableSummary {
     pub(crate) data_size: u64,
     /// Data blocks.
     pub(crate) num_data_blocks: u64,
+    /// CRC32c of the whole file, if it was asked for.
+    pub(crate) file_crc: Option<u32>,
     /// RocksDB's unique id, if the ids of database and session are known.
     pub(crate) unique_id: Option<[u8; 16]>,
 }
@@ -96,10 +112,15 @@ pub(crate) struct TableBuilder {
     options: TableOptions,
     output: TableOutput,
     data_block: BlockBuilder,
-    /// A finished block whose index entry waits for the next key.
+    /// A finished block whose index entry waits for the next key; a handle of zeros while the block waits for the dictionary.
     finished: Option<BlockHandle>,
     index: IndexBuilder,
     filter: Option<BloomBuilder>,
+    /// Data blocks that wait for the dictionary, if one is made.
+    waiting: Option<WaitingBlocks>,
+    dictionary: Vec<u8>,
+    compression: (CompressionType, i32),
+    collectors: Vec<Box<dyn TablePropertiesCollector>>,
     checksum: BlockChecksum,
     properties: TableProperties,
     ranges: RangeDelBuilder,
@@ -117,7 +138,7 @@ impl TableBuilder {
     pub(crate) fn new(file: Box<dyn AppendFile>, path: PathBuf, options: TableBuilderOptions) -> Result<Self> {
         if !WRITABLE_VERSIONS.contains(&options.table.format_version) {
             let version = options.table.format_version;
-            return Err(Error::invalid_argument(format!("format_version {version} is not one of 5 and 6")));
+            return Err(Error::invalid_argument(format!("format_version {version} is not one of 5 to 7")));
         }
         let zstd = options.compression == CompressionType::Zstd;
         let level = if zstd { options.zstd_level } else { DEFAULT_LEVEL };
@@ -127,14 +148,20 @@ impl TableBuilder {
             true => None,
             false => filter_builder(options.table.bloom_bits_per_key),
         };
+        let waits = options.dictionary.max_bytes > 0 && options.compression.has_dictionaries();
+        let names: Vec<&str> = options.collectors.iter().map(|factory| factory.name()).collect();
         let properties = TableProperties {
+            collectors: format!("[{}]", names.join(",")),
+            data_block_restart_interval: options.table.block_restart_interval as u64,
+            index_block_restart_interval: options.table.index_block_restart_interval as u64,
             column_family_id: u64::from(options.column_family_id),
             column_family_name: options.column_family_name,
             comparator: options.comparator.user().name().to_owned(),
             merge_operator: options.merge_operator,
-            compression: options.compression.property_name().to_owned(),
             compression_options: format!(
-                "window_bits=-14; level={level}; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; enabled=0; "
+                "window_bits=-14; level={level}; strategy=0; max_dict_bytes={}; zstd_max_train_bytes={}; enabled=0; \
+                 max_dict_buffer_bytes={}; use_zstd_dict_trainer=1; ",
+                options.dictionary.max_bytes, options.dictionary.train_bytes, options.dictionary.buffer_bytes
             ),
             filter_policy: filter.as_ref().map_or_else(String::new, |_| POLICY_NAME.to_owned()),
             creation_time: options.creation_time,
@@ -146,9 +173,18 @@ impl TableBuilder {
             ..TableProperties::default()
         };
         let context = IoContext::new(FileKind::Table, options.priority);
+        let mut output = TableOutput::new(file, path, context, checksum, compressor, options.bytes_per_sync);
+        if options.file_checksum {
+            output.compute_file_crc();
+        }
+        let family = ColumnFamilyId(options.column_family_id);
         Ok(Self {
-            output: TableOutput::new(file, path, context, checksum, compressor, options.bytes_per_sync),
-            data_block: BlockBuilder::new(options.table.block_restart_interval),
+            output,
+            waiting: waits.then(|| WaitingBlocks::new(options.dictionary)),
+            dictionary: Vec::new(),
+            compression: (options.compression, level),
+            collectors: options.collectors.iter().map(|factory| factory.collector(family)).collect(),
+            data_block: data_block_builder(&options.table, &options.comparator),
             finished: None,
             index: IndexBuilder::new(options.table.index_type),
             filter,
@@ -197,6 +233,9 @@ impl TableBuilder {
         if let Some(filter) = &mut self.filter {
             filter.add_hash(xxph3(parsed.user_key));
         }
+        if !self.collectors.is_empty() {
+            self.collect(&parsed, value);
+        }
         self.data_block.add(internal_key, value);
         self.smallest_seqno = self.smallest_seqno.min(parsed.seqno);
         self.largest_seqno = self.largest_seqno.max(parsed.seqno);
@@ -218,7 +257,8 @@ impl TableBuilder {
     /// The bytes that the file would have at least if it ended now, without index and filter.
     #[inline]
     pub(crate) fn estimated_size(&self) -> u64 {
-        let unwritten = self.data_block.len() + self.index.estimated_size() + self.ranges.len();
+        let waiting = self.waiting.as_ref().map_or(0, WaitingBlocks::bytes);
+        let unwritten = waiting + self.data_block.len() + self.index.estimated_size() + self.ranges.len();
         self.output.offset() + unwritten as u64
     }
 
@@ -236,6 +276,8 @@ impl TableBuilder {
         };
         let (smallest, largest) = self.ranges.bounds(&self.comparator, points);
         self.finish_data_block()?;
+        self.make_dictionary()?;
+        self.write_waiting_blocks(usize::MAX)?;
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), None, handle);
         }
@@ -265,13 +307,26 @@ impl TableBuilder {
             metaindex.add(RANGE_DELETIONS_BLOCK, self.output.write_block(self.ranges.finish(), false)?);
             self.count_range_tombstones();
         }
+        if self.properties.num_entries > 0 {
+            self.properties.smallest_seqno = Some(self.smallest_seqno);
+            self.properties.largest_seqno = Some(self.largest_seqno);
+        }
+        if !self.dictionary.is_empty() {
+            metaindex.add(DICTIONARY_BLOCK, self.output.write_block(&self.dictionary, false)?);
+        }
+        for collector in std::mem::take(&mut self.collectors) {
+            let collected = storable(collector).map(|(name, value)| (name.into_bytes(), value));
+            self.properties.others.extend(collected);
+        }
+        self.properties.compression =
+            compression_property(self.options.format_version, self.output.codec(), self.output.codecs_used());
         metaindex.add(PROPERTIES_BLOCK, self.output.write_block(&self.properties.encode(), false)?);
         let metaindex = self.output.write_block(&metaindex.encode(), false)?;
         let version = self.options.format_version;
         let footer = Footer { version, checksum: self.checksum, metaindex, index: Some(index) };
         let footer = footer.encode(self.output.offset())?;
         self.output.write_raw(&footer);
-        let file_size = self.output.finish()?;
+        let (file_size, file_crc) = self.output.finish()?;
         let empty = self.properties.num_entries == 0;
         Ok(TableSummary {
             file_size,
@@ -286,6 +341,7 @@ impl TableBuilder {
             raw_value_size: self.properties.raw_value_size,
             data_size: self.properties.data_size,
             num_data_blocks: self.properties.num_data_blocks,
+            file_crc,
             unique_id: self.properties.unique_id(),
         })
     }
@@ -318,11 +374,64 @@ impl TableBuilder {
     }
 
     fn finish_data_block(&mut self) -> Result<()> {
-        if !self.data_block.is_empty() {
-            self.finished = Some(self.output.write_block(self.data_block.finish(), true)?);
-            self.data_block.clear();
+        if self.data_block.is_empty() {
+            return Ok(());
+        }
+        let block = self.data_block.finish();
+        match &mut self.waiting {
+            None => self.finished = Some(self.output.write_data_block(block)?),
+            Some(waiting) => {
+                waiting.push(block);
+                self.finished = Some(BlockHandle::default());
+                if waiting.is_full() {
+                    self.make_dictionary()?;
+                }
+                // Two for each that comes, so that the work is spread and the room is given back.
+                self.write_waiting_blocks(2)?;
+            }
+        }
+        self.data_block.clear();
+        Ok(())
+    }
+
+    /// Makes the dictionary of the blocks that wait for it, if they do.
+    fn make_dictionary(&mut self) -> Result<()> {
+        if let Some(waiting) = self.waiting.as_mut().filter(|waiting| !waiting.is_made()) {
+            self.dictionary = waiting.make();
+            if !self.dictionary.is_empty() {
+                let (codec, level) = self.compression;
+                self.output.set_data_compressor(Compressor::with_dictionary(codec, level, &self.dictionary)?);
+            }
         }
         Ok(())
+    }
+
+    /// Writes up to `limit` blocks that wait, once the dictionary is made.
+    fn write_waiting_blocks(&mut self, limit: usize) -> Result<()> {
+        let Some(waiting) = self.waiting.as_mut().filter(|waiting| waiting.is_made()) else {
+            return Ok(());
+        };
+        for _ in 0..limit {
+            let Some((number, block)) = waiting.pop() else { break };
+            let handle = self.output.write_data_block(&block)?;
+            if number < self.index.len() {
+                self.index.set_handle(number, handle);
+            } else {
+                self.finished = Some(handle);
+            }
+        }
+        if waiting.is_empty() {
+            self.waiting = None;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn collect(&mut self, parsed: &ParsedKey<'_>, value: &[u8]) {
+        let ParsedKey { user_key, seqno, value_type } = *parsed;
+        for collector in &mut self.collectors {
+            collector.add(&CollectedEntry { user_key, seqno, value_type, value });
+        }
     }
 }
 
@@ -345,6 +454,27 @@ impl Metaindex {
         }
         block.finish().to_vec()
     }
+}
+
+fn data_block_builder(options: &TableOptions, comparator: &InternalKeyComparator) -> BlockBuilder {
+    let block = BlockBuilder::new(options.block_restart_interval);
+    match options.data_block_index_type {
+        DataBlockIndexType::BinarySearchAndHash if !comparator.user().equal_may_differ() => {
+            block.with_hash_index(options.data_block_hash_table_util_ratio)
+        }
+        _ => block,
+    }
+}
+
+/// The value of the property `rocksdb.compression`. From version 7 on it names who compressed the blocks, and the codecs of
+/// all of them.
+fn compression_property(version: u32, codec: CompressionType, used: u128) -> String {
+    if version < COMPRESSION_MANAGER_VERSION {
+        return codec.property_name().to_owned();
+    }
+    let manager = if codec == CompressionType::None { "" } else { "BuiltinV2" };
+    let codecs: String = (1..128).filter(|kind| used >> kind & 1 == 1).map(|kind| format!("{kind:02X}")).collect();
+    format!("{manager};{codecs};")
 }
 
 /// What the contexts of a table's checksums are made from: different for every file, 0 before version 6.

@@ -1,7 +1,10 @@
 //! Fetching one block of a table: read, check, decompress.
 
 use super::block::Block;
+use super::external;
 use super::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle};
+use super::separated;
+use crate::key::SeqNo;
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::compression::{
     CompressionType, DecompressionDictionary, MAX_BLOCK_LEN, decompress_into, decompress_into_with_dictionary,
@@ -19,6 +22,8 @@ pub(crate) struct BlockFetcher {
     pub(crate) path: PathBuf,
     pub(crate) file_size: u64,
     pub(crate) checksum: BlockChecksum,
+    /// The sequence number of all entries, if data blocks are stored without.
+    pub(crate) global_seqno: Option<SeqNo>,
     /// Dictionary of data blocks.
     pub(crate) dictionary: Option<DecompressionDictionary>,
     pub(crate) pool: BlockPool,
@@ -28,7 +33,41 @@ impl BlockFetcher {
     /// Reads the data block at `handle`.
     pub(crate) fn data_block(&self, handle: BlockHandle, verify: bool, context: IoContext) -> Result<Block> {
         let (bytes, len) = self.read(handle, verify, context, self.dictionary.as_ref())?;
-        Block::new(bytes, len).map_err(|error| self.blame(error, handle))
+        self.finish_data_block(bytes, len).map_err(|error| self.blame(error, handle))
+    }
+
+    /// Makes a block of the first `len` bytes of `bytes`.
+    #[inline]
+    fn finish_data_block(&self, bytes: PooledBuf, len: usize) -> Result<Block> {
+        let block = match bytes.get(..len) {
+            Some(data) if separated::is_separated(data) => {
+                let joined = separated::joined(data)?;
+                let mut bytes = self.pool.try_alloc(joined.len())?;
+                bytes.copy_from_slice(&joined);
+                Block::new(bytes, joined.len())?
+            }
+            _ => Block::new(bytes, len)?,
+        };
+        match self.global_seqno {
+            None => Ok(block),
+            Some(seqno) => external::with_seqno(&block, seqno, &self.pool),
+        }
+    }
+
+    /// Reads the properties block, which may have been changed in place after its checksum was made.
+    pub(crate) fn properties_block(&self, handle: BlockHandle, context: IoContext) -> Result<PooledBuf> {
+        let failed = match self.meta_block(handle, context) {
+            Ok(block) => return Ok(block),
+            Err(error) => error,
+        };
+        let len = (self.end_of(handle)? - handle.offset) as usize;
+        let mut stored = self.pool.try_alloc(len)?;
+        self.read_exact(handle.offset, &mut stored, context)?;
+        if !external::verify_before_seqno_was_set(&stored, handle.offset, self.checksum) {
+            return Err(failed);
+        }
+        stored.truncate(len - BLOCK_TRAILER_LEN);
+        Ok(stored)
     }
 
     /// Reads a block of another kind; its checksum is verified.
@@ -43,13 +82,13 @@ impl BlockFetcher {
         let block = self.unpack(stored, handle, verify, self.dictionary.as_ref()).and_then(|unpacked| match unpacked {
             Some(bytes) => {
                 let len = bytes.len();
-                Block::new(bytes, len)
+                self.finish_data_block(bytes, len)
             }
             None => {
                 let len = stored.len() - BLOCK_TRAILER_LEN;
                 let mut bytes = self.pool.try_alloc(len)?;
                 bytes.copy_from_slice(&stored[..len]);
-                Block::new(bytes, len)
+                self.finish_data_block(bytes, len)
             }
         });
         block.map_err(|error| self.blame(error, handle))

@@ -26,7 +26,7 @@ pub(crate) const FOOTER_LEN: usize = 53;
 pub(crate) const READABLE_VERSIONS: std::ops::RangeInclusive<u32> = 2..=7;
 
 /// The versions of the format that are written.
-pub(crate) const WRITABLE_VERSIONS: std::ops::RangeInclusive<u32> = 5..=6;
+pub(crate) const WRITABLE_VERSIONS: std::ops::RangeInclusive<u32> = 5..=7;
 
 /// The first version with context checksums.
 const CONTEXT_VERSION: u32 = 6;

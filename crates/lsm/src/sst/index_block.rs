@@ -4,7 +4,7 @@
 //! Files of version 3 and later store user keys as separators where no user key spans two blocks, and internal keys
 //! otherwise; from version 4 on the handles are stored as differences of sizes. Two properties of the file say which.
 
-use super::block::layout;
+use super::block::Layout;
 use super::block_builder::common_prefix;
 use super::block_slots::BlockSlots;
 use super::format::{BLOCK_TRAILER_LEN, BlockHandle};
@@ -68,7 +68,7 @@ impl Index {
             heads: Heads::default(),
             slots: BlockSlots::default(),
         };
-        let (entries_len, num_restarts) = layout(data)?;
+        let Layout { entries_len, num_restarts, .. } = Layout::of(data)?;
         let mut rest = &data[..entries_len as usize];
         index.ends.reserve((num_restarts as usize).min(rest.len()));
         let limit = MAX_SEPARATORS_LEN.saturating_add(data.len().saturating_mul(64));

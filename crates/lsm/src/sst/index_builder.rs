@@ -162,6 +162,11 @@ impl IndexBuilder {
         self.entries.push(Entry { separator_end, first_key_end, handle });
     }
 
+    /// Sets the handle of block `at`, which was not known when it was added. `at < len`.
+    pub(crate) fn set_handle(&mut self, at: usize, handle: BlockHandle) {
+        self.entries[at].handle = handle;
+    }
+
     /// How many blocks were added.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

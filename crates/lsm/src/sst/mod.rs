@@ -15,8 +15,12 @@ mod block;
 mod block_builder;
 mod block_cache;
 mod block_cursor;
+mod block_hash;
 mod block_slots;
 mod builder;
+mod collector;
+mod dictionary_builder;
+mod external;
 mod fetch;
 mod filter_block;
 mod format;
@@ -31,6 +35,7 @@ mod properties;
 mod range_del_block;
 mod read_ahead;
 mod reader;
+mod separated;
 #[cfg(test)]
 pub(crate) mod test_util;
 #[cfg(test)]
@@ -45,6 +50,8 @@ pub use block_cache::BlockCache;
 #[cfg(feature = "testing")]
 pub(crate) use block_cursor::BlockCursor;
 pub(crate) use builder::{TableBuilder, TableBuilderOptions, TableSummary};
+pub use collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory};
+pub(crate) use dictionary_builder::DictionaryOptions;
 pub(crate) use iter::TableIter;
 pub use pinned::PinnedBytes;
 pub(crate) use reader::{TableEntry, TableReadOptions, TableReader, TableReaderOptions};

@@ -1,6 +1,7 @@
 //! The file that a table is written to: blocks go in, large appends come out.
 
 use super::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle};
+use siltstone_base::checksum::crc32c_append;
 use siltstone_base::compression::{CompressionType, Compressor, MAX_BLOCK_LEN};
 use siltstone_base::env::{AppendFile, IoContext, IoPriority};
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -18,6 +19,12 @@ pub(crate) struct TableOutput {
     context: IoContext,
     checksum: BlockChecksum,
     compressor: Compressor,
+    /// The same with the dictionary of data blocks, if there is one.
+    data_compressor: Option<Compressor>,
+    /// CRC32c of what was appended, if it is wanted.
+    file_crc: Option<u32>,
+    /// A bit for the number of each codec that a block was compressed with.
+    codecs_used: u128,
     /// Bytes that were not appended yet.
     pending: Vec<u8>,
     /// Bytes that were appended.
@@ -43,6 +50,9 @@ impl TableOutput {
             context,
             checksum,
             compressor,
+            data_compressor: None,
+            file_crc: None,
+            codecs_used: 0,
             pending: Vec::with_capacity(GATHER_LEN + (GATHER_LEN >> 4)),
             appended: 0,
             bytes_per_sync,
@@ -56,13 +66,42 @@ impl TableOutput {
         self.appended + self.pending.len() as u64
     }
 
+    /// The codec of blocks that are worth it.
+    pub(crate) fn codec(&self) -> CompressionType {
+        self.compressor.compression_type()
+    }
+
+    /// A bit for the number of each codec that a block has so far; bit 0 for blocks that are not compressed.
+    pub(crate) fn codecs_used(&self) -> u128 {
+        self.codecs_used
+    }
+
     /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a block, compressed if that saves at least an eighth and `compress`.
+    /// Compresses data blocks with `compressor` from now on.
+    pub(crate) fn set_data_compressor(&mut self, compressor: Compressor) {
+        self.data_compressor = Some(compressor);
+    }
+
+    /// Computes the checksum of the whole file. Comes before the first block.
+    pub(crate) fn compute_file_crc(&mut self) {
+        self.file_crc = Some(0);
+    }
+
+    /// Writes a data block, compressed if that saves at least an eighth.
+    pub(crate) fn write_data_block(&mut self, raw: &[u8]) -> Result<BlockHandle> {
+        self.write(raw, true, true)
+    }
+
+    /// Writes a block of another kind, compressed if that saves at least an eighth and `compress`.
     pub(crate) fn write_block(&mut self, raw: &[u8], compress: bool) -> Result<BlockHandle> {
+        self.write(raw, compress, false)
+    }
+
+    fn write(&mut self, raw: &[u8], compress: bool, is_data: bool) -> Result<BlockHandle> {
         if raw.len() > MAX_BLOCK_LEN {
             let message = format!("block of {} bytes", raw.len());
             return Err(Error::new(ErrorKind::LimitExceeded, message).with_file(&self.path));
@@ -70,7 +109,11 @@ impl TableOutput {
         let (offset, start) = (self.offset(), self.pending.len());
         let mut kind = CompressionType::None;
         if compress && self.compressor.compression_type() != CompressionType::None {
-            self.compressor.compress(raw, &mut self.pending)?;
+            let compressor = match &mut self.data_compressor {
+                Some(compressor) if is_data => compressor,
+                _ => &mut self.compressor,
+            };
+            compressor.compress(raw, &mut self.pending)?;
             if self.pending.len() - start < raw.len() - raw.len() / 8 {
                 kind = self.compressor.compression_type();
             } else {
@@ -80,6 +123,7 @@ impl TableOutput {
         if kind == CompressionType::None {
             self.pending.extend_from_slice(raw);
         }
+        self.codecs_used |= 1 << (kind as u8);
         self.pending.push(kind as u8);
         let checksum = self.checksum.stored(&self.pending[start..], offset);
         self.pending.extend_from_slice(&checksum.to_le_bytes());
@@ -95,14 +139,14 @@ impl TableOutput {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Makes everything durable and closes the file; returns its length.
-    pub(crate) fn finish(mut self) -> Result<u64> {
+    /// Makes everything durable and closes the file; returns its length and its CRC32c, if it is computed.
+    pub(crate) fn finish(mut self) -> Result<(u64, Option<u32>)> {
         self.append_pending()?;
         if !(self.context.priority == IoPriority::High && is_planted(PlantedBug::FlushedTableIsNotSynced)) {
             self.file.sync_data(self.context).map_err(|error| Error::io("sync", &self.path, error))?;
         }
         self.file.finish().map_err(|error| Error::io("close", &self.path, error))?;
-        Ok(self.appended)
+        Ok((self.appended, self.file_crc))
     }
 
     fn append_pending(&mut self) -> Result<()> {
@@ -111,6 +155,9 @@ impl TableOutput {
         }
         self.file.append(&self.pending, self.context).map_err(|error| Error::io("append", &self.path, error))?;
         self.appended += self.pending.len() as u64;
+        if let Some(crc) = &mut self.file_crc {
+            *crc = crc32c_append(*crc, &self.pending);
+        }
         self.pending.clear();
         if self.bytes_per_sync > 0 && self.appended - self.writeback >= self.bytes_per_sync {
             let len = self.appended - self.writeback;

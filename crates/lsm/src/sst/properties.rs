@@ -83,8 +83,20 @@ pub(crate) struct TableProperties {
     pub(crate) session_id: String,
     /// File offset of the first byte that is not of a data block. 0: unknown.
     pub(crate) tail_start_offset: u64,
+    /// Names of those who collected properties, as a list in brackets.
+    pub(crate) collectors: String,
+    /// Entries of data blocks between two full keys. 0: unknown.
+    pub(crate) data_block_restart_interval: u64,
+    /// The same for index blocks. 0: unknown.
+    pub(crate) index_block_restart_interval: u64,
+    /// Smallest sequence number.
+    pub(crate) smallest_seqno: Option<u64>,
+    /// Largest sequence number.
+    pub(crate) largest_seqno: Option<u64>,
     /// Version of an external file, written outside of a database; `None` for files that a database wrote.
     pub(crate) external_version: Option<u32>,
+    /// Sequence number of all entries of an external file; 0 if only the MANIFEST has it.
+    pub(crate) global_seqno: Option<u64>,
     /// Properties that this engine gives no meaning to, names and values.
     pub(crate) others: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -124,7 +136,13 @@ impl Default for TableProperties {
             db_id: String::new(),
             session_id: String::new(),
             tail_start_offset: 0,
+            collectors: "[]".to_owned(),
+            data_block_restart_interval: 0,
+            index_block_restart_interval: 0,
+            smallest_seqno: None,
+            largest_seqno: None,
             external_version: None,
+            global_seqno: None,
             others: BTreeMap::new(),
         }
     }
@@ -134,6 +152,12 @@ impl TableProperties {
     /// RocksDB's unique id of the table, if what it is made from is known.
     pub(crate) fn unique_id(&self) -> Option<[u8; 16]> {
         unique_id(&self.db_id, &self.session_id, self.original_file_number)
+    }
+
+    /// Properties whose names are not RocksDB's.
+    pub(crate) fn collected(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let own = |name: &[u8]| name.starts_with(PREFIX.as_bytes());
+        self.others.iter().filter(|(name, _)| !own(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// Encodes the block.
@@ -147,10 +171,17 @@ impl TableProperties {
             put_varint64(&mut bytes, value);
             put(name, bytes);
         }
-        if self.index_partitions > 0 {
-            for (name, value) in
-                [("index.partitions", self.index_partitions), ("top-level.index.size", self.top_level_index_size)]
-            {
+        let two_level = self.index_partitions > 0;
+        let optional = [
+            ("index.partitions", two_level.then_some(self.index_partitions)),
+            ("top-level.index.size", two_level.then_some(self.top_level_index_size)),
+            ("data.block.restart.interval", Some(self.data_block_restart_interval).filter(|interval| *interval > 0)),
+            ("index.block.restart.interval", Some(self.index_block_restart_interval).filter(|interval| *interval > 0)),
+            ("key.smallest.seqno", self.smallest_seqno),
+            ("key.largest.seqno", self.largest_seqno),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
                 let mut bytes = Vec::new();
                 put_varint64(&mut bytes, value);
                 put(name, bytes);
@@ -162,6 +193,12 @@ impl TableProperties {
         put("block.based.table.index.type", self.index_type.to_le_bytes().to_vec());
         put("block.based.table.whole.key.filtering", flag(self.whole_key_filtering));
         put("block.based.table.prefix.filtering", flag(false));
+        if let Some(version) = self.external_version {
+            put("external_sst_file.version", version.to_le_bytes().to_vec());
+        }
+        if let Some(seqno) = self.global_seqno {
+            put("external_sst_file.global_seqno", seqno.to_le_bytes().to_vec());
+        }
         let mut block = BlockBuilder::new(usize::MAX);
         for (name, value) in &sorted {
             block.add(name, value);
@@ -203,7 +240,7 @@ impl TableProperties {
             ("compression_options", &self.compression_options),
             ("merge.operator", if self.merge_operator.is_empty() { NO_OPERATOR } else { &self.merge_operator }),
             ("prefix.extractor.name", "nullptr"),
-            ("property.collectors", "[]"),
+            ("property.collectors", &self.collectors),
         ];
         let optional = [
             ("filter.policy", self.filter_policy.as_str()),
@@ -239,10 +276,19 @@ impl TableProperties {
             Some(word) => Ok(u32::from_le_bytes(*word)),
             None => Err(Error::corrupt("malformed number in a table's properties")),
         };
+        let fixed64 = |value: &[u8]| match value.first_chunk() {
+            Some(word) => Ok(u64::from_le_bytes(*word)),
+            None => Err(Error::corrupt("malformed number in a table's properties")),
+        };
         let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
         match name {
             "data.size" => self.data_size = number(value)?,
             "index.size" => self.index_size = number(value)?,
+            "property.collectors" => self.collectors = text(value),
+            "data.block.restart.interval" => self.data_block_restart_interval = number(value)?,
+            "index.block.restart.interval" => self.index_block_restart_interval = number(value)?,
+            "key.smallest.seqno" => self.smallest_seqno = Some(number(value)?),
+            "key.largest.seqno" => self.largest_seqno = Some(number(value)?),
             "index.partitions" => self.index_partitions = number(value)?,
             "top-level.index.size" => self.top_level_index_size = number(value)?,
             "filter.size" => self.filter_size = number(value)?,
@@ -273,13 +319,10 @@ impl TableProperties {
             "creating.session.identity" => self.session_id = text(value),
             "block.based.table.index.type" => self.index_type = fixed32(value)?,
             "block.based.table.whole.key.filtering" => self.whole_key_filtering = value == b"1",
+            "external_sst_file.global_seqno" => self.global_seqno = Some(fixed64(value)?),
             "external_sst_file.version" => self.external_version = Some(fixed32(value)?),
             // Written anew with constant values.
-            "block.based.table.prefix.filtering"
-            | "format.version"
-            | "fixed.key.length"
-            | "prefix.extractor.name"
-            | "property.collectors" => {}
+            "block.based.table.prefix.filtering" | "format.version" | "fixed.key.length" | "prefix.extractor.name" => {}
             _ => return Ok(false),
         }
         Ok(true)

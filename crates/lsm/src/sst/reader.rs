@@ -5,7 +5,8 @@
 use super::block::{Block, for_each_entry};
 use super::block_cache::BlockCache;
 use super::block_cursor::BlockCursor;
-use super::builder::{INDEX_BLOCK, PROPERTIES_BLOCK};
+use super::builder::{DICTIONARY_BLOCK, INDEX_BLOCK, PROPERTIES_BLOCK};
+use super::external;
 use super::fetch::BlockFetcher;
 use super::filter_block::{FULL_FILTER, FilterBlock};
 use super::format::{BlockHandle, FOOTER_LEN, Footer};
@@ -26,8 +27,6 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Key of the metaindex for the dictionary of data blocks.
-const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 /// Most sequence numbers that the fragments of a table's range tombstones may have: 128 MiB of them.
 const MAX_FRAGMENT_NUMBERS: usize = 16 << 20;
 
@@ -45,6 +44,8 @@ pub(crate) struct TableReaderOptions {
     pub(crate) block_pool: BlockPool,
     /// Unique id that the table should have, if known.
     pub(crate) unique_id: Option<[u8; 16]>,
+    /// Largest sequence number of the table, if known.
+    pub(crate) largest_seqno: Option<SeqNo>,
     /// Who waits for the open.
     pub(crate) priority: IoPriority,
 }
@@ -110,6 +111,8 @@ enum Search {
 #[derive(Debug)]
 pub(crate) struct TableReader {
     comparator: InternalKeyComparator,
+    /// Whether equal keys have equal bytes, so that hashes of keys find them.
+    hashes: bool,
     fetcher: BlockFetcher,
     /// Leads to data blocks, or to `partitions`.
     index: Index,
@@ -157,7 +160,15 @@ impl TableReader {
         let context = IoContext::new(FileKind::Table, options.priority);
         let footer = read_footer(&*file, &path, file_size, context)?;
         let pool = options.block_pool.clone();
-        let fetcher = BlockFetcher { file, path, file_size, checksum: footer.checksum, dictionary: None, pool };
+        let fetcher = BlockFetcher {
+            file,
+            path,
+            file_size,
+            checksum: footer.checksum,
+            global_seqno: None,
+            dictionary: None,
+            pool,
+        };
         Self::open_blocks(fetcher, &footer, options, context)
     }
 
@@ -171,11 +182,12 @@ impl TableReader {
         let path = fetcher.path.clone();
         let in_file = |error: Error| error.with_file(&path);
         let properties = match meta.properties {
-            Some(handle) => TableProperties::decode(&fetcher.meta_block(handle, context)?)
+            Some(handle) => TableProperties::decode(&fetcher.properties_block(handle, context)?)
                 .map_err(|error| fetcher.blame(error, handle))?,
             None => TableProperties::default(),
         };
         check_properties(&properties, options).map_err(in_file)?;
+        fetcher.global_seqno = external::global_seqno(&properties, options.largest_seqno).map_err(in_file)?;
         let ranges = match meta.range_deletions {
             Some(handle) => read_fragments(&fetcher, handle, options, context)?,
             None => None,
@@ -196,13 +208,15 @@ impl TableReader {
         let block = fetcher.meta_block(handle, context)?;
         let index = Index::decode(&block, encoding, &options.comparator, fetcher.file_size)
             .map_err(|error| fetcher.blame(error, handle))?;
-        let usable = properties.whole_key_filtering && !options.comparator.user().equal_may_differ();
+        let hashes = !options.comparator.user().equal_may_differ();
+        let usable = properties.whole_key_filtering && hashes;
         let filter = match meta.filter.filter(|_| usable) {
             Some(handle) => Some(FilterBlock::new(fetcher.meta_block(handle, context)?.to_vec())),
             None => None,
         };
         Ok(Self {
             comparator: options.comparator.clone(),
+            hashes,
             fetcher,
             index,
             partitions,
@@ -299,7 +313,11 @@ impl TableReader {
                 Err(error) => break Err(error),
             };
             cursor.reset();
-            if cursor.seek(&block, target, &self.comparator) {
+            let found = match self.hashes && block.has_hash_index() {
+                true => cursor.seek_by_hash(&block, target, &self.comparator),
+                false => cursor.seek(&block, target, &self.comparator),
+            };
+            if found {
                 break self.entry_at(&cursor, block, key).map(Search::Ended);
             }
             if cursor.is_corrupt() {
@@ -458,8 +476,11 @@ fn read_fragments(
     context: IoContext,
 ) -> Result<Option<Box<(Fragments, BlockHandle)>>> {
     let block = fetcher.meta_block(handle, context)?;
-    let tombstones =
+    let mut tombstones =
         range_del_block::decode(&options.comparator, &block).map_err(|error| fetcher.blame(error, handle))?;
+    if let Some(seqno) = fetcher.global_seqno {
+        tombstones.iter_mut().for_each(|tombstone| tombstone.seqno = seqno);
+    }
     let Some(fragments) = Fragments::within(&options.comparator, &tombstones, MAX_FRAGMENT_NUMBERS) else {
         let message = "range tombstones of a table overlap too much";
         return Err(fetcher.blame(Error::new(ErrorKind::LimitExceeded, message), handle));
@@ -529,9 +550,6 @@ fn check_properties(properties: &TableProperties, options: &TableReaderOptions) 
         | index_type::TWO_LEVEL
         | index_type::BINARY_SEARCH_WITH_FIRST_KEY => {}
         other => return Err(Error::corrupt(format!("unknown index type {other}"))),
-    }
-    if let Some(version) = properties.external_version {
-        return Err(Error::not_supported(format!("external table files (version {version})")));
     }
     let comparator = options.comparator.user().name();
     if !properties.comparator.is_empty() && properties.comparator != comparator {

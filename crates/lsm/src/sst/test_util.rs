@@ -84,6 +84,9 @@ pub(crate) fn builder_options(table: TableOptions, compression: CompressionType)
         table,
         compression,
         zstd_level: 3,
+        dictionary: Default::default(),
+        collectors: Vec::new(),
+        file_checksum: false,
         column_family_id: 0,
         column_family_name: "default".to_owned(),
         db_id: "0b1f3b2e-4b2c-4f0e-9b1c-6d8f6c1c1a2b".to_owned(),
@@ -103,6 +106,7 @@ pub(crate) fn reader_options() -> TableReaderOptions {
         block_cache: Arc::new(BlockCache::new(8 << 20)),
         block_pool: BlockPool::new(1 << 20),
         unique_id: None,
+        largest_seqno: None,
         priority: IoPriority::User,
     }
 }

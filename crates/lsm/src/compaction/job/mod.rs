@@ -14,7 +14,7 @@ use super::rules::{DroppedEntries, RulesOptions, Sieve};
 use crate::file_meta::FileMetaData;
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
 use crate::key::SeqNo;
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, retained};
 use crate::sst::{TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
@@ -56,6 +56,8 @@ pub(crate) struct CompactionEnv {
     pub(crate) use_direct_io: bool,
     /// Starts writeback of outputs after so many bytes. 0: never.
     pub(crate) bytes_per_sync: u64,
+    /// Checksum of each whole table, for the MANIFEST.
+    pub(crate) file_checksum: FileChecksum,
 }
 
 /// What a finished compaction did.

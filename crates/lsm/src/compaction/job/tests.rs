@@ -60,6 +60,9 @@ impl World {
             table: self.options.table.clone(),
             compression: self.options.compression,
             zstd_level: 3,
+            dictionary: Default::default(),
+            collectors: Vec::new(),
+            file_checksum: false,
             column_family_id: 0,
             column_family_name: "default".to_owned(),
             db_id: "db".to_owned(),
@@ -126,6 +129,7 @@ impl World {
             readahead_size: 4096,
             use_direct_io: false,
             bytes_per_sync: 0,
+            file_checksum: FileChecksum::None,
         };
         CompactionJob::new(compaction, env)
     }

@@ -5,10 +5,12 @@ mod cut;
 mod tests;
 
 use super::Compaction;
+use super::dictionary_options;
 use super::job::CompactionEnv;
-use crate::file_meta::FileMetaData;
+use crate::file_meta::{FileMetaData, checksum_fields};
 use crate::file_names::FileName;
 use crate::key::{InternalKeyComparator, user_key};
+use crate::options::FileChecksum;
 use crate::range_tombstones::RetainedTombstone;
 use crate::sst::{TableBuilder, TableBuilderOptions, TableSummary};
 use cut::OutputCutter;
@@ -49,6 +51,9 @@ impl Outputs {
                 .unwrap_or_default(),
             compression: compaction.compression,
             zstd_level: env.options.zstd_level,
+            dictionary: dictionary_options(&env.options),
+            collectors: env.options.table_properties_collectors.clone(),
+            file_checksum: env.file_checksum == FileChecksum::Crc32c,
             column_family_id: compaction.family.0,
             column_family_name: env.family_name.clone(),
             db_id: env.db_id.clone(),
@@ -130,7 +135,7 @@ impl Outputs {
             oldest_ancestor_time: self.options.creation_time,
             file_creation_time: self.options.file_creation_time,
             unique_id: summary.unique_id,
-            other_fields: Vec::new(),
+            other_fields: checksum_fields(summary.file_crc),
             has_ranges: Some(summary.num_range_deletions > 0),
         }
     }

@@ -6,5 +6,6 @@ mod misuse;
 mod options_files;
 mod prepared;
 mod ranges;
+mod table_files;
 mod upkeep;
 mod wal_modes;

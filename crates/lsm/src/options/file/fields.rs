@@ -1,7 +1,8 @@
 //! Which options a file holds, under which names, and how their values are written.
 
 use crate::options::{
-    ChecksumType, ColumnFamilyOptions, CompressionType, DbOptions, IndexType, TableOptions, WalRecoveryMode,
+    ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, DbOptions, IndexType, TableOptions,
+    WalRecoveryMode,
 };
 use std::fmt::Display;
 use std::str::FromStr;
@@ -114,6 +115,9 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
     field!(ColumnFamilyOptions.bottommost_compression),
     field!(own ColumnFamilyOptions.memtable_bloom_bits_per_key),
     field!(own ColumnFamilyOptions.zstd_level),
+    field!(own ColumnFamilyOptions.max_dict_bytes),
+    field!(own ColumnFamilyOptions.zstd_max_train_bytes),
+    field!(own ColumnFamilyOptions.max_dict_buffer_bytes),
 ];
 
 /// Options of the section `TableOptions/BlockBasedTable`.
@@ -124,6 +128,8 @@ pub(super) const TABLE: &[Field<TableOptions>] = &[
     field!(TableOptions.index_block_restart_interval),
     field!(TableOptions.index_type),
     field!(TableOptions.metadata_block_size),
+    field!(TableOptions.data_block_index_type),
+    field!(TableOptions.data_block_hash_table_util_ratio),
     field!(TableOptions.checksum),
     Field {
         name: "filter_policy",
@@ -269,7 +275,7 @@ impl Value for CompressionType {
 
     /// A codec that this engine does not write is none that it has.
     fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
-        Ok(named(CODECS, text)?.filter(|codec| codec.is_supported()))
+        Ok(named(CODECS, text)?.filter(|codec| codec.is_written()))
     }
 }
 
@@ -308,6 +314,34 @@ impl Value for IndexType {
 
     fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
         named(INDEX_TYPES, text)
+    }
+}
+
+const DATA_BLOCK_INDEX_TYPES: &[(DataBlockIndexType, &str)] = &[
+    (DataBlockIndexType::BinarySearch, "kDataBlockBinarySearch"),
+    (DataBlockIndexType::BinarySearchAndHash, "kDataBlockBinaryAndHash"),
+];
+
+impl Value for DataBlockIndexType {
+    fn to_text(&self) -> String {
+        name_of(DATA_BLOCK_INDEX_TYPES, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        named(DATA_BLOCK_INDEX_TYPES, text)
+    }
+}
+
+impl Value for f64 {
+    fn to_text(&self) -> String {
+        format!("{self:.6}")
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        match text.parse::<f64>() {
+            Ok(number) => Ok(Some(number).filter(|number| number.is_finite())),
+            Err(_) => Err(Malformed),
+        }
     }
 }
 

@@ -78,7 +78,7 @@ const OF_ROCKSDB: &str = r#"# This is a RocksDB option file.
 [CFOptions "default"]
   merge_operator=uint64addoperator
   level0_stop_writes_trigger=-1
-  compression=kZlibCompression
+  compression=kBZip2Compression
   comparator=my.own
   write_buffer_size=1048576
 [TableOptions/BlockBasedTable "default"]

@@ -2,7 +2,7 @@
 
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, LookupKey, ValueType};
-use crate::options::{ChecksumType, CompressionType, IndexType, TableOptions};
+use crate::options::{ChecksumType, CompressionType, DataBlockIndexType, IndexType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
 use crate::sst::block::{Block, for_each_entry};
 use crate::sst::block_cursor::BlockCursor;
@@ -79,6 +79,7 @@ fn sample_with(table: TableOptions, codec: CompressionType) -> Vec<u8> {
         .block_restart_interval(4)
         .index_block_restart_interval(2)
         .checksum(ChecksumType::Crc32c)
+        .data_block_index_type(DataBlockIndexType::BinarySearchAndHash)
         .bloom_bits_per_key(10.0);
     let entries = (0..200u64).map(|number| {
         let key = InternalKey::new(format!("key{number:04}").as_bytes(), number, ValueType::Put);
@@ -238,6 +239,9 @@ proptest! {
                 prop_assert!(steps <= len);
             }
         }
+        cursor.reset();
+        cursor.seek_by_hash(&block, &target, &order);
+        cursor.reset();
         if cursor.seek(&block, &target, &order) {
             prop_assert!(order.compare(cursor.key(), &target).is_ge());
         }
@@ -262,11 +266,18 @@ fn garbage_block() -> impl Strategy<Value = Vec<u8>> {
     let small = prop_oneof![3 => 0u8..12, 1 => any::<u8>()];
     let entries = prop::collection::vec(small, 0..120);
     let restarts = prop::collection::vec(0u32..60, 1..4);
-    (entries, restarts).prop_map(|(mut block, restarts)| {
+    let buckets = prop::option::of(prop::collection::vec(prop_oneof![0u8..6, any::<u8>()], 0..9));
+    (entries, restarts, buckets).prop_map(|(mut block, restarts, buckets)| {
         for restart in &restarts {
             block.extend_from_slice(&restart.to_le_bytes());
         }
-        block.extend_from_slice(&(restarts.len() as u32).to_le_bytes());
+        let mut footer = restarts.len() as u32;
+        if let Some(buckets) = buckets {
+            block.extend_from_slice(&buckets);
+            block.extend_from_slice(&(buckets.len() as u16).to_le_bytes());
+            footer |= 1 << 31;
+        }
+        block.extend_from_slice(&footer.to_le_bytes());
         block
     })
 }

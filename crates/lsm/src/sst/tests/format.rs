@@ -4,7 +4,7 @@ use crate::key::{InternalKey, ValueType};
 use crate::options::{ChecksumType, CompressionType, TableOptions};
 use crate::sst::format::{BlockChecksum, BlockHandle, Footer};
 use crate::sst::properties::TableProperties;
-use crate::sst::test_util::{build, builder_options};
+use crate::sst::test_util::{build, builder_options, open, reader_options};
 use crate::sst::unique_id::{encode_session_id, unique_id};
 use siltstone_base::ErrorKind;
 
@@ -70,6 +70,22 @@ fn properties_round_trip() {
 }
 
 #[test]
+fn version_7_names_the_codecs_of_all_blocks() {
+    let key = InternalKey::new(b"key", 1, ValueType::Put);
+    let property = |version, codec, value: &[u8]| {
+        let options = builder_options(TableOptions::default().format_version(version), codec);
+        let (bytes, _) = build(options, [(key.as_bytes(), value)]).unwrap();
+        open(bytes, &reader_options()).unwrap().properties().compression.clone()
+    };
+    let compressible = [b'v'; 1000];
+    assert_eq!(property(6, CompressionType::Lz4, &compressible), "LZ4");
+    assert_eq!(property(7, CompressionType::Lz4, &compressible), "BuiltinV2;04;");
+    assert_eq!(property(7, CompressionType::Zstd, &compressible), "BuiltinV2;07;");
+    assert_eq!(property(7, CompressionType::Lz4, b"short"), "BuiltinV2;;");
+    assert_eq!(property(7, CompressionType::None, &compressible), ";;");
+}
+
+#[test]
 fn keys_must_ascend() {
     let key = |user_key: &[u8], seqno| InternalKey::new(user_key, seqno, ValueType::Put).as_bytes().to_vec();
     for (first, second) in [(key(b"b", 1), key(b"a", 1)), (key(b"a", 1), key(b"a", 1)), (key(b"a", 1), key(b"a", 2))] {
@@ -83,7 +99,7 @@ fn keys_must_ascend() {
 fn what_is_not_written_is_refused() {
     let options = builder_options(TableOptions::default().format_version(4), CompressionType::None);
     assert_eq!(build::<&[u8], &[u8]>(options, []).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    let options = builder_options(TableOptions::default(), CompressionType::Zlib);
+    let options = builder_options(TableOptions::default(), CompressionType::Bzip2);
     assert_eq!(build::<&[u8], &[u8]>(options, []).unwrap_err().kind(), ErrorKind::NotSupported);
     let options = builder_options(TableOptions::default(), CompressionType::None);
     let range = InternalKey::new(b"a", 1, ValueType::RangeDelete);

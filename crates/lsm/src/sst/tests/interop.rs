@@ -1,7 +1,7 @@
 //! What RocksDB's own tool says of tables written here. Skipped where the tool is not installed.
 
 use crate::key::{InternalKey, ValueType};
-use crate::options::{ChecksumType, CompressionType, IndexType, TableOptions};
+use crate::options::{ChecksumType, CompressionType, DataBlockIndexType, IndexType, TableOptions};
 use crate::sst::TableBuilder;
 use crate::sst::test_util::builder_options;
 use siltstone_base::env::{Env, FileKind, FileOptions, PosixEnv};
@@ -54,6 +54,9 @@ fn rocksdb_reads_tables_of_version_5() {
                 .checksum(checksum)
                 .index_block_restart_interval(1 + round)
                 .index_type(kind)
+                .data_block_index_type(
+                    [DataBlockIndexType::BinarySearch, DataBlockIndexType::BinarySearchAndHash][round % 2],
+                )
                 .metadata_block_size(512)
                 .bloom_bits_per_key(10.0);
             let path = dir.path().join(format!("{:06}.sst", 10 + 10 * round + versions as usize));

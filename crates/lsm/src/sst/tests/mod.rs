@@ -1,9 +1,12 @@
 //! Tests of whole tables.
 
 mod damage;
+mod external;
+mod extras;
 mod format;
 mod interop;
 mod ranges;
 mod reading;
 mod round_trip;
+mod separated;
 mod slots;

@@ -2,7 +2,7 @@
 
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, LookupKey, MAX_SEQNO, ValueType};
-use crate::options::{ChecksumType, CompressionType, IndexType, TableOptions};
+use crate::options::{ChecksumType, CompressionType, DataBlockIndexType, IndexType, TableOptions};
 use crate::sst::test_util::{build, builder_options, comparator, open, reader_options};
 use crate::sst::{TableEntry, TableIter, TableReadOptions, TableReader};
 use proptest::prelude::*;
@@ -38,8 +38,15 @@ fn table_options() -> impl Strategy<Value = (TableOptions, CompressionType)> {
         [ChecksumType::None, ChecksumType::Crc32c, ChecksumType::XxHash, ChecksumType::XxHash64, ChecksumType::Xxh3];
     let codecs = [CompressionType::None, CompressionType::Snappy, CompressionType::Lz4, CompressionType::Zstd];
     (
-        5u32..=6,
-        prop::sample::select(vec![256usize, 512, 4096, 65536]),
+        5u32..=7,
+        (
+            prop::sample::select(vec![256usize, 512, 4096, 65536]),
+            prop::sample::select(vec![
+                (DataBlockIndexType::BinarySearch, 0.75),
+                (DataBlockIndexType::BinarySearchAndHash, 0.75),
+                (DataBlockIndexType::BinarySearchAndHash, 0.1),
+            ]),
+        ),
         prop::sample::select(vec![1usize, 2, 16, 256]),
         prop::sample::select(vec![1usize, 3, 16]),
         prop::sample::select(vec![
@@ -52,18 +59,31 @@ fn table_options() -> impl Strategy<Value = (TableOptions, CompressionType)> {
         prop::sample::select(vec![0.0, 1.0, 10.0]),
         prop::sample::select(codecs.to_vec()),
     )
-        .prop_map(|(version, size, interval, index_interval, (kind, partition_size), checksum, bits, codec)| {
-            let options = TableOptions::default()
-                .format_version(version)
-                .block_size(size)
-                .block_restart_interval(interval)
-                .index_block_restart_interval(index_interval)
-                .index_type(kind)
-                .metadata_block_size(partition_size)
-                .checksum(checksum)
-                .bloom_bits_per_key(bits);
-            (options, codec)
-        })
+        .prop_map(
+            |(
+                version,
+                (size, (data_index, ratio)),
+                interval,
+                index_interval,
+                (kind, partition_size),
+                checksum,
+                bits,
+                codec,
+            )| {
+                let options = TableOptions::default()
+                    .format_version(version)
+                    .block_size(size)
+                    .data_block_index_type(data_index)
+                    .data_block_hash_table_util_ratio(ratio)
+                    .block_restart_interval(interval)
+                    .index_block_restart_interval(index_interval)
+                    .index_type(kind)
+                    .metadata_block_size(partition_size)
+                    .checksum(checksum)
+                    .bloom_bits_per_key(bits);
+                (options, codec)
+            },
+        )
 }
 
 /// An internal key and its value.

@@ -1,0 +1,3 @@
+//! Cases of interoperation with RocksDB, one file for each part of the format.
+
+mod tables;
