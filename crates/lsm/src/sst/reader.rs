@@ -451,12 +451,10 @@ impl TableReader {
         self.ranges.as_ref().map(|ranges| &ranges.0)
     }
 
-    /// The range tombstones as they are stored, read from the file.
+    /// The range tombstones one by one, read from the file.
     pub(crate) fn read_range_tombstones(&self, context: IoContext) -> Result<Vec<RangeTombstone>> {
         let Some(ranges) = &self.ranges else { return Ok(Vec::new()) };
-        let handle = ranges.1;
-        let block = self.fetcher.meta_block(handle, context)?;
-        range_del_block::decode(&self.comparator, &block).map_err(|error| self.fetcher.blame(error, handle))
+        decode_tombstones(&self.fetcher, ranges.1, &self.comparator, context)
     }
 
     /// The bytes of memory that index, filter and range tombstones take.
@@ -468,6 +466,21 @@ impl TableReader {
     }
 }
 
+/// The range tombstones in the block at `handle`, with the number of the whole file if it has one.
+fn decode_tombstones(
+    fetcher: &BlockFetcher,
+    handle: BlockHandle,
+    comparator: &InternalKeyComparator,
+    context: IoContext,
+) -> Result<Vec<RangeTombstone>> {
+    let block = fetcher.meta_block(handle, context)?;
+    let mut tombstones = range_del_block::decode(comparator, &block).map_err(|error| fetcher.blame(error, handle))?;
+    if let Some(seqno) = fetcher.global_seqno {
+        tombstones.iter_mut().for_each(|tombstone| tombstone.seqno = seqno);
+    }
+    Ok(tombstones)
+}
+
 /// The range tombstones in the block at `handle`, as fragments.
 fn read_fragments(
     fetcher: &BlockFetcher,
@@ -475,12 +488,7 @@ fn read_fragments(
     options: &TableReaderOptions,
     context: IoContext,
 ) -> Result<Option<Box<(Fragments, BlockHandle)>>> {
-    let block = fetcher.meta_block(handle, context)?;
-    let mut tombstones =
-        range_del_block::decode(&options.comparator, &block).map_err(|error| fetcher.blame(error, handle))?;
-    if let Some(seqno) = fetcher.global_seqno {
-        tombstones.iter_mut().for_each(|tombstone| tombstone.seqno = seqno);
-    }
+    let tombstones = decode_tombstones(fetcher, handle, &options.comparator, context)?;
     let Some(fragments) = Fragments::within(&options.comparator, &tombstones, MAX_FRAGMENT_NUMBERS) else {
         let message = "range tombstones of a table overlap too much";
         return Err(fetcher.blame(Error::new(ErrorKind::LimitExceeded, message), handle));
