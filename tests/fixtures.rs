@@ -7,7 +7,7 @@
 #[expect(dead_code, reason = "a program whose parts are used here")]
 mod rows_example;
 
-use rows_example::print_rows;
+use rows_example::{options, print_rows};
 use siltstone::lsm::{CompactRangeOptions, Db, DbOptions, ErrorKind};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority};
@@ -86,7 +86,7 @@ fn every_row_is_read_and_no_file_is_touched() {
         let before = listing(&dir);
         let dir_before = std::fs::metadata(&dir).unwrap().modified().unwrap();
         set_mode(&dir, 0o555);
-        let found = printed(&dir, &DbOptions::default());
+        let found = printed(&dir, &options());
         set_mode(&dir, 0o755);
         assert_rows(&found, &fixture.expected(), kind);
         assert!(listing(&dir) == before, "{kind}: a file was changed, made or removed");
@@ -111,7 +111,7 @@ fn reading_makes_no_call_that_writes() {
             file.finish().unwrap();
         }
         disk.start_trace();
-        let found = printed(place, &DbOptions::default().env(Some(disk.env())));
+        let found = printed(place, &options().env(Some(disk.env())));
         assert_rows(&found, &fixture.expected(), kind);
         let calls = disk.take_trace();
         let writing: Vec<_> = calls.iter().filter(|call| call.class.is_mutating()).collect();
@@ -123,9 +123,9 @@ fn reading_makes_no_call_that_writes() {
 fn reading_needs_no_lock() {
     let fixture = Fixture::unpack("lz4_leveled");
     let dir = fixture.db();
-    let owner = Db::open(&dir, &DbOptions::default()).unwrap();
-    assert_eq!(Db::open(&dir, &DbOptions::default()).unwrap_err().kind(), ErrorKind::Locked);
-    assert_rows(&printed(&dir, &DbOptions::default()), &fixture.expected(), "while it is open");
+    let owner = Db::open(&dir, &options()).unwrap();
+    assert_eq!(Db::open(&dir, &options()).unwrap_err().kind(), ErrorKind::Locked);
+    assert_rows(&printed(&dir, &options()), &fixture.expected(), "while it is open");
     owner.close().unwrap();
 }
 
@@ -135,14 +135,14 @@ fn every_row_survives_a_rewrite() {
     for kind in KINDS {
         let fixture = Fixture::unpack(kind);
         let (dir, expected) = (fixture.db(), fixture.expected());
-        let db = Db::open(&dir, &DbOptions::default()).unwrap();
-        assert_rows(&printed(&dir, &DbOptions::default()), &expected, "recovered");
+        let db = Db::open(&dir, &options()).unwrap();
+        assert_rows(&printed(&dir, &options()), &expected, "recovered");
         for family in db.families() {
             let options = CompactRangeOptions::default().force_bottommost(true);
             db.compact_range(&family, None, None, &options).unwrap();
         }
         db.check().unwrap();
         db.close().unwrap();
-        assert_rows(&printed(&dir, &DbOptions::default()), &expected, kind);
+        assert_rows(&printed(&dir, &options()), &expected, kind);
     }
 }

@@ -54,19 +54,36 @@ fn open(disk: &SimDisk, mode: WalRecoveryMode) -> Result<Db, Error> {
     Db::open_read_only(DIR, &options(disk).wal_recovery_mode(mode), &[])
 }
 
-fn read_all(db: &Db) -> Result<Rows, Error> {
-    let mut rows = Rows::default();
+/// Reads everything; says whether it is what it should be, or tells all.
+fn read_all(db: &Db, wanted: &Rows) -> Result<Option<Rows>, Error> {
+    let mut found = None;
     for (index, name) in FAMILIES.iter().enumerate() {
         let family = db.family(name).ok_or_else(|| Error::new(ErrorKind::NotFound, "a column family is gone"))?;
         let mut iter = db.iter_cf(&family, &ReadOptions::default())?;
+        iter.seek_to_first();
+        let mut wanted = wanted[index].iter();
+        while iter.valid() {
+            let next = wanted.next();
+            if next.is_none_or(|(key, value)| (key.as_slice(), value.as_slice()) != (iter.key(), iter.value())) {
+                found.get_or_insert_with(Rows::default);
+            }
+            iter.next();
+        }
+        iter.status()?;
+        if wanted.next().is_some() {
+            found.get_or_insert_with(Rows::default);
+        }
+    }
+    let Some(mut rows) = found else { return Ok(None) };
+    for (index, name) in FAMILIES.iter().enumerate() {
+        let mut iter = db.iter_cf(&db.family(name).unwrap(), &ReadOptions::default())?;
         iter.seek_to_first();
         while iter.valid() {
             rows[index].insert(iter.key().to_vec(), iter.value().to_vec());
             iter.next();
         }
-        iter.status()?;
     }
-    Ok(rows)
+    Ok(Some(rows))
 }
 
 fn verdict_of(error: &Error, path: &Path, context: &str) -> Verdict {
@@ -79,16 +96,18 @@ fn verdict_of(error: &Error, path: &Path, context: &str) -> Verdict {
 }
 
 /// Opens and reads what is damaged. The database must not be what it never was.
-fn judge(disk: &SimDisk, corpus: &Corpus, path: &Path, mode: WalRecoveryMode, context: &str) -> Verdict {
-    let read = open(disk, mode).and_then(|db| read_all(&db));
-    match read {
+fn judge(disk: &SimDisk, corpus: &Corpus, path: &Path, mode: WalRecoveryMode, context: &str) -> (Verdict, Option<Db>) {
+    let db = match open(disk, mode) {
+        Ok(db) => db,
+        Err(error) => return (verdict_of(&error, path, context), None),
+    };
+    let verdict = match read_all(&db, corpus.states.last().unwrap()) {
         Err(error) => verdict_of(&error, path, context),
-        Ok(rows) => match corpus.states.iter().rposition(|state| *state == rows) {
-            Some(state) if state + 1 == corpus.states.len() => Verdict::Harmless,
-            Some(_) => Verdict::Shorter,
-            None => panic!("{context}: rows that were at no time the database's"),
-        },
-    }
+        Ok(None) => Verdict::Harmless,
+        Ok(Some(rows)) if corpus.states.contains(&rows) => Verdict::Shorter,
+        Ok(Some(_)) => panic!("{context}: rows that were at no time the database's"),
+    };
+    (verdict, Some(db))
 }
 
 /// Some keys of each family, evenly spread.
@@ -102,9 +121,9 @@ fn probes(corpus: &Corpus) -> Vec<(usize, Vec<u8>)> {
 }
 
 /// Which probes cannot be read. Those that can have their right values.
-fn unreadable(disk: &SimDisk, corpus: &Corpus, probes: &[(usize, Vec<u8>)], context: &str) -> BTreeSet<usize> {
+fn unreadable(db: Option<&Db>, corpus: &Corpus, probes: &[(usize, Vec<u8>)], context: &str) -> BTreeSet<usize> {
     let rows = corpus.states.last().unwrap();
-    let db = open(disk, WalRecoveryMode::PointInTime).unwrap();
+    let db = db.unwrap_or_else(|| panic!("{context}: a damaged table keeps the database closed"));
     let families = FAMILIES.map(|name| db.family(name).unwrap());
     let mut refused = BTreeSet::new();
     for (number, (family, key)) in probes.iter().enumerate() {
@@ -121,7 +140,8 @@ fn reach(corpus: &Corpus, path: &Path, probes: &[(usize, Vec<u8>)]) -> BTreeSet<
     let disk = corpus.disk.after_process_death();
     let len = disk.env().file_len(path).unwrap();
     assert!(Wound::Fill(0, len, 0xA5).apply(&disk, path));
-    unreadable(&disk, corpus, probes, "garbage")
+    let db = open(&disk, WalRecoveryMode::PointInTime).unwrap();
+    unreadable(Some(&db), corpus, probes, "garbage")
 }
 
 /// Flips a bit of every `stride`-th byte of every file.
@@ -138,7 +158,7 @@ pub fn flip(corpus: &Corpus, first: u64, stride: u64) -> Tally {
             let mask = 1 << (offset % 8);
             disk.flip(&path, offset, mask).unwrap();
             // Where any damage of a WAL is to be an error, none of it passes for the torn end that a crash leaves.
-            let verdict = judge(&disk, corpus, &path, WalRecoveryMode::AbsoluteConsistency, &context);
+            let (verdict, db) = judge(&disk, corpus, &path, WalRecoveryMode::AbsoluteConsistency, &context);
             match verdict {
                 Verdict::Harmless => assert!(is_unprotected(&path, offset), "{context}: nothing noticed"),
                 Verdict::Shorter => panic!("{context}: commits are gone"),
@@ -148,7 +168,7 @@ pub fn flip(corpus: &Corpus, first: u64, stride: u64) -> Tally {
                 judge(&disk, corpus, &path, WalRecoveryMode::PointInTime, &context);
             }
             if is_table {
-                let refused = unreadable(&disk, corpus, &probes, &context);
+                let refused = unreadable(db.as_ref(), corpus, &probes, &context);
                 assert!(refused.is_subset(&reach), "{context}: keys of other tables cannot be read");
             }
             *tally.entry((kind(&path), verdict)).or_default() += 1;
@@ -171,7 +191,7 @@ pub fn cut(corpus: &Corpus, first: u64, stride: u64) -> Tally {
         for at in lengths.into_iter().rev() {
             let context = format!("{} cut at {at}", path.display());
             assert!(Wound::Truncate(at).apply(&disk, &path));
-            let verdict = judge(&disk, corpus, &path, WalRecoveryMode::PointInTime, &context);
+            let (verdict, db) = judge(&disk, corpus, &path, WalRecoveryMode::PointInTime, &context);
             match (kind(&path), verdict) {
                 ("WAL", Verdict::Shorter | Verdict::Harmless) => {}
                 ("IDENTITY" | "OPTIONS" | "other", Verdict::Harmless) => {}
@@ -180,7 +200,7 @@ pub fn cut(corpus: &Corpus, first: u64, stride: u64) -> Tally {
                 (_, Verdict::Shorter | Verdict::Harmless) => panic!("{context}: nothing noticed"),
             }
             if is_table {
-                let refused = unreadable(&disk, corpus, &probes, &context);
+                let refused = unreadable(db.as_ref(), corpus, &probes, &context);
                 assert!(refused.is_subset(&reach), "{context}: keys of other tables cannot be read");
             }
             *tally.entry((kind(&path), verdict)).or_default() += 1;

@@ -201,7 +201,7 @@ pub fn build_256_kib(format_version: u32) -> Corpus {
         db.write(&mut batch, &WriteOptions::default()).unwrap();
     };
     let db = opened();
-    for _ in 0..6_600 {
+    for _ in 0..6_900 {
         commit(&db, &mut rows);
     }
     let families = FAMILIES.map(|name| db.family(name).unwrap());

@@ -38,6 +38,12 @@ impl Route {
         }
     }
 
+    /// What RocksDB is told. Tables of 11.8.1 have format_version 6 where the feature does not say, as those of 9.8.4.
+    fn settings(self, feature: &Feature) -> Vec<(&'static str, &'static str)> {
+        let version = matches!(self, Self::OursThen11 | Self::ElevenThenOurs).then_some(("format_version", "6"));
+        version.into_iter().chain(feature.rocksdb.iter().copied()).collect()
+    }
+
     /// Why a feature cannot take this way, if so.
     pub fn hindrance(self, feature: &Feature) -> Option<&'static str> {
         let foreign = match self {
@@ -127,12 +133,12 @@ impl Cast {
         write_ours(feature, version, dir, &turns[0], &mut rows)?;
         check_evidence(feature, dir)?;
         self.check(dir)?;
-        let request = Request::open(dir, feature.rocksdb).then("rows").then("compact").then("leave");
+        let request = Request::open(dir, &route.settings(feature)).then("rows").then("compact").then("leave");
         check(&self.server(route).ask(&request)?, &rows, "RocksDB reads first")?;
         self.check(dir)?;
         write_ours(feature, version, dir, &turns[1], &mut rows)?;
         self.check(dir)?;
-        let request = Request::open(dir, feature.rocksdb).then("rows").then("close");
+        let request = Request::open(dir, &route.settings(feature)).then("rows").then("close");
         check(&self.server(route).ask(&request)?, &rows, "RocksDB reads at last")
     }
 
@@ -145,13 +151,13 @@ impl Cast {
     ) -> Result<(), String> {
         let version = feature.format_version.unwrap_or(6);
         let mut rows = Rows::new();
-        let request = Request::open(dir, feature.rocksdb).steps(&turns[0].steps).then("leave");
+        let request = Request::open(dir, &route.settings(feature)).steps(&turns[0].steps).then("leave");
         self.server(route).ask(&request)?;
         apply(&turns[0], &mut rows);
         check_evidence(feature, dir)?;
         compact_ours(feature, version, dir, &rows)?;
         self.check(dir)?;
-        let request = Request::open(dir, feature.rocksdb).then("rows").steps(&turns[1].steps).then("leave");
+        let request = Request::open(dir, &route.settings(feature)).then("rows").steps(&turns[1].steps).then("leave");
         check(&self.server(route).ask(&request)?, &rows, "RocksDB reads again")?;
         apply(&turns[1], &mut rows);
         verify_ours(feature, version, dir, &rows)

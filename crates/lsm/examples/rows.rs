@@ -4,17 +4,24 @@
 //! A line is `column family <TAB> key in hex <TAB> value in hex`; families in the order of their numbers, keys in that of their
 //! comparator. What only the WAL has is recovered in memory. The database may be open in another process.
 
-use siltstone_lsm::{Db, DbOptions, ReadOptions};
+use siltstone_lsm::{AppendOperator, ColumnFamilyOptions, Db, DbOptions, ReadOptions};
 use std::error::Error;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::args_os().nth(1).ok_or("usage: rows DIR")?;
     let mut out = BufWriter::new(io::stdout().lock());
-    print_rows(Path::new(&dir), &DbOptions::default(), &mut out)?;
+    print_rows(Path::new(&dir), &options(), &mut out)?;
     out.flush()?;
     Ok(())
+}
+
+/// Options for any directory whose merge operator, if it has one, is called `append` and joins by commas.
+pub fn options() -> DbOptions {
+    let operator = AppendOperator::new(",").named("append");
+    DbOptions::default().unnamed_families(ColumnFamilyOptions::default().merge_operator(Some(Arc::new(operator))))
 }
 
 /// Prints every live row of the database in `dir`.
