@@ -1,23 +1,32 @@
-//! The bloom filter of tables: adding keys, and asking for keys that are there and that are not.
+//! The filters of tables, bloom and ribbon: adding keys, and asking for keys that are there and that are not.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use siltstone_base::bloom::{BloomBuilder, FilterKind};
+use siltstone_base::bloom::{BloomBuilder, FilterKind, false_rate, ribbon_block};
 use siltstone_base::checksum::xxph3;
+use siltstone_base::ribbon;
 use std::hint::black_box;
 use std::time::Duration;
 
 const KEYS: u64 = 100_000;
+const MILLIBITS: u32 = 10_000;
 
-fn build() -> Vec<u8> {
-    let mut builder = BloomBuilder::new(10_000);
-    for number in 0..KEYS {
-        builder.add_hash(xxph3(&number.to_be_bytes()));
-    }
+fn hashes() -> impl Iterator<Item = u64> {
+    (0..KEYS).map(|number| xxph3(&number.to_be_bytes()))
+}
+
+fn build_bloom() -> Vec<u8> {
+    let mut builder = BloomBuilder::new(MILLIBITS);
+    hashes().for_each(|hash| builder.add_hash(hash));
     builder.finish()
 }
 
-fn bloom(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("bloom");
+fn build_ribbon() -> Vec<u8> {
+    let hashes: Vec<u64> = hashes().collect();
+    ribbon::build(&hashes, 1.0 / false_rate(MILLIBITS)).map(ribbon_block).unwrap_or_default()
+}
+
+fn filter(criterion: &mut Criterion, name: &str, build: fn() -> Vec<u8>) {
+    let mut group = criterion.benchmark_group(name);
     group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1)).sample_size(20);
     group.throughput(Throughput::Elements(KEYS));
     group.bench_function("build", |bencher| bencher.iter(|| black_box(build())));
@@ -38,5 +47,10 @@ fn bloom(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, bloom);
+fn filters(criterion: &mut Criterion) {
+    filter(criterion, "bloom", build_bloom);
+    filter(criterion, "ribbon", build_ribbon);
+}
+
+criterion_group!(benches, filters);
 criterion_main!(benches);

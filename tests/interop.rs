@@ -6,7 +6,7 @@ mod interop_cases;
 mod interop_matrix;
 mod interop_tools;
 
-use ::siltstone::lsm::{ColumnFamilyOptions, CompressionType, Db, DbOptions, TableDb, TableOptions};
+use ::siltstone::lsm::{ColumnFamilyOptions, CompressionType, Db, DbOptions, FilterPolicy, TableDb, TableOptions};
 use interop_tools::siltstone::{self as engine, Settings};
 use interop_tools::{Copy, Python, RocksDbTools, Rows, Script, WriteOptions, options_files};
 use siltstone_base::engine::{Row, TableSpec};
@@ -205,7 +205,7 @@ fn options_files_go_back_and_forth() {
     assert!(loaded.ignored.len() > 50, "{:?}", loaded.ignored);
     for (name, family) in &loaded.families {
         assert_eq!(family.write_buffer_size, 128 << 10, "{name}");
-        assert_eq!(family.table.bloom_bits_per_key, 10.0, "{name}");
+        assert_eq!(family.table.filter_policy, FilterPolicy::Bloom { bits_per_key: 10.0 }, "{name}");
     }
 
     // Ours again: its names are still there, and its tool is content.

@@ -1,10 +1,11 @@
 //! Options drawn at random, each from few values that matter.
 
 use siltstone::lsm::{
-    AppendOperator, BlockCache, ChecksumType, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions,
-    CompressionType, DataBlockIndexType, DbOptions, EventListener, FileChecksum, FlushOptions, IndexType, MergeFailure,
-    MergeOperator, ReadOptions, ReadTier, Snapshot, TableOptions, TablePropertiesCollector,
-    TablePropertiesCollectorFactory, WalRecoveryMode, WriteOptions,
+    AppendOperator, BlockCache, CappedPrefix, ChecksumType, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions,
+    CompactRangeOptions, CompressionType, DataBlockIndexType, DbOptions, EventListener, FileChecksum, FilterPolicy,
+    FixedPrefix, FlushOptions, IndexType, MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor, ReadOptions,
+    ReadTier, Snapshot, TableOptions, TablePropertiesCollector, TablePropertiesCollectorFactory, WalRecoveryMode,
+    WriteOptions,
 };
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -155,6 +156,7 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         write_buffer_size = draw.of(&[1 << 10, 4 << 10, 64 << 10]),
         max_write_buffer_number = draw.of(&[2, 3, 5]),
         memtable_bloom_bits_per_key = draw.of(&[0, 10]),
+        prefix_extractor = prefix_extractor(draw),
         level0_file_num_compaction_trigger = trigger,
         level0_slowdown_writes_trigger = trigger + draw.of(&[2, 20]),
         level0_stop_writes_trigger = trigger + draw.of(&[22, 40]),
@@ -233,8 +235,28 @@ fn table(draw: &mut Draw) -> TableOptions {
             ChecksumType::XxHash64,
             ChecksumType::Xxh3,
         ]),
-        bloom_bits_per_key = draw.of(&[0.0, 6.5, 10.0, 20.0]),
+        filter_policy = draw.of(&[
+            FilterPolicy::None,
+            FilterPolicy::Bloom { bits_per_key: 6.5 },
+            FilterPolicy::Bloom { bits_per_key: 20.0 },
+            FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 10.0, bloom_before_level: -1 },
+            FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 3.0, bloom_before_level: 2 },
+        ]),
+        whole_key_filtering = draw.of(&[true, true, false]),
+        partition_filters = draw.of(&[false, true]),
+        pin_filter_partitions = draw.of(&[false, true]),
     })
+}
+
+/// Prefixes of keys such as `k012x`: of ten keys and their neighbours, of one and its longer sister, or the key itself.
+fn prefix_extractor(draw: &mut Draw) -> Option<Arc<dyn PrefixExtractor>> {
+    draw.of(&[
+        None,
+        Some(Arc::new(FixedPrefix::new(3)) as Arc<dyn PrefixExtractor>),
+        Some(Arc::new(FixedPrefix::new(5))),
+        Some(Arc::new(CappedPrefix::new(4))),
+        Some(Arc::new(NoopPrefix)),
+    ])
 }
 
 pub fn comparator(draw: &mut Draw) -> Arc<dyn Comparator> {
@@ -242,6 +264,16 @@ pub fn comparator(draw: &mut Draw) -> Arc<dyn Comparator> {
 }
 
 pub fn read(draw: &mut Draw, snapshot: Option<Snapshot>, bounds: (Option<Vec<u8>>, Option<Vec<u8>>)) -> ReadOptions {
+    read_limited(draw, snapshot, bounds, false)
+}
+
+/// Options of a read whose walks end with the prefix that they begin in, if `limited`.
+pub fn read_limited(
+    draw: &mut Draw,
+    snapshot: Option<Snapshot>,
+    bounds: (Option<Vec<u8>>, Option<Vec<u8>>),
+    limited: bool,
+) -> ReadOptions {
     draw!(draw, ReadOptions, {
         snapshot = snapshot,
         fill_cache = draw.of(&[true, false]),
@@ -250,6 +282,9 @@ pub fn read(draw: &mut Draw, snapshot: Option<Snapshot>, bounds: (Option<Vec<u8>
         read_tier = ReadTier::All,
         iterate_lower_bound = bounds.0,
         iterate_upper_bound = bounds.1,
+        prefix_same_as_start = limited,
+        total_order_seek = draw.of(&[false, false, true]),
+        auto_prefix_mode = draw.of(&[false, true]),
         readahead_size = draw.of(&[0, 512, 64 << 10]),
     })
 }

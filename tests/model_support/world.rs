@@ -333,11 +333,18 @@ impl World {
     }
 
     fn walk(&mut self, family: u8, key: u16, back: bool) {
-        let options = options::read(&mut self.draw, None, (None, None));
+        let limited = self.draw.of(&[false, true]);
+        let options = options::read_limited(&mut self.draw, None, (None, None), limited);
         let mut iter = self.db().iter_cf(&self.family(family), &options).unwrap();
         let key = key_bytes(key);
         let order = Arc::clone(&self.orders[family as usize]);
-        let rows = self.rows(family, &self.maps[family as usize]);
+        let mut rows = self.rows(family, &self.maps[family as usize]);
+        if limited
+            && let Some(extractor) = &self.family_options[family as usize].prefix_extractor
+            && let Some(prefix) = extractor.prefix(&key)
+        {
+            rows.retain(|row| extractor.prefix(&row.0) == Some(prefix));
+        }
         if back {
             iter.seek_for_prev(&key);
             let mut expected = rows.iter().rev().filter(|row| order.compare(&row.0, &key).is_le());
@@ -385,6 +392,30 @@ impl World {
         let mut rows = self.rows(family, &self.maps[family as usize]);
         rows.retain(|row| within(&row.0));
         self.compare_rows(family, &rows, &options);
+        if let Some(low) = low {
+            self.walk_to_bound(family, &low, high);
+        }
+    }
+
+    /// From `low` to the bound, and from `low` back beyond it.
+    fn walk_to_bound(&mut self, family: u8, low: &[u8], high: Option<Vec<u8>>) {
+        let options = options::read(&mut self.draw, None, (None, high.clone()));
+        let order = &self.orders[family as usize];
+        let mut rows = self.rows(family, &self.maps[family as usize]);
+        rows.retain(|row| high.as_ref().is_none_or(|high| order.compare(&row.0, high).is_lt()));
+        let start = rows.partition_point(|row| order.compare(&row.0, low).is_lt());
+        let mut iter = self.db().iter_cf(&self.family(family), &options).unwrap();
+        iter.seek(low);
+        for row in &rows[start..] {
+            assert_row(&iter, Some(row));
+            iter.next();
+        }
+        assert_row(&iter, None);
+        iter.seek(low);
+        if iter.valid() {
+            iter.prev();
+            assert_row(&iter, start.checked_sub(1).map(|before| &rows[before]));
+        }
     }
 
     /// Walks everything forward and backward.

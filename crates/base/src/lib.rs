@@ -1,7 +1,7 @@
 //! The substrate of the Siltstone engines. It knows nothing of any engine.
 //!
 //! * [`mod@env`]: every byte of I/O; [`clock`]: all time; [`executor`]: all background work; [`sync`]: all locks.
-//! * [`coding`], [`checksum`], [`compression`], [`bloom`], [`comparator`], [`memcomparable`]: bytes and their meaning.
+//! * [`coding`], [`checksum`], [`compression`], [`bloom`], [`ribbon`], [`comparator`], [`prefix_extractor`], [`memcomparable`]: bytes and their meaning.
 //! * [`block_pool`], [`cache`], [`mod@prefetch`], [`rate_limiter`], [`histogram`]: resources.
 //! * [`engine`]: what the laboratory and the differential tests ask of an engine.
 //!
@@ -32,7 +32,9 @@ pub mod index_spec;
 pub mod memcomparable;
 pub mod plant;
 pub mod prefetch;
+pub mod prefix_extractor;
 pub mod rate_limiter;
+pub mod ribbon;
 #[cfg(any(test, feature = "testing"))]
 pub mod script;
 pub mod sync;

@@ -77,9 +77,10 @@ pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64
 pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property};
 pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DataBlockIndexType, DbOptions,
-    FileChecksum, FlushOptions, IgnoredOption, IndexType, LoadedOptions, ReadOptions, ReadTier, TableOptions,
-    WalRecoveryMode, WriteOptions,
+    FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType, LoadedOptions, ReadOptions, ReadTier,
+    TableOptions, WalRecoveryMode, WriteOptions,
 };
+pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::{Error, ErrorKind, Result};
 pub use snapshot::Snapshot;
 pub use sst::{BlockCache, CollectedEntry, PinnedBytes, TablePropertiesCollector, TablePropertiesCollectorFactory};

@@ -25,7 +25,12 @@ impl MemtableProbe {
     ///
     /// `Busy`, which a memtable that nobody else has never is.
     pub fn filled<'a>(entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Result<Self> {
-        let options = MemtableOptions { write_buffer_size: 64 << 20, bloom_bits_per_key: 0, protection_bytes: 0 };
+        let options = MemtableOptions {
+            write_buffer_size: 64 << 20,
+            bloom_bits_per_key: 0,
+            prefix_extractor: None,
+            protection_bytes: 0,
+        };
         let memtable = Memtable::new(1, comparator(), &options);
         {
             let mut writer =

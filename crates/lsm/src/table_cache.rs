@@ -7,7 +7,9 @@ use crate::file_names::FileName;
 use crate::key::InternalKeyComparator;
 use crate::sst::{BlockCache, TableReader, TableReaderOptions};
 use siltstone_base::block_pool::BlockPool;
+use siltstone_base::checksum::xxph3;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoPriority, RandomFile};
+use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 use std::io;
@@ -18,6 +20,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct TableCacheOptions {
     /// The order of keys of the family.
     pub(crate) comparator: InternalKeyComparator,
+    /// Tells the prefixes that walks ask filters for.
+    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+    /// Keeps the partitions of filters in memory.
+    pub(crate) pin_filter_partitions: bool,
     /// Where data blocks are kept.
     pub(crate) block_cache: Arc<BlockCache>,
     /// Where their memory comes from.
@@ -67,6 +73,13 @@ impl TableCache {
         &self.options.comparator
     }
 
+    /// Whether the XXPH3 hash of the prefix of `user_key` is `hash`.
+    pub(crate) fn is_of_prefix(&self, user_key: &[u8], hash: u64) -> bool {
+        let extractor = self.options.prefix_extractor.as_ref();
+        let prefix = extractor.and_then(|extractor| extractor.prefix(user_key));
+        prefix.is_some_and(|prefix| xxph3(prefix) == hash)
+    }
+
     #[cold]
     fn open<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
         let (opened, path) = self.open_file(file.number)?;
@@ -81,6 +94,8 @@ impl TableCache {
             block_pool: self.options.block_pool.clone(),
             unique_id: file.unique_id,
             largest_seqno: Some(file.largest_seqno),
+            prefix_extractor: self.options.prefix_extractor.clone(),
+            pin_filter_partitions: self.options.pin_filter_partitions,
             priority: IoPriority::User,
         };
         let reader = TableReader::open(opened, path, len, &options)?;

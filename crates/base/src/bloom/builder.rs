@@ -39,6 +39,16 @@ impl BloomBuilder {
         self.hashes.is_empty()
     }
 
+    /// The hashes that were added, adjacent duplicates once.
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// Forgets all keys; the memory is kept.
+    pub fn clear(&mut self) {
+        self.hashes.clear();
+    }
+
     /// The bytes of memory held.
     pub fn memory_usage(&self) -> usize {
         self.hashes.capacity() * size_of::<u64>()
@@ -97,6 +107,18 @@ fn set_bits(line: &mut [u8; LINE_LEN], probes: usize, hash: u64) {
 fn lines_for(keys: usize, millibits: u32) -> u32 {
     let bytes = (keys as u64).saturating_mul(u64::from(millibits)).div_ceil(8000);
     bytes.div_ceil(LINE_LEN as u64).clamp(1, MAX_LINES) as u32
+}
+
+/// How often a filter of `millibits` thousandths of a bit per key answers wrongly, as RocksDB estimates it: lines are fuller and
+/// emptier than the average by a standard deviation.
+pub fn false_rate(millibits: u32) -> f64 {
+    let millibits = millibits.clamp(1000, 100_000);
+    let probes = probes_for(millibits) as f64;
+    let bits_per_line = LINE_LEN as f64 * 8.0;
+    let keys_per_line = bits_per_line / (f64::from(millibits) / 1000.0);
+    let rate_with = |keys: f64| (1.0 - (-probes * keys / bits_per_line).exp()).powf(probes);
+    let deviation = keys_per_line.sqrt();
+    f64::midpoint(rate_with(keys_per_line + deviation), rate_with(keys_per_line - deviation))
 }
 
 /// The probes that RocksDB makes at so many millibits per key.

@@ -1,15 +1,16 @@
 //! Bloom filters: those of table files, byte for byte, and one for memtables.
 //!
 //! [`BloomBuilder`] writes RocksDB's "fast local" filter, whose probes of a key all fall into one cache line.
-//! [`FilterKind`] recognises what a filter block is; whatever it does not know "may match".
+//! [`FilterKind`] recognises what a filter block is, also a [`ribbon`](crate::ribbon) filter; whatever it does not know "may match".
 
 mod builder;
 mod dynamic;
 
-pub use builder::BloomBuilder;
+pub use builder::{BloomBuilder, false_rate};
 pub use dynamic::DynamicBloom;
 
 use crate::checksum::{hash32, xxph3};
+use crate::ribbon::{RibbonBytes, RibbonShape};
 
 /// The bytes behind the bits of every filter block.
 pub const TRAILER_LEN: usize = 5;
@@ -63,6 +64,19 @@ pub enum FilterKind {
         /// The base-2 logarithm of the bytes of a line.
         line_shift: u8,
     },
+    /// A ribbon filter; asked with the [`xxph3`] hash of a key.
+    Ribbon(RibbonShape),
+}
+
+/// The first byte of a ribbon filter's trailer.
+const RIBBON_MARK: u8 = -2_i8 as u8;
+
+/// The filter block of a ribbon filter.
+pub fn ribbon_block(ribbon: RibbonBytes) -> Vec<u8> {
+    let RibbonBytes { segments: mut block, seed, blocks } = ribbon;
+    let [low, middle, high, _] = blocks.to_le_bytes();
+    block.extend_from_slice(&[RIBBON_MARK, seed, low, middle, high]);
+    block
 }
 
 impl FilterKind {
@@ -76,6 +90,7 @@ impl FilterKind {
         }
         match trailer[0] as i8 {
             -1 => Self::parse_fast_local(bits.len(), *trailer),
+            -2 => Self::parse_ribbon(bits.len(), *trailer),
             probes @ 1.. => Self::parse_legacy(bits.len(), probes as u8, *trailer),
             _ => Self::AlwaysMatches,
         }
@@ -91,6 +106,12 @@ impl FilterKind {
             }
             _ => Self::AlwaysMatches,
         }
+    }
+
+    fn parse_ribbon(len: usize, trailer: [u8; TRAILER_LEN]) -> Self {
+        let [_, seed, low, middle, high] = trailer;
+        let shape = RibbonShape::new(len, seed, u32::from_le_bytes([low, middle, high, 0]));
+        shape.map_or(Self::AlwaysMatches, Self::Ribbon)
     }
 
     fn parse_legacy(len: usize, probes: u8, trailer: [u8; TRAILER_LEN]) -> Self {
@@ -129,6 +150,7 @@ impl FilterKind {
             Self::Legacy { probes, lines, line_shift } => {
                 legacy_may_match(filter, probes, lines, line_shift, hash as u32)
             }
+            Self::Ribbon(shape) => shape.may_match(filter, hash),
         }
     }
 }

@@ -110,7 +110,9 @@ fn blocks_of_other_kinds() {
         (block(64, [0xff, 0, 0x26, 0, 0]), AlwaysMatches),
         (block(64, [0xff, 0, 6, 1, 0]), AlwaysMatches),
         (block(65, [0xff, 0, 6, 0, 0]), AlwaysMatches),
-        (block(64, [0xfe, 0, 2, 0, 0]), AlwaysMatches),
+        (block(64, [0xfe, 0, 1, 0, 0]), AlwaysMatches),
+        (block(65, [0xfe, 0, 2, 0, 0]), AlwaysMatches),
+        (block(64, [0xfd, 0, 2, 0, 0]), AlwaysMatches),
         (block(64, [0x80, 0, 2, 0, 0]), AlwaysMatches),
         (block(192, [6, 3, 0, 0, 0]), Legacy { probes: 6, lines: 3, line_shift: 6 }),
         (block(192, [6, 0, 0, 0, 0]), AlwaysMatches),
@@ -122,6 +124,46 @@ fn blocks_of_other_kinds() {
         assert_eq!(FilterKind::parse(&filter), kind, "{filter:?}");
         let expected = matches!(kind, AlwaysMatches | Legacy { .. });
         assert_eq!(may_match(&filter, xxph3(b"key")), expected, "{filter:?}");
+    }
+}
+
+#[test]
+fn ribbon_blocks_are_recognised() {
+    let hashes: Vec<u64> = (0..3000_u64).map(|key| xxph3(&key.to_be_bytes())).collect();
+    let ribbon = crate::ribbon::build(&hashes, 1.0 / false_rate(10_000)).unwrap();
+    let block = ribbon_block(ribbon.clone());
+    assert_eq!(block.len(), ribbon.segments.len() + TRAILER_LEN);
+    let kind = FilterKind::parse(&block);
+    assert!(matches!(kind, FilterKind::Ribbon(_)) && !kind.needs_own_hash());
+    assert!(hashes.iter().all(|hash| may_match(&block, *hash)));
+    let wrong = (1_000_000..1_020_000_u64).filter(|key| may_match(&block, xxph3(&key.to_be_bytes()))).count();
+    assert!(wrong < 300, "{wrong} of 20000");
+    let bloom = build(10_000, 0..3000);
+    assert!(block.len() * 10 < bloom.len() * 8, "{} and {}", block.len(), bloom.len());
+}
+
+/// Written by RocksDB 9.8.4 for the keys `key000000` to `key002999`, in place of a bloom filter of 10 bits per key.
+const OF_ROCKSDB: &[u8] = include_bytes!("../../testdata/ribbon_of_rocksdb_9_8_4");
+
+#[test]
+fn a_ribbon_filter_of_rocksdb_has_its_keys_and_few_others() {
+    let kind = FilterKind::parse(OF_ROCKSDB);
+    assert!(matches!(kind, FilterKind::Ribbon(_)));
+    let matches = |key: String| kind.may_match(OF_ROCKSDB, kind.hash_key(key.as_bytes()));
+    assert!((0..3000).all(|number| matches(format!("key{number:06}"))));
+    let wrong = (0..20_000).filter(|number| matches(format!("nokey{number:06}"))).count();
+    assert!(wrong < 260, "{wrong} of 20000");
+    let length = ribbon_block(crate::ribbon::build(&[1; 3000], 1.0 / false_rate(10_000)).unwrap()).len();
+    assert!(OF_ROCKSDB.len().abs_diff(length) * 20 < length, "ours has {length} bytes");
+}
+
+#[test]
+fn the_estimated_rate_is_the_one_seen() {
+    for millibits in [1000, 5_000, 10_000, 16_000] {
+        let filter = build(millibits, 0..20_000);
+        let wrong = (1_000_000..1_100_000_u64).filter(|key| may_match(&filter, xxph3(&key.to_be_bytes()))).count();
+        let (rate, seen) = (false_rate(millibits), wrong as f64 / 100_000.0);
+        assert!((seen / rate - 1.0).abs() < 0.2, "{millibits}: {seen}, estimated {rate}");
     }
 }
 

@@ -44,6 +44,8 @@ impl Family {
         let super_version = ArcSwap::from_pointee(first);
         let cache_options = TableCacheOptions {
             comparator: comparator.clone(),
+            prefix_extractor: options.prefix_extractor.clone(),
+            pin_filter_partitions: options.table.pin_filter_partitions,
             block_cache: Arc::clone(&surroundings.block_cache),
             block_pool: surroundings.block_pool.clone(),
             use_direct_reads: surroundings.options.use_direct_reads,
@@ -122,5 +124,6 @@ fn memtable_options(options: &ColumnFamilyOptions) -> MemtableOptions {
         write_buffer_size: options.write_buffer_size,
         bloom_bits_per_key: options.memtable_bloom_bits_per_key,
         protection_bytes: 0,
+        prefix_extractor: options.prefix_extractor.clone(),
     }
 }

@@ -73,6 +73,8 @@ impl TableBuild {
                 dictionary: dictionary_options(options),
                 collectors: options.table_properties_collectors.clone(),
                 file_checksum: db.options.file_checksum == FileChecksum::Crc32c,
+                level: -1,
+                prefix_extractor: options.prefix_extractor.clone(),
                 column_family_id: family.id,
                 column_family_name: family.name.clone(),
                 db_id: db.db_id.clone(),

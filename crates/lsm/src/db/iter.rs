@@ -1,6 +1,7 @@
 //! The user's iterator: what is visible at one sequence number, in both directions.
 
 use super::column_family::Family;
+use super::prefix_walk::PrefixWalk;
 use super::ranges::{range_view, seek_uncovered};
 use super::resolve::Resolver;
 use super::state::DbInner;
@@ -27,7 +28,7 @@ const COVERED_STEPS: u32 = 8;
 /// somewhere among the key's versions or right behind them. Going backward, it stands before all versions of the key that is shown, which
 /// is always kept.
 pub struct Iter {
-    merged: MergingIter<ChildIter>,
+    pub(super) merged: MergingIter<ChildIter>,
     /// What range tombstones hide; `None` if there are none.
     ranges: Option<Box<RangeView>>,
     /// Covered entries that were passed one by one since the last seek.
@@ -35,7 +36,9 @@ pub struct Iter {
     comparator: InternalKeyComparator,
     seqno: SeqNo,
     lower_bound: Option<Vec<u8>>,
-    upper_bound: Option<Vec<u8>>,
+    pub(super) upper_bound: Option<Vec<u8>>,
+    /// Set where prefixes play a part.
+    pub(super) prefix_walk: Option<Box<PrefixWalk>>,
     direction: Direction,
     valid: bool,
     /// Whether `key` and `value` are shown, and not the entry that `merged` stands on.
@@ -55,7 +58,7 @@ pub struct Iter {
     covered: u64,
     metrics: Arc<Metrics>,
     /// Keeps memtables and files.
-    _pinned: Arc<SuperVersion>,
+    pub(super) pinned: Arc<SuperVersion>,
 }
 
 impl Drop for Iter {
@@ -110,6 +113,7 @@ impl DbInner {
             seqno,
             lower_bound: options.iterate_lower_bound.clone(),
             upper_bound: options.iterate_upper_bound.clone(),
+            prefix_walk: PrefixWalk::new(&family.options, options),
             direction: Direction::Forward,
             valid: false,
             is_kept: false,
@@ -123,7 +127,7 @@ impl DbInner {
             steps: 0,
             covered: 0,
             metrics: Arc::clone(&self.metrics),
-            _pinned: pinned,
+            pinned,
         })
     }
 }
@@ -166,6 +170,7 @@ impl Iter {
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) {
         self.start(Direction::Forward);
+        self.begin_at_an_end();
         match self.lower_bound.take() {
             Some(bound) => {
                 self.seek_merged(&bound);
@@ -176,11 +181,15 @@ impl Iter {
                 self.find_next_visible(false);
             }
         }
+        self.limit_to_current();
     }
 
     /// Moves to the first key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
         self.start(Direction::Forward);
+        if self.prefix_walk.is_some() {
+            self.begin_prefix_walk(key, true);
+        }
         match self.lower_bound.take_if(|bound| self.comparator.compare_user(key, bound) == Ordering::Less) {
             Some(bound) => {
                 self.seek_merged(&bound);
@@ -193,6 +202,14 @@ impl Iter {
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) {
         self.start(Direction::Backward);
+        self.begin_at_an_end();
+        self.move_to_end();
+        self.find_previous_visible();
+        self.limit_to_current();
+    }
+
+    /// Puts `merged` on the last entry before the upper bound.
+    fn move_to_end(&mut self) {
         match self.upper_bound.take() {
             Some(bound) => {
                 self.seek_before(&bound);
@@ -200,20 +217,22 @@ impl Iter {
             }
             None => self.merged.seek_to_last(),
         }
-        self.find_previous_visible();
     }
 
     /// Moves to the last key at or before `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) {
-        if let Some(bound) = &self.upper_bound
-            && self.comparator.compare_user(key, bound) != Ordering::Less
-        {
-            return self.seek_to_last();
-        }
         self.start(Direction::Backward);
-        // The last possible entry of the key: its oldest version.
-        self.set_target(key, 0);
-        self.merged.seek_for_prev(&self.target);
+        if self.prefix_walk.is_some() {
+            self.begin_prefix_walk(key, false);
+        }
+        let bound = self.upper_bound.as_ref();
+        if bound.is_some_and(|bound| self.comparator.compare_user(key, bound) != Ordering::Less) {
+            self.move_to_end();
+        } else {
+            // The last possible entry of the key: its oldest version.
+            self.set_target(key, 0);
+            self.merged.seek_for_prev(&self.target);
+        }
         self.find_previous_visible();
     }
 
@@ -248,6 +267,7 @@ impl Iter {
             }
             self.direction = Direction::Backward;
             let key = std::mem::take(&mut self.key);
+            self.turn_prefix_walk_back();
             self.seek_before(&key);
             self.key = key;
         }
@@ -347,6 +367,11 @@ impl Iter {
             };
             if let Some(bound) = &self.upper_bound
                 && self.comparator.compare_user(parsed.user_key, bound) != Ordering::Less
+            {
+                return;
+            }
+            if let Some(walk) = &self.prefix_walk
+                && !walk.includes(parsed.user_key)
             {
                 return;
             }
@@ -452,6 +477,11 @@ impl Iter {
                 }
                 if let Some(bound) = &self.lower_bound
                     && self.comparator.compare_user(parsed.user_key, bound) == Ordering::Less
+                {
+                    break;
+                }
+                if let Some(walk) = &self.prefix_walk
+                    && !walk.includes(parsed.user_key)
                 {
                     break;
                 }

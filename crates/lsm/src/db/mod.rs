@@ -18,6 +18,7 @@ mod memtable_switch;
 mod obsolete_files;
 mod open;
 mod options_file;
+mod prefix_walk;
 mod prepared;
 mod properties;
 mod ranges;
@@ -250,6 +251,12 @@ impl Db {
         options: &ReadOptions,
     ) -> Result<Option<PinnedValue>> {
         self.handle.inner.get(&family.0, key.as_ref(), options)
+    }
+
+    /// Whether `key` may have a value in `family`. `false` is certain; `true` is what memtables, filters and cached blocks do not rule out. No block of a
+    /// table is read.
+    pub fn key_may_exist(&self, family: &ColumnFamily, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
+        self.handle.inner.key_may_exist(&family.0, key.as_ref(), options)
     }
 
     /// The values of `keys` in `family`, all as of the same moment.

@@ -8,7 +8,7 @@ use super::super_version::SuperVersion;
 use crate::key::{LookupKey, SeqNo, ValueType};
 use crate::memtable::MemtableValue;
 use crate::metrics::Counter;
-use crate::options::ReadOptions;
+use crate::options::{ReadOptions, ReadTier};
 use crate::sst::{PinnedBytes, TableReadOptions};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -86,6 +86,16 @@ impl DbInner {
                 keys.iter().map(|key| self.get_pinned(family, &pinned, key, seqno, &options)).collect()
             }
             Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// Whether `key` may have a value, as far as memory says.
+    pub(crate) fn key_may_exist(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<bool> {
+        let options = options.clone().read_tier(ReadTier::BlockCache);
+        match self.get(family, key, &options) {
+            Ok(found) => Ok(found.is_some()),
+            Err(error) if error.kind() == ErrorKind::Incomplete => Ok(true),
+            Err(error) => Err(error),
         }
     }
 

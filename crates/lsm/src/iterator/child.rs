@@ -27,6 +27,18 @@ macro_rules! each {
     };
 }
 
+impl ChildIter {
+    /// Lets seeks in tables pass by those that have no key of the prefix whose XXPH3 hash is `prefix`. Memtables are asked by
+    /// whoever holds them.
+    pub(crate) fn set_prefix(&mut self, prefix: Option<u64>) {
+        match self {
+            Self::Memtable(_) => {}
+            Self::Table(iter) => iter.set_prefix(prefix),
+            Self::Level(iter) => iter.set_prefix(prefix),
+        }
+    }
+}
+
 impl InternalIterator for ChildIter {
     #[inline]
     fn valid(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use super::{InternalIterator, SeekStage};
 use crate::file_meta::FileMeta;
+use crate::key::InternalKey;
 use crate::sst::{TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
 use siltstone_base::sync::Arc;
@@ -36,6 +37,8 @@ pub(crate) struct LevelIter {
     table: Option<TableIter>,
     /// The table in which the seek that comes next begins, if it was prepared.
     prepared: Option<usize>,
+    /// XXPH3 hash of the prefix whose keys alone are sought.
+    prefix: Option<u64>,
     /// An error of opening a table.
     error: Option<Error>,
 }
@@ -48,7 +51,22 @@ impl LevelIter {
         options: TableReadOptions,
         purpose: IterPurpose,
     ) -> Self {
-        Self { files, table_cache, options, purpose, index: 0, table: None, prepared: None, error: None }
+        Self { files, table_cache, options, purpose, index: 0, table: None, prepared: None, prefix: None, error: None }
+    }
+
+    /// Lets seeks ask the filters for the prefix whose XXPH3 hash is `prefix`, and find nothing but its keys and some others.
+    pub(crate) fn set_prefix(&mut self, prefix: Option<u64>) {
+        self.prefix = prefix;
+        if let Some(table) = &mut self.table {
+            table.set_prefix(prefix);
+        }
+    }
+
+    /// Whether `key`, which lies on the walk before every key of the table at hand, shows that neither this table nor one behind it can have keys
+    /// of the prefix that is sought: the keys of a prefix are neighbours.
+    fn leaves_prefix(&self, key: Option<&InternalKey>) -> bool {
+        let Some(prefix) = self.prefix else { return false };
+        key.is_some_and(|key| !self.table_cache.is_of_prefix(key.user_key(), prefix))
     }
 
     /// Makes table `index` the current one; false if there is none or it cannot be opened.
@@ -68,6 +86,9 @@ impl LevelIter {
                         TableIter::for_compaction(reader, self.options, read_ahead_size)
                     }
                 });
+                if let Some(table) = &mut self.table {
+                    table.set_prefix(self.prefix);
+                }
                 true
             }
             Err(error) => {
@@ -95,7 +116,7 @@ impl LevelIter {
 
     #[inline(never)]
     fn skip_forward(&mut self) {
-        while self.ended() {
+        while self.ended() && !self.leaves_prefix(self.files.get(self.index + 1).map(|file| &file.smallest)) {
             self.move_in(self.index + 1, TableIter::seek_to_first);
         }
     }
@@ -105,6 +126,9 @@ impl LevelIter {
         while self.ended() {
             if self.index == 0 {
                 self.table = None;
+                return;
+            }
+            if self.leaves_prefix(self.files.get(self.index - 1).map(|file| &file.largest)) {
                 return;
             }
             self.move_in(self.index - 1, TableIter::seek_to_last);

@@ -53,6 +53,11 @@ impl<I: InternalIterator> MergingIter<I> {
         Self { comparator, children, heap, has_heads, runner_up: 0, backward: false, error: None }
     }
 
+    /// The children, in the order in which they were given. Whoever moves one must seek next.
+    pub(crate) fn children_mut(&mut self) -> &mut [I] {
+        &mut self.children
+    }
+
     /// The child that the current entry comes from. REQUIRES: valid.
     fn current(&self) -> &I {
         &self.children[self.heap[0].child as usize]

@@ -10,11 +10,18 @@ use std::sync::Arc;
 /// The entries of a memtable in order. Keeps their memory alive. Entries that are inserted meanwhile may be seen or not.
 pub(crate) struct MemtableIter {
     cursor: Cursor,
+    /// Whether seeks find nothing.
+    is_skipped: bool,
 }
 
 impl MemtableIter {
     pub(super) fn new(list: Arc<SkipList>) -> Self {
-        Self { cursor: Cursor::new(list) }
+        Self { cursor: Cursor::new(list), is_skipped: false }
+    }
+
+    /// Lets further seeks find nothing, because no key of the prefix that is sought is here; or lets them find entries again.
+    pub(crate) fn set_skipped(&mut self, is_skipped: bool) {
+        self.is_skipped = is_skipped;
     }
 }
 
@@ -33,11 +40,11 @@ impl InternalIterator for MemtableIter {
     }
 
     fn seek(&mut self, target: &[u8]) {
-        self.cursor.seek(target);
+        if self.is_skipped { self.cursor.leave() } else { self.cursor.seek(target) }
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
-        self.cursor.seek_for_prev(target);
+        if self.is_skipped { self.cursor.leave() } else { self.cursor.seek_for_prev(target) }
     }
 
     #[inline]

@@ -24,6 +24,7 @@ pub(crate) use range_list::FragmentSets;
 use range_list::RangeList;
 use siltstone_base::bloom::DynamicBloom;
 use siltstone_base::checksum::xxph3;
+use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::sync::CachePadded;
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use skiplist::{Entry, SkipList};
@@ -47,6 +48,8 @@ pub(crate) struct MemtableOptions {
     /// Bits per key of a bloom filter over user keys, which is made once there are enough keys; 0 for none. Unused if keys of different
     /// bytes may be equal.
     pub(crate) bloom_bits_per_key: usize,
+    /// Tells the prefixes that the bloom filter has beside the user keys.
+    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// Bytes reserved after each value for a checksum of the entry.
     pub(crate) protection_bytes: usize,
 }
@@ -76,8 +79,9 @@ pub(crate) struct Memtable {
     ranges: RangeList,
     /// Bits of the bloom filter; 0 if there will be none.
     bloom_bits: usize,
-    /// Has every user key, from the moment at which it is set.
+    /// Has every user key and every prefix, from the moment at which it is set.
     bloom: OnceLock<DynamicBloom>,
+    prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// On a cache line of their own: every writer changes them.
     totals: CachePadded<Totals>,
 }
@@ -118,6 +122,7 @@ impl Memtable {
             bloom_bits: if has_bloom { keys.saturating_mul(options.bloom_bits_per_key).max(1) } else { 0 },
             bloom: OnceLock::new(),
             ranges: RangeList::new(comparator.clone()),
+            prefix_extractor: options.prefix_extractor.clone(),
             list: Arc::new(SkipList::new(comparator, options.protection_bytes, expected)),
             totals: CachePadded::new(Totals { entries: AtomicU64::new(0), deletes: AtomicU64::new(0) }),
         })
@@ -227,11 +232,26 @@ impl Memtable {
             let mut iter = self.iter();
             iter.seek_to_first();
             while iter.valid() {
-                bloom.add(xxph3(user_key(iter.key())));
+                self.add_to_bloom(&bloom, user_key(iter.key()));
                 iter.next();
             }
             bloom
         });
+    }
+
+    #[inline]
+    fn add_to_bloom(&self, bloom: &DynamicBloom, user_key: &[u8]) {
+        bloom.add(xxph3(user_key));
+        if let Some(extractor) = &self.prefix_extractor
+            && let Some(prefix) = extractor.prefix(user_key)
+        {
+            bloom.add(xxph3(prefix));
+        }
+    }
+
+    /// Whether there may be a key of the prefix whose XXPH3 hash is `hash`.
+    pub(crate) fn may_have_prefix(&self, hash: u64) -> bool {
+        self.prefix_extractor.is_none() || self.bloom.get().is_none_or(|bloom| bloom.may_contain(hash))
     }
 
     #[inline]

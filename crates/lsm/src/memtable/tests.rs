@@ -5,12 +5,13 @@ use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, SeqNo};
 use proptest::prelude::*;
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
+use siltstone_base::prefix_extractor::FixedPrefix;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 const OPTIONS: MemtableOptions =
-    MemtableOptions { write_buffer_size: 64 << 10, bloom_bits_per_key: 0, protection_bytes: 0 };
+    MemtableOptions { write_buffer_size: 64 << 10, bloom_bits_per_key: 0, prefix_extractor: None, protection_bytes: 0 };
 
 /// Entries per thread where threads race.
 const RACE_LEN: u64 = if cfg!(miri) { 30 } else { 4000 };
@@ -178,6 +179,17 @@ fn a_bloom_filter_hides_no_key_from_before_and_after_it_was_made() {
         without_search += u64::from(!memtable.may_contain(&absent));
     }
     assert!(without_search > BLOOM_FROM_ENTRIES * 9 / 10, "{without_search} absent keys were known to be absent");
+
+    let extractor: Arc<dyn PrefixExtractor> = Arc::new(FixedPrefix::new(7));
+    let options = MemtableOptions { prefix_extractor: Some(extractor), ..options };
+    let memtable = memtable_of(Arc::new(Bytewise), &options);
+    let may_have = |key: u64| memtable.may_have_prefix(xxph3(&key.to_be_bytes()[..7]));
+    assert!(may_have(77), "there is no filter yet");
+    for key in 0..2 * BLOOM_FROM_ENTRIES {
+        memtable.writer().unwrap().add(key, ValueType::Put, &(key << 16).to_be_bytes(), b"v");
+    }
+    assert!((0..2 * BLOOM_FROM_ENTRIES).all(|key| may_have(key << 16 | 3)));
+    assert!((0..100_u64).filter(|key| may_have(key << 16 | 1 << 8)).count() < 10);
 
     let plain = memtable_of(Arc::new(Bytewise), &OPTIONS);
     for key in 0..2 * BLOOM_FROM_ENTRIES {

@@ -5,7 +5,6 @@
 use super::Memtable;
 use super::skiplist::{ExclusiveWriter, SharedWriter};
 use crate::key::{SeqNo, ValueType};
-use siltstone_base::checksum::xxph3;
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 
 /// What a writer has inserted so far; the memtable takes it over when the writer is dropped.
@@ -56,7 +55,7 @@ impl<'a> MemtableWriter<'a> {
             return self.added.count_range(self.memtable.ranges.add(seqno, user_key, value));
         }
         if let Some(bloom) = self.memtable.bloom.get() {
-            bloom.add(xxph3(user_key));
+            self.memtable.add_to_bloom(bloom, user_key);
         }
         let inserted = self.list.insert(user_key, seqno, value_type as u8, value);
         if inserted {
@@ -102,7 +101,7 @@ impl<'a> ConcurrentMemtableWriter<'a> {
             return self.added.count_range(self.memtable.ranges.add(seqno, user_key, value));
         }
         if let Some(bloom) = self.memtable.bloom.get() {
-            bloom.add(xxph3(user_key));
+            self.memtable.add_to_bloom(bloom, user_key);
         }
         let inserted = self.list.insert(user_key, seqno, value_type as u8, value);
         if inserted {

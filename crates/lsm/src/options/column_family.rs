@@ -5,6 +5,7 @@ use crate::merge::MergeOperator;
 use crate::sst::TablePropertiesCollectorFactory;
 use siltstone_base::comparator::{Bytewise, Comparator};
 use siltstone_base::entry_filter::EntryFilter;
+use siltstone_base::prefix_extractor::PrefixExtractor;
 use std::sync::Arc;
 
 options! {
@@ -19,6 +20,10 @@ options! {
         /// Bits per key of a bloom filter over each memtable, sized for its capacity and made when there are a few hundred entries, so
         /// that reads of keys that were not written lately do not search it. 0: none.
         memtable_bloom_bits_per_key: usize = 10,
+        /// Tells the prefix of a key. Filters of tables and memtables then have the prefixes of their keys too, so that walks which stay
+        /// among the keys of one prefix pass by what has none of them; see [`ReadOptions`](crate::ReadOptions). Tables that were written with
+        /// another extractor are still read, without that help. Unused if keys of different bytes may be equal.
+        prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None,
         /// Files in level 0 at which it is compacted. At least 1.
         level0_file_num_compaction_trigger: usize = 4,
         /// Files in level 0 at which writers are slowed down. At least the compaction trigger.

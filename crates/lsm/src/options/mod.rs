@@ -51,4 +51,4 @@ pub use database::{DbOptions, FileChecksum, WalRecoveryMode};
 pub use file::{IgnoredOption, LoadedOptions};
 pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};
 pub use siltstone_base::compression::CompressionType;
-pub use table::{ChecksumType, DataBlockIndexType, IndexType, TableOptions};
+pub use table::{ChecksumType, DataBlockIndexType, FilterPolicy, IndexType, TableOptions};

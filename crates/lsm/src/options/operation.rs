@@ -26,6 +26,15 @@ options! {
         iterate_lower_bound: Option<Vec<u8>> = None,
         /// Key that an iterator ends before.
         iterate_upper_bound: Option<Vec<u8>> = None,
+        /// Limits every walk to the prefix of where it begins: of the key that is sought, or of the first (last) key after a movement to it. Such a walk asks filters
+        /// for the prefix, and does not look into tables and memtables that have no key of it. Without effect in families without a
+        /// [`prefix_extractor`](crate::ColumnFamilyOptions::prefix_extractor), and where the key has no prefix.
+        prefix_same_as_start: bool = false,
+        /// Asks no filters for prefixes. What is seen is the same.
+        total_order_seek: bool = false,
+        /// Asks filters for the prefix where the upper bound shows that a forward walk from the key that is sought cannot leave it. What is seen is
+        /// the same.
+        auto_prefix_mode: bool = false,
         /// Bytes that an iterator reads ahead from tables. 0: grows by itself while reads are sequential.
         readahead_size: usize = 0,
     }

@@ -100,8 +100,13 @@ fn bounds_of_tables_are_checked() {
     assert_eq!(refused(options().metadata_block_size(63)), "metadata_block_size: 63 is not within 64 and 16777216");
     let hash = options().index_type(IndexType::HashSearch).validate().unwrap_err();
     assert_eq!(hash.kind(), ErrorKind::NotSupported);
-    assert_eq!(refused(options().bloom_bits_per_key(-1.0)), "bloom_bits_per_key: -1 is not within 0 and 100");
-    assert_eq!(refused(options().bloom_bits_per_key(f64::NAN)), "bloom_bits_per_key: NaN is not within 0 and 100");
+    assert_eq!(refused(options().bloom_bits_per_key(-1.0)), "bits_per_key: -1 is not within 0 and 100");
+    assert_eq!(refused(options().bloom_bits_per_key(f64::NAN)), "bits_per_key: NaN is not within 0 and 100");
+    let ribbon = FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 100.5, bloom_before_level: 0 };
+    assert_eq!(
+        refused(options().filter_policy(ribbon)),
+        "bloom_equivalent_bits_per_key: 100.5 is not within 0 and 100"
+    );
     options().block_size(256).bloom_bits_per_key(100.0).validate().unwrap();
 }
 
@@ -119,5 +124,5 @@ fn codecs_that_are_not_written_are_refused() {
 #[test]
 fn every_option_is_named() {
     assert!(DbOptions::NAMES.contains(&"max_manifest_file_size"));
-    assert_eq!(TableOptions::NAMES.len(), 10);
+    assert_eq!(TableOptions::NAMES.len(), 13);
 }

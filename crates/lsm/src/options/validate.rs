@@ -2,7 +2,7 @@
 //!
 //! An error names the option, its value and its bounds.
 
-use super::{ColumnFamilyOptions, CompressionType, DbOptions, IndexType, TableOptions};
+use super::{ColumnFamilyOptions, CompressionType, DbOptions, FilterPolicy, IndexType, TableOptions};
 use siltstone_base::{Error, Result};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -103,6 +103,12 @@ impl TableOptions {
         within("block_size", self.block_size, 256..=16 << 20)?;
         within("block_restart_interval", self.block_restart_interval, 1..=256)?;
         within("index_block_restart_interval", self.index_block_restart_interval, 1..=256)?;
-        within("bloom_bits_per_key", self.bloom_bits_per_key, 0.0..=100.0)
+        match self.filter_policy {
+            FilterPolicy::None => Ok(()),
+            FilterPolicy::Bloom { bits_per_key } => within("bits_per_key", bits_per_key, 0.0..=100.0),
+            FilterPolicy::Ribbon { bloom_equivalent_bits_per_key, .. } => {
+                within("bloom_equivalent_bits_per_key", bloom_equivalent_bits_per_key, 0.0..=100.0)
+            }
+        }
     }
 }

@@ -71,6 +71,20 @@ impl Block {
         }
     }
 
+    /// A partition of a filter, so that the cache of blocks can keep it.
+    pub(crate) fn of_filter(bytes: PooledBuf) -> Result<Self> {
+        let no_entries = PooledBuf::unpooled(vec![0, 0, 0, 0, 1, 0, 0, 0]);
+        let len = no_entries.len();
+        // The structure is that of no entries, whatever the bytes are.
+        Ok(Self { bytes, ..Self::new(no_entries, len)? })
+    }
+
+    /// All bytes of the block.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The partition of an index that the block is, if it is one.
     #[inline]
     pub(crate) fn index(&self) -> Option<&Index> {

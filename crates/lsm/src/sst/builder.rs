@@ -3,7 +3,10 @@
 use super::block_builder::BlockBuilder;
 use super::collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory, storable};
 use super::dictionary_builder::{DictionaryOptions, WaitingBlocks};
-use super::filter_block::{FULL_FILTER, POLICY_NAME, filter_builder};
+use super::filter_block::FULL_FILTER;
+use super::filter_builder::FilterBuilder;
+use super::filter_partitions::PARTITIONED_FILTER;
+use super::filter_partitions_builder::FilterPartitionsBuilder;
 use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
 use super::index_builder::IndexBuilder;
 use super::output::TableOutput;
@@ -12,10 +15,10 @@ use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
 use crate::options::{CompressionType, DataBlockIndexType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
-use siltstone_base::bloom::BloomBuilder;
-use siltstone_base::checksum::{xxh3_64, xxph3};
+use siltstone_base::checksum::xxh3_64;
 use siltstone_base::compression::{Compressor, DEFAULT_LEVEL, MAX_BLOCK_LEN};
 use siltstone_base::env::{AppendFile, FileKind, IoContext, IoPriority};
+use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -40,6 +43,8 @@ pub(crate) struct TableBuilderOptions {
     pub(crate) table: TableOptions,
     /// Name of the family's merge operator; empty if it has none.
     pub(crate) merge_operator: String,
+    /// Tells the prefixes that filters have.
+    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// Codec of data and index blocks.
     pub(crate) compression: CompressionType,
     /// Effort of Zstd.
@@ -50,6 +55,8 @@ pub(crate) struct TableBuilderOptions {
     pub(crate) collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>>,
     /// Computes the checksum of the whole file.
     pub(crate) file_checksum: bool,
+    /// Level that the table is made for; -1: for a flush.
+    pub(crate) level: i32,
     /// Column family that the table is made for.
     pub(crate) column_family_id: u32,
     /// Its name.
@@ -115,12 +122,14 @@ pub(crate) struct TableBuilder {
     /// A finished block whose index entry waits for the next key; a handle of zeros while the block waits for the dictionary.
     finished: Option<BlockHandle>,
     index: IndexBuilder,
-    filter: Option<BloomBuilder>,
     /// Data blocks that wait for the dictionary, if one is made.
     waiting: Option<WaitingBlocks>,
     dictionary: Vec<u8>,
     compression: (CompressionType, i32),
     collectors: Vec<Box<dyn TablePropertiesCollector>>,
+    filter: Option<FilterBuilder>,
+    /// Set if the filter is cut.
+    filter_partitions: Option<FilterPartitionsBuilder>,
     checksum: BlockChecksum,
     properties: TableProperties,
     ranges: RangeDelBuilder,
@@ -146,7 +155,7 @@ impl TableBuilder {
         let checksum = BlockChecksum { kind: options.table.checksum, base_context: base_context(&options) };
         let filter = match options.comparator.user().equal_may_differ() {
             true => None,
-            false => filter_builder(options.table.bloom_bits_per_key),
+            false => FilterBuilder::new(&options.table, options.prefix_extractor.clone(), options.level),
         };
         let waits = options.dictionary.max_bytes > 0 && options.compression.has_dictionaries();
         let names: Vec<&str> = options.collectors.iter().map(|factory| factory.name()).collect();
@@ -163,7 +172,14 @@ impl TableBuilder {
                  max_dict_buffer_bytes={}; use_zstd_dict_trainer=1; ",
                 options.dictionary.max_bytes, options.dictionary.train_bytes, options.dictionary.buffer_bytes
             ),
-            filter_policy: filter.as_ref().map_or_else(String::new, |_| POLICY_NAME.to_owned()),
+            filter_policy: filter
+                .as_ref()
+                .map_or_else(String::new, |_| FilterBuilder::policy_name(options.table.filter_policy).to_owned()),
+            whole_key_filtering: options.table.whole_key_filtering,
+            prefix_filtering: options.prefix_extractor.is_some(),
+            prefix_extractor: options
+                .prefix_extractor
+                .map_or_else(String::new, |extractor| extractor.name().to_owned()),
             creation_time: options.creation_time,
             oldest_key_time: options.oldest_key_time,
             file_creation_time: options.file_creation_time,
@@ -187,6 +203,7 @@ impl TableBuilder {
             data_block: data_block_builder(&options.table, &options.comparator),
             finished: None,
             index: IndexBuilder::new(options.table.index_type),
+            filter_partitions: FilterPartitionsBuilder::new(&options.table),
             filter,
             checksum,
             properties,
@@ -226,12 +243,13 @@ impl TableBuilder {
         }
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), Some(internal_key), handle);
+            self.cut_filter(Some(parsed.user_key));
         }
         if self.data_block.is_empty() {
             self.index.begin_block(internal_key);
         }
         if let Some(filter) = &mut self.filter {
-            filter.add_hash(xxph3(parsed.user_key));
+            filter.add(parsed.user_key);
         }
         if !self.collectors.is_empty() {
             self.collect(&parsed, value);
@@ -280,15 +298,23 @@ impl TableBuilder {
         self.write_waiting_blocks(usize::MAX)?;
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), None, handle);
+            self.cut_filter(None);
         }
         self.properties.data_size = self.output.offset();
         self.properties.tail_start_offset = self.output.offset();
         self.properties.num_data_blocks = self.index.len() as u64;
 
         let mut metaindex = Metaindex::default();
-        if let Some(filter) = self.filter.take().filter(|filter| !filter.is_empty()) {
+        if let Some(partitions) = self.filter_partitions.take() {
+            let interval = self.options.index_block_restart_interval;
+            if let Some(written) = partitions.write(&mut self.output, self.index.has_user_keys(), interval)? {
+                self.properties.num_filter_entries = written.entries;
+                self.properties.filter_size = written.size;
+                metaindex.add(PARTITIONED_FILTER, written.handle);
+            }
+        } else if let Some(mut filter) = self.filter.take().filter(|filter| !filter.is_empty()) {
             self.properties.num_filter_entries = filter.len() as u64;
-            let block = filter.finish();
+            let block = filter.finish_and_reset();
             self.properties.filter_size = block.len() as u64;
             metaindex.add(FULL_FILTER, self.output.write_block(&block, false)?);
         }
@@ -371,6 +397,14 @@ impl TableBuilder {
         let too_long = now + len + 64 > MAX_BLOCK_LEN;
         !self.data_block.is_empty()
             && (now >= limit || too_long || (now + len + 8 > limit && now >= limit - limit / 10))
+    }
+
+    /// Ends a partition of the filter, if that is due, behind the data block whose separator was added last.
+    #[inline]
+    fn cut_filter(&mut self, next_key: Option<&[u8]>) {
+        if let (Some(partitions), Some(filter)) = (&mut self.filter_partitions, &mut self.filter) {
+            partitions.block_ended(filter, self.index.last_separator(), next_key);
+        }
     }
 
     fn finish_data_block(&mut self) -> Result<()> {

@@ -167,6 +167,18 @@ impl IndexBuilder {
         self.entries[at].handle = handle;
     }
 
+    /// The separator behind the block that was added last, as an internal key.
+    #[inline]
+    pub(crate) fn last_separator(&self) -> &[u8] {
+        let before = self.entries.len().checked_sub(2).and_then(|before| self.entries.get(before));
+        &self.separators[before.map_or(0, |entry| entry.separator_end)..]
+    }
+
+    /// Whether separators will be stored as user keys: no user key spans two blocks so far.
+    pub(crate) fn has_user_keys(&self) -> bool {
+        self.user_keys
+    }
+
     /// How many blocks were added.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

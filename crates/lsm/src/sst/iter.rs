@@ -32,6 +32,8 @@ pub(crate) struct TableIter {
     prepared: Option<usize>,
     /// Blocks that were found without a lookup in the cache.
     hits: u64,
+    /// XXPH3 hash of the prefix whose keys alone are sought.
+    prefix: Option<u64>,
     error: Option<Error>,
 }
 
@@ -72,8 +74,23 @@ impl TableIter {
             read_ahead,
             prepared: None,
             hits: 0,
+            prefix: None,
             error: None,
         }
+    }
+
+    /// Lets seeks ask the filter for the prefix whose XXPH3 hash is `prefix`, and find nothing if the table has no key of it.
+    pub(crate) fn set_prefix(&mut self, prefix: Option<u64>) {
+        self.prefix = prefix;
+    }
+
+    /// Whether the table has no key of the prefix that is sought; the iterator is then on no entry.
+    #[inline]
+    fn is_passed_by(&mut self, target: &[u8], is_forward: bool) -> bool {
+        let is_passed_by =
+            self.prefix.is_some_and(|prefix| !self.reader.may_have_prefix(prefix, target, is_forward, &self.options));
+        self.valid &= !is_passed_by;
+        is_passed_by
     }
 
     /// Where the data blocks are: of the table, or of the current partition.
@@ -247,6 +264,9 @@ impl InternalIterator for TableIter {
     fn seek(&mut self, target: &[u8]) {
         self.error = None;
         let prepared = self.prepared.take();
+        if self.is_passed_by(target, true) {
+            return;
+        }
         if prepared.is_none() && self.reader.is_partitioned() && !self.seek_partition(target) {
             self.valid = false;
             return;
@@ -257,6 +277,10 @@ impl InternalIterator for TableIter {
     }
 
     fn prepare_seek(&mut self, target: &[u8], stage: SeekStage) {
+        if self.prefix.is_some() {
+            // Whether there is anything to wait for, the filter says when it is asked.
+            return;
+        }
         match (stage, self.prepared) {
             (SeekStage::Locate, _) => {
                 self.valid = false;
@@ -292,6 +316,9 @@ impl InternalIterator for TableIter {
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.error = None;
         let prepared = self.prepared.take();
+        if self.is_passed_by(target, false) {
+            return;
+        }
         if prepared.is_none() && self.reader.is_partitioned() && !self.seek_partition(target) {
             self.valid = false;
             return;

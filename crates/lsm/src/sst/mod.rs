@@ -5,7 +5,7 @@
 //! ```
 //!
 //! * [`builder`] writes a table through [`output`]: blocks by [`block_builder`], the index by [`index_builder`].
-//! * [`reader`] opens one and gets: filter ([`filter_block`]), index ([`index_block`],
+//! * [`reader`] opens one and gets: filter ([`filter_block`], [`filter_partitions`]), index ([`index_block`],
 //!   [`index_partitions`]), then a data block ([`block`], [`block_cursor`]) from
 //!   the [`block_cache`] or from disk ([`fetch`]).
 //! * [`range_del_block`] holds the range tombstones; an open table has their fragments in memory.
@@ -23,6 +23,9 @@ mod dictionary_builder;
 mod external;
 mod fetch;
 mod filter_block;
+mod filter_builder;
+mod filter_partitions;
+mod filter_partitions_builder;
 mod format;
 mod index_block;
 mod index_builder;

@@ -57,6 +57,10 @@ pub(crate) struct TableProperties {
     /// One of [`index_type`].
     pub(crate) index_type: u32,
     pub(crate) whole_key_filtering: bool,
+    /// Whether the filter has prefixes.
+    pub(crate) prefix_filtering: bool,
+    /// Name of the extractor of these prefixes; empty if there was none.
+    pub(crate) prefix_extractor: String,
     pub(crate) column_family_id: u64,
     pub(crate) column_family_name: String,
     /// Name of the comparator.
@@ -122,6 +126,8 @@ impl Default for TableProperties {
             index_type: index_type::BINARY_SEARCH,
             // RocksDB takes an absent property for the default of its option.
             whole_key_filtering: true,
+            prefix_filtering: false,
+            prefix_extractor: String::new(),
             column_family_id: u64::from(i32::MAX as u32),
             column_family_name: String::new(),
             comparator: String::new(),
@@ -192,13 +198,13 @@ impl TableProperties {
         }
         put("block.based.table.index.type", self.index_type.to_le_bytes().to_vec());
         put("block.based.table.whole.key.filtering", flag(self.whole_key_filtering));
-        put("block.based.table.prefix.filtering", flag(false));
         if let Some(version) = self.external_version {
             put("external_sst_file.version", version.to_le_bytes().to_vec());
         }
         if let Some(seqno) = self.global_seqno {
             put("external_sst_file.global_seqno", seqno.to_le_bytes().to_vec());
         }
+        put("block.based.table.prefix.filtering", flag(self.prefix_filtering));
         let mut block = BlockBuilder::new(usize::MAX);
         for (name, value) in &sorted {
             block.add(name, value);
@@ -239,7 +245,7 @@ impl TableProperties {
             ("compression", &self.compression),
             ("compression_options", &self.compression_options),
             ("merge.operator", if self.merge_operator.is_empty() { NO_OPERATOR } else { &self.merge_operator }),
-            ("prefix.extractor.name", "nullptr"),
+            ("prefix.extractor.name", or_nullptr(&self.prefix_extractor)),
             ("property.collectors", &self.collectors),
         ];
         let optional = [
@@ -321,12 +327,22 @@ impl TableProperties {
             "block.based.table.whole.key.filtering" => self.whole_key_filtering = value == b"1",
             "external_sst_file.global_seqno" => self.global_seqno = Some(fixed64(value)?),
             "external_sst_file.version" => self.external_version = Some(fixed32(value)?),
+            "block.based.table.prefix.filtering" => self.prefix_filtering = value == b"1",
+            "prefix.extractor.name" if value == NULLPTR.as_bytes() => self.prefix_extractor.clear(),
+            "prefix.extractor.name" => self.prefix_extractor = text(value),
             // Written anew with constant values.
-            "block.based.table.prefix.filtering" | "format.version" | "fixed.key.length" | "prefix.extractor.name" => {}
+            "format.version" | "fixed.key.length" => {}
             _ => return Ok(false),
         }
         Ok(true)
     }
+}
+
+/// What RocksDB writes for a name that is not there.
+const NULLPTR: &str = "nullptr";
+
+fn or_nullptr(name: &str) -> &str {
+    if name.is_empty() { NULLPTR } else { name }
 }
 
 fn flag(value: bool) -> Vec<u8> {

@@ -8,7 +8,8 @@ use super::block_cursor::BlockCursor;
 use super::builder::{DICTIONARY_BLOCK, INDEX_BLOCK, PROPERTIES_BLOCK};
 use super::external;
 use super::fetch::BlockFetcher;
-use super::filter_block::{FULL_FILTER, FilterBlock};
+use super::filter_block::{FULL_FILTER, FilterBlock, FilterContent};
+use super::filter_partitions::{FilterPartitions, PARTITIONED_FILTER, PartitionSource};
 use super::format::{BlockHandle, FOOTER_LEN, Footer};
 use super::index_block::{Index, IndexEncoding};
 use super::index_partitions::IndexPartitions;
@@ -21,6 +22,7 @@ use crate::range_tombstones::{Fragments, RangeTombstone};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::compression::DecompressionDictionary;
 use siltstone_base::env::{FileKind, IoContext, IoPriority, RandomFile};
+use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -46,6 +48,10 @@ pub(crate) struct TableReaderOptions {
     pub(crate) unique_id: Option<[u8; 16]>,
     /// Largest sequence number of the table, if known.
     pub(crate) largest_seqno: Option<SeqNo>,
+    /// Tells the prefixes that walks ask filters for.
+    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+    /// Keeps the partitions of the filter in memory.
+    pub(crate) pin_filter_partitions: bool,
     /// Who waits for the open.
     pub(crate) priority: IoPriority,
 }
@@ -105,6 +111,17 @@ enum Search {
     GoesOn,
 }
 
+/// The filter of a table.
+#[derive(Debug)]
+enum TableFilter {
+    /// None that is of use.
+    None,
+    /// One block.
+    Full(FilterBlock),
+    /// Partitions.
+    Partitioned(Box<FilterPartitions>),
+}
+
 /// An open table. Index and filter are held in memory.
 ///
 /// Thread safety: every method may be called from any thread.
@@ -118,7 +135,7 @@ pub(crate) struct TableReader {
     index: Index,
     /// Set for a two-level index.
     partitions: Option<IndexPartitions>,
-    filter: Option<FilterBlock>,
+    filter: TableFilter,
     properties: TableProperties,
     /// The range tombstones, if there are any, and where they are stored.
     ranges: Option<Box<(Fragments, BlockHandle)>>,
@@ -209,10 +226,18 @@ impl TableReader {
         let index = Index::decode(&block, encoding, &options.comparator, fetcher.file_size)
             .map_err(|error| fetcher.blame(error, handle))?;
         let hashes = !options.comparator.user().equal_may_differ();
-        let usable = properties.whole_key_filtering && hashes;
-        let filter = match meta.filter.filter(|_| usable) {
-            Some(handle) => Some(FilterBlock::new(fetcher.meta_block(handle, context)?.to_vec())),
-            None => None,
+        let content = FilterContent::of(&properties, &**options.comparator.user(), options.prefix_extractor.as_ref());
+        let filter = match (meta.filter, meta.filter_partitions, content) {
+            (Some(handle), _, Some(content)) => {
+                TableFilter::Full(FilterBlock::new(fetcher.meta_block(handle, context)?.to_vec(), content))
+            }
+            (None, Some(handle), Some(content)) => {
+                let table = (&fetcher, &*options.block_cache, &options.comparator);
+                let stay = options.pin_filter_partitions;
+                let partitions = FilterPartitions::open(handle, encoding, content, table, stay, context)?;
+                TableFilter::Partitioned(Box::new(partitions))
+            }
+            _ => TableFilter::None,
         };
         Ok(Self {
             comparator: options.comparator.clone(),
@@ -272,7 +297,7 @@ impl TableReader {
         key: &LookupKey,
         key_hash: Option<u64>,
     ) -> Result<Option<TableEntry>> {
-        if !self.may_have(key.user_key(), key_hash) {
+        if !self.may_have(options, key, key_hash) {
             return Ok(None);
         }
         if self.partitions.is_some() {
@@ -353,10 +378,40 @@ impl TableReader {
         Ok(Some(TableEntry { seqno: trailer >> 8, value_type, value }))
     }
 
-    /// Whether the table may have `user_key`, as far as its filter says. `hash` is its XXPH3 hash, if known.
+    /// Whether the table may have the user key of `key`, as far as its filter says. `hash` is its XXPH3 hash, if known.
     #[inline]
-    pub(crate) fn may_have(&self, user_key: &[u8], hash: Option<u64>) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_match(user_key, hash))
+    pub(crate) fn may_have(&self, options: &TableReadOptions, key: &LookupKey, hash: Option<u64>) -> bool {
+        match &self.filter {
+            TableFilter::Full(filter) => filter.may_match(key.user_key(), hash),
+            TableFilter::None => true,
+            TableFilter::Partitioned(partitions) => {
+                partitions.may_match(key.internal_key(), hash, self.partition_source(options))
+            }
+        }
+    }
+
+    /// Whether the table may have a key of the prefix of the internal key `target`, whose XXPH3 hash is `hash`: at or after `target`, or, unless
+    /// `is_forward`, before it.
+    pub(crate) fn may_have_prefix(
+        &self,
+        hash: u64,
+        target: &[u8],
+        is_forward: bool,
+        options: &TableReadOptions,
+    ) -> bool {
+        match &self.filter {
+            TableFilter::None => true,
+            TableFilter::Full(filter) => filter.may_match_prefix(hash),
+            // Keys before the target may be in the partition before.
+            TableFilter::Partitioned(_) if !is_forward => true,
+            TableFilter::Partitioned(partitions) => {
+                partitions.may_match_prefix(target, hash, self.partition_source(options))
+            }
+        }
+    }
+
+    fn partition_source<'a>(&'a self, options: &'a TableReadOptions) -> PartitionSource<'a> {
+        PartitionSource { fetcher: &self.fetcher, cache: &self.block_cache, comparator: &self.comparator, options }
     }
 
     /// Data block `position` of `index`, from memory or from disk.
@@ -460,7 +515,11 @@ impl TableReader {
     /// The bytes of memory that index, filter and range tombstones take.
     pub(crate) fn memory_usage(&self) -> usize {
         let ranges = self.ranges.as_ref().map_or(0, |ranges| ranges.0.memory_usage());
-        let filter = self.filter.as_ref().map_or(0, FilterBlock::memory_usage);
+        let filter = match &self.filter {
+            TableFilter::None => 0,
+            TableFilter::Full(filter) => filter.memory_usage(),
+            TableFilter::Partitioned(partitions) => partitions.memory_usage(),
+        };
         let dictionary = self.fetcher.dictionary.as_ref().map_or(0, DecompressionDictionary::memory_usage);
         size_of::<Self>() + self.index.memory_usage() + filter + dictionary + ranges
     }
@@ -514,6 +573,7 @@ struct MetaBlocks {
     properties: Option<BlockHandle>,
     index: Option<BlockHandle>,
     filter: Option<BlockHandle>,
+    filter_partitions: Option<BlockHandle>,
     dictionary: Option<BlockHandle>,
     range_deletions: Option<BlockHandle>,
 }
@@ -534,6 +594,8 @@ impl MetaBlocks {
                 &mut meta.index
             } else if name == FULL_FILTER.as_bytes() {
                 &mut meta.filter
+            } else if name == PARTITIONED_FILTER.as_bytes() {
+                &mut meta.filter_partitions
             } else if name == DICTIONARY_BLOCK.as_bytes() {
                 &mut meta.dictionary
             } else if name == RANGE_DELETIONS_BLOCK.as_bytes() {

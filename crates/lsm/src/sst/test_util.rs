@@ -87,6 +87,8 @@ pub(crate) fn builder_options(table: TableOptions, compression: CompressionType)
         dictionary: Default::default(),
         collectors: Vec::new(),
         file_checksum: false,
+        level: -1,
+        prefix_extractor: None,
         column_family_id: 0,
         column_family_name: "default".to_owned(),
         db_id: "0b1f3b2e-4b2c-4f0e-9b1c-6d8f6c1c1a2b".to_owned(),
@@ -107,6 +109,8 @@ pub(crate) fn reader_options() -> TableReaderOptions {
         block_pool: BlockPool::new(1 << 20),
         unique_id: None,
         largest_seqno: None,
+        pin_filter_partitions: false,
+        prefix_extractor: None,
         priority: IoPriority::User,
     }
 }

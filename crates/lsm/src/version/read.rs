@@ -67,7 +67,7 @@ impl Version {
             if number > 0 {
                 // Versions of one key may go on in the next table of the run; the filter of the first one knows the key.
                 let Some(file) = level.find(&self.comparator, key.internal_key()) else { continue };
-                if table_cache.reader(file)?.may_have(user_key, hash) {
+                if table_cache.reader(file)?.may_have(options, key, hash) {
                     let purpose = IterPurpose::User { read_ahead_size: 0 };
                     let run = LevelIter::new(level.shared_files(), Arc::clone(table_cache), *options, purpose);
                     if !visit(&mut ChildIter::Level(run))? {
@@ -79,7 +79,7 @@ impl Version {
             for (index, file) in level.files().iter().enumerate() {
                 if level.covers(&self.comparator, index, user_key) {
                     let reader = table_cache.reader(file)?;
-                    if reader.may_have(user_key, hash) {
+                    if reader.may_have(options, key, hash) {
                         let table = TableIter::new(Arc::clone(reader), *options, 0);
                         if !visit(&mut ChildIter::Table(table))? {
                             return Ok(());

@@ -63,6 +63,8 @@ impl World {
             dictionary: Default::default(),
             collectors: Vec::new(),
             file_checksum: false,
+            level: 0,
+            prefix_extractor: None,
             column_family_id: 0,
             column_family_name: "default".to_owned(),
             db_id: "db".to_owned(),
@@ -105,6 +107,8 @@ impl World {
     fn table_cache(&self) -> Arc<TableCache> {
         let options = TableCacheOptions {
             comparator: order(),
+            pin_filter_partitions: false,
+            prefix_extractor: None,
             block_cache: Arc::new(BlockCache::new(1 << 20)),
             block_pool: BlockPool::new(1 << 20),
             use_direct_reads: false,

@@ -54,6 +54,8 @@ impl Outputs {
             dictionary: dictionary_options(&env.options),
             collectors: env.options.table_properties_collectors.clone(),
             file_checksum: env.file_checksum == FileChecksum::Crc32c,
+            prefix_extractor: env.options.prefix_extractor.clone(),
+            level: compaction.output_level as i32,
             column_family_id: compaction.family.0,
             column_family_name: env.family_name.clone(),
             db_id: env.db_id.clone(),

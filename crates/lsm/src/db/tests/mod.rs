@@ -4,6 +4,7 @@ mod basics;
 mod merges;
 mod misuse;
 mod options_files;
+mod prefixes;
 mod prepared;
 mod ranges;
 mod table_files;

@@ -33,6 +33,11 @@ impl Cursor {
         !self.node.is_null()
     }
 
+    /// To no entry.
+    pub(in super::super) fn leave(&mut self) {
+        self.node = Node::NULL;
+    }
+
     /// To the first entry.
     #[inline]
     pub(in super::super) fn seek_to_first(&mut self) {

@@ -1,8 +1,8 @@
 //! Which options a file holds, under which names, and how their values are written.
 
 use crate::options::{
-    ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, DbOptions, IndexType, TableOptions,
-    WalRecoveryMode,
+    ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, DbOptions, FilterPolicy, IndexType,
+    TableOptions, WalRecoveryMode,
 };
 use std::fmt::Display;
 use std::str::FromStr;
@@ -134,31 +134,53 @@ pub(super) const TABLE: &[Field<TableOptions>] = &[
     Field {
         name: "filter_policy",
         is_own: false,
-        text: |options| {
-            let bits = options.bloom_bits_per_key;
-            Some(if bits > 0.0 { format!("bloomfilter:{bits}:false") } else { "nullptr".to_owned() })
-        },
-        take: |options, text| match bloom_bits(text) {
-            Some(bits) => {
-                options.bloom_bits_per_key = bits;
+        text: |options| Some(filter_policy_text(options.filter_policy)),
+        take: |options, text| match filter_policy(text) {
+            Some(policy) => {
+                options.filter_policy = policy;
                 Taken::Yes
             }
             None => Taken::Unknown,
         },
     },
+    field!(TableOptions.whole_key_filtering),
+    field!(TableOptions.partition_filters),
+    field!(own TableOptions.pin_filter_partitions),
 ];
 
-/// The bits per key that a filter policy says, if it is a bloom filter over whole keys.
-fn bloom_bits(policy: &str) -> Option<f64> {
-    if matches!(policy, "" | "nullptr") {
-        return Some(0.0);
+fn filter_policy_text(policy: FilterPolicy) -> String {
+    match policy {
+        FilterPolicy::Bloom { bits_per_key } if bits_per_key > 0.0 => format!("bloomfilter:{bits_per_key}:false"),
+        FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: bits, bloom_before_level } => {
+            format!("ribbonfilter:{bits}:{bloom_before_level}")
+        }
+        FilterPolicy::None | FilterPolicy::Bloom { .. } => "nullptr".to_owned(),
     }
-    let (name, rest) = policy.split_once(':')?;
-    if !matches!(name, "bloomfilter" | "rocksdb.internal.FastLocalBloomFilter" | "rocksdb.BuiltinBloomFilter") {
-        return None;
+}
+
+/// The policy of this name, if it is one that this engine has.
+fn filter_policy(text: &str) -> Option<FilterPolicy> {
+    if matches!(text, "" | "nullptr") {
+        return Some(FilterPolicy::None);
     }
-    let bits = rest.split(':').next()?.parse::<f64>().ok()?;
-    (bits.is_finite() && bits >= 0.0).then_some(bits)
+    // Newer versions write `{id=ribbonfilter:10:0;bloom_before_level=0;}`.
+    let text = match text.strip_prefix("{id=") {
+        Some(rest) => rest.split(';').next()?,
+        None => text,
+    };
+    let (name, rest) = text.split_once(':')?;
+    let mut parts = rest.split(':');
+    let bits = parts.next()?.parse::<f64>().ok().filter(|bits| (0.0..=100.0).contains(bits))?;
+    match name {
+        "bloomfilter" | "rocksdb.internal.FastLocalBloomFilter" | "rocksdb.BuiltinBloomFilter" => {
+            Some(FilterPolicy::Bloom { bits_per_key: bits })
+        }
+        "ribbonfilter" | "rocksdb.internal.Standard128RibbonFilter" => {
+            let bloom_before_level = parts.next().map_or(Some(0), |level| level.parse().ok())?;
+            Some(FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: bits, bloom_before_level })
+        }
+        _ => None,
+    }
 }
 
 /// The order of this name, if RocksDB and this engine both have it.

@@ -84,8 +84,8 @@ const OF_ROCKSDB: &str = r#"# This is a RocksDB option file.
 [TableOptions/BlockBasedTable "default"]
   format_version=4
   checksum=kCRC32c
-  filter_policy=ribbonfilter:10
-  whole_key_filtering=true
+  filter_policy=my.filter:10
+  cache_index_and_filter_blocks=true
 
 [CFOptions "gone"]
 [TableOptions/PlainTable "gone"]
@@ -110,7 +110,7 @@ fn names_that_only_rocksdb_knows_are_reported_and_kept() {
         ("compression", 14),
         ("comparator", 15),
         ("filter_policy", 20),
-        ("whole_key_filtering", 21),
+        ("cache_index_and_filter_blocks", 21),
     ];
     assert_eq!(ignored, wanted[1..]);
     assert_eq!(loaded.ignored[1].value, "a\\#b");
@@ -123,7 +123,7 @@ fn names_that_only_rocksdb_knows_are_reported_and_kept() {
         "info_log_level=INFO_LEVEL",
         "db_host_id=a\\#b",
         "merge_operator=uint64addoperator",
-        "whole_key_filtering=true",
+        "cache_index_and_filter_blocks=true",
         "max_background_jobs=2",
         "compression=kLZ4Compression",
         "level0_stop_writes_trigger=36",
@@ -137,6 +137,25 @@ fn names_that_only_rocksdb_knows_are_reported_and_kept() {
     // Nothing is lost or doubled by going through the file again and again.
     let again = render(&DbOptions::default(), &[("default", &default)], Some(&parse(&text).unwrap()));
     assert_eq!(again, text);
+}
+
+#[test]
+fn filter_policies_are_those_of_rocksdb() {
+    use crate::options::FilterPolicy;
+    let ribbon = |bits, level| FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: bits, bloom_before_level: level };
+    for (text, policy) in [
+        ("bloomfilter:9.5:false", FilterPolicy::Bloom { bits_per_key: 9.5 }),
+        ("ribbonfilter:10", ribbon(10.0, 0)),
+        ("ribbonfilter:10:-1", ribbon(10.0, -1)),
+        ("{id=ribbonfilter:12:2;bloom_before_level=2;}", ribbon(12.0, 2)),
+        ("nullptr", FilterPolicy::None),
+    ] {
+        let table = format!("[TableOptions/BlockBasedTable \"default\"]\nfilter_policy={text}\n");
+        let loaded = load(&format!("[DBOptions]\n[CFOptions \"default\"]\n{table}")).unwrap();
+        assert_eq!(loaded.families[0].1.table.filter_policy, policy, "{text}");
+        let written = render(&DbOptions::default(), &[("default", &loaded.families[0].1)], None);
+        assert_eq!(load(&written).unwrap().families[0].1.table.filter_policy, policy, "{text}");
+    }
 }
 
 #[test]

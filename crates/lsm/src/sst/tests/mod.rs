@@ -3,6 +3,7 @@
 mod damage;
 mod external;
 mod extras;
+mod filters;
 mod format;
 mod interop;
 mod ranges;

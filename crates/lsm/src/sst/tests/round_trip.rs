@@ -2,7 +2,7 @@
 
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, LookupKey, MAX_SEQNO, ValueType};
-use crate::options::{ChecksumType, CompressionType, DataBlockIndexType, IndexType, TableOptions};
+use crate::options::{ChecksumType, CompressionType, DataBlockIndexType, FilterPolicy, IndexType, TableOptions};
 use crate::sst::test_util::{build, builder_options, comparator, open, reader_options};
 use crate::sst::{TableEntry, TableIter, TableReadOptions, TableReader};
 use proptest::prelude::*;
@@ -37,6 +37,12 @@ fn table_options() -> impl Strategy<Value = (TableOptions, CompressionType)> {
     let checksums =
         [ChecksumType::None, ChecksumType::Crc32c, ChecksumType::XxHash, ChecksumType::XxHash64, ChecksumType::Xxh3];
     let codecs = [CompressionType::None, CompressionType::Snappy, CompressionType::Lz4, CompressionType::Zstd];
+    let policies = [
+        FilterPolicy::None,
+        FilterPolicy::Bloom { bits_per_key: 1.0 },
+        FilterPolicy::Bloom { bits_per_key: 10.0 },
+        FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 10.0, bloom_before_level: -1 },
+    ];
     (
         5u32..=7,
         (
@@ -56,7 +62,7 @@ fn table_options() -> impl Strategy<Value = (TableOptions, CompressionType)> {
             (IndexType::BinarySearchWithFirstKey, 4096),
         ]),
         prop::sample::select(checksums.to_vec()),
-        prop::sample::select(vec![0.0, 1.0, 10.0]),
+        prop::sample::select(policies.to_vec()),
         prop::sample::select(codecs.to_vec()),
     )
         .prop_map(
@@ -67,7 +73,7 @@ fn table_options() -> impl Strategy<Value = (TableOptions, CompressionType)> {
                 index_interval,
                 (kind, partition_size),
                 checksum,
-                bits,
+                policy,
                 codec,
             )| {
                 let options = TableOptions::default()
@@ -80,7 +86,8 @@ fn table_options() -> impl Strategy<Value = (TableOptions, CompressionType)> {
                     .index_type(kind)
                     .metadata_block_size(partition_size)
                     .checksum(checksum)
-                    .bloom_bits_per_key(bits);
+                    .partition_filters(interval != 2)
+                    .filter_policy(policy);
                 (options, codec)
             },
         )
@@ -139,7 +146,7 @@ proptest! {
             let read = TableReadOptions::default();
             prop_assert_eq!(&reader.get(&read, &key, None).unwrap(), &expected);
             prop_assert_eq!(&reader.get(&read, &key, Some(xxph3(&user_key))).unwrap(), &expected);
-            prop_assert!(expected.is_none() || reader.may_have(&user_key, None));
+            prop_assert!(expected.is_none() || reader.may_have(&read, &key, None));
         }
     }
 
