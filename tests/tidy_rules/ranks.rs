@@ -30,6 +30,7 @@ const RANKS: &[(&str, u8)] = &[
     ("engine", 7),
     ("probes", 7),
     ("tables", 7),
+    ("testing", 7),
 ];
 
 /// Modules (with all below them) that never see each other.

@@ -62,6 +62,8 @@ mod snapshot;
 mod sst;
 mod table_cache;
 mod tables;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod version;
 mod wal;
 

@@ -20,6 +20,8 @@ mod block_slots;
 mod builder;
 mod collector;
 mod dictionary_builder;
+#[cfg(feature = "testing")]
+pub(crate) mod doors;
 mod external;
 mod fetch;
 mod filter_block;

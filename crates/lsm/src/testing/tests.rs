@@ -1,0 +1,229 @@
+//! The checks find what they are for, and every decoder takes any bytes.
+
+use super::*;
+use crate::{ColumnFamilyOptions, ErrorKind};
+use proptest::prelude::*;
+use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
+use siltstone_base::entry_filter::{Decision, EntryFilter};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// An order with a mistake.
+#[derive(Debug, Clone, Copy)]
+enum Wrong {
+    NotTotal,
+    EqualThoughDifferent,
+    Separator,
+    Successor,
+    NotBytewise,
+}
+
+impl Comparator for Wrong {
+    fn name(&self) -> &str {
+        "test.Wrong"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            // Rock, paper, scissors.
+            Self::NotTotal if a != b && a.len() == 1 && b.len() == 1 => (a[0] + 1).rem_euclid(3).cmp(&(b[0] % 3)),
+            Self::EqualThoughDifferent => a.len().cmp(&b.len()),
+            Self::NotBytewise => b.cmp(a),
+            _ => a.cmp(b),
+        }
+    }
+
+    fn is_bytewise(&self) -> bool {
+        matches!(self, Self::NotBytewise)
+    }
+
+    fn shortest_separator(&self, start: &[u8], limit: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(if matches!(self, Self::Separator) { limit } else { start });
+    }
+
+    fn short_successor(&self, key: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(if matches!(self, Self::Successor) { b"" } else { key });
+    }
+}
+
+#[test]
+fn wrong_orders_are_found() {
+    let keys: Vec<Vec<u8>> = (0..3).map(|byte| vec![byte]).chain([b"ab".to_vec(), b"ba".to_vec()]).collect();
+    check_comparator(&Bytewise, &keys).unwrap();
+    check_comparator(&ReverseBytewise, &keys).unwrap();
+    for wrong in [Wrong::NotTotal, Wrong::EqualThoughDifferent, Wrong::Separator, Wrong::Successor, Wrong::NotBytewise]
+    {
+        check_comparator(&wrong, &keys).expect_err(&format!("{wrong:?}"));
+    }
+}
+
+/// Halves values down to one byte, and then removes them.
+#[derive(Debug)]
+struct Halve;
+
+impl EntryFilter for Halve {
+    fn name(&self) -> &str {
+        "test.Halve"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], value: &[u8]) -> Decision {
+        if value.len() < 2 { Decision::Remove } else { Decision::Change(value[..value.len() / 2].to_vec()) }
+    }
+}
+
+#[test]
+fn the_model_knows_what_a_filter_may_make_of_a_row() {
+    let mut model = Model::new(Arc::new(Bytewise), Some(Arc::new(Halve)));
+    model.put(b"k", b"abcd");
+    let legal = |model: &Model| model.legal(b"k").iter().map(|row| row.as_ref().map(Vec::len)).collect::<Vec<_>>();
+    assert_eq!(legal(&model), [Some(4), Some(2), Some(1), None]);
+    assert!(model.see(b"k", Some(b"ab")) && !model.see(b"k", Some(b"abcd")));
+    assert!(model.see(b"k", None) && !model.see(b"k", Some(b"a")));
+    model.put(b"k", b"x");
+    assert_eq!(legal(&model), [Some(1), None]);
+}
+
+/// An order that is not the one that the database was made with.
+#[test]
+fn the_checker_finds_an_engine_that_shows_other_rows() {
+    #[derive(Debug)]
+    struct Fickle(std::sync::atomic::AtomicUsize);
+    impl EntryFilter for Fickle {
+        fn name(&self) -> &str {
+            "test.Fickle"
+        }
+
+        fn filter(&self, _: usize, _: &[u8], _: &[u8]) -> Decision {
+            let calls = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Decision::Change(calls.to_be_bytes().to_vec())
+        }
+    }
+    let filter = Arc::new(Fickle(Default::default()));
+    let checker = Checker::new(ColumnFamilyOptions::default().compaction_filter(Some(filter)));
+    let steps = [Step::Put(b"k".to_vec(), b"v".to_vec()), Step::Flush, Step::Compact, Step::Get(b"k".to_vec())];
+    let failure = checker.run(&steps).unwrap_err();
+    assert!(failure.to_string().starts_with("step 2, Compact: "), "{failure}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn engines_with_orders_and_filters_are_as_the_model_says(
+        steps in steps(keys(), values(), 1..80),
+        reversed: bool,
+        filtered: bool,
+    ) {
+        let order: Arc<dyn Comparator> = if reversed { Arc::new(ReverseBytewise) } else { Arc::new(Bytewise) };
+        let filter = filtered.then(|| Arc::new(Halve) as Arc<dyn EntryFilter>);
+        let checker = Checker::new(ColumnFamilyOptions::default().comparator(order).compaction_filter(filter));
+        prop_assert_eq!(checker.run(&steps), Ok(()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn engines_with_merge_operators_are_as_the_model_says(
+        steps in steps_with_merges(keys(), values(), values(), 1..60),
+    ) {
+        let operator = Arc::new(crate::AppendOperator::new(","));
+        let checker = Checker::new(ColumnFamilyOptions::default().merge_operator(Some(operator)));
+        prop_assert_eq!(checker.run(&steps), Ok(()));
+    }
+}
+
+/// Whole encodings, to be damaged: of a batch, an edit, a log, a table without checksums, and so on.
+fn seeds() -> Vec<Vec<u8>> {
+    use siltstone_base::env::sim::SimDisk;
+    use siltstone_base::env::{FileKind, read_file};
+    let disk = SimDisk::new();
+    let executor = siltstone_base::executor::StepExecutor::new(Arc::new(siltstone_base::clock::ManualClock::new(0)));
+    let options = crate::DbOptions::default().create_if_missing(true);
+    let options = options.env(Some(disk.env())).executor(Some(Arc::new(executor)));
+    let mut seeds = Vec::new();
+    for version in [5, 6] {
+        let dir = format!("/db{version}");
+        let table = crate::TableOptions::default().format_version(version).checksum(crate::ChecksumType::None);
+        let table = table.block_size(256).bloom_bits_per_key(10.0);
+        let family = ColumnFamilyOptions::default().table(table).compression(crate::CompressionType::Lz4);
+        let db = crate::Db::open_families(&dir, &options, &[("default", family)]).unwrap();
+        for number in 0..60_u32 {
+            db.put(format!("key{number:04}"), [number as u8; 30]).unwrap();
+        }
+        db.flush(&crate::FlushOptions::default()).unwrap();
+        db.put("key0007", "later").unwrap();
+        db.delete("key0008").unwrap();
+        db.close().unwrap();
+        for entry in disk.env().list_dir(dir.as_ref()).unwrap() {
+            let path = std::path::Path::new(&dir).join(entry.name);
+            let file = read_file(&*disk.env(), &path, FileKind::Other, 1 << 20).unwrap();
+            // Records and blocks are within: what is behind the header of the first record of a log, and the first block of a table.
+            seeds.extend(file.get(7..).map(<[u8]>::to_vec));
+            seeds.extend(file.get(..280).map(<[u8]>::to_vec));
+            seeds.push(file);
+        }
+    }
+    seeds.retain(|seed| !seed.is_empty());
+    seeds
+}
+
+fn feed(bytes: &[u8]) -> Result<(), TestCaseError> {
+    for (name, decoder) in DECODERS {
+        if let Err(error) = decoder(bytes) {
+            prop_assert!(decoders::is_of_bytes(error.kind()), "{}: {}", name, error);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn whole_files_are_read_to_their_end() {
+    let seeds = seeds();
+    let readable = |name: &str| seeds.iter().filter(|seed| decode(name, seed).is_ok()).count();
+    for name in ["table", "log", "footer"] {
+        assert!(readable(name) >= 2, "{name}");
+    }
+    assert_eq!(decode("nothing", b"").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "reads the source tree")]
+fn every_decoder_has_a_fuzz_target() {
+    let fuzz = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let manifest = std::fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
+    for (name, _) in DECODERS {
+        let target = std::fs::read_to_string(fuzz.join(format!("fuzz_targets/{name}.rs"))).unwrap();
+        assert!(target.contains(&format!("fuzz(\"{name}\", data)")), "{name}");
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn every_decoder_takes_any_bytes(bytes in prop::collection::vec(prop_oneof![0..16_u8, any::<u8>()], 0..300)) {
+        feed(&bytes)?;
+    }
+
+    #[test]
+    fn every_decoder_takes_damaged_files(
+        seed: prop::sample::Index,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut: prop::sample::Index,
+        is_cut in prop::bool::weighted(0.2),
+    ) {
+        static SEEDS: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
+        let mut bytes = seed.get(SEEDS.get_or_init(seeds)).clone();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if is_cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        feed(&bytes)?;
+    }
+}
