@@ -225,6 +225,56 @@ fn options_files_go_back_and_forth() {
     judge(dir.path(), &rows, 5, tools, &python);
 }
 
+/// What RocksDB only writes into WALs on request: compressed, recycled, and with prepared transactions.
+#[test]
+fn this_engine_reads_every_kind_of_wal() {
+    let Some((tools, _)) = tools() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name);
+    let fill = ["--benchmarks=fillrandom", "--num=2000", "--value_size=100", "--seed=5"];
+    let check = |db: &Path, first_record: Option<u8>| {
+        if let Some(wanted) = first_record {
+            let records = interop_tools::first_wal_records(db);
+            assert!(!records.is_empty() && records.iter().all(|record| *record == wanted), "{records:?}");
+        }
+        let rows = tools.rows(db);
+        assert!(rows["default"].len() > 100);
+        let ours = Db::open_read_only(db, &DbOptions::default(), &[]).unwrap();
+        assert_eq!(engine::rows(&ours), rows, "{}", db.display());
+        drop(ours);
+        let ours = Db::open(db, &DbOptions::default()).unwrap();
+        assert_eq!(engine::rows(&ours), rows, "{}", db.display());
+        ours.close().unwrap();
+    };
+
+    let compressed = place("compressed");
+    tools.bench(&compressed, &[&fill[..], &["--wal_compression=zstd"]].concat());
+    interop_tools::copy_options(
+        &compressed,
+        &place("OPTIONS"),
+        &[
+            ("recycle_log_file_num", "2"),
+            // Others forbid it.
+            ("wal_recovery_mode", "kSkipAnyCorruptedRecords"),
+            ("wal_compression", "kNoCompression"),
+            ("write_buffer_size", "65536"),
+            ("arena_block_size", "8192"),
+        ],
+    );
+    check(&compressed, Some(9));
+
+    let recycled = place("recycled");
+    tools.bench(&recycled, &[&fill[..], &[&format!("--options_file={}", place("OPTIONS").display())]].concat());
+    // In that mode 7.8.3 reads a recycled WAL for ever.
+    interop_tools::remove_options(&recycled);
+    check(&recycled, Some(5));
+
+    let prepared = place("prepared");
+    let transactions = ["--benchmarks=randomtransaction", "--transaction_db=1", "--num=500", "--transaction_sets=2"];
+    tools.bench(&prepared, &transactions);
+    check(&prepared, None);
+}
+
 /// An engine that nobody told otherwise writes tables that the RocksDB which made the directory still reads.
 #[test]
 fn the_format_of_tables_stays_that_of_the_directory() {

@@ -73,6 +73,30 @@ pub fn options_files(db: &Path) -> Vec<String> {
     names
 }
 
+/// Writes the newest OPTIONS file of `from` to `to`, with other values for some options.
+pub fn copy_options(from: &Path, to: &Path, changes: &[(&str, &str)]) {
+    let newest = from.join(options_files(from).last().unwrap());
+    let mut text = String::new();
+    for line in std::fs::read_to_string(newest).unwrap().lines() {
+        let changed = changes.iter().find(|(name, _)| line.trim_start().starts_with(&format!("{name}=")));
+        text.push_str(&changed.map_or_else(|| line.to_owned(), |(name, value)| format!("{name}={value}")));
+        text.push('\n');
+    }
+    std::fs::write(to, text).unwrap();
+}
+
+/// Removes the OPTIONS files of a directory.
+pub fn remove_options(db: &Path) {
+    options_files(db).iter().for_each(|name| std::fs::remove_file(db.join(name)).unwrap());
+}
+
+/// The types of the first records of the WALs of a directory.
+pub fn first_wal_records(db: &Path) -> Vec<u8> {
+    let entries = std::fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+    let wals = entries.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    wals.filter_map(|path| std::fs::read(path).unwrap().get(6).copied()).collect()
+}
+
 /// A file of the repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

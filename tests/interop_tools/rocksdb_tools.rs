@@ -99,6 +99,11 @@ impl RocksDbTools {
         self.ldb(db, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
+    /// Lets `db_bench` write into the directory itself; it leaves its last writes in the WAL.
+    pub fn bench(self, db: &Path, arguments: &[&str]) {
+        run(Command::new("db_bench").arg(format!("--db={}", db.display())).args(arguments));
+    }
+
     /// Puts one row into the directory itself.
     pub fn put(self, db: &Path, family: &str, key: &[u8], value: &[u8]) {
         let (key, value) = (format!("0x{}", hex(key)), format!("0x{}", hex(value)));
