@@ -401,6 +401,7 @@ fn replay<'a>(
         last_seqno,
         oldest_needed,
         replayed_seqno: 0,
+        synced_wals: versions.synced_wals().clone(),
         prepared: PreparedTransactions::default(),
         unsearched: None,
         in_memory,

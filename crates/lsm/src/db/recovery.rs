@@ -60,6 +60,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) oldest_needed: u64,
     /// The largest sequence number that was replayed.
     pub(crate) replayed_seqno: SeqNo,
+    /// Bytes of WALs that the MANIFEST says were synced, by number.
+    pub(crate) synced_wals: BTreeMap<u64, u64>,
     /// Transactions that are prepared and not yet committed.
     pub(crate) prepared: PreparedTransactions,
     /// What kept a WAL whose entries are all in tables from being searched for prepared transactions.
@@ -79,6 +81,7 @@ enum ReplayEnd {
 impl Recovery<'_> {
     /// Replays the WALs of numbers `logs`, ascending.
     pub(crate) fn replay(&mut self, logs: &[u64]) -> Result<()> {
+        self.check_synced_wals_exist(logs)?;
         for (index, number) in logs.iter().enumerate() {
             let predecessor = self.successors_note(*number, &logs[index + 1..])?;
             let later = &logs[index + 1..];
@@ -101,6 +104,20 @@ impl Recovery<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a database that lacks a WAL of which the MANIFEST says that it was synced.
+    fn check_synced_wals_exist(&self, logs: &[u64]) -> Result<()> {
+        let mode = self.surroundings.options.wal_recovery_mode;
+        let mut needed = self.synced_wals.range(self.oldest_needed..).filter(|(_, synced)| **synced > 0);
+        match needed.find(|(number, _)| !logs.contains(number)) {
+            Some((number, _)) if mode != WalRecoveryMode::SkipAnyCorruptedRecords => {
+                let path = FileName::Wal(*number).path(&self.surroundings.dir);
+                let message = "the MANIFEST says that this log was synced";
+                Err(Error::new(ErrorKind::MissingFile, message).with_file(&path))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Searches WALs all of whose entries are in tables for transactions that they prepared and that a later WAL commits.
@@ -209,10 +226,12 @@ impl Recovery<'_> {
                 }
                 // A clean end before the stated size: the tail never reached the disk.
                 Ok(ReadOutcome::End(LogEnd::Clean)) => {
-                    if note.is_none() {
-                        return Ok(ReplayEnd::Complete);
-                    }
-                    let message = "the WAL is shorter than its successor says";
+                    let is_cut = self.synced_wals.get(&number).is_some_and(|synced| *synced > reader.file_len());
+                    let message = match note {
+                        Some(_) => "the WAL is shorter than its successor says",
+                        None if is_cut => "the WAL is shorter than the MANIFEST says",
+                        None => return Ok(ReplayEnd::Complete),
+                    };
                     (reader.end_offset(), Error::corruption(&path, reader.end_offset(), message), false)
                 }
                 Ok(ReadOutcome::End(LogEnd::TornTail { offset, what })) => {

@@ -54,9 +54,11 @@ impl Recovery<'_> {
         })
     }
 
-    /// The furthest point that any record behind the damage promises: up to there the WALs were durable when it was written.
+    /// The furthest point that the MANIFEST or any record behind the damage promises: up to there the WALs were durable when it was written.
     fn promised(&self, reader: Option<&mut WalReader>, later: &[u64]) -> Result<LogPoint> {
-        let mut furthest = LogPoint::default();
+        let synced = self.synced_wals.iter().rfind(|(_, bytes)| **bytes > 0);
+        let mut furthest =
+            synced.map_or_else(LogPoint::default, |(number, offset)| LogPoint { number: *number, offset: *offset });
         if let Some(reader) = reader {
             self.collect_promises(reader, &mut furthest)?;
         }

@@ -155,6 +155,11 @@ impl WalReader {
         self.end
     }
 
+    /// Bytes of the file.
+    pub(crate) fn file_len(&self) -> u64 {
+        self.chunks.len()
+    }
+
     /// Whether the log ended or an error was found, so that nothing more is read.
     pub(crate) fn has_stopped(&self) -> bool {
         self.stopped.is_some()

@@ -2,9 +2,11 @@
 
 use super::basics::options;
 use crate::db::wal_note::parse_promise;
+use crate::wal::WalWriter;
 use crate::{ColumnFamilyOptions, Db, ErrorKind, FlushOptions, WalRecoveryMode, WriteOptions};
+use siltstone_base::coding::{put_length_prefixed, put_varint64};
 use siltstone_base::env::sim::SimDisk;
-use siltstone_base::env::{Env, FileKind, read_file, write_file_atomically};
+use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, read_file, write_file_atomically};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -224,6 +226,53 @@ fn a_promise_of_another_database_is_none() {
         assert_eq!(parse_promise(&blob[..cut], "one"), None);
     }
     assert_eq!(parse_promise(&[blob, b"x"].concat(), "one"), None);
+}
+
+/// Lets the MANIFEST say, as RocksDB's does on request, how much of a WAL was synced.
+fn state_synced(disk: &SimDisk, wal: &Path, bytes: u64) {
+    let current = read_file(&*disk.env(), &Path::new(DIR).join("CURRENT"), FileKind::Manifest, 100).unwrap();
+    let path = Path::new(DIR).join(std::str::from_utf8(&current).unwrap().trim());
+    let number = wal.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
+    let mut addition = Vec::new();
+    put_varint64(&mut addition, number);
+    addition.push(2);
+    put_varint64(&mut addition, bytes);
+    addition.push(1);
+    let mut edit = Vec::new();
+    put_varint64(&mut edit, 8199);
+    put_length_prefixed(&mut edit, &addition);
+    let file = disk.env().open_append(&path, &FileOptions::new(FileKind::Manifest)).unwrap();
+    let mut writer = WalWriter::new(file, path, 0, IoContext::new(FileKind::Manifest, IoPriority::User));
+    writer.add_record(&[&edit]).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn what_the_manifest_says_was_synced_is_no_torn_tail() {
+    let synced = |change: &dyn Fn(&SimDisk)| {
+        let disk = written("abcd");
+        let wal = wals(&disk).pop().unwrap();
+        let end = find(&bytes(&disk, &wal), "value-of-c") + 10;
+        state_synced(&disk, &wal, end);
+        change(&disk);
+        disk
+    };
+    assert_eq!(outcomes(&synced(&|_| {})), ["abcd"; 4]);
+    assert_eq!(outcomes(&synced(&|disk| rot(disk, 'b'))), ["Corruption", "Corruption", "Corruption", "acd"]);
+    assert_eq!(outcomes(&synced(&|disk| tear(disk, 'b'))), ["Corruption", "Corruption", "Corruption", "a"]);
+    assert_eq!(outcomes(&synced(&|disk| tear(disk, 'd'))), ["abc", "Corruption", "abc", "abc"]);
+    // Cut between two records, and gone.
+    let disk = synced(&|disk| {
+        let wal = wals(disk).pop().unwrap();
+        let whole = bytes(disk, &wal);
+        let end = find(&whole, "value-of-a") as usize + 10;
+        replace(disk, &wal, &whole[..end]);
+    });
+    assert_eq!(outcomes(&disk), ["Corruption", "Corruption", "Corruption", "a"]);
+    let disk = synced(&|disk| disk.env().remove_file(&wals(disk).pop().unwrap()).unwrap());
+    assert_eq!(Db::open(DIR, &options(&disk)).unwrap_err().kind(), ErrorKind::MissingFile);
+    let saved = options(&disk).wal_recovery_mode(WalRecoveryMode::SkipAnyCorruptedRecords);
+    assert_eq!(keys(&Db::open(DIR, &saved).unwrap()), "");
 }
 
 /// Tables that are ahead of a damaged WAL are damage in every mode but one.

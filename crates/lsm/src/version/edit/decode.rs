@@ -63,9 +63,11 @@ impl VersionEdit {
             tags::DB_ID => self.db_id = Some(text(input, "database id")?),
             tags::BLOB_FILE_ADDITION | tags::BLOB_FILE_ADDITION_OLD => self.keep_blob(tag, input, true)?,
             tags::BLOB_FILE_GARBAGE | tags::BLOB_FILE_GARBAGE_OLD => self.keep_blob(tag, input, false)?,
-            tags::WAL_ADDITION_OLD => skip_wal_addition(input)?,
-            tags::WAL_DELETION_OLD => {
-                number(input, "deleted WAL")?;
+            tags::WAL_ADDITION_OLD => self.wals.push(wal_addition(input)?),
+            tags::WAL_DELETION_OLD => self.forget_wals_below = Some(number(input, "deleted WAL")?),
+            tags::WAL_ADDITION => self.wals.push(wal_addition(&mut bytes(input, "WAL")?)?),
+            tags::WAL_DELETION => {
+                self.forget_wals_below = Some(number(&mut bytes(input, "deleted WAL")?, "deleted WAL")?);
             }
             tags::FULL_HISTORY_TIMESTAMP_LOW => {
                 if !bytes(input, "timestamp")?.is_empty() {
@@ -171,14 +173,14 @@ impl VersionEdit {
     }
 }
 
-fn skip_wal_addition(input: &mut &[u8]) -> Result<()> {
-    number(input, "WAL")?;
+/// A WAL, and how many bytes of it were synced.
+fn wal_addition(input: &mut &[u8]) -> Result<(u64, Option<u64>)> {
+    let wal = number(input, "WAL")?;
+    let mut synced = None;
     loop {
         match take(get_varint32(input), "field of a WAL")? {
-            1 => return Ok(()),
-            2 => {
-                number(input, "size of a WAL")?;
-            }
+            1 => return Ok((wal, synced)),
+            2 => synced = Some(number(input, "size of a WAL")?),
             _ => return Err(Error::corrupt("unknown field of a WAL in a version edit")),
         }
     }

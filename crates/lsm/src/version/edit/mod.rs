@@ -42,6 +42,10 @@ pub(crate) struct VersionEdit {
     pub(crate) max_column_family: Option<u32>,
     /// The id of the database.
     pub(crate) db_id: Option<String>,
+    /// WALs, each with the bytes of it that were synced if that is said. Read only.
+    pub(crate) wals: Vec<(u64, Option<u64>)>,
+    /// WALs below count no more. Read only.
+    pub(crate) forget_wals_below: Option<u64>,
     /// The edit is one of a group that counts as a whole or not at all; so many of it are still to come.
     pub(crate) atomic_group_remaining: Option<u32>,
     /// Tables that leave a level: level and number. They leave before [`new_files`](Self::new_files) enter.

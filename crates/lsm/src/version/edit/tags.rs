@@ -25,6 +25,8 @@ pub(super) const BLOB_FILE_ADDITION_OLD: u32 = 8194;
 pub(super) const BLOB_FILE_GARBAGE_OLD: u32 = 8195;
 pub(super) const WAL_ADDITION_OLD: u32 = 8196;
 pub(super) const WAL_DELETION_OLD: u32 = 8197;
+pub(super) const WAL_ADDITION: u32 = 8199;
+pub(super) const WAL_DELETION: u32 = 8200;
 pub(super) const FULL_HISTORY_TIMESTAMP_LOW: u32 = 8198;
 pub(super) const PERSIST_TIMESTAMPS: u32 = 8201;
 

@@ -100,7 +100,7 @@ fn what_may_be_skipped_is_skipped() {
     put_length_prefixed(&mut bytes, b"k\x01\0\0\0\0\0\0\0");
     for tag in [8199, 8200, 8202, 8203, 8192 | 700] {
         put_varint32(&mut bytes, tag);
-        put_length_prefixed(&mut bytes, b"\x05\x01");
+        put_length_prefixed(&mut bytes, if tag == 8200 { b"\x04" } else { b"\x05\x01" });
     }
     put_varint32(&mut bytes, 8196);
     bytes.extend([5, 2, 77, 1]);
@@ -112,7 +112,14 @@ fn what_may_be_skipped_is_skipped() {
     put_length_prefixed(&mut bytes, &[]);
     bytes.extend([2, 9]);
     let edit = VersionEdit::decode(&bytes).unwrap();
-    assert_eq!(edit, VersionEdit { log_number: Some(9), ..VersionEdit::default() });
+    let (wals, forget_wals_below) = (vec![(5, None), (5, Some(77))], Some(5));
+    assert_eq!(edit, VersionEdit { log_number: Some(9), wals, forget_wals_below, ..VersionEdit::default() });
+    for (tag, payload) in [(8199, &[5, 2][..]), (8199, &[5, 3, 1]), (8199, &[]), (8200, &[])] {
+        let mut bytes = Vec::new();
+        put_varint32(&mut bytes, tag);
+        put_length_prefixed(&mut bytes, payload);
+        assert_eq!(error_of(&bytes).0, ErrorKind::Corruption, "{tag} {payload:?}");
+    }
 }
 
 #[test]

@@ -60,6 +60,8 @@ struct Counters {
     min_log_number_to_keep: u64,
     max_column_family: u32,
     db_id: Option<String>,
+    /// Bytes of WALs that RocksDB says that it synced, by number.
+    synced_wals: BTreeMap<u64, u64>,
 }
 
 /// Everything that becomes visible when edits are durable.
@@ -100,6 +102,11 @@ impl VersionSet {
     /// WALs below are not needed by any family, as far as the MANIFEST knows.
     pub(crate) fn min_log_number_to_keep(&self) -> u64 {
         self.counters.min_log_number_to_keep
+    }
+
+    /// Bytes of WALs that were synced when the MANIFEST said so, by number. This engine says it in the WALs themselves.
+    pub(crate) fn synced_wals(&self) -> &BTreeMap<u64, u64> {
+        &self.counters.synced_wals
     }
 
     /// The id that the MANIFEST names, if it names one.
@@ -367,6 +374,13 @@ impl Counters {
         self.last_sequence = self.last_sequence.max(edit.last_sequence.max(of_files).unwrap_or(0));
         self.min_log_number_to_keep = self.min_log_number_to_keep.max(edit.min_log_number_to_keep.unwrap_or(0));
         self.max_column_family = self.max_column_family.max(edit.max_column_family.unwrap_or(0));
+        for (number, synced) in &edit.wals {
+            let known = self.synced_wals.entry(*number).or_default();
+            *known = (*known).max(synced.unwrap_or(0));
+        }
+        if let Some(below) = edit.forget_wals_below {
+            self.synced_wals = self.synced_wals.split_off(&below);
+        }
     }
 }
 
