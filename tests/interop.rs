@@ -6,7 +6,10 @@ mod interop_cases;
 mod interop_matrix;
 mod interop_tools;
 
-use ::siltstone::lsm::{ColumnFamilyOptions, CompressionType, Db, DbOptions, FilterPolicy, TableDb, TableOptions};
+use ::siltstone::lsm::{
+    AppendOperator, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, FilterPolicy,
+    MaxOperator, MergeOperator, TableDb, TableOptions, UInt64AddOperator, WideColumn,
+};
 use interop_tools::siltstone::{self as engine, Settings};
 use interop_tools::{Copy, Python, RocksDbTools, Rows, Script, WriteOptions, options_files};
 use siltstone_base::engine::{Row, TableSpec};
@@ -344,5 +347,127 @@ fn rocksdb_reads_tables_and_what_a_drop_left() {
         assert_eq!(rows["default"].len(), live * 4, "each row has three entries");
         db.close().unwrap();
         judge(dir.path(), &rows, format_version, tools, &python);
+    }
+}
+
+/// Values in blob files are read here, carried through compactions, and still read by RocksDB afterwards.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "counts the files that are really there")]
+fn values_in_blob_files_stay_readable_for_both() {
+    let Some((tools, python)) = tools() else { return };
+    for (seed, codec) in [(500, "none"), (600, "lz4")] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = Script::new(seed, &FAMILIES, 3_000).creating(&FAMILIES);
+        let mut rows = Rows::new();
+        script.apply(&mut rows);
+        let options =
+            format!("format_version=6 compression=lz4 write_buffer_size=65536 blob=20 blob_compression={codec}");
+        python.write(dir.path(), &script, &WriteOptions::new(&options));
+        let blob_files = || {
+            let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            names.filter(|name| name.to_string_lossy().ends_with(".blob")).count()
+        };
+        let before = blob_files();
+        assert!(before > 3, "{before} blob files");
+        let settings = Settings::new(6, CompressionType::Lz4);
+        let db = engine::open(dir.path(), settings);
+        assert_eq!(engine::rows(&db), rows, "{codec}");
+        let more = Script::new(seed + 1, &FAMILIES, 2_000);
+        more.apply(&mut rows);
+        engine::write(&db, &more, settings);
+        let all = CompactRangeOptions::default().force_bottommost(true);
+        for family in db.families() {
+            db.compact_range(&family, None, None, &all).unwrap();
+        }
+        db.check().unwrap();
+        assert_eq!(engine::rows(&db), rows, "{codec}");
+        db.close().unwrap();
+        assert!(blob_files() > 0);
+        judge(dir.path(), &rows, 6, tools, &python);
+        let db = engine::open(dir.path(), settings);
+        assert_eq!(engine::rows(&db), rows, "{codec}");
+
+        // Once nothing refers to them, they are deleted.
+        for family in db.families() {
+            let name = family.name().to_owned();
+            for key in rows[&name].keys() {
+                db.delete_cf(&family, key, &Default::default()).unwrap();
+            }
+            db.compact_range(&family, None, None, &all).unwrap();
+        }
+        db.close().unwrap();
+        let db = engine::open(dir.path(), settings);
+        assert_eq!(blob_files(), 0);
+        db.close().unwrap();
+    }
+}
+
+/// Entities: from the WAL, from tables, through a compaction, and back.
+#[test]
+fn entities_of_rocksdb_are_read_and_kept() {
+    let Some((_, python)) = tools() else { return };
+    for unclean in ["", " unclean"] {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = [
+            "entity\tdefault\t6b31\t\t64\t6e\t76",
+            "entity\tdefault\t6b32\t6e\t76",
+            "put\tdefault\t6b33\t70",
+            "entity\tdefault\t6b34\t\t64",
+            "delete\tdefault\t6b34",
+        ];
+        python.write_lines(dir.path(), &lines.join("\n"), &WriteOptions::new(&format!("format_version=6{unclean}")));
+        let rows: Rows = [("default", [("k1", "d"), ("k2", ""), ("k3", "p")])]
+            .map(|(family, rows)| (family.to_owned(), rows.map(|(key, value)| (key.into(), value.into())).into()))
+            .into();
+        let settings = Settings::new(6, CompressionType::Lz4);
+        for _ in 0..2 {
+            let db = engine::open(dir.path(), settings);
+            assert_eq!(engine::rows(&db), rows);
+            let columns = |key: &str| {
+                let columns = db.get_entity_cf(&db.default_family(), key, &Default::default()).unwrap();
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                columns.map(|columns| {
+                    let column = |column: &WideColumn| format!("{}={}", text(&column.name), text(&column.value));
+                    columns.iter().map(column).collect::<Vec<_>>().join(" ")
+                })
+            };
+            assert_eq!(columns("k1").as_deref(), Some("=d n=v"));
+            assert_eq!(columns("k2").as_deref(), Some("n=v"));
+            assert_eq!(columns("k3").as_deref(), Some("=p"));
+            assert_eq!(columns("k4"), None);
+            let all = CompactRangeOptions::default().force_bottommost(true);
+            db.compact_range(&db.default_family(), None, None, &all).unwrap();
+            db.close().unwrap();
+            assert_eq!(python.rows(dir.path()), rows);
+        }
+    }
+}
+
+/// `db_bench` writes operands; this engine merges them as `ldb` does, also in its compactions.
+#[test]
+fn operands_of_rocksdb_are_merged_as_rocksdb_does() {
+    let Some(tools) = RocksDbTools::find() else { return };
+    let operators: [(&str, Arc<dyn MergeOperator>); 3] = [
+        ("uint64add", Arc::new(UInt64AddOperator)),
+        ("max", Arc::new(MaxOperator)),
+        ("stringappend", Arc::new(AppendOperator::new(","))),
+    ];
+    for (name, operator) in operators {
+        let dir = tempfile::tempdir().unwrap();
+        tools.merge_randomly(dir.path(), name);
+        let expected = tools.merged_rows(dir.path());
+        assert!(!expected.is_empty());
+        let family = ColumnFamilyOptions::default()
+            .merge_operator(Some(operator))
+            .table(TableOptions::default().format_version(5));
+        for _ in 0..2 {
+            let db = Db::open_families(dir.path(), &DbOptions::default(), &[("default", family.clone())]).unwrap();
+            assert_eq!(engine::rows(&db)["default"], expected, "{name}");
+            let all = CompactRangeOptions::default().force_bottommost(true);
+            db.compact_range(&db.default_family(), None, None, &all).unwrap();
+            assert_eq!(engine::rows(&db)["default"], expected, "{name}");
+            db.close().unwrap();
+            assert_eq!(tools.merged_rows(dir.path()), expected, "{name}");
+        }
     }
 }

@@ -102,7 +102,7 @@ impl Python {
         self.write_lines(db, &lines, options);
     }
 
-    /// Lets RocksDB 9.8.4 carry out lines of commands in the directory itself.
+    /// Lets RocksDB 9.8.4 carry out commands as `tests/tools/rocksdict_script.py` reads them.
     pub fn write_lines(&self, db: &Path, lines: &str, options: &WriteOptions) {
         let mut command = self.tool("rocksdict_script.py");
         command.arg("write").arg(db).args(&options.settings);

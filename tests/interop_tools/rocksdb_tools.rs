@@ -115,6 +115,28 @@ impl RocksDbTools {
         self.ldb(db, &[&format!("--column_family={family}"), "delete", "--hex", &format!("0x{}", hex(key))]);
     }
 
+    /// Lets `db_bench` merge random operands into random keys of a new directory.
+    pub fn merge_randomly(self, db: &Path, operator: &str) {
+        let arguments = [
+            "--benchmarks=mergerandom",
+            "--num=3000",
+            "--merge_keys=200",
+            "--value_size=8",
+            "--write_buffer_size=16384",
+            "--compression_type=none",
+            "--seed=7",
+        ];
+        let mut command = Command::new("db_bench");
+        command.args(arguments).arg(format!("--merge_operator={operator}")).arg(format!("--db={}", db.display()));
+        run(&mut command);
+    }
+
+    /// The live rows of the family `default`, with the merge operator that its OPTIONS name.
+    pub fn merged_rows(self, db: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let copy = Copy::of(db);
+        parse_scan(&self.ldb(copy.path(), &["--try_load_options", "scan", "--hex"]))
+    }
+
     /// Compacts a family of the directory itself.
     pub fn compact(self, db: &Path, family: &str) {
         self.ldb(db, &[&format!("--column_family={family}"), "compact"]);

@@ -10,6 +10,7 @@ const RANKS: &[(&str, u8)] = &[
     ("key", 0),
     ("metrics", 0),
     ("range_tombstones", 0),
+    ("wide_columns", 0),
     ("snapshot", 0),
     // Options name the block cache, which is part of `sst`.
     ("options", 1),
@@ -21,6 +22,7 @@ const RANKS: &[(&str, u8)] = &[
     ("iterator", 1),
     ("file_meta", 2),
     ("table_cache", 2),
+    ("blob", 2),
     ("iterator::*", 2),
     ("version", 3),
     ("compaction", 4),

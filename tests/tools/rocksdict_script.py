@@ -4,13 +4,13 @@
   rocksdict_script.py rows  DIR             prints every live row, opened read-only: family, key, value, tab-separated
   rocksdict_script.py options DIR           opens the database with the options of its newest OPTIONS file; prints its families
   rocksdict_script.py write DIR [OPTION..]  runs the commands on standard input, one a line, fields tab-separated:
-      create FAMILY | put FAMILY KEY VALUE | delete FAMILY KEY | delete_range FAMILY BEGIN END | flush FAMILY
-      compact FAMILY | ingest FAMILY KEY VALUE [KEY VALUE..]
+      create FAMILY | put FAMILY KEY VALUE | entity FAMILY KEY [NAME VALUE].. | delete FAMILY KEY
+      delete_range FAMILY BEGIN END | flush FAMILY | compact FAMILY | ingest FAMILY KEY VALUE [KEY VALUE..]
     and then leaves: by closing, or, with the option `unclean`, by ending the process at once
 
 Options of `write`: format_version=N, compression=NAME, bloom=BITS, write_buffer_size=BYTES, unclean,
     index_type=NAME, metadata_block_size=BYTES, data_block_index=NAME, block_size=BYTES, checksum=NAME,
-    max_dict_bytes=BYTES, zstd_max_train_bytes=BYTES, fixed_prefix=BYTES.
+    max_dict_bytes=BYTES, zstd_max_train_bytes=BYTES, fixed_prefix=BYTES, blob=SMALLEST_BYTES, blob_compression=NAME.
 Keys and values are in hex. The order of rows is that of the families' names, then of RocksDB's iterator.
 """
 import os
@@ -59,6 +59,11 @@ def options(settings):
         opts.set_compression_type(getattr(DBCompressionType, settings["compression"])())
     if "write_buffer_size" in settings:
         opts.set_write_buffer_size(int(settings["write_buffer_size"]))
+    if "blob" in settings:
+        opts.set_enable_blob_files(True)
+        opts.set_min_blob_size(int(settings["blob"]))
+    if "blob_compression" in settings:
+        opts.set_blob_compression_type(getattr(DBCompressionType, settings["blob_compression"])())
     return opts
 
 
@@ -122,6 +127,8 @@ def write(path, settings):
             handles.create(name, options(settings))
         elif command == "put":
             handles[name].put(fields[0], fields[1])
+        elif command == "entity":
+            handles[name].put_entity(fields[0], fields[1::2], fields[2::2])
         elif command == "delete":
             handles[name].delete(fields[0])
         elif command == "delete_range":

@@ -15,7 +15,7 @@ pub enum Decision {
 
 /// Looks at the newest version of a key while the engine rewrites it, and decides.
 ///
-/// [`filter`](Self::filter) is called for values only, and only for versions that no live snapshot can see an older state of. A panic poisons the job
+/// [`filter`](Self::filter) is called for values only, not for wide-column entities and values in blob files, and only for versions that no live snapshot can see an older state of. A panic poisons the job
 /// that made the call, not the process.
 pub trait EntryFilter: Send + Sync + fmt::Debug {
     /// The name, for events.

@@ -1,12 +1,17 @@
 //! What the engine knows of one table file while some version lists it.
 
+use crate::file_names::FileName;
 use crate::key::{InternalKey, InternalKeyComparator, SeqNo};
 use crate::sst::TableReader;
+use siltstone_base::coding::{get_varint64, put_varint64};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::sync::{Arc, OnceLock, SegQueue};
 
-/// Numbers of files that no version lists any more: what may be deleted, unless deletions are disabled.
-pub(crate) type ObsoleteTables = SegQueue<u64>;
+/// Names of tables, and of the blob files that they refer to, that no version lists any more: what may be deleted, unless deletions are disabled.
+pub(crate) type ObsoleteTables = SegQueue<FileName>;
+
+/// The custom field of the MANIFEST with the oldest blob file that a table refers to.
+const OLDEST_BLOB_FILE: u32 = 4;
 
 /// Custom fields of a MANIFEST entry: the checksum of the whole file, and the name of the function that made it.
 const CHECKSUM_FIELD: u32 = 7;
@@ -76,6 +81,15 @@ pub(crate) struct FileMetaData {
     pub(crate) has_ranges: Option<bool>,
 }
 
+impl FileMetaData {
+    /// Says which is the oldest blob file that the table refers to.
+    pub(crate) fn set_oldest_blob_file(&mut self, number: u64) {
+        let mut value = Vec::new();
+        put_varint64(&mut value, number);
+        self.other_fields.push((OLDEST_BLOB_FILE, value));
+    }
+}
+
 impl FileMeta {
     /// A live file; its number goes to `obsolete_tables` when it is obsolete and the last version is gone.
     pub(crate) fn new(data: FileMetaData, obsolete_tables: Option<Arc<ObsoleteTables>>) -> Arc<Self> {
@@ -142,6 +156,12 @@ impl FileMeta {
         Some(u32::from_be_bytes(field(CHECKSUM_FIELD)?.try_into().ok()?))
     }
 
+    /// The number of the oldest blob file that the table refers to, if it refers to any.
+    pub(crate) fn oldest_blob_file(&self) -> Option<u64> {
+        let field = self.other_fields.iter().find(|(tag, _)| *tag == OLDEST_BLOB_FILE);
+        field.and_then(|(_, value)| get_varint64(&mut value.as_slice())).filter(|number| *number != 0)
+    }
+
     /// Says that the current version does not list the file any more and that this is durable.
     pub(crate) fn mark_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
@@ -158,7 +178,7 @@ impl Drop for FileMeta {
         if *self.obsolete.get_mut()
             && let Some(queue) = &self.obsolete_tables
         {
-            queue.push(self.number);
+            queue.push(FileName::Table(self.number));
         }
     }
 }

@@ -40,6 +40,9 @@ pub enum ValueType {
     BlobIndex = 0x11,
     /// A wide-column value.
     WideColumnEntity = 0x16,
+    /// A value, and behind it 8 bytes with the sequence number that it would have by its age. RocksDB may give it that number; here the
+    /// bytes are carried along.
+    TimedPut = 0x18,
 }
 
 impl ValueType {
@@ -54,6 +57,7 @@ impl ValueType {
             0x0F => Self::RangeDelete,
             0x11 => Self::BlobIndex,
             0x16 => Self::WideColumnEntity,
+            0x18 => Self::TimedPut,
             _ => return None,
         })
     }

@@ -43,6 +43,7 @@
 //! names files, offsets and options, never keys or values.
 
 mod batch;
+mod blob;
 mod compaction;
 mod db;
 mod engine;
@@ -66,6 +67,7 @@ mod tables;
 pub mod testing;
 mod version;
 mod wal;
+mod wide_columns;
 
 pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
 pub use db::{ColumnFamily, Db, Iter, PinnedValue, TableFile, TreeReport};
@@ -87,3 +89,4 @@ pub use siltstone_base::{Error, ErrorKind, Result};
 pub use snapshot::Snapshot;
 pub use sst::{BlockCache, CollectedEntry, PinnedBytes, TablePropertiesCollector, TablePropertiesCollectorFactory};
 pub use tables::TableDb;
+pub use wide_columns::WideColumn;

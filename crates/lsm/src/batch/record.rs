@@ -94,8 +94,6 @@ pub(crate) enum Malformed {
     Truncated,
     /// No record has this tag.
     UnknownTag(u8),
-    /// A record that exists but that this engine does not apply.
-    NotSupported(&'static str),
     /// A key is longer than [`MAX_KEY_LEN`].
     KeyTooLong(usize),
     /// A value is longer than [`MAX_VALUE_LEN`].
@@ -109,7 +107,6 @@ impl Malformed {
         match self {
             Self::Truncated => Error::corrupt("write batch ends within a record"),
             Self::UnknownTag(tag) => Error::corrupt(format!("unknown write batch tag {tag:#04x}")),
-            Self::NotSupported(what) => Error::not_supported(format!("{what} in a write batch")),
             Self::KeyTooLong(len) => key_too_long(len),
             Self::ValueTooLong(len) => value_too_long(len),
         }
@@ -181,7 +178,8 @@ impl<'a> Records<'a> {
             tag::CF_BLOB_INDEX => return self.pair(ValueType::BlobIndex, true),
             tag::WIDE_COLUMN_ENTITY => return self.pair(ValueType::WideColumnEntity, false),
             tag::CF_WIDE_COLUMN_ENTITY => return self.pair(ValueType::WideColumnEntity, true),
-            tag::TIMED_PUT | tag::CF_TIMED_PUT => return Err(Malformed::NotSupported("a timed put")),
+            tag::TIMED_PUT => return self.timed(false),
+            tag::CF_TIMED_PUT => return self.timed(true),
             tag::NOOP => Marker::Noop,
             tag::BEGIN_PREPARE => Marker::BeginPrepare,
             tag::BEGIN_PERSISTED_PREPARE => Marker::BeginPersistedPrepare,
@@ -204,6 +202,16 @@ impl<'a> Records<'a> {
             return Err(Malformed::ValueTooLong(value.len()));
         }
         Ok(Record::Entry(BatchEntry { column_family, kind, key, value }))
+    }
+
+    /// A timed put is a put here: that its value has an age is a hint for where to keep it.
+    fn timed(&mut self, long: bool) -> Result<Record<'a>, Malformed> {
+        let record = self.pair(ValueType::Put, long)?;
+        let Record::Entry(entry) = record else { return Ok(record) };
+        let Some((value, _unix_seconds)) = entry.value.split_last_chunk::<8>() else {
+            return Err(Malformed::Truncated);
+        };
+        Ok(Record::Entry(BatchEntry { value, ..entry }))
     }
 
     #[inline]

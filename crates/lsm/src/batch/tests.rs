@@ -98,6 +98,8 @@ fn every_record_of_the_format_is_read() {
         (b"\x11\x01a\x01b", Record::Entry(entry(0, ValueType::BlobIndex, b"a", b"b"))),
         (b"\x16\x01a\x01b", Record::Entry(entry(0, ValueType::WideColumnEntity, b"a", b"b"))),
         (b"\x17\x05\x01a\x01b", Record::Entry(entry(5, ValueType::WideColumnEntity, b"a", b"b"))),
+        (b"\x18\x01k\x09v12345678", Record::Entry(entry(0, ValueType::Put, b"k", b"v"))),
+        (b"\x19\x05\x01k\x0812345678", Record::Entry(entry(5, ValueType::Put, b"k", b""))),
         (b"\x09", Record::Marker(BeginPrepare)),
         (b"\x0a\x01x", Record::Marker(EndPrepare(b"x"))),
         (b"\x0b\x01x", Record::Marker(Commit(b"x"))),
@@ -121,9 +123,7 @@ fn what_cannot_be_applied_is_refused_by_name() {
         let bytes = [encode_header(1, count).as_slice(), body].concat();
         WriteBatch::from_bytes(bytes).unwrap_err()
     };
-    let timed = refused(b"\x18\x01k\x01v", 1);
-    assert_eq!(timed.kind(), ErrorKind::NotSupported);
-    assert!(timed.message().contains("timed put"));
+    assert_eq!(refused(b"\x18\x01k\x071234567", 1).kind(), ErrorKind::Corruption);
     let unknown = refused(b"\x14\x01k", 1);
     assert_eq!(unknown.kind(), ErrorKind::Corruption);
     assert!(unknown.message().contains("0x14"));

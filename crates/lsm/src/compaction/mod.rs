@@ -4,6 +4,7 @@
 //! with [`rules`] that decide what becomes of every entry and [`outputs`] that decide where a table ends.
 
 mod beneath;
+mod blob_garbage;
 pub(crate) mod job;
 pub(crate) mod outputs;
 pub(crate) mod picker;

@@ -53,7 +53,7 @@ impl Family {
             merge_operator: options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
         };
         let table_cache = Arc::new(TableCache::new(Arc::clone(&surroundings.env), &surroundings.dir, cache_options));
-        let resolver = Arc::new(Resolver::new(&name, &options));
+        let resolver = Arc::new(Resolver::new(&name, &options, &surroundings.blob_files));
         let (instance, dropped) = (surroundings.instance, AtomicBool::new(false));
         Self { id, name, instance, comparator, options, table_cache, resolver, super_version, dropped }
     }

@@ -8,6 +8,7 @@ use super::super_version::SuperVersion;
 use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput};
 use crate::compaction::{Compaction, RunningId};
 use crate::event::{CompactionInfo, JobId};
+use crate::file_names::FileName;
 use crate::metrics::Counter;
 use crate::version::{Version, VersionEdit};
 use siltstone_base::env::IoPriority;
@@ -155,14 +156,14 @@ impl CompactJob {
         ]);
         if is_planted(PlantedBug::InputsDeletedBeforeInstall) {
             for (_, number) in &self.info.inputs {
-                let path = crate::file_names::FileName::Table(*number).path(&self.db.dir);
+                let path = FileName::Table(*number).path(&self.db.dir);
                 let _ = self.db.env.remove_file(&path);
             }
         }
         let installed = self.install(output.edit);
         if installed.is_err() {
             // They are deleted once no MANIFEST can name them.
-            self.info.outputs.iter().for_each(|number| self.db.obsolete_tables.push(*number));
+            self.info.outputs.iter().for_each(|number| self.db.obsolete_tables.push(FileName::Table(*number)));
         }
         installed
     }

@@ -165,7 +165,7 @@ impl TableBuild {
         if let Some(builder) = self.builder {
             builder.abandon();
         }
-        db.obsolete_tables.push(self.file_number);
+        db.obsolete_tables.push(FileName::Table(self.file_number));
         db.delete_obsolete_files();
     }
 }
@@ -239,7 +239,7 @@ impl FlushJob {
         match &file {
             Some(file) => self.info.seqnos = (file.smallest_seqno, file.largest_seqno),
             // Nothing names the file; it is deleted with others that nobody needs.
-            None => db.obsolete_tables.push(std::mem::take(&mut self.info.file_number)),
+            None => db.obsolete_tables.push(FileName::Table(std::mem::take(&mut self.info.file_number))),
         }
         let mut versions = db.versions.lock();
         if self.family.is_dropped() {

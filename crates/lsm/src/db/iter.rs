@@ -10,7 +10,7 @@ use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeView};
 use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
 use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
-use crate::options::ReadOptions;
+use crate::options::{ReadOptions, ReadTier};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 use std::cmp::Ordering;
@@ -50,6 +50,7 @@ pub struct Iter {
     /// Operands of the key at hand, in the order in which `merged` yields them.
     operands: Operands,
     resolver: Arc<Resolver>,
+    read_tier: ReadTier,
     error: Option<Error>,
     /// Scratch for seeks.
     target: Vec<u8>,
@@ -121,6 +122,7 @@ impl DbInner {
             value: Vec::new(),
             operands: Operands::default(),
             resolver: Arc::clone(&family.resolver),
+            read_tier: options.read_tier,
             error: None,
             target: Vec::new(),
             seeks: 0,
@@ -415,9 +417,10 @@ impl Iter {
     fn show_kept(&mut self, kind: ValueType) {
         let made = match kind {
             ValueType::Merge => self.merge_forward(),
-            other => {
-                self.resolver.value(other, self.merged.value()).map(|value| value.unwrap_or_default().into_owned())
-            }
+            other => self
+                .resolver
+                .value(&self.key, other, self.merged.value(), self.read_tier)
+                .map(|value| value.unwrap_or_default().into_owned()),
         };
         match made {
             Ok(value) => {
@@ -453,7 +456,7 @@ impl Iter {
         if !self.merged.valid() {
             self.merged.status()?;
         }
-        self.resolver.merged(&self.key, base, &self.operands.reversed(), &self.metrics)
+        self.resolver.merged(&self.key, base, &self.operands.reversed(), self.read_tier, &self.metrics)
     }
 
     /// Goes backward from where `merged` stands to the last key with a visible value, and leaves `merged` before all of
@@ -531,10 +534,11 @@ impl Iter {
     fn resolve_kept(&mut self, base: Option<ValueType>) {
         let base = base.map(|kind| (kind, self.value.as_slice()));
         let made = match base {
-            Some((kind, stored)) if self.operands.is_empty() => {
-                self.resolver.value(kind, stored).map(|value| value.unwrap_or_default().into_owned())
-            }
-            _ => self.resolver.merged(&self.key, base, &self.operands.in_order(), &self.metrics),
+            Some((kind, stored)) if self.operands.is_empty() => self
+                .resolver
+                .value(&self.key, kind, stored, self.read_tier)
+                .map(|value| value.unwrap_or_default().into_owned()),
+            _ => self.resolver.merged(&self.key, base, &self.operands.in_order(), self.read_tier, &self.metrics),
         };
         match made {
             Ok(value) => {

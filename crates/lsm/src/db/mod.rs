@@ -52,6 +52,7 @@ use crate::options::{
     ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, LoadedOptions, ReadOptions, WriteOptions,
 };
 use crate::snapshot::Snapshot;
+use crate::wide_columns::WideColumn;
 use siltstone_base::Result;
 use siltstone_base::sync::Arc;
 use state::DbInner;
@@ -267,6 +268,17 @@ impl Db {
         options: &ReadOptions,
     ) -> Vec<Result<Option<PinnedValue>>> {
         self.handle.inner.multi_get(&family.0, keys, options)
+    }
+
+    /// The columns of `key` in `family`, in order of their names, or `None`. A plain value is the one column with the empty name, which of an
+    /// entity is what [`get`](Self::get) shows.
+    pub fn get_entity_cf(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Result<Option<Vec<WideColumn>>> {
+        self.handle.inner.get_entity(&family.0, key.as_ref(), options)
     }
 
     /// An iterator over the default family.

@@ -1,4 +1,4 @@
-//! Deletes files that nobody needs any more: tables that no version lists, WALs that no family needs, old MANIFESTs.
+//! Deletes files that nobody needs any more: tables and blob files that no version lists, WALs that no family needs, old MANIFESTs.
 
 use super::state::DbInner;
 use crate::file_names::FileName;
@@ -80,8 +80,11 @@ impl DbInner {
                 return;
             }
             // Under the lock: what an edit that fails from now on may have named comes to the list later.
-            while let Some(number) = self.obsolete_tables.pop() {
-                files.push(FileName::Table(number).path(&self.dir));
+            while let Some(name) = self.obsolete_tables.pop() {
+                if let FileName::Blob(number) = name {
+                    self.blob_files.forget(number);
+                }
+                files.push(name.path(&self.dir));
             }
             (versions.manifest_number(), versions.min_log_number_to_keep())
         };
@@ -110,13 +113,15 @@ impl DbInner {
         names.into_iter().filter_map(old).collect()
     }
 
-    /// Deletes what an earlier process left behind: tables that no version lists, WALs that were replayed, old MANIFESTs
+    /// Deletes what an earlier process left behind: tables and blob files that no version lists, WALs that were replayed, old MANIFESTs
     /// and temporary files. The caller has just opened the database.
     pub(crate) fn delete_leftovers(&self) -> Result<()> {
         let (live, manifest_number): (HashSet<u64>, u64) = {
             let versions = self.versions.lock();
             let files = versions.families().flat_map(|family| family.current().all_files());
-            (files.map(|(_, file)| file.number).collect(), versions.manifest_number())
+            let blob_files = versions.families().flat_map(|family| family.current().blob_files().numbers());
+            // All files have their numbers from one counter.
+            (files.map(|(_, file)| file.number).chain(blob_files).collect(), versions.manifest_number())
         };
         let wal_number = self.state.lock().wals.front().map_or(0, |wal| wal.number);
         let entries = self.env.list_dir(&self.dir).map_err(|error| Error::io("list", &self.dir, error))?;
@@ -124,7 +129,9 @@ impl DbInner {
         for entry in entries {
             let Some(name) = FileName::parse(&entry.name) else { continue };
             let left_over = match name {
-                FileName::Table(number) | FileName::LegacyTable(number) => !live.contains(&number),
+                FileName::Table(number) | FileName::LegacyTable(number) | FileName::Blob(number) => {
+                    !live.contains(&number)
+                }
                 FileName::Wal(number) => number < wal_number,
                 FileName::Manifest(number) => number < manifest_number,
                 FileName::Temporary(_) | FileName::TemporaryOptions(_) => true,

@@ -12,6 +12,7 @@ use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
+use crate::blob::BlobFiles;
 use crate::file_meta::ObsoleteTables;
 use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
@@ -263,6 +264,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         Some(cache) => Arc::clone(cache),
         None => Arc::new(BlockCache::new(DEFAULT_BLOCK_CACHE_BYTES)),
     };
+    let blob_files = Arc::new(BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads));
     let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();
     Ok(Surroundings {
         dir: dir.to_path_buf(),
@@ -273,6 +275,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         db_id: String::new(),
         session_id: encode_session_id(upper, lower.max(1)),
         instance: upper ^ lower.rotate_left(32),
+        blob_files,
         block_cache,
         block_pool: BlockPool::new(RETAINED_POOL_BYTES),
     })

@@ -144,7 +144,10 @@ impl DbInner {
         let value = match kind {
             ValueType::Delete | ValueType::SingleDelete => None,
             ValueType::Merge => Some(self.get_merged(family, pinned, lookup, options)?),
-            other => family.resolver.value(other, stored)?.map(Cow::into_owned),
+            other => {
+                let value = family.resolver.value(lookup.user_key(), other, stored, options.read_tier)?;
+                value.map(Cow::into_owned)
+            }
         };
         Ok(value.map(|value| PinnedValue(Place::Owned(value))))
     }

@@ -402,8 +402,7 @@ impl Recovery<'_> {
 /// Whether the engine can apply an entry of this type.
 fn is_supported(kind: crate::key::ValueType) -> bool {
     use crate::key::ValueType;
-    let point = matches!(kind, ValueType::Put | ValueType::Delete | ValueType::SingleDelete | ValueType::Merge);
-    point || kind == ValueType::RangeDelete
+    kind != ValueType::BlobIndex
 }
 
 /// Refuses a batch that was written to another WAL.

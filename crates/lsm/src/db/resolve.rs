@@ -7,14 +7,16 @@ use super::ranges::range_view;
 use super::read::unsupported_entry;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
+use crate::blob::BlobFiles;
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKeyComparator, LookupKey, ParsedKey, SeqNo, ValueType};
 use crate::merge::{MergeOperator, Operands, full_merge, no_operator};
 use crate::metrics::{Counter, Metrics};
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, ReadOptions, ReadTier};
 use crate::sst::TableReadOptions;
+use crate::wide_columns::{WideColumn, columns, default_column};
 use siltstone_base::sync::Arc;
-use siltstone_base::{ErrorKind, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 
 /// How the entries of one family become values.
@@ -22,20 +24,44 @@ use std::borrow::Cow;
 pub(crate) struct Resolver {
     family_name: String,
     merge_operator: Option<Arc<dyn MergeOperator>>,
+    blob_files: Arc<BlobFiles>,
 }
 
 impl Resolver {
-    pub(crate) fn new(family_name: &str, options: &ColumnFamilyOptions) -> Self {
-        Self { family_name: family_name.to_owned(), merge_operator: options.merge_operator.clone() }
+    pub(crate) fn new(family_name: &str, options: &ColumnFamilyOptions, blob_files: &Arc<BlobFiles>) -> Self {
+        Self {
+            family_name: family_name.to_owned(),
+            merge_operator: options.merge_operator.clone(),
+            blob_files: Arc::clone(blob_files),
+        }
     }
 
-    /// The value of a key whose newest visible entry is of type `kind` and holds `stored`; `None` for a tombstone. Operands are for
-    /// [`merged`](Self::merged).
-    pub(crate) fn value<'a>(&self, kind: ValueType, stored: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>> {
+    /// The value of `key`, whose newest visible entry is of type `kind` and holds `stored`; `None` for a tombstone. Of an entity: its default
+    /// column. Operands are for [`merged`](Self::merged).
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` for bytes that are not of their type, `Incomplete` if `read_tier` forbids to read a blob file, and errors of that.
+    pub(crate) fn value<'a>(
+        &self,
+        key: &[u8],
+        kind: ValueType,
+        stored: &'a [u8],
+        read_tier: ReadTier,
+    ) -> Result<Option<Cow<'a, [u8]>>> {
         match kind {
             ValueType::Put => Ok(Some(Cow::Borrowed(stored))),
             ValueType::Delete | ValueType::SingleDelete => Ok(None),
-            other => Err(unsupported_entry(other)),
+            ValueType::WideColumnEntity => Ok(Some(Cow::Borrowed(default_column(stored)?))),
+            ValueType::TimedPut => match stored.split_last_chunk::<8>() {
+                Some((value, _preferred_seqno)) => Ok(Some(Cow::Borrowed(value))),
+                None => Err(Error::corrupt("timed put without its sequence number")),
+            },
+            ValueType::BlobIndex if read_tier == ReadTier::BlockCache => {
+                Err(Error::new(ErrorKind::Incomplete, "blobs are not cached"))
+            }
+            ValueType::BlobIndex => Ok(Some(Cow::Owned(self.blob_files.value(key, stored)?))),
+            ValueType::Merge | ValueType::RangeDelete => Err(unsupported_entry(kind)),
         }
     }
 
@@ -49,11 +75,12 @@ impl Resolver {
         key: &[u8],
         base: Option<(ValueType, &[u8])>,
         operands: &[&[u8]],
+        read_tier: ReadTier,
         metrics: &Metrics,
     ) -> Result<Vec<u8>> {
         let Some(operator) = &self.merge_operator else { return Err(no_operator(&self.family_name)) };
         let existing = match base {
-            Some((kind, stored)) => self.value(kind, stored)?,
+            Some((kind, stored)) => self.value(key, kind, stored, read_tier)?,
             None => None,
         };
         let merged = full_merge(&**operator, &self.family_name, key, existing.as_deref(), operands);
@@ -76,6 +103,11 @@ struct Versions<'a> {
 }
 
 impl Versions<'_> {
+    /// The entry that the operands are merged into.
+    fn base(&self) -> Option<(ValueType, &[u8])> {
+        self.base.as_ref().map(|(kind, stored)| (*kind, stored.as_slice()))
+    }
+
     /// Takes the versions in `source`, which are older than those before. Returns whether older ones matter.
     fn take(&mut self, source: &mut impl InternalIterator) -> Result<bool> {
         source.seek(self.lookup.internal_key());
@@ -103,15 +135,14 @@ impl Versions<'_> {
 }
 
 impl DbInner {
-    /// The value of a key whose newest visible version is an operand: looks at all sources again.
-    #[cold]
-    pub(super) fn get_merged(
+    /// Looks at all sources for the versions that the value of a key depends on.
+    fn versions<'a>(
         &self,
-        family: &Family,
+        family: &'a Family,
         pinned: &SuperVersion,
-        lookup: &LookupKey,
+        lookup: &'a LookupKey,
         options: &TableReadOptions,
-    ) -> Result<Vec<u8>> {
+    ) -> Result<Versions<'a>> {
         let covering = match range_view(family, pinned, lookup.seqno())? {
             None => 0,
             Some(mut ranges) => ranges.covering(lookup.user_key())?,
@@ -126,7 +157,55 @@ impl DbInner {
             let table_cache = &family.table_cache;
             pinned.version.visit(table_cache, options, lookup, &mut |source| versions.take(source))?;
         }
-        let base = versions.base.as_ref().map(|(kind, stored)| (*kind, stored.as_slice()));
-        family.resolver.merged(lookup.user_key(), base, &versions.operands.reversed(), &self.metrics)
+        Ok(versions)
+    }
+
+    /// The value of a key whose newest visible version is an operand.
+    #[cold]
+    pub(super) fn get_merged(
+        &self,
+        family: &Family,
+        pinned: &SuperVersion,
+        lookup: &LookupKey,
+        options: &TableReadOptions,
+    ) -> Result<Vec<u8>> {
+        let versions = self.versions(family, pinned, lookup, options)?;
+        let operands = versions.operands.reversed();
+        family.resolver.merged(lookup.user_key(), versions.base(), &operands, options.read_tier, &self.metrics)
+    }
+
+    /// The columns of `key`, or `None` if it has no value.
+    pub(crate) fn get_entity(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Vec<WideColumn>>> {
+        self.check_readable(family)?;
+        // The order matters: see `SuperVersion`.
+        let pinned = family.super_version.load();
+        let lookup = LookupKey::new(key, self.read_seqno(options)?);
+        let versions = self.versions(family, &pinned, &lookup, &options.into())?;
+        let base = versions.base();
+        let stored = match base {
+            Some((ValueType::WideColumnEntity, stored)) => columns(stored)?,
+            _ => Vec::new(),
+        };
+        let has_default = stored.first().is_some_and(|(name, _)| name.is_empty());
+        let default = match (base, versions.operands.is_empty()) {
+            (None, true) => return Ok(None),
+            (Some((ValueType::WideColumnEntity, _)), true) if !has_default => None,
+            (Some((kind, stored)), true) => {
+                family.resolver.value(key, kind, stored, options.read_tier)?.map(Cow::into_owned)
+            }
+            (base, false) => {
+                let operands = versions.operands.reversed();
+                Some(family.resolver.merged(key, base, &operands, options.read_tier, &self.metrics)?)
+            }
+        };
+        let default = default.into_iter().map(|value| WideColumn { name: Vec::new(), value });
+        let others = stored.iter().filter(|(name, _)| !name.is_empty());
+        let others = others.map(|(name, value)| WideColumn { name: name.to_vec(), value: value.to_vec() });
+        Ok(Some(default.chain(others).collect()))
     }
 }

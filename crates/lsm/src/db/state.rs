@@ -8,6 +8,7 @@ use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
+use crate::blob::BlobFiles;
 use crate::event::{EventListener, FlushReason, JobId};
 use crate::file_meta::ObsoleteTables;
 use crate::key::SeqNo;
@@ -152,6 +153,7 @@ pub(crate) struct Surroundings {
     /// Tells this opening from every other, for handles.
     pub(crate) instance: u64,
     pub(crate) block_cache: Arc<BlockCache>,
+    pub(crate) blob_files: Arc<BlobFiles>,
     pub(crate) block_pool: BlockPool,
 }
 

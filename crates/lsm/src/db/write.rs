@@ -19,6 +19,7 @@ use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::WriteOptions;
 use crate::wal::WalWriter;
+use crate::wide_columns::columns;
 use siltstone_base::executor::Waited;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::Ordering;
@@ -196,6 +197,7 @@ impl DbInner {
                 Err(Error::invalid_argument("a range to delete ends before it begins"))
             }
             ValueType::RangeDelete => Ok(()),
+            ValueType::WideColumnEntity => columns(entry.value).map(|_| ()),
             other => Err(super::read::unsupported_entry(other)),
         }
     }

@@ -233,7 +233,7 @@ impl TableBuilder {
             ValueType::Delete | ValueType::SingleDelete => self.properties.num_deletions += 1,
             ValueType::Merge => self.properties.num_merge_operands += 1,
             ValueType::RangeDelete => return Err(Error::invalid_argument("a range tombstone among point entries")),
-            ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity => {}
+            ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::TimedPut => {}
         }
         if self.ends_block_before(internal_key.len() + value.len()) {
             self.finish_data_block()?;

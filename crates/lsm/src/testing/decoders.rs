@@ -1,11 +1,13 @@
 //! Every decoder of bytes from a disk, behind one door: for property tests, and for the fuzzer, which has a target for each.
 
 use crate::batch::BatchReader;
+use crate::blob;
 use crate::file_names::FileName;
 use crate::key::InternalKey;
 use crate::sst::doors::{self, Bytes};
 use crate::version::VersionEdit;
 use crate::wal::{ReadOutcome, WalReader};
+use crate::wide_columns;
 use crate::{Error, ErrorKind, Result};
 use siltstone_base::bloom;
 use siltstone_base::checksum::{crc32c, mask_crc};
@@ -21,8 +23,10 @@ pub type Decoder = fn(&[u8]) -> Result<()>;
 /// what the bytes themselves bound.
 pub const DECODERS: &[(&str, Decoder)] = &[
     ("batch", batch),
+    ("blob", blob::doors::blob),
     ("block", doors::block),
     ("compressed_block", compressed_block),
+    ("entity", entity),
     ("file_name", file_name),
     ("filter", filter),
     ("footer", doors::footer),
@@ -72,6 +76,10 @@ pub(super) fn is_of_bytes(kind: ErrorKind) -> bool {
 
 fn batch(bytes: &[u8]) -> Result<()> {
     BatchReader::new(bytes)?.validate()
+}
+
+fn entity(bytes: &[u8]) -> Result<()> {
+    wide_columns::columns(bytes).map(drop)
 }
 
 fn version_edit(bytes: &[u8]) -> Result<()> {

@@ -165,6 +165,11 @@ fn seeds() -> Vec<Vec<u8>> {
             seeds.push(file);
         }
     }
+    // An entity of two columns, and a blob behind the reference to it.
+    seeds.push(b"\x01\x02\x00\x03\x01a\x02defxy".to_vec());
+    let mut blob = [&[5, 1, 9, 65, 5, 0][..], &2_395_959_u32.to_le_bytes(), &[1], &[0; 25]].concat();
+    blob.extend([&3_u64.to_le_bytes()[..], &5_u64.to_le_bytes(), &[0; 16], b"keyvalue"].concat());
+    seeds.push(blob);
     seeds.retain(|seed| !seed.is_empty());
     seeds
 }
@@ -184,6 +189,9 @@ fn whole_files_are_read_to_their_end() {
     let readable = |name: &str| seeds.iter().filter(|seed| decode(name, seed).is_ok()).count();
     for name in ["table", "log", "footer"] {
         assert!(readable(name) >= 2, "{name}");
+    }
+    for name in ["blob", "entity"] {
+        assert!(readable(name) >= 1, "{name}");
     }
     assert_eq!(decode("nothing", b"").unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -1,6 +1,7 @@
 //! Version + edits -> version, with every check that the format asks for.
 
-use super::{Level, Version};
+use super::blob_files::BlobFileMeta;
+use super::{BlobChange, Level, Version};
 use crate::file_meta::{FileMeta, FileMetaData, ObsoleteTables};
 use crate::key::{ColumnFamilyId, InternalKeyComparator};
 use siltstone_base::sync::Arc;
@@ -16,6 +17,8 @@ pub(super) const OLDEST_EPOCH: u64 = 1;
 pub(crate) struct VersionBuilder {
     base: Option<Arc<Version>>,
     levels: Vec<LevelDelta>,
+    /// What happens to blob files, in order.
+    blob_changes: Vec<BlobChange>,
     /// The level of each file in some `added`.
     placed: HashMap<u64, usize>,
 }
@@ -41,6 +44,8 @@ pub(crate) struct BuiltVersion {
     pub(crate) version: Version,
     /// Files of the base that are on no level any more.
     pub(crate) left: Vec<Arc<FileMeta>>,
+    /// Blob files that nobody needs any more.
+    pub(crate) left_blob_files: Vec<Arc<BlobFileMeta>>,
 }
 
 impl VersionBuilder {
@@ -69,9 +74,17 @@ impl VersionBuilder {
         Ok(())
     }
 
+    /// Applies the blob files of one edit.
+    pub(crate) fn apply_blob_files(&mut self, changes: impl IntoIterator<Item = BlobChange>) {
+        self.blob_changes.extend(changes);
+    }
+
     /// The largest number of a file added.
     pub(crate) fn max_file_number(&self) -> u64 {
-        self.placed.keys().copied().max().unwrap_or(0)
+        let blob_files = self.blob_changes.iter().map(|change| match change {
+            BlobChange::Added { number, .. } | BlobChange::Garbage { number, .. } => *number,
+        });
+        self.placed.keys().copied().chain(blob_files).max().unwrap_or(0)
     }
 
     /// One more than the last level to which a file was added; 0 without files.
@@ -127,10 +140,11 @@ impl VersionBuilder {
         }
         self.levels.resize_with(num_levels, LevelDelta::default);
         let base = self.base.take();
+        let is_replay = base.is_none();
         let derived_epochs = base.is_none() && self.complete_epochs();
         let (kept, mut left) = self.split_base(base.as_deref())?;
         let mut levels = Vec::with_capacity(num_levels);
-        for (level, (delta, mut files)) in self.levels.into_iter().zip(kept).enumerate() {
+        for (level, (delta, mut files)) in std::mem::take(&mut self.levels).into_iter().zip(kept).enumerate() {
             if delta.is_empty()
                 && let Some(base) = &base
                 && let Some(untouched) = base.levels.get(level)
@@ -146,8 +160,18 @@ impl VersionBuilder {
             }
             levels.push(Arc::new(build_level(level, files, comparator, derived_epochs)?));
         }
-        let version = Version { family, comparator: comparator.clone(), levels };
-        Ok(BuiltVersion { version, left: left.into_values().collect() })
+        let mut blob_files = base.map(|base| base.blob_files.clone()).unwrap_or_default();
+        for change in &self.blob_changes {
+            blob_files.apply(change, obsolete_tables)?;
+        }
+        let tables = levels.iter().flat_map(|level| level.files());
+        // Most databases have none. What a MANIFEST says is looked at as a whole once.
+        let left_blob_files = match is_replay || !blob_files.is_empty() {
+            true => blob_files.retain_needed(tables)?,
+            false => Vec::new(),
+        };
+        let version = Version { family, comparator: comparator.clone(), levels, blob_files };
+        Ok(BuiltVersion { version, left: left.into_values().collect(), left_blob_files })
     }
 
     /// Of each changed level of `base`: the files that stay, and all that leave.

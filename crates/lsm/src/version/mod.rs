@@ -4,6 +4,7 @@
 //! [`VersionEdit`](edit::VersionEdit) turns one version into the next; the [`VersionSet`](set::VersionSet) holds the current
 //! version of every family and logs edits to the MANIFEST before they count.
 
+mod blob_files;
 mod builder;
 pub(crate) mod edit;
 mod file_numbers;
@@ -13,7 +14,8 @@ pub(crate) mod set;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use edit::VersionEdit;
+pub(crate) use blob_files::BlobFileList;
+pub(crate) use edit::{BlobChange, VersionEdit};
 pub(crate) use file_numbers::FileNumbers;
 pub(crate) use level::Level;
 pub(crate) use set::{FamilyConfig, VersionSet, VersionSetConfig};
@@ -29,13 +31,14 @@ pub(crate) struct Version {
     comparator: InternalKeyComparator,
     /// Level 0 first. Levels that an edit does not touch are shared with the version before.
     levels: Vec<Arc<Level>>,
+    blob_files: BlobFileList,
 }
 
 impl Version {
     /// A version without tables.
     pub(crate) fn empty(family: ColumnFamilyId, comparator: InternalKeyComparator, num_levels: usize) -> Self {
         let levels = (0..num_levels).map(|_| Arc::new(Level::default())).collect();
-        Self { family, comparator, levels }
+        Self { family, comparator, levels, blob_files: BlobFileList::default() }
     }
 
     /// The column family.
@@ -46,6 +49,11 @@ impl Version {
     /// The order of internal keys.
     pub(crate) fn comparator(&self) -> &InternalKeyComparator {
         &self.comparator
+    }
+
+    /// The blob files that the tables need.
+    pub(crate) fn blob_files(&self) -> &BlobFileList {
+        &self.blob_files
     }
 
     /// How many levels there are, with tables or without.

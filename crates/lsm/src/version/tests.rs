@@ -3,6 +3,7 @@
 use super::builder::VersionBuilder;
 use super::*;
 use crate::file_meta::{FileMetaData, ObsoleteTables};
+use crate::file_names::FileName;
 use crate::key::{InternalKey, LookupKey, MAX_SEQNO, SEEK_TYPE, ValueType};
 use proptest::prelude::*;
 use siltstone_base::comparator::{Bytewise, ReverseBytewise};
@@ -97,7 +98,7 @@ fn obsolete_files_are_reported_when_the_last_version_is_gone() {
     drop(built.left);
     assert_eq!(queue.pop(), None);
     drop(base);
-    assert_eq!((queue.pop(), queue.pop()), (Some(2), None));
+    assert_eq!((queue.pop(), queue.pop()), (Some(FileName::Table(2)), None));
     drop(built.version);
     assert_eq!(queue.pop(), None);
 }
@@ -244,4 +245,68 @@ fn seek_keys_sort_before_all_entries() {
     let entry = InternalKey::new(b"k", 5, ValueType::WideColumnEntity);
     assert!(order.compare(lookup.internal_key(), entry.as_bytes()).is_lt());
     assert_eq!(lookup.internal_key()[1], SEEK_TYPE);
+}
+
+fn added(number: u64, count: u64) -> BlobChange {
+    BlobChange::Added { number, count, bytes: 100 * count, rest: vec![0, 0, 0] }
+}
+
+fn garbage(number: u64, count: u64) -> BlobChange {
+    BlobChange::Garbage { number, count, bytes: 100 * count, rest: vec![0] }
+}
+
+fn referring(number: u64, blob_file: u64) -> FileMetaData {
+    let name = format!("k{number}");
+    let mut file = file(number, &name, &name);
+    file.set_oldest_blob_file(blob_file);
+    file
+}
+
+/// Files 1 to 5 of blobs; tables name 2 and 4. Those below 2 are gone, and above it what is nothing but garbage.
+#[test]
+fn blob_files_stay_while_tables_may_need_them() {
+    let queue = Arc::new(ObsoleteTables::new());
+    let build = |mut builder: VersionBuilder,
+                 blob_files: Vec<BlobChange>,
+                 tables: &[(usize, FileMetaData)],
+                 gone: &[(usize, u64)]| {
+        builder.apply(gone, tables.iter().cloned())?;
+        builder.apply_blob_files(blob_files);
+        builder.finish(ColumnFamilyId(0), &bytewise(), LEVELS, &queue)
+    };
+    let blob_files = vec![
+        added(1, 5),
+        added(2, 5),
+        added(3, 5),
+        added(4, 5),
+        added(5, 5),
+        garbage(3, 2),
+        garbage(5, 3),
+        garbage(5, 2),
+    ];
+    let tables = [(1, referring(12, 2)), (1, referring(14, 4))];
+    let first = build(VersionBuilder::new(), blob_files, &tables, &[]).unwrap();
+    let first = Arc::new(first.version);
+    assert_eq!(first.blob_files().numbers().collect::<Vec<_>>(), [2, 3, 4]);
+    let snapshot: Vec<BlobChange> = first.blob_files().snapshot().collect();
+    assert_eq!(snapshot, [added(2, 5), added(3, 5), garbage(3, 2), added(4, 5)]);
+
+    // The table that named file 2 goes: so do 2 and 3, which are older than all that is named.
+    let second = build(VersionBuilder::on(Arc::clone(&first)), vec![garbage(2, 5)], &[], &[(1, 12)]).unwrap();
+    assert_eq!(second.version.blob_files().numbers().collect::<Vec<_>>(), [4]);
+    assert_eq!(second.left_blob_files.len(), 2);
+    second.left_blob_files.iter().for_each(|file| file.mark_obsolete());
+    drop(second);
+    assert_eq!(queue.pop(), None, "the first version still lists them");
+    drop(first);
+    let mut deleted = [queue.pop(), queue.pop()];
+    deleted.sort_by_key(|name| name.and_then(FileName::number));
+    assert_eq!(deleted, [Some(FileName::Blob(2)), Some(FileName::Blob(3))]);
+
+    let refused = |blob_files, tables: &[_]| message(build(VersionBuilder::new(), blob_files, tables, &[]));
+    assert_eq!(refused(vec![added(1, 5), added(1, 5)], &[]), corrupt("blob file 1 is added twice"));
+    assert_eq!(refused(vec![garbage(1, 1)], &[]), corrupt("garbage in blob file 1, which is not there"));
+    assert_eq!(refused(vec![added(1, 5), garbage(1, 6)], &[]), corrupt("blob file 1 has more garbage than values"));
+    let missing = corrupt("table 12 refers to blob file 2, which is not there");
+    assert_eq!(refused(vec![added(1, 5)], &[(1, referring(12, 2))]), missing);
 }

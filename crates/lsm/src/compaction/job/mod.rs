@@ -9,11 +9,12 @@ mod tests;
 
 use super::Compaction;
 use super::beneath::Beneath;
+use super::blob_garbage::BlobTally;
 use super::outputs::Outputs;
 use super::rules::{DroppedEntries, RulesOptions, Sieve};
 use crate::file_meta::FileMetaData;
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
-use crate::key::SeqNo;
+use crate::key::{SeqNo, ValueType, trailer, user_key};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, retained};
 use crate::sst::{TableIter, TableReadOptions};
@@ -83,6 +84,8 @@ pub(crate) struct CompactionJob {
     /// Set when the inputs were opened.
     input: Option<MergingIter<ChildIter>>,
     sieve: Sieve,
+    /// References to values in blob files that were read; `None` if no input has any.
+    blob_references: Option<BlobTally>,
     beneath: Beneath,
     outputs: Outputs,
     is_done: bool,
@@ -99,9 +102,11 @@ impl CompactionJob {
             merge_operator: env.options.merge_operator.clone(),
             output_level: compaction.output_level,
         });
+        let has_blobs = compaction.input_files().any(|(_, file)| file.oldest_blob_file().is_some());
+        let blob_references = has_blobs.then(BlobTally::default);
         let beneath = Beneath::new(&compaction);
         let outputs = Outputs::new(&compaction, &env);
-        Self { compaction, env, input: None, sieve, beneath, outputs, is_done: false }
+        Self { compaction, env, input: None, sieve, blob_references, beneath, outputs, is_done: false }
     }
 
     /// Bytes written so far, about.
@@ -130,6 +135,11 @@ impl CompactionJob {
         let mut beneath = |key: &[u8]| beneath.may_have(key);
         let mut write = |key: &[u8], value: &[u8], is_first_of_key: bool| outputs.add(env, key, value, is_first_of_key);
         while input.valid() {
+            if let Some(tally) = &mut self.blob_references
+                && trailer(input.key()) as u8 == ValueType::BlobIndex as u8
+            {
+                tally.count(user_key(input.key()), input.value())?;
+            }
             self.sieve.take(input.key(), input.value(), &mut beneath, &mut write)?;
             input.next();
             if budget.spend(1) {
@@ -218,6 +228,9 @@ impl CompactionJob {
         let mut edit = self.compaction.deletions();
         for file in &files {
             edit.add_file(self.compaction.output_level, file.clone());
+        }
+        if let Some(references) = &self.blob_references {
+            edit.blob_files = references.garbage(self.outputs.blob_references());
         }
         Ok(CompactionOutput {
             edit,

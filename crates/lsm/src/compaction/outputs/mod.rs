@@ -5,11 +5,12 @@ mod cut;
 mod tests;
 
 use super::Compaction;
+use super::blob_garbage::BlobTally;
 use super::dictionary_options;
 use super::job::CompactionEnv;
 use crate::file_meta::{FileMetaData, checksum_fields};
 use crate::file_names::FileName;
-use crate::key::{InternalKeyComparator, user_key};
+use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
 use crate::options::FileChecksum;
 use crate::range_tombstones::RetainedTombstone;
 use crate::sst::{TableBuilder, TableBuilderOptions, TableSummary};
@@ -32,6 +33,10 @@ pub(super) struct Outputs {
     finished: Vec<FileMetaData>,
     /// Range tombstones that are in no finished table, ascending; the first may be in part.
     ranges: VecDeque<RetainedTombstone>,
+    /// The oldest blob file that the current table refers to.
+    oldest_blob_file: Option<u64>,
+    /// References to values in blob files that were appended.
+    blob_references: BlobTally,
 }
 
 impl Outputs {
@@ -75,6 +80,8 @@ impl Outputs {
             created: Vec::new(),
             finished: Vec::new(),
             ranges: VecDeque::new(),
+            oldest_blob_file: None,
+            blob_references: BlobTally::default(),
         }
     }
 
@@ -107,7 +114,17 @@ impl Outputs {
             Some(builder) => builder,
             none => none.insert(create_table(env, &mut self.options, &mut self.created)?),
         };
-        builder.add(internal_key, value).map_err(out_of_order)
+        builder.add(internal_key, value).map_err(out_of_order)?;
+        if trailer(internal_key) as u8 == ValueType::BlobIndex as u8 {
+            let number = self.blob_references.count(user_key(internal_key), value)?;
+            self.oldest_blob_file = Some(self.oldest_blob_file.map_or(number, |oldest| oldest.min(number)));
+        }
+        Ok(())
+    }
+
+    /// References to values in blob files that were appended.
+    pub(super) fn blob_references(&self) -> &BlobTally {
+        &self.blob_references
     }
 
     /// Ends the current table, if there is one. `next_key` is the first user key of the next: range tombstones go as far as that.
@@ -119,7 +136,10 @@ impl Outputs {
             write_ranges(&mut builder, &mut self.ranges, &self.options.comparator, next_key)?;
             let number = self.options.file_number;
             let summary = builder.finish()?;
-            let file = self.file_meta(number, summary);
+            let mut file = self.file_meta(number, summary);
+            if let Some(oldest) = self.oldest_blob_file.take() {
+                file.set_oldest_blob_file(oldest);
+            }
             self.finished.push(file);
         }
         Ok(())

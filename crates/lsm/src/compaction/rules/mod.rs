@@ -369,7 +369,7 @@ impl DropRules {
             return (None, false);
         }
         match value_type {
-            ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity => {
+            ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::TimedPut => {
                 self.paired = true;
                 (Some(Verdict::Drop(DropReason::SingleDeletePair)), true)
             }
@@ -433,6 +433,10 @@ impl DropRules {
             ValueType::BlobIndex | ValueType::WideColumnEntity => {
                 self.hiding = Some(Hiding { stripe, by: HiddenBy::Value });
                 self.keep_value(entry, false)
+            }
+            ValueType::TimedPut => {
+                self.hiding = Some(Hiding { stripe, by: HiddenBy::Value });
+                Verdict::Keep { trailer: pack_trailer(entry.seqno, entry.value_type as u8), changed: false }
             }
             ValueType::Delete => {
                 self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });

@@ -3,7 +3,7 @@
 //! What this engine has no use for is skipped where the format says that it may be; what would be lost is kept, or refused by
 //! name.
 
-use super::{MAX_LEVELS, VersionEdit, tags};
+use super::{BlobChange, MAX_LEVELS, VersionEdit, tags};
 use crate::file_meta::FileMetaData;
 use crate::key::{ColumnFamilyId, InternalKey, MAX_SEQNO, SeqNo};
 use siltstone_base::coding::{get_fixed64, get_length_prefixed, get_varint32, get_varint64};
@@ -61,8 +61,8 @@ impl VersionEdit {
                 self.atomic_group_remaining = Some(take(get_varint32(input), "atomic group")?);
             }
             tags::DB_ID => self.db_id = Some(text(input, "database id")?),
-            tags::BLOB_FILE_ADDITION | tags::BLOB_FILE_ADDITION_OLD => self.keep_blob(tag, input, true)?,
-            tags::BLOB_FILE_GARBAGE | tags::BLOB_FILE_GARBAGE_OLD => self.keep_blob(tag, input, false)?,
+            tags::BLOB_FILE_ADDITION | tags::BLOB_FILE_ADDITION_OLD => self.decode_blob(input, true)?,
+            tags::BLOB_FILE_GARBAGE | tags::BLOB_FILE_GARBAGE_OLD => self.decode_blob(input, false)?,
             tags::WAL_ADDITION_OLD => self.wals.push(wal_addition(input)?),
             tags::WAL_DELETION_OLD => self.forget_wals_below = Some(number(input, "deleted WAL")?),
             tags::WAL_ADDITION => self.wals.push(wal_addition(&mut bytes(input, "WAL")?)?),
@@ -147,12 +147,10 @@ impl VersionEdit {
         Err(Error::corrupt("too many custom fields of a file"))
     }
 
-    /// Keeps the payload of a blob file's record as it is.
-    fn keep_blob(&mut self, tag: u32, input: &mut &[u8], is_addition: bool) -> Result<()> {
+    fn decode_blob(&mut self, input: &mut &[u8], is_addition: bool) -> Result<()> {
+        let file_number = number(input, "blob file")?;
+        let (count, bytes_len) = (number(input, "count of blobs")?, number(input, "size of blobs")?);
         let start = *input;
-        for _ in 0..3 {
-            number(input, "blob file")?;
-        }
         if is_addition {
             bytes(input, "checksum method of a blob file")?;
             bytes(input, "checksum of a blob file")?;
@@ -167,8 +165,12 @@ impl VersionEdit {
             }
             bytes(input, "custom field of a blob file")?;
         }
-        let payload = &start[..start.len() - input.len()];
-        self.blob_files.push((tag, payload.to_vec()));
+        let rest = start[..start.len() - input.len()].to_vec();
+        let (number, bytes) = (file_number, bytes_len);
+        self.blob_files.push(match is_addition {
+            true => BlobChange::Added { number, count, bytes, rest },
+            false => BlobChange::Garbage { number, count, bytes, rest },
+        });
         Ok(())
     }
 }

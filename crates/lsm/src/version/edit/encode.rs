@@ -1,6 +1,6 @@
 //! Writing version edits.
 
-use super::{VersionEdit, tags};
+use super::{BlobChange, VersionEdit, tags};
 use crate::file_meta::FileMetaData;
 use siltstone_base::coding::{put_length_prefixed, put_varint32, put_varint64, varint_len};
 
@@ -27,9 +27,18 @@ impl VersionEdit {
         for (level, file) in &self.new_files {
             put_file(out, *level, file);
         }
-        for (tag, payload) in &self.blob_files {
-            put_varint32(out, *tag);
-            out.extend_from_slice(payload);
+        for change in &self.blob_files {
+            let (tag, number, count, bytes, rest) = match change {
+                BlobChange::Added { number, count, bytes, rest } => {
+                    (tags::BLOB_FILE_ADDITION, number, count, bytes, rest)
+                }
+                BlobChange::Garbage { number, count, bytes, rest } => {
+                    (tags::BLOB_FILE_GARBAGE, number, count, bytes, rest)
+                }
+            };
+            put_varint32(out, tag);
+            [number, count, bytes].into_iter().for_each(|field| put_varint64(out, *field));
+            out.extend_from_slice(rest);
         }
         if self.column_family.0 != 0 {
             put_optional(out, tags::COLUMN_FAMILY, Some(u64::from(self.column_family.0)));

@@ -52,8 +52,17 @@ pub(crate) struct VersionEdit {
     pub(crate) deleted_files: Vec<(usize, u64)>,
     /// Tables that enter a level.
     pub(crate) new_files: Vec<(usize, FileMetaData)>,
-    /// Blob files that came or collected garbage: tag and payload as they were read.
-    pub(crate) blob_files: Vec<(u32, Vec<u8>)>,
+    /// Blob files that came or collected garbage.
+    pub(crate) blob_files: Vec<BlobChange>,
+}
+
+/// What happens to a blob file. `rest` is what follows in the record: checksums and custom fields, which are carried along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BlobChange {
+    /// There is one more.
+    Added { number: u64, count: u64, bytes: u64, rest: Vec<u8> },
+    /// So many more of its values, in records of so many bytes, are not referred to any more.
+    Garbage { number: u64, count: u64, bytes: u64, rest: Vec<u8> },
 }
 
 impl VersionEdit {

@@ -161,7 +161,11 @@ fn blob_files_are_kept_as_they_are() {
     put_varint32(&mut bytes, 401);
     bytes.extend([7, 1, 33, 2, 1, b'x', 0]);
     let edit = VersionEdit::decode(&bytes).unwrap();
-    assert_eq!(edit.blob_files, [(400, vec![7, 3, 99, 0, 0, 0]), (401, vec![7, 1, 33, 2, 1, b'x', 0])]);
+    let expected = [
+        BlobChange::Added { number: 7, count: 3, bytes: 99, rest: vec![0, 0, 0] },
+        BlobChange::Garbage { number: 7, count: 1, bytes: 33, rest: vec![2, 1, b'x', 0] },
+    ];
+    assert_eq!(edit.blob_files, expected);
     assert_eq!(encoded(&edit), bytes);
 }
 

@@ -90,6 +90,7 @@ impl Family {
             }
             edit.add_file(level, file.data());
         }
+        edit.blob_files.extend(self.current.blob_files().snapshot());
         edits.push(edit);
     }
 }

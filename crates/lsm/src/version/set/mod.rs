@@ -228,6 +228,9 @@ impl VersionSet {
         for (_, file) in dropped.iter().flat_map(|family| family.current.all_files()) {
             file.mark_obsolete();
         }
+        for file in dropped.iter().flat_map(|family| family.current.blob_files().metas()) {
+            file.mark_obsolete();
+        }
         Ok(())
     }
 
@@ -247,6 +250,7 @@ impl VersionSet {
             if edit.changes_files() {
                 let builder = builders.entry(id).or_insert_with(|| VersionBuilder::on(Arc::clone(&family.current)));
                 builder.apply(&edit.deleted_files, edit.new_files.iter().cloned())?;
+                builder.apply_blob_files(edit.blob_files.iter().cloned());
             }
         }
         for (id, builder) in builders {
@@ -359,6 +363,9 @@ impl VersionSet {
             family.current = Arc::new(built.version);
             // Marked while the old version, or `left`, still holds them: dropping the last holder then reports them.
             for file in &built.left {
+                file.mark_obsolete();
+            }
+            for file in &built.left_blob_files {
                 file.mark_obsolete();
             }
             versions.push((id, Arc::clone(&family.current)));

@@ -33,12 +33,11 @@ struct ReplayedFamily {
     comparator: Option<String>,
     log_number: u64,
     builder: VersionBuilder,
-    has_blob_files: bool,
 }
 
 impl ReplayedFamily {
     fn new(name: String) -> Self {
-        Self { name, comparator: None, log_number: 0, builder: VersionBuilder::new(), has_blob_files: false }
+        Self { name, comparator: None, log_number: 0, builder: VersionBuilder::new() }
     }
 }
 
@@ -108,7 +107,7 @@ impl Replay {
             }
         }
         family.log_number = family.log_number.max(edit.log_number.unwrap_or(0));
-        family.has_blob_files |= !edit.blob_files.is_empty();
+        family.builder.apply_blob_files(edit.blob_files);
         family.builder.apply(&edit.deleted_files, edit.new_files)
     }
 
@@ -197,9 +196,6 @@ impl ReplayedFamily {
             return Err(Error::invalid_argument(format!(
                 "comparator: column family {name} was created with {theirs}, not with {ours}"
             )));
-        }
-        if self.has_blob_files {
-            return Err(Error::not_supported(format!("blob files, which column family {name} has")));
         }
         let comparator = InternalKeyComparator::new(Arc::clone(&config.comparator));
         let built = self.builder.finish(id, &comparator, config.num_levels, obsolete_tables)?;

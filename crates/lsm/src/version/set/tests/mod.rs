@@ -134,7 +134,7 @@ fn families_come_and_go() {
     assert_eq!(error.message(), "column family meta exists and was not named at open");
 
     set.drop_family(index).unwrap();
-    assert_eq!(set.config.obsolete_tables.pop(), Some(in_index));
+    assert_eq!(set.config.obsolete_tables.pop(), Some(FileName::Table(in_index)));
     assert_eq!(set.drop_family(index).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(set.drop_family(ColumnFamilyId(0)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let mut again = recover(dir.path()).unwrap();
