@@ -14,7 +14,8 @@ fn assert_clean(findings: &[String]) {
 
 #[test]
 fn modules_use_only_lower_or_equal_ranks() {
-    assert_clean(&ranks::check(&source::rust_files("crates/lsm/src")));
+    assert_clean(&ranks::check(&source::rust_files("crates/lsm/src"), &ranks::LSM));
+    assert_clean(&ranks::check(&source::rust_files("crates/btree/src"), &ranks::BTREE));
 }
 
 #[test]

@@ -1,10 +1,33 @@
-//! Modules of the LSM engine use only modules of a lower or the same rank, and some pairs never see each other.
+//! Modules of an engine use only modules of a lower or the same rank, and some pairs never see each other.
 
 use super::SourceFile;
 use super::code::{code_only, paths_from};
 
-/// Rank by module; the longest matching prefix decides.
-const RANKS: &[(&str, u8)] = &[
+/// The order of one engine's modules.
+#[derive(Debug)]
+pub struct Order {
+    /// Rank by module; the longest matching prefix decides.
+    ranks: &'static [(&'static str, u8)],
+    /// Modules (with all below them) that never see each other.
+    strangers: &'static [(&'static str, &'static str)],
+    /// What a module (with all below it) must not know outside its own crate.
+    blind: &'static [(&'static str, &'static [&'static str])],
+}
+
+/// The order of the LSM engine.
+pub const LSM: Order = Order { ranks: LSM_RANKS, strangers: LSM_STRANGERS, blind: LSM_BLIND };
+
+/// The order of the B-tree engine.
+pub const BTREE: Order = Order {
+    ranks: &[("page", 1)],
+    strangers: &[],
+    blind: &[(
+        "page",
+        &["siltstone_base::env", "siltstone_base::clock", "siltstone_base::executor", "siltstone_base::sync"],
+    )],
+};
+
+const LSM_RANKS: &[(&str, u8)] = &[
     ("event", 0),
     ("file_names", 0),
     ("key", 0),
@@ -35,21 +58,24 @@ const RANKS: &[(&str, u8)] = &[
     ("testing", 7),
 ];
 
-/// Modules (with all below them) that never see each other.
-const STRANGERS: &[(&str, &str)] = &[("wal", "sst"), ("wal", "memtable"), ("memtable", "sst")];
+const LSM_STRANGERS: &[(&str, &str)] = &[("wal", "sst"), ("wal", "memtable"), ("memtable", "sst")];
 
-/// What a module (with all below it) must not know outside its own crate.
-const BLIND: &[(&str, &[&str])] = &[(
+const LSM_BLIND: &[(&str, &[&str])] = &[(
     "compaction::picker",
     &["siltstone_base::env", "siltstone_base::clock", "siltstone_base::executor", "siltstone_base::sync"],
 )];
 
-fn rank(module: &str) -> Option<u8> {
+fn rank(order: &Order, module: &str) -> Option<u8> {
     let matches = |pattern: &str| match pattern.strip_suffix("::*") {
         Some(parent) => module.strip_prefix(parent).is_some_and(|rest| rest.starts_with("::")),
         None => module == pattern || module.strip_prefix(pattern).is_some_and(|rest| rest.starts_with("::")),
     };
-    RANKS.iter().filter(|(pattern, _)| matches(pattern)).max_by_key(|(pattern, _)| pattern.len()).map(|(_, rank)| *rank)
+    order
+        .ranks
+        .iter()
+        .filter(|(pattern, _)| matches(pattern))
+        .max_by_key(|(pattern, _)| pattern.len())
+        .map(|(_, rank)| *rank)
 }
 
 fn is_within(module: &str, room: &str) -> bool {
@@ -81,7 +107,7 @@ fn used(module: &str, code: &str, known: &[String]) -> Vec<String> {
 }
 
 /// Findings in the files of one crate.
-pub fn check(files: &[SourceFile]) -> Vec<String> {
+pub fn check(files: &[SourceFile], order: &Order) -> Vec<String> {
     let known: Vec<String> = files.iter().filter_map(|file| module_of(&file.path)).collect();
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| !file.is_test()) {
@@ -89,27 +115,27 @@ pub fn check(files: &[SourceFile]) -> Vec<String> {
         else {
             continue;
         };
-        let Some(own) = rank(&module) else {
+        let Some(own) = rank(order, &module) else {
             findings.push(format!("{}: module {module} has no rank", file.path));
             continue;
         };
         let code = code_only(&file.text);
         for target in used(&module, &code, &known) {
-            match rank(&target) {
+            match rank(order, &target) {
                 Some(other) if other > own => findings.push(format!(
                     "{}: {module} (rank {own}) uses {target} (rank {other}), which stands above it",
                     file.path
                 )),
                 _ => {}
             }
-            for (one, other) in STRANGERS {
+            for (one, other) in order.strangers {
                 let meets = |a, b| is_within(&module, a) && is_within(&target, b);
                 if meets(one, other) || meets(other, one) {
                     findings.push(format!("{}: {one} and {other} never see each other", file.path));
                 }
             }
         }
-        for (room, hidden) in BLIND.iter().filter(|(room, _)| is_within(&module, room)) {
+        for (room, hidden) in order.blind.iter().filter(|(room, _)| is_within(&module, room)) {
             let outside = paths_from(&code, "siltstone_base");
             for path in outside.iter().map(|path| path.join("::")) {
                 if hidden.iter().any(|name| is_within(&path, name)) {
@@ -127,7 +153,7 @@ mod tests {
 
     fn findings(files: &[(&str, &str)]) -> Vec<String> {
         let with_prefix = |(path, text): &(&str, &str)| SourceFile::new(&format!("crates/lsm/src/{path}"), text);
-        check(&files.iter().map(with_prefix).collect::<Vec<_>>())
+        check(&files.iter().map(with_prefix).collect::<Vec<_>>(), &LSM)
     }
 
     #[test]

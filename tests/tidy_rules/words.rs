@@ -26,7 +26,7 @@ const GLOSSARY: &[(&str, &str)] = &[
     ("backpressure", "write stall"),
 ];
 
-/// What the LSM engine leaves to the substrate.
+/// What the engines leave to the substrate.
 const SUBSTRATE: &[(&str, &str)] = &[
     ("std::fs", "base::env"),
     ("std::thread::", "base::executor"),
@@ -50,7 +50,8 @@ fn is_word_at(text: &str, at: usize, word: &str) -> bool {
 pub fn check(files: &[SourceFile]) -> Vec<String> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| !is_excused(&file.path)) {
-        let engine = file.path.starts_with("crates/lsm/src") && !file.is_test();
+        let is_engine = |path: &str| path.starts_with("crates/lsm/src") || path.starts_with("crates/btree/src");
+        let engine = is_engine(&file.path) && !file.is_test();
         let code = if engine { code_only(&file.text) } else { String::new() };
         for (number, line) in file.text.lines().enumerate() {
             let mut say = |word: &str, instead: &str| {
