@@ -48,7 +48,7 @@ fn what_this_engine_adds_may_be_lost() {
 
         let request = Request::open(&dir, &[]).then("rows").then("compact").then("close");
         assert!(nine.ask(&request).unwrap() == rows, "turn {turn}: RocksDB reads other rows");
-        nine.ask(&Request::check(&dir)).unwrap();
+        nine.ask(&Request::check(&dir, "")).unwrap();
         assert_eq!(hints(&dir), <[&[u8]; 0]>::default(), "turn {turn}: hints are gone");
 
         let db = open(&dir);

@@ -1,6 +1,11 @@
 //! The rows of the matrix: a feature of the format, and how each engine is told to write it.
 
-use siltstone::lsm::{ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, IndexType, TableOptions};
+use crate::interop_tools::Script;
+use siltstone::lsm::{
+    CappedPrefix, ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, FilterPolicy, FixedPrefix,
+    IndexType, TableOptions, UInt64AddOperator,
+};
+use std::sync::Arc;
 
 /// Changes the options of this engine.
 pub type Tell = fn(ColumnFamilyOptions) -> ColumnFamilyOptions;
@@ -26,7 +31,18 @@ pub struct Feature {
     pub format_version: Option<u32>,
     /// Bytes that stand in a table that has the feature.
     pub evidence: &'static [u8],
+    /// What the independent reader says of a table that has it.
+    pub said: &'static str,
+    /// The script of a turn, from its seed.
+    pub script: fn(u64) -> Script,
+    /// What `db_bench` of 7.8.3 is told, beside the options.
+    pub bench: &'static [&'static str],
+    /// Why 9.8.4 cannot write it, though it can read it, if so.
+    pub unwritten_by_9: Option<&'static str>,
 }
+
+/// Writes of a turn.
+const WRITES: usize = 240;
 
 const PLAIN: Feature = Feature {
     group: "",
@@ -38,6 +54,10 @@ const PLAIN: Feature = Feature {
     not_in_9: None,
     format_version: None,
     evidence: b"",
+    said: "",
+    script: |seed| Script::new(seed, &["default"], WRITES),
+    bench: &[],
+    unwritten_by_9: None,
 };
 
 const fn codec(name: &'static str, rocksdb: &'static [(&'static str, &'static str)], ours: Tell) -> Feature {
@@ -52,6 +72,8 @@ fn with_table(options: ColumnFamilyOptions, change: fn(TableOptions) -> TableOpt
     let table = change(options.table.clone());
     options.table(table)
 }
+
+const RIBBON: FilterPolicy = FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 10.0, bloom_before_level: -1 };
 
 const OLD_VERSION: &str = "new tables have format_version 5 to 7";
 
@@ -140,8 +162,12 @@ pub const FEATURES: &[Feature] = &[
     Feature {
         group: "index",
         name: "hash",
-        rocksdb: &[("index_type", "kHashSearch"), ("prefix_extractor", "rocksdb.FixedPrefix.8")],
-        ours: Err("hash indexes are not written"),
+        // RocksDB's gets find no key without a prefix there.
+        rocksdb: &[("index_type", "kHashSearch"), ("prefix_extractor", "rocksdb.CappedPrefix.8")],
+        ours: Ok(|options| {
+            let options = options.prefix_extractor(Some(Arc::new(CappedPrefix::new(8))));
+            with_table(options, |table| table.index_type(IndexType::HashSearch))
+        }),
         evidence: b"rocksdb.hashindex.prefixes",
         ..PLAIN
     },
@@ -174,8 +200,11 @@ pub const FEATURES: &[Feature] = &[
         group: "filter",
         name: "ribbon",
         rocksdb: &[("filter_policy", "ribbonfilter:10:-1")],
-        ours: Err("ribbon filters are not written"),
-        evidence: b"fullfilter.rocksdb.BuiltinBloomFilter",
+        ours: Ok(|options| with_table(options, |table| table.filter_policy(RIBBON))),
+        said: "'ribbon'",
+        // For fewer keys bloom filters are smaller.
+        script: |seed| Script::new(seed, &["default"], 3_000),
+        bench: &["--num=3000"],
         ..PLAIN
     },
     Feature {
@@ -187,7 +216,15 @@ pub const FEATURES: &[Feature] = &[
             ("index_type", "kTwoLevelIndexSearch"),
             ("metadata_block_size", "512"),
         ],
-        ours: Err("partitioned filters are not written"),
+        ours: Ok(|options| {
+            with_table(options, |table| {
+                table
+                    .bloom_bits_per_key(10.0)
+                    .partition_filters(true)
+                    .index_type(IndexType::TwoLevel)
+                    .metadata_block_size(512)
+            })
+        }),
         evidence: b"partitionedfilter.rocksdb.BuiltinBloomFilter",
         ..PLAIN
     },
@@ -199,8 +236,57 @@ pub const FEATURES: &[Feature] = &[
             ("prefix_extractor", "rocksdb.FixedPrefix.8"),
             ("whole_key_filtering", "false"),
         ],
-        ours: Err("filters of prefixes are not written"),
+        ours: Ok(|options| {
+            let options = options.prefix_extractor(Some(Arc::new(FixedPrefix::new(8))));
+            with_table(options, |table| table.bloom_bits_per_key(10.0).whole_key_filtering(false))
+        }),
         evidence: b"rocksdb.FixedPrefix.8",
+        said: "'prefixes'",
+        ..PLAIN
+    },
+    Feature {
+        group: "filter",
+        name: "keys and prefixes, partitioned",
+        rocksdb: &[
+            ("filter_policy", "bloomfilter:10:false"),
+            ("prefix_extractor", "rocksdb.CappedPrefix.6"),
+            ("partition_filters", "true"),
+            ("index_type", "kTwoLevelIndexSearch"),
+            ("metadata_block_size", "512"),
+        ],
+        ours: Ok(|options| {
+            let options = options.prefix_extractor(Some(Arc::new(CappedPrefix::new(6))));
+            with_table(options, |table| {
+                table
+                    .bloom_bits_per_key(10.0)
+                    .partition_filters(true)
+                    .index_type(IndexType::TwoLevel)
+                    .metadata_block_size(512)
+            })
+        }),
+        evidence: b"rocksdb.CappedPrefix.6",
+        said: "'prefixes'",
+        ..PLAIN
+    },
+    Feature {
+        group: "entries",
+        name: "range tombstones",
+        // A compaction to the last level would end the tombstones.
+        ours: Ok(|options| options.disable_auto_compactions(true)),
+        evidence: b"rocksdb.range_del",
+        script: |seed| Script::with_ranges(seed, &["default"], 2 * WRITES).ending_with_a_range(),
+        bench: &["--writes_per_range_tombstone=50", "--range_tombstone_width=20", "--max_num_range_tombstones=20"],
+        ..PLAIN
+    },
+    Feature {
+        group: "entries",
+        name: "merges",
+        rocksdb: &[("merge_operator", "uint64add")],
+        ours: Ok(|options| options.merge_operator(Some(Arc::new(UInt64AddOperator)))),
+        evidence: b"UInt64AddOperator",
+        script: |seed| Script::with_merges(seed, WRITES),
+        bench: &["--benchmarks=mergerandom,flush,mergerandom", "--value_size=8", "--merge_operator=uint64add"],
+        unwritten_by_9: Some("rocksdict has no call for merges"),
         ..PLAIN
     },
     Feature {

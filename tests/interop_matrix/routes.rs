@@ -3,7 +3,7 @@
 use super::features::Feature;
 use super::server::{Request, Rows, Server};
 use crate::interop_tools::siltstone as engine;
-use crate::interop_tools::{Python, RocksDbTools, Script, run};
+use crate::interop_tools::{Python, RocksDbTools, Script, hex, run};
 use siltstone::lsm::{ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,7 +47,8 @@ impl Route {
     /// Why a feature cannot take this way, if so.
     pub fn hindrance(self, feature: &Feature) -> Option<&'static str> {
         let foreign = match self {
-            Self::OursThen9 | Self::NineThenOurs => feature.not_in_9,
+            Self::OursThen9 => feature.not_in_9,
+            Self::NineThenOurs => feature.not_in_9.or(feature.unwritten_by_9),
             Self::OursThen7 | Self::SevenThenOurs => feature.not_in_7,
             Self::OursThen11 | Self::ElevenThenOurs => None,
         };
@@ -68,9 +69,6 @@ pub struct Cast {
     /// What OPTIONS of 7.8.3 says by default.
     template: String,
 }
-
-/// Writes of a turn.
-const WRITES: usize = 240;
 
 fn check(found: &Rows, wanted: &Rows, when: &str) -> Result<(), String> {
     if found == wanted {
@@ -100,7 +98,7 @@ impl Cast {
     pub fn play(&mut self, route: Route, feature: &Feature, seed: u64) -> Result<(), String> {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("db");
-        let turns = [seed * 2, seed * 2 + 1].map(|seed| Script::new(seed, &["default"], WRITES));
+        let turns = [seed * 2, seed * 2 + 1].map(feature.script);
         match route {
             Route::OursThen9 | Route::OursThen11 => self.ours_then_server(route, feature, &dir, &turns),
             Route::NineThenOurs | Route::ElevenThenOurs => self.server_then_ours(route, feature, &dir, &turns),
@@ -118,7 +116,13 @@ impl Cast {
 
     /// Lets the independent reader verify every byte.
     fn check(&mut self, dir: &Path) -> Result<(), String> {
-        self.nine.ask(&Request::check(dir)).map(drop)
+        self.nine.ask(&Request::check(dir, "")).map(drop)
+    }
+
+    /// The same; fails unless a table has the feature: otherwise the cell says nothing.
+    fn check_feature(&mut self, dir: &Path, feature: &Feature) -> Result<(), String> {
+        check_evidence(feature, dir)?;
+        self.nine.ask(&Request::check(dir, feature.said)).map(drop)
     }
 
     fn ours_then_server(
@@ -131,8 +135,7 @@ impl Cast {
         let version = feature.format_version.unwrap_or(6);
         let mut rows = Rows::new();
         write_ours(feature, version, dir, &turns[0], &mut rows)?;
-        check_evidence(feature, dir)?;
-        self.check(dir)?;
+        self.check_feature(dir, feature)?;
         let request = Request::open(dir, &route.settings(feature)).then("rows").then("compact").then("leave");
         check(&self.server(route).ask(&request)?, &rows, "RocksDB reads first")?;
         self.check(dir)?;
@@ -154,7 +157,7 @@ impl Cast {
         let request = Request::open(dir, &route.settings(feature)).steps(&turns[0].steps).then("leave");
         self.server(route).ask(&request)?;
         apply(&turns[0], &mut rows);
-        check_evidence(feature, dir)?;
+        self.check_feature(dir, feature)?;
         compact_ours(feature, version, dir, &rows)?;
         self.check(dir)?;
         let request = Request::open(dir, &route.settings(feature)).then("rows").steps(&turns[1].steps).then("leave");
@@ -167,11 +170,12 @@ impl Cast {
         let version = feature.format_version.unwrap_or(5);
         let mut rows = Rows::new();
         write_ours(feature, version, dir, &turns[0], &mut rows)?;
-        check_evidence(feature, dir)?;
+        self.check_feature(dir, feature)?;
         if options_files(dir).is_empty() {
             write(&dir.join("OPTIONS-000007"), &self.options_of_7(feature));
         }
-        self.seven.ldb(dir, &["compact"]);
+        self.get(dir, &rows)?;
+        self.seven.ldb(dir, &["--try_load_options", "compact"]);
         check(&self.scan(dir), &rows, "7.8.3 reads first")?;
         write_ours(feature, version, dir, &turns[1], &mut rows)?;
         self.check(dir)?;
@@ -184,11 +188,12 @@ impl Cast {
         write(&options, &self.options_of_7(feature));
         let settings = ["--benchmarks=fillrandom,flush,overwrite", "--num=500", "--value_size=60", "--seed=7"];
         let places = [argument("--db", dir), argument("--options_file", &options)];
-        run(Command::new("db_bench").args(settings).args(places));
-        check_evidence(feature, dir)?;
+        run(Command::new("db_bench").args(settings).args(places).args(feature.bench));
+        self.check_feature(dir, feature)?;
         let mut rows = self.scan(dir);
         compact_ours(feature, version, dir, &rows)?;
         check(&self.scan(dir), &rows, "7.8.3 reads again")?;
+        self.get(dir, &rows)?;
         let added: Rows = {
             let mut added = Rows::new();
             apply(&turns[1], &mut added);
@@ -203,6 +208,14 @@ impl Cast {
 
     fn scan(&self, dir: &Path) -> Rows {
         self.seven.scan(dir, "default")
+    }
+
+    /// Lets 7.8.3 get a row: it asks filters and indexes as OPTIONS say.
+    fn get(&self, dir: &Path, rows: &Rows) -> Result<(), String> {
+        let Some((key, value)) = rows.iter().nth(rows.len() / 2) else { return Err("no rows".to_owned()) };
+        let said = self.seven.ldb(dir, &["--try_load_options", "get", "--hex", &format!("0x{}", hex(key))]);
+        let wanted = format!("0x{}", hex(value));
+        if said.trim().eq_ignore_ascii_case(&wanted) { Ok(()) } else { Err("7.8.3 gets another value".to_owned()) }
     }
 
     /// OPTIONS of 7.8.3 with the feature.
@@ -260,7 +273,7 @@ fn options_files(dir: &Path) -> Vec<PathBuf> {
     files(dir).into_iter().filter(is_options).collect()
 }
 
-/// Fails unless a table has the feature: otherwise the cell says nothing.
+/// Fails unless a table has the bytes that show the feature.
 #[expect(clippy::disallowed_methods, reason = "looks at what an engine wrote")]
 fn check_evidence(feature: &Feature, dir: &Path) -> Result<(), String> {
     let tables = files(dir).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "sst"));

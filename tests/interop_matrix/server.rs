@@ -39,9 +39,9 @@ impl Request {
         self
     }
 
-    /// The verification of every byte.
-    pub fn check(dir: &Path) -> Self {
-        Self(format!("check\t{}\n", dir.display()))
+    /// The verification of every byte; fails, too, if nothing of what the reader says of the tables has `said` in it.
+    pub fn check(dir: &Path, said: &str) -> Self {
+        Self(format!("check\t{}\t{said}\n", dir.display()))
     }
 
     /// Adds the steps of a script of the default family.
@@ -50,7 +50,10 @@ impl Request {
             Step::Create(_) => request,
             Step::Put(_, key, value) => request.then(&format!("put\t{}\t{}", hex(key), hex(value))),
             Step::Delete(_, key) => request.then(&format!("delete\t{}", hex(key))),
-            Step::DeleteRange(..) => panic!("the servers know no range deletes"),
+            Step::Merge(_, key, number) => {
+                request.then(&format!("merge\t{}\t{}", hex(key), hex(&number.to_le_bytes())))
+            }
+            Step::DeleteRange(_, begin, end) => request.then(&format!("delete_range\t{}\t{}", hex(begin), hex(end))),
             Step::Flush(_) => request.then("flush"),
             Step::Compact(_) => request.then("compact"),
         })

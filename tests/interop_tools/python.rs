@@ -89,6 +89,7 @@ impl Python {
             let line = match step {
                 Step::Create(family) => format!("create\t{family}"),
                 Step::Put(family, key, value) => format!("put\t{family}\t{}\t{}", hex(key), hex(value)),
+                Step::Merge(..) => panic!("rocksdict cannot merge"),
                 Step::Delete(family, key) => format!("delete\t{family}\t{}", hex(key)),
                 Step::DeleteRange(family, begin, end) => {
                     format!("delete_range\t{family}\t{}\t{}", hex(begin), hex(end))

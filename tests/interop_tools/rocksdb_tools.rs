@@ -88,7 +88,7 @@ impl RocksDbTools {
 
     /// The live rows of one family, read from the directory itself.
     pub fn scan(self, db: &Path, family: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        parse_scan(&self.ldb(db, &[&format!("--column_family={family}"), "scan", "--hex"]))
+        parse_scan(&self.ldb(db, &["--try_load_options", &format!("--column_family={family}"), "scan", "--hex"]))
     }
 
     /// Puts several rows into the default family of the directory itself.

@@ -25,6 +25,8 @@ pub fn unhex(text: &str) -> Vec<u8> {
 pub enum Step {
     Create(&'static str),
     Put(&'static str, Vec<u8>, Vec<u8>),
+    /// Adds a number of 64 bits.
+    Merge(&'static str, Vec<u8>, u64),
     Delete(&'static str, Vec<u8>),
     /// From a key to another one, exclusive.
     DeleteRange(&'static str, Vec<u8>, Vec<u8>),
@@ -91,6 +93,19 @@ impl Script {
         Self::draw(seed, families, writes, true)
     }
 
+    /// `writes` puts, deletes and additions of numbers of 64 bits in `default`, with flushes and compactions now and then.
+    pub fn with_merges(seed: u64, writes: usize) -> Self {
+        let mut random = Random(seed);
+        let steps = Self::draw(seed, &["default"], writes, false).steps.into_iter().map(|step| match step {
+            Step::Put(family, key, _) if random.below(4) == 0 => {
+                Step::Put(family, key, random.next().to_le_bytes().to_vec())
+            }
+            Step::Put(family, key, _) => Step::Merge(family, key, random.next()),
+            step => step,
+        });
+        Self { steps: steps.collect() }
+    }
+
     fn draw(seed: u64, families: &[&'static str], writes: usize, ranges: bool) -> Self {
         let mut random = Random(seed);
         let mut steps: Vec<Step> = Vec::new();
@@ -126,6 +141,15 @@ impl Script {
         Self { steps: create.chain(self.steps).collect() }
     }
 
+    /// Ends with a range delete and a flush, which leaves its tombstone in a table, and a write behind it.
+    pub fn ending_with_a_range(mut self) -> Self {
+        let key = |text: &str| text.as_bytes().to_vec();
+        self.steps.push(Step::DeleteRange("default", key("key0004"), key("key0009")));
+        self.steps.push(Step::Flush("default"));
+        self.steps.push(Step::Put("default", key("key000700"), key("behind the range")));
+        self
+    }
+
     /// Does to `rows` what the steps do to a database.
     pub fn apply(&self, rows: &mut Rows) {
         for step in &self.steps {
@@ -135,6 +159,11 @@ impl Script {
                 }
                 Step::Put(family, key, value) => {
                     rows.entry((*family).to_owned()).or_default().insert(key.clone(), value.clone());
+                }
+                Step::Merge(family, key, number) => {
+                    let value = rows.entry((*family).to_owned()).or_default().entry(key.clone()).or_default();
+                    let before = value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                    *value = before.wrapping_add(*number).to_le_bytes().to_vec();
                 }
                 Step::Delete(family, key) => {
                     rows.entry((*family).to_owned()).or_default().remove(key);

@@ -62,6 +62,9 @@ pub fn write(db: &Db, script: &Script, settings: Settings) {
                 db.create_family(name, &settings.family()).unwrap();
             }
             Step::Put(name, key, value) => db.put_cf(&family(db, name), key, value, &options).unwrap(),
+            Step::Merge(name, key, number) => {
+                db.merge_cf(&family(db, name), key, number.to_le_bytes(), &options).unwrap();
+            }
             Step::Delete(name, key) => db.delete_cf(&family(db, name), key, &options).unwrap(),
             Step::DeleteRange(name, begin, end) => {
                 db.delete_range_cf(&family(db, name), begin, end, &options).unwrap();

@@ -150,13 +150,17 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         CompressionType::Zlib,
     ];
     let trigger = draw.of(&[1, 2, 4]);
-    let table = table(draw);
+    let prefixes = prefix_extractor(draw);
+    let mut table = table(draw);
+    if prefixes.is_none() && table.index_type == IndexType::HashSearch {
+        table.index_type = IndexType::BinarySearch;
+    }
     draw!(draw, ColumnFamilyOptions, {
         comparator = comparator,
         write_buffer_size = draw.of(&[1 << 10, 4 << 10, 64 << 10]),
         max_write_buffer_number = draw.of(&[2, 3, 5]),
         memtable_bloom_bits_per_key = draw.of(&[0, 10]),
-        prefix_extractor = prefix_extractor(draw),
+        prefix_extractor = prefixes,
         level0_file_num_compaction_trigger = trigger,
         level0_slowdown_writes_trigger = trigger + draw.of(&[2, 20]),
         level0_stop_writes_trigger = trigger + draw.of(&[22, 40]),
@@ -224,6 +228,7 @@ fn table(draw: &mut Draw) -> TableOptions {
         data_block_hash_table_util_ratio = draw.of(&[0.1, 0.75, 1.0]),
         index_type = draw.of(&[
             IndexType::BinarySearch,
+            IndexType::HashSearch,
             IndexType::TwoLevel,
             IndexType::BinarySearchWithFirstKey,
         ]),

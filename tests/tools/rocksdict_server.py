@@ -4,10 +4,11 @@
 Reads commands from standard input, one a line, fields separated by tabs, keys and values in hex:
 
   open DIR [NAME=VALUE..]   opens or creates a database; a setting replaces every option of that name in RocksDB's OPTIONS
-  put KEY VALUE | delete KEY | flush | compact | rows
+  put KEY VALUE | delete KEY | delete_range BEGIN END | flush | compact
+  rows                      the live rows, each of which a get and a seek must find too
   leave                     ends as a process that dies: what is in the WAL alone stays there
   close                     ends as a program should
-  check DIR                 verifies every byte by the independent reader
+  check DIR TEXT            verifies every byte by the independent reader, which must say TEXT of some table
   end                       asks for the answer to what came since the last `end`
 
 An answer is the rows asked for, one a line, and a line `.`; or, after a command that failed, a line `! MESSAGE` and a line `.`.
@@ -83,6 +84,8 @@ class Server:
             self.db[bytes.fromhex(fields[0])] = bytes.fromhex(fields[1])
         elif command == "delete":
             del self.db[bytes.fromhex(fields[0])]
+        elif command == "delete_range":
+            self.db.delete_range(*map(bytes.fromhex, fields))
         elif command == "flush":
             self.db.flush()
         elif command == "compact":
@@ -90,7 +93,13 @@ class Server:
             forced.set_bottommost_level_compaction(BottommostLevelCompaction.force())
             self.db.compact_range(None, None, forced)
         elif command == "rows":
-            self.out += ["%s\t%s" % (key.hex(), value.hex()) for key, value in self.db.items()]
+            found = list(self.db.items())
+            walk = self.db.iter()
+            for key, value in found:
+                walk.seek(key)
+                if self.db.get(key) != value or not walk.valid() or walk.key() != key:
+                    raise ValueError("a row that only a walk finds")
+            self.out += ["%s\t%s" % (key.hex(), value.hex()) for key, value in found]
         elif command == "leave":
             left = self.path + ".left"
             copied(self.path, left)
@@ -102,6 +111,8 @@ class Server:
         elif command == "check":
             said = []
             problems = rocksdb_dump.Db(fields[0]).check(said.append)
+            if not any(fields[1] in line for line in said):
+                raise ValueError("no table of which the reader says %s" % fields[1])
             if problems:
                 raise ValueError("%d problems: %s" % (problems, [line for line in said if "PROBLEM" in line]))
         else:

@@ -118,7 +118,13 @@ impl Server {
         match field(0)? {
             "open" => self.open(field(1)?, fields.get(2..).unwrap_or_default())?,
             "put" => opened()?.put(unhex(field(1)?)?, unhex(field(2)?)?)?,
+            "merge" => opened()?.merge(unhex(field(1)?)?, unhex(field(2)?)?)?,
             "delete" => opened()?.delete(unhex(field(1)?)?)?,
+            "delete_range" => {
+                let db = opened()?;
+                let family = db.cf_handle("default").ok_or("no default family")?;
+                db.delete_range_cf(family, unhex(field(1)?)?, unhex(field(2)?)?)?;
+            }
             "flush" => opened()?.flush()?,
             "compact" => {
                 let mut options = CompactOptions::default();
@@ -127,8 +133,14 @@ impl Server {
             }
             "rows" => {
                 let mut out = String::new();
-                for row in opened()?.iterator(IteratorMode::Start) {
+                let db = opened()?;
+                let mut walk = db.raw_iterator();
+                for row in db.iterator(IteratorMode::Start) {
                     let (key, value) = row?;
+                    walk.seek(&key);
+                    if db.get(&key)?.as_deref() != Some(&*value) || walk.key() != Some(&*key) {
+                        return Err("a row that only a walk finds".into());
+                    }
                     push_hex(&mut out, &key);
                     out.push('\t');
                     push_hex(&mut out, &value);

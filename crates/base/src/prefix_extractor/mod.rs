@@ -1,6 +1,7 @@
 //! Prefixes of keys: what walks that stay among keys of one beginning ask filters for.
 
 use std::fmt;
+use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
@@ -93,5 +94,19 @@ impl PrefixExtractor for NoopPrefix {
     #[inline]
     fn prefix<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
         Some(key)
+    }
+}
+
+/// The extractor that RocksDB's OPTIONS calls so, if it is one of those here.
+pub fn by_name(name: &str) -> Option<Arc<dyn PrefixExtractor>> {
+    if name == NoopPrefix.name() {
+        return Some(Arc::new(NoopPrefix));
+    }
+    let (kind, len) = name.rsplit_once(['.', ':'])?;
+    let len = len.parse().ok()?;
+    match kind {
+        "rocksdb.FixedPrefix" | "fixed" => Some(Arc::new(FixedPrefix::new(len))),
+        "rocksdb.CappedPrefix" | "capped" => Some(Arc::new(CappedPrefix::new(len))),
+        _ => None,
     }
 }

@@ -41,3 +41,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn extractors_are_found_by_name() {
+    let extractors: [&dyn PrefixExtractor; 3] = [&FixedPrefix::new(8), &CappedPrefix::new(0), &NoopPrefix];
+    for extractor in extractors {
+        assert_eq!(by_name(extractor.name()).unwrap().name(), extractor.name());
+    }
+    assert_eq!(by_name("fixed:3").unwrap().name(), "rocksdb.FixedPrefix.3");
+    assert_eq!(by_name("capped:3").unwrap().name(), "rocksdb.CappedPrefix.3");
+    for other in ["", "rocksdb.FixedPrefix", "rocksdb.FixedPrefix.", "rocksdb.FixedPrefix.-1", "other.8", "fixed:x"] {
+        assert!(by_name(other).is_none(), "{other}");
+    }
+}

@@ -10,6 +10,7 @@ mod operators;
 mod tests;
 
 pub(crate) use operands::Operands;
+pub(crate) use operators::built_in;
 pub use operators::{AppendOperator, MaxOperator, UInt64AddOperator};
 
 use crate::batch::MAX_VALUE_LEN;
@@ -48,6 +49,11 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         let _ = (key, operands);
         None
+    }
+
+    /// What the OPTIONS file says of it. The default is the name, as RocksDB says it of operators that are not its own.
+    fn options_text(&self) -> String {
+        self.name().to_owned()
     }
 }
 

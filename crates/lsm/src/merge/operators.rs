@@ -2,6 +2,10 @@
 
 use super::{MergeFailure, MergeOperator};
 use std::borrow::Cow;
+use std::sync::Arc;
+
+/// RocksDB's name of [`AppendOperator`].
+const APPEND: &str = "StringAppendOperator";
 
 /// Joins the old value and the operands with a delimiter.
 ///
@@ -16,7 +20,7 @@ pub struct AppendOperator {
 impl AppendOperator {
     /// Joins with `delimiter`, which may be empty.
     pub fn new(delimiter: impl Into<Vec<u8>>) -> Self {
-        Self { name: Cow::Borrowed("StringAppendOperator"), delimiter: delimiter.into() }
+        Self { name: Cow::Borrowed(APPEND), delimiter: delimiter.into() }
     }
 
     /// The same under another name, for databases whose own operator does the same.
@@ -49,6 +53,16 @@ impl MergeOperator for AppendOperator {
 
     fn partial_merge(&self, _: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         Some(self.join(operands.iter().copied()))
+    }
+
+    /// With the delimiter, if the file can say it. Otherwise nothing: with another one RocksDB would make other values.
+    fn options_text(&self) -> String {
+        let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"{};=#\\:".contains(byte);
+        match std::str::from_utf8(&self.delimiter) {
+            _ if self.name != APPEND => self.name.clone().into_owned(),
+            Ok(delimiter) if self.delimiter.iter().all(is_plain) => format!("{{id={APPEND};delimiter={delimiter};}}"),
+            _ => String::new(),
+        }
     }
 }
 
@@ -102,5 +116,21 @@ impl MergeOperator for MaxOperator {
 
     fn partial_merge(&self, _: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         Some(Self::max(operands.iter().copied()))
+    }
+}
+
+/// The operator of which the OPTIONS file says this, if it is one of those here that RocksDB has too.
+pub(crate) fn built_in(text: &str) -> Option<Arc<dyn MergeOperator>> {
+    let mut parts = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or_default().split(';');
+    let id = parts.next().and_then(|part| part.strip_prefix("id=")).unwrap_or(text);
+    match id {
+        APPEND | "stringappend" => {
+            // Without a word about it RocksDB takes a comma.
+            let delimiter = parts.find_map(|part| part.strip_prefix("delimiter=")).unwrap_or(",");
+            Some(Arc::new(AppendOperator::new(delimiter)))
+        }
+        "UInt64AddOperator" | "uint64add" => Some(Arc::new(UInt64AddOperator)),
+        "MaxOperator" | "max" => Some(Arc::new(MaxOperator)),
+        _ => None,
     }
 }

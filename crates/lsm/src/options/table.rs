@@ -24,7 +24,8 @@ pub enum ChecksumType {
 pub enum IndexType {
     /// One block, held in memory while the table is open.
     BinarySearch = 0,
-    /// The same with a hash of prefixes beside it. Read, but not written.
+    /// The same with the prefixes of keys beside it, which lead gets to the few blocks of a prefix, or to none. Needs a
+    /// [`prefix_extractor`](crate::ColumnFamilyOptions::prefix_extractor); each index entry has its full key.
     HashSearch = 1,
     /// Partitions that come and go through the block cache, and a small index above them: for tables whose index is too
     /// large to be held.

@@ -98,8 +98,9 @@ fn bounds_of_tables_are_checked() {
         "data_block_hash_table_util_ratio: 0 is not within 0.1 and 1"
     );
     assert_eq!(refused(options().metadata_block_size(63)), "metadata_block_size: 63 is not within 64 and 16777216");
-    let hash = options().index_type(IndexType::HashSearch).validate().unwrap_err();
-    assert_eq!(hash.kind(), ErrorKind::NotSupported);
+    let hash = ColumnFamilyOptions::default().table(options().index_type(IndexType::HashSearch));
+    assert_eq!(self::refused(hash.validate()), "index_type: a hash index needs a prefix_extractor");
+    hash.prefix_extractor(Some(std::sync::Arc::new(crate::FixedPrefix::new(4)))).validate().unwrap();
     assert_eq!(refused(options().bloom_bits_per_key(-1.0)), "bits_per_key: -1 is not within 0 and 100");
     assert_eq!(refused(options().bloom_bits_per_key(f64::NAN)), "bits_per_key: NaN is not within 0 and 100");
     let ribbon = FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 100.5, bloom_before_level: 0 };

@@ -69,6 +69,9 @@ impl ColumnFamilyOptions {
         within("zstd_level", self.zstd_level, -7..=22)?;
         within("max_dict_bytes", self.max_dict_bytes, 0..=16 << 20)?;
         within("zstd_max_train_bytes", self.zstd_max_train_bytes, 0..=256 << 20)?;
+        if self.table.index_type == IndexType::HashSearch && self.prefix_extractor.is_none() {
+            return Err(Error::invalid_argument("index_type: a hash index needs a prefix_extractor"));
+        }
         self.table.validate()
     }
 
@@ -92,11 +95,8 @@ impl TableOptions {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` names the option and its bounds; `NotSupported` names a kind of index that is not written.
+    /// `InvalidArgument` names the option and its bounds.
     pub fn validate(&self) -> Result<()> {
-        if self.index_type == IndexType::HashSearch {
-            return Err(Error::not_supported("index_type: hash indexes are read, but not written"));
-        }
         within("metadata_block_size", self.metadata_block_size, 64..=16 << 20)?;
         within("format_version", self.format_version, 5..=7)?;
         within("data_block_hash_table_util_ratio", self.data_block_hash_table_util_ratio, 0.1..=1.0)?;

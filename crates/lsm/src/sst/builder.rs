@@ -10,10 +10,11 @@ use super::filter_partitions_builder::FilterPartitionsBuilder;
 use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
 use super::index_builder::IndexBuilder;
 use super::output::TableOutput;
+use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
 use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
-use crate::options::{CompressionType, DataBlockIndexType, TableOptions};
+use crate::options::{CompressionType, DataBlockIndexType, IndexType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::compression::{Compressor, DEFAULT_LEVEL, MAX_BLOCK_LEN};
@@ -122,6 +123,8 @@ pub(crate) struct TableBuilder {
     /// A finished block whose index entry waits for the next key; a handle of zeros while the block waits for the dictionary.
     finished: Option<BlockHandle>,
     index: IndexBuilder,
+    /// Set if the index is a hash index.
+    prefixes: Option<PrefixIndexBuilder>,
     /// Data blocks that wait for the dictionary, if one is made.
     waiting: Option<WaitingBlocks>,
     dictionary: Vec<u8>,
@@ -156,6 +159,12 @@ impl TableBuilder {
         let filter = match options.comparator.user().equal_may_differ() {
             true => None,
             false => FilterBuilder::new(&options.table, options.prefix_extractor.clone(), options.level),
+        };
+        let prefixes = match options.table.index_type {
+            IndexType::HashSearch if !options.comparator.user().equal_may_differ() => {
+                options.prefix_extractor.clone().map(PrefixIndexBuilder::new)
+            }
+            _ => None,
         };
         let waits = options.dictionary.max_bytes > 0 && options.compression.has_dictionaries();
         let names: Vec<&str> = options.collectors.iter().map(|factory| factory.name()).collect();
@@ -203,6 +212,7 @@ impl TableBuilder {
             data_block: data_block_builder(&options.table, &options.comparator),
             finished: None,
             index: IndexBuilder::new(options.table.index_type),
+            prefixes,
             filter_partitions: FilterPartitionsBuilder::new(&options.table),
             filter,
             checksum,
@@ -250,6 +260,9 @@ impl TableBuilder {
         }
         if let Some(filter) = &mut self.filter {
             filter.add(parsed.user_key);
+        }
+        if let Some(prefixes) = &mut self.prefixes {
+            prefixes.add(parsed.user_key, self.index.len());
         }
         if !self.collectors.is_empty() {
             self.collect(&parsed, value);
@@ -317,6 +330,10 @@ impl TableBuilder {
             let block = filter.finish_and_reset();
             self.properties.filter_size = block.len() as u64;
             metaindex.add(FULL_FILTER, self.output.write_block(&block, false)?);
+        }
+        if let Some((prefixes, metadata)) = self.prefixes.take().and_then(PrefixIndexBuilder::finish) {
+            metaindex.add(PREFIXES_BLOCK, self.output.write_block(&prefixes, false)?);
+            metaindex.add(METADATA_BLOCK, self.output.write_block(&metadata, false)?);
         }
         let index = self.index.write(&mut self.output, &self.options)?;
         self.properties.index_type = self.options.index_type as u32;

@@ -11,6 +11,7 @@ use crate::key::{InternalKeyComparator, LookupKey};
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::env::{IoContext, IoPriority, RandomFile};
+use siltstone_base::prefix_extractor::FixedPrefix;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 use std::io;
@@ -88,7 +89,7 @@ pub(crate) fn table(bytes: &[u8]) -> Result<()> {
         largest_seqno: None,
         priority: IoPriority::User,
         pin_filter_partitions: false,
-        prefix_extractor: None,
+        prefix_extractor: Some(Arc::new(FixedPrefix::new(4))),
     };
     let file = Arc::new(Bytes(bytes.to_vec()));
     let reader = TableReader::open(file, PathBuf::from("000009.sst"), bytes.len() as u64, &options)?;

@@ -214,6 +214,19 @@ impl Index {
             let wanted = head(&user_key[self.shared..]);
             (low, high) = self.heads.equal_range(wanted);
         }
+        self.bisect(target, low, high, comparator)
+    }
+
+    /// The first of the blocks from `low` to before `high` that may have a key at or after the internal key `target`; `high` if none. `high <= len`.
+    #[inline]
+    pub(crate) fn bisect(
+        &self,
+        target: &[u8],
+        mut low: usize,
+        mut high: usize,
+        comparator: &InternalKeyComparator,
+    ) -> usize {
+        let user_key = key::user_key(target);
         while low < high {
             let middle = low + (high - low) / 2;
             let order = if self.user_keys {

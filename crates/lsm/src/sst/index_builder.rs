@@ -191,7 +191,11 @@ impl IndexBuilder {
 
     /// Writes the index.
     pub(crate) fn write(&self, output: &mut TableOutput, options: &TableOptions) -> Result<WrittenIndex> {
-        let interval = options.index_block_restart_interval;
+        let interval = match self.kind {
+            // The prefixes name entries by their restart points.
+            IndexType::HashSearch => 1,
+            _ => options.index_block_restart_interval,
+        };
         let partition_size = match self.kind {
             IndexType::TwoLevel => options.metadata_block_size,
             _ => usize::MAX,

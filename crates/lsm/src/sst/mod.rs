@@ -6,7 +6,7 @@
 //!
 //! * [`builder`] writes a table through [`output`]: blocks by [`block_builder`], the index by [`index_builder`].
 //! * [`reader`] opens one and gets: filter ([`filter_block`], [`filter_partitions`]), index ([`index_block`],
-//!   [`index_partitions`]), then a data block ([`block`], [`block_cursor`]) from
+//!   [`index_partitions`], [`prefix_index`]), then a data block ([`block`], [`block_cursor`]) from
 //!   the [`block_cache`] or from disk ([`fetch`]).
 //! * [`range_del_block`] holds the range tombstones; an open table has their fragments in memory.
 //! * [`iter`] walks one, reading ahead ([`read_ahead`]).
@@ -36,6 +36,7 @@ mod index_partitions;
 mod iter;
 mod output;
 mod pinned;
+mod prefix_index;
 mod properties;
 mod range_del_block;
 mod read_ahead;

@@ -14,6 +14,7 @@ use super::format::{BlockHandle, FOOTER_LEN, Footer};
 use super::index_block::{Index, IndexEncoding};
 use super::index_partitions::IndexPartitions;
 use super::pinned::PinnedBytes;
+use super::prefix_index::{self, METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndex};
 use super::properties::{TableProperties, index_type};
 use super::range_del_block::{self, RANGE_DELETIONS_BLOCK};
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
@@ -135,6 +136,8 @@ pub(crate) struct TableReader {
     index: Index,
     /// Set for a two-level index.
     partitions: Option<IndexPartitions>,
+    /// Set for a hash index whose prefixes are of use.
+    prefixes: Option<Box<PrefixIndex>>,
     filter: TableFilter,
     properties: TableProperties,
     /// The range tombstones, if there are any, and where they are stored.
@@ -226,6 +229,21 @@ impl TableReader {
         let index = Index::decode(&block, encoding, &options.comparator, fetcher.file_size)
             .map_err(|error| fetcher.blame(error, handle))?;
         let hashes = !options.comparator.user().equal_may_differ();
+        let extractor = options.prefix_extractor.as_ref().filter(|_| hashes);
+        let extractor = extractor.filter(|extractor| extractor.name() == properties.prefix_extractor);
+        let prefixes = match (meta.prefixes, meta.prefix_metadata, extractor) {
+            (Some(prefixes), Some(handle), Some(extractor))
+                if properties.index_type == index_type::HASH_SEARCH
+                    && prefixes.size.max(handle.size) <= prefix_index::MAX_LEN as u64 =>
+            {
+                let (prefixes, metadata) =
+                    (fetcher.meta_block(prefixes, context)?, fetcher.meta_block(handle, context)?);
+                PrefixIndex::decode(&prefixes, &metadata, index.len(), Arc::clone(extractor))
+                    .map_err(|error| fetcher.blame(error, handle))?
+                    .map(Box::new)
+            }
+            _ => None,
+        };
         let content = FilterContent::of(&properties, &**options.comparator.user(), options.prefix_extractor.as_ref());
         let filter = match (meta.filter, meta.filter_partitions, content) {
             (Some(handle), _, Some(content)) => {
@@ -245,6 +263,7 @@ impl TableReader {
             fetcher,
             index,
             partitions,
+            prefixes,
             filter,
             properties,
             ranges,
@@ -303,10 +322,24 @@ impl TableReader {
         if self.partitions.is_some() {
             return self.get_by_partitions(options, key);
         }
-        match self.get_by(&self.index, options, key)? {
+        let first = match &self.prefixes {
+            None => self.index.seek(key.internal_key(), &self.comparator),
+            Some(prefixes) => self.seek_by_prefix(prefixes, key),
+        };
+        match self.get_by(&self.index, first, options, key)? {
             Search::Ended(found) => Ok(found),
             Search::GoesOn => Ok(None),
         }
+    }
+
+    /// The first data block that may have `key`, as far as the prefixes of a hash index lead; the number of blocks if there is none.
+    #[inline(never)]
+    fn seek_by_prefix(&self, prefixes: &PrefixIndex, key: &LookupKey) -> usize {
+        let Some(blocks) = prefixes.blocks(key.user_key()) else {
+            return self.index.seek(key.internal_key(), &self.comparator);
+        };
+        let found = self.index.bisect(key.internal_key(), blocks.start, blocks.end, &self.comparator);
+        if found < blocks.end { found } else { self.index.len() }
     }
 
     /// [`get`](Self::get) through a two-level index.
@@ -316,18 +349,18 @@ impl TableReader {
         for number in first..self.index.len() {
             let partition = self.index_partition(number, options)?;
             let index = partition.index().unwrap_or(&self.index);
-            if let Search::Ended(found) = self.get_by(index, options, key)? {
+            let first = index.seek(key.internal_key(), &self.comparator);
+            if let Search::Ended(found) = self.get_by(index, first, options, key)? {
                 return Ok(found);
             }
         }
         Ok(None)
     }
 
-    /// Looks for `key` in the data blocks that `index` leads to.
+    /// Looks for `key` in the data blocks that `index` leads to, from block `at` on.
     #[inline(always)]
-    fn get_by(&self, index: &Index, options: &TableReadOptions, key: &LookupKey) -> Result<Search> {
+    fn get_by(&self, index: &Index, mut at: usize, options: &TableReadOptions, key: &LookupKey) -> Result<Search> {
         let target = key.internal_key();
-        let mut at = index.seek(target, &self.comparator);
         if at == index.len() {
             return Ok(Search::GoesOn);
         }
@@ -521,7 +554,8 @@ impl TableReader {
             TableFilter::Partitioned(partitions) => partitions.memory_usage(),
         };
         let dictionary = self.fetcher.dictionary.as_ref().map_or(0, DecompressionDictionary::memory_usage);
-        size_of::<Self>() + self.index.memory_usage() + filter + dictionary + ranges
+        let prefixes = self.prefixes.as_ref().map_or(0, |prefixes| prefixes.memory_usage());
+        size_of::<Self>() + self.index.memory_usage() + prefixes + filter + dictionary + ranges
     }
 }
 
@@ -576,6 +610,8 @@ struct MetaBlocks {
     filter_partitions: Option<BlockHandle>,
     dictionary: Option<BlockHandle>,
     range_deletions: Option<BlockHandle>,
+    prefixes: Option<BlockHandle>,
+    prefix_metadata: Option<BlockHandle>,
 }
 
 impl MetaBlocks {
@@ -600,6 +636,10 @@ impl MetaBlocks {
                 &mut meta.dictionary
             } else if name == RANGE_DELETIONS_BLOCK.as_bytes() {
                 &mut meta.range_deletions
+            } else if name == PREFIXES_BLOCK.as_bytes() {
+                &mut meta.prefixes
+            } else if name == METADATA_BLOCK.as_bytes() {
+                &mut meta.prefix_metadata
             } else {
                 return Ok(());
             };
@@ -614,7 +654,6 @@ impl MetaBlocks {
 /// Refuses what cannot be read, and files that are not the expected one.
 fn check_properties(properties: &TableProperties, options: &TableReaderOptions) -> Result<()> {
     match properties.index_type {
-        // The hash beside an index of that type is optional for readers.
         index_type::BINARY_SEARCH
         | index_type::HASH_SEARCH
         | index_type::TWO_LEVEL

@@ -1,9 +1,11 @@
 //! Which options a file holds, under which names, and how their values are written.
 
+use crate::merge;
 use crate::options::{
-    ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, DbOptions, FilterPolicy, IndexType,
-    TableOptions, WalRecoveryMode,
+    ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, DbOptions, FileChecksum, FilterPolicy,
+    IndexType, TableOptions, WalRecoveryMode,
 };
+use siltstone_base::prefix_extractor;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -25,8 +27,8 @@ pub(super) struct Field<T> {
     pub(super) name: &'static str,
     /// Whether RocksDB does not know it: then it goes into a comment.
     pub(super) is_own: bool,
-    /// Its value as text; `None` if the file cannot say it.
-    pub(super) text: fn(&T) -> Option<String>,
+    /// Its value as text, given what the file said before; `None` if the file cannot say it.
+    pub(super) text: fn(&T, Option<&str>) -> Option<String>,
     /// Takes a value from text.
     pub(super) take: fn(&mut T, &str) -> Taken,
 }
@@ -43,7 +45,7 @@ macro_rules! field {
         Field::<$type> {
             name: stringify!($name),
             is_own: $is_own,
-            text: |options| Some(options.$name.to_text()),
+            text: |options, _| Some(options.$name.to_text()),
             take: |options, text| take(&mut options.$name, text),
         }
     };
@@ -67,6 +69,12 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(own DbOptions.rate_limiter_bytes_per_sec),
     field!(own DbOptions.concurrent_memtable_write_bytes),
     field!(own DbOptions.max_wal_record_bytes),
+    Field {
+        name: "file_checksum_gen_factory",
+        is_own: false,
+        text: |options, _| Some(options.file_checksum.to_text()),
+        take: |options, text| take(&mut options.file_checksum, text),
+    },
 ];
 
 /// Options of the section `CFOptions`.
@@ -74,13 +82,41 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
     Field {
         name: "comparator",
         is_own: false,
-        text: |options| built_in(options.comparator.name()).map(|order| order.name().to_owned()),
+        text: |options, _| built_in(options.comparator.name()).map(|order| order.name().to_owned()),
         take: |options, text| match built_in(text) {
             Some(order) => {
                 options.comparator = order;
                 Taken::Yes
             }
             None => Taken::Unknown,
+        },
+    },
+    Field {
+        name: "prefix_extractor",
+        is_own: false,
+        text: |options, _| match &options.prefix_extractor {
+            None => Some(NOTHING.to_owned()),
+            Some(extractor) => sayable(extractor.name()),
+        },
+        take: |options, text| match (is_nothing(text), prefix_extractor::by_name(id(text))) {
+            (false, None) => Taken::Unknown,
+            (_, extractor) => {
+                options.prefix_extractor = extractor;
+                Taken::Yes
+            }
+        },
+    },
+    Field {
+        name: "merge_operator",
+        is_own: false,
+        // Without one, RocksDB may have its own.
+        text: |options, _| sayable(&options.merge_operator.as_ref()?.options_text()),
+        take: |options, text| match (is_nothing(text), merge::built_in(text)) {
+            (false, None) => Taken::Unknown,
+            (_, operator) => {
+                options.merge_operator = operator;
+                Taken::Yes
+            }
         },
     },
     field!(ColumnFamilyOptions.write_buffer_size),
@@ -97,7 +133,7 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
     Field {
         name: "max_bytes_for_level_multiplier",
         is_own: false,
-        text: |options| Some(format!("{:.6}", options.max_bytes_for_level_multiplier as f64)),
+        text: |options, _| Some(format!("{:.6}", options.max_bytes_for_level_multiplier as f64)),
         take: |options, text| match text.parse::<f64>() {
             Ok(number) if number.fract() == 0.0 && (0.0..1e15).contains(&number) => {
                 options.max_bytes_for_level_multiplier = number as u64;
@@ -115,9 +151,7 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
     field!(ColumnFamilyOptions.bottommost_compression),
     field!(own ColumnFamilyOptions.memtable_bloom_bits_per_key),
     field!(own ColumnFamilyOptions.zstd_level),
-    field!(own ColumnFamilyOptions.max_dict_bytes),
-    field!(own ColumnFamilyOptions.zstd_max_train_bytes),
-    field!(own ColumnFamilyOptions.max_dict_buffer_bytes),
+    Field { name: "compression_opts", is_own: false, text: compression_opts_text, take: take_compression_opts },
 ];
 
 /// Options of the section `TableOptions/BlockBasedTable`.
@@ -134,7 +168,7 @@ pub(super) const TABLE: &[Field<TableOptions>] = &[
     Field {
         name: "filter_policy",
         is_own: false,
-        text: |options| Some(filter_policy_text(options.filter_policy)),
+        text: |options, _| Some(filter_policy_text(options.filter_policy)),
         take: |options, text| match filter_policy(text) {
             Some(policy) => {
                 options.filter_policy = policy;
@@ -148,27 +182,82 @@ pub(super) const TABLE: &[Field<TableOptions>] = &[
     field!(own TableOptions.pin_filter_partitions),
 ];
 
+/// Numbers within `compression_opts`.
+type Part = (&'static str, fn(&mut ColumnFamilyOptions) -> &mut usize);
+
+/// Those that this engine has.
+const COMPRESSION_PARTS: [Part; 3] = [
+    ("max_dict_bytes", |options| &mut options.max_dict_bytes),
+    ("zstd_max_train_bytes", |options| &mut options.zstd_max_train_bytes),
+    ("max_dict_buffer_bytes", |options| &mut options.max_dict_buffer_bytes),
+];
+
+/// The parts `name=value;` of `{..}`.
+fn parts(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or_default();
+    inner.split(';').filter_map(|part| part.split_once('='))
+}
+
+/// What was there, with other numbers.
+fn compression_opts_text(options: &ColumnFamilyOptions, before: Option<&str>) -> Option<String> {
+    let mut options = options.clone();
+    let before = before.unwrap_or_default();
+    let is_other = |(name, _): &(&str, &str)| COMPRESSION_PARTS.iter().all(|(known, _)| known != name);
+    let others = parts(before).filter(is_other).map(|(name, value)| format!("{name}={value};"));
+    let own = COMPRESSION_PARTS.iter().map(|(name, part)| format!("{name}={};", part(&mut options)));
+    Some(format!("{{{}}}", others.chain(own).collect::<String>()))
+}
+
+fn take_compression_opts(options: &mut ColumnFamilyOptions, text: &str) -> Taken {
+    // Before 6.0 RocksDB separated bare numbers by colons.
+    if !text.starts_with('{') {
+        return Taken::Unknown;
+    }
+    for (name, value) in parts(text) {
+        let Some((_, part)) = COMPRESSION_PARTS.iter().find(|(known, _)| *known == name) else { continue };
+        match number(value) {
+            Ok(Some(number)) => *part(options) = number,
+            Ok(None) => {}
+            Err(Malformed) => return Taken::Malformed,
+        }
+    }
+    Taken::Yes
+}
+
+/// What stands for an object that is not there.
+const NOTHING: &str = "nullptr";
+
+fn is_nothing(text: &str) -> bool {
+    matches!(text, "" | NOTHING)
+}
+
+/// The name in front of the parts of an object: newer versions write `{id=ribbonfilter:10:0;bloom_before_level=0;}`.
+fn id(text: &str) -> &str {
+    text.strip_prefix("{id=").map_or(text, |rest| rest.split([';', '}']).next().unwrap_or_default())
+}
+
+/// The text, if it says the same when it is read again.
+fn sayable(text: &str) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'\\');
+    (!text.is_empty() && text.bytes().all(is_plain)).then(|| text.to_owned())
+}
+
 fn filter_policy_text(policy: FilterPolicy) -> String {
     match policy {
         FilterPolicy::Bloom { bits_per_key } if bits_per_key > 0.0 => format!("bloomfilter:{bits_per_key}:false"),
         FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: bits, bloom_before_level } => {
             format!("ribbonfilter:{bits}:{bloom_before_level}")
         }
-        FilterPolicy::None | FilterPolicy::Bloom { .. } => "nullptr".to_owned(),
+        FilterPolicy::None | FilterPolicy::Bloom { .. } => NOTHING.to_owned(),
     }
 }
 
 /// The policy of this name, if it is one that this engine has.
 fn filter_policy(text: &str) -> Option<FilterPolicy> {
-    if matches!(text, "" | "nullptr") {
+    if is_nothing(text) {
         return Some(FilterPolicy::None);
     }
-    // Newer versions write `{id=ribbonfilter:10:0;bloom_before_level=0;}`.
-    let text = match text.strip_prefix("{id=") {
-        Some(rest) => rest.split(';').next()?,
-        None => text,
-    };
-    let (name, rest) = text.split_once(':')?;
+    let (name, rest) = id(text).split_once(':')?;
     let mut parts = rest.split(':');
     let bits = parts.next()?.parse::<f64>().ok().filter(|bits| (0.0..=100.0).contains(bits))?;
     match name {
@@ -322,9 +411,22 @@ impl Value for Vec<CompressionType> {
     }
 }
 
-/// Those that are written.
+const FILE_CHECKSUMS: &[(FileChecksum, &str)] =
+    &[(FileChecksum::None, NOTHING), (FileChecksum::Crc32c, "FileChecksumGenCrc32cFactory")];
+
+impl Value for FileChecksum {
+    fn to_text(&self) -> String {
+        name_of(FILE_CHECKSUMS, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        if is_nothing(text) { Ok(Some(Self::None)) } else { named(FILE_CHECKSUMS, id(text)) }
+    }
+}
+
 const INDEX_TYPES: &[(IndexType, &str)] = &[
     (IndexType::BinarySearch, "kBinarySearch"),
+    (IndexType::HashSearch, "kHashSearch"),
     (IndexType::TwoLevel, "kTwoLevelIndexSearch"),
     (IndexType::BinarySearchWithFirstKey, "kBinarySearchWithFirstKey"),
 ];

@@ -9,7 +9,7 @@ mod ini;
 #[cfg(test)]
 mod tests;
 
-use super::{ColumnFamilyOptions, DbOptions, TableOptions};
+use super::{ColumnFamilyOptions, DbOptions, IndexType, TableOptions};
 use crate::file_names::FileName;
 use fields::{Field, Taken};
 use ini::{Entry, Ini, Place, Section};
@@ -140,6 +140,10 @@ impl OptionsFile {
             if let Some(section) = self.ini.section(TABLE, Some(name)) {
                 self.take(section, fields::TABLE, &mut family.table, &mut ignored)?;
             }
+            if family.prefix_extractor.is_none() && family.table.index_type == IndexType::HashSearch {
+                // The extractor is one that only its owner has.
+                family.table.index_type = IndexType::BinarySearch;
+            }
             families.push((name.clone(), family));
         }
         Ok(LoadedOptions {
@@ -225,10 +229,11 @@ fn section<T>(kind: &str, family: Option<&str>, fields: &[Field<T>], options: &T
     let old = before.and_then(|before| before.section(kind, family));
     let mut entries = Vec::with_capacity(fields.len());
     for field in fields {
-        match (field.text)(options) {
+        let before = old.and_then(|old| old.get(field.name, field.is_own));
+        match (field.text)(options, before.map(|entry| entry.value.as_str())) {
             Some(value) => entries.push(entry(field.name, value, field.is_own)),
             // What the file cannot say about this engine it may say about RocksDB.
-            None => entries.extend(old.and_then(|old| old.get(field.name, field.is_own)).cloned()),
+            None => entries.extend(before.cloned()),
         }
     }
     let is_known = |entry: &Entry| fields.iter().any(|field| field.name == entry.name && field.is_own == entry.is_own);

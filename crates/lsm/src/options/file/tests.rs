@@ -1,7 +1,7 @@
 //! Tests of OPTIONS files: round trips, what is kept, and files that are no options.
 
 use super::*;
-use crate::options::{ChecksumType, CompressionType, WalRecoveryMode};
+use crate::options::{ChecksumType, CompressionType, FileChecksum, IndexType, WalRecoveryMode};
 use siltstone_base::ErrorKind;
 use siltstone_base::comparator::ReverseBytewise;
 use std::sync::Arc;
@@ -60,8 +60,8 @@ fn fields_are_options_and_have_one_name() {
             assert!(fields[..index].iter().all(|other| other.name != field.name), "{}", field.name);
         }
     }
-    check(fields::DATABASE, DbOptions::NAMES, &[]);
-    check(fields::FAMILY, ColumnFamilyOptions::NAMES, &[]);
+    check(fields::DATABASE, DbOptions::NAMES, &["file_checksum_gen_factory"]);
+    check(fields::FAMILY, ColumnFamilyOptions::NAMES, &["compression_opts"]);
     check(fields::TABLE, TableOptions::NAMES, &["filter_policy"]);
 }
 
@@ -156,6 +156,92 @@ fn filter_policies_are_those_of_rocksdb() {
         let written = render(&DbOptions::default(), &[("default", &loaded.families[0].1)], None);
         assert_eq!(load(&written).unwrap().families[0].1.table.filter_policy, policy, "{text}");
     }
+}
+
+/// A file with these lines about the default family, and what becomes of them: in the options, and in the next file.
+fn of_family(lines: &str, table: &str) -> (ColumnFamilyOptions, Vec<String>, String) {
+    let text =
+        format!("[DBOptions]\n[CFOptions \"default\"]\n{lines}\n[TableOptions/BlockBasedTable \"default\"]\n{table}\n");
+    let file = parse(&text).unwrap();
+    let loaded = file.load().unwrap();
+    let ignored = loaded.ignored.iter().map(|option| option.name.clone()).collect();
+    let next = render(&DbOptions::default(), &[("default", &loaded.families[0].1)], Some(&file));
+    (loaded.families[0].1.clone(), ignored, next)
+}
+
+#[test]
+fn prefix_extractors_are_those_of_rocksdb() {
+    for (text, name) in [
+        ("rocksdb.FixedPrefix.8", "rocksdb.FixedPrefix.8"),
+        ("{id=rocksdb.CappedPrefix.4;length=4;}", "rocksdb.CappedPrefix.4"),
+        ("{id=rocksdb.Noop}", "rocksdb.Noop"),
+        ("fixed:3", "rocksdb.FixedPrefix.3"),
+    ] {
+        let (family, ignored, next) = of_family(&format!("prefix_extractor={text}"), "index_type=kHashSearch");
+        assert_eq!(family.prefix_extractor.unwrap().name(), name);
+        assert_eq!(family.table.index_type, IndexType::HashSearch);
+        assert!(ignored.is_empty());
+        assert!(next.contains(&format!("  prefix_extractor={name}\n")), "{next}");
+        assert!(next.contains("  index_type=kHashSearch\n"), "{next}");
+    }
+    let (family, ignored, next) = of_family("prefix_extractor=nullptr", "");
+    assert!(family.prefix_extractor.is_none() && ignored.is_empty());
+    assert!(next.contains("  prefix_extractor=nullptr\n"), "{next}");
+    // An extractor that only its program has; without it the index is another one.
+    let (family, ignored, next) = of_family("prefix_extractor=my.own", "index_type=kHashSearch");
+    assert!(family.prefix_extractor.is_none());
+    assert_eq!(family.table.index_type, IndexType::BinarySearch);
+    assert_eq!(ignored, ["prefix_extractor"]);
+    assert!(next.contains("  prefix_extractor=nullptr\n"), "{next}");
+}
+
+#[test]
+fn merge_operators_are_those_of_rocksdb() {
+    use crate::AppendOperator;
+    for (text, written) in [
+        ("uint64add", "UInt64AddOperator"),
+        ("{id=UInt64AddOperator}", "UInt64AddOperator"),
+        ("MaxOperator", "MaxOperator"),
+        ("stringappend", "{id=StringAppendOperator;delimiter=,;}"),
+        ("{id=StringAppendOperator;delimiter=|;}", "{id=StringAppendOperator;delimiter=|;}"),
+        ("{id=StringAppendOperator;delimiter=;}", "{id=StringAppendOperator;delimiter=;}"),
+    ] {
+        let (family, ignored, next) = of_family(&format!("merge_operator={text}"), "");
+        assert_eq!(family.merge_operator.unwrap().options_text(), written);
+        assert!(ignored.is_empty());
+        assert!(next.contains(&format!("  merge_operator={written}\n")), "{next}");
+    }
+    let with = |operator: AppendOperator| {
+        let family = ColumnFamilyOptions::default().merge_operator(Some(Arc::new(operator)));
+        render(&DbOptions::default(), &[("default", &family)], None)
+    };
+    assert!(with(AppendOperator::new(",").named("my.own")).contains("  merge_operator=my.own\n"));
+    assert!(!with(AppendOperator::new(";")).contains("merge_operator"), "a delimiter that the file cannot say");
+    let (family, ignored, next) = of_family("merge_operator=my.own", "");
+    assert!(family.merge_operator.is_none());
+    assert_eq!(ignored, ["merge_operator"]);
+    assert!(next.contains("  merge_operator=my.own\n"), "the program that made it has it still: {next}");
+}
+
+#[test]
+fn numbers_within_compression_options_are_replaced() {
+    let before = "compression_opts={level=32767;max_dict_bytes=4096;parallel_threads=2;enabled=false;}";
+    let (family, ignored, next) = of_family(before, "");
+    assert_eq!((family.max_dict_bytes, family.zstd_max_train_bytes), (4096, 0));
+    assert!(ignored.is_empty());
+    let others = "level=32767;parallel_threads=2;enabled=false;";
+    let own = "max_dict_bytes=4096;zstd_max_train_bytes=0;max_dict_buffer_bytes=0;";
+    assert!(next.contains(&format!("  compression_opts={{{others}{own}}}\n")), "{next}");
+    let (family, ignored, _) = of_family("compression_opts=-14:32767:0:16384:0:0", "");
+    assert_eq!((family.max_dict_bytes, ignored), (0, vec!["compression_opts".to_owned()]));
+}
+
+#[test]
+fn the_checksum_of_files_is_that_of_rocksdb() {
+    let database = DbOptions::default().file_checksum(FileChecksum::Crc32c);
+    let text = render(&database, &[("default", &ColumnFamilyOptions::default())], None);
+    assert!(text.contains("  file_checksum_gen_factory=FileChecksumGenCrc32cFactory\n"), "{text}");
+    assert_eq!(load(&text).unwrap().database.file_checksum, FileChecksum::Crc32c);
 }
 
 #[test]

@@ -11,13 +11,21 @@ use crate::sst::index_block::{Index, IndexEncoding};
 use crate::sst::properties::TableProperties;
 use crate::sst::range_del_block;
 use crate::sst::test_util::{build_with_ranges, builder_options, comparator, open, reader_options};
-use crate::sst::{TableIter, TableReadOptions};
+use crate::sst::{TableBuilderOptions, TableIter, TableReadOptions, TableReaderOptions};
 use proptest::prelude::*;
 use siltstone_base::block_pool::PooledBuf;
+use siltstone_base::prefix_extractor::{FixedPrefix, PrefixExtractor};
 use siltstone_base::{Error, ErrorKind};
+use std::sync::Arc;
 
 /// The kinds of indexes that are written.
-const INDEX_TYPES: [IndexType; 3] = [IndexType::BinarySearch, IndexType::TwoLevel, IndexType::BinarySearchWithFirstKey];
+const INDEX_TYPES: [IndexType; 4] =
+    [IndexType::BinarySearch, IndexType::HashSearch, IndexType::TwoLevel, IndexType::BinarySearchWithFirstKey];
+
+/// Of a prefix for ten keys each.
+fn extractor() -> Option<Arc<dyn PrefixExtractor>> {
+    Some(Arc::new(FixedPrefix::new(6)))
+}
 
 /// The kinds of errors that damage may become.
 fn is_typed(error: &Error) -> bool {
@@ -30,7 +38,7 @@ fn is_typed(error: &Error) -> bool {
 /// Uses everything that a reader offers; returns the entries of a walk, or the first error.
 fn exercise(bytes: Vec<u8>) -> Result<usize, Error> {
     let limit = bytes.len();
-    let reader = open(bytes, &reader_options())?;
+    let reader = open(bytes, &TableReaderOptions { prefix_extractor: extractor(), ..reader_options() })?;
     let read = TableReadOptions::default();
     let mut first_error = None;
     for number in 0..12u64 {
@@ -87,7 +95,9 @@ fn sample_with(table: TableOptions, codec: CompressionType) -> Vec<u8> {
     });
     let ranges = [(b"key0010", b"key0020", 400), (b"key0015", b"key0150", 90), (b"key0015", b"key0017", 8)];
     let ranges = ranges.map(|(start, end, seqno)| RangeTombstone::new(start, end, seqno));
-    build_with_ranges(builder_options(table, codec), entries, &ranges).unwrap().0
+    let prefix_extractor = extractor().filter(|_| table.index_type == IndexType::HashSearch);
+    let options = TableBuilderOptions { prefix_extractor, ..builder_options(table, codec) };
+    build_with_ranges(options, entries, &ranges).unwrap().0
 }
 
 /// The blocks of a table that the footer, the metaindex and the index name.

@@ -5,8 +5,10 @@ use crate::options::{ChecksumType, CompressionType, DataBlockIndexType, IndexTyp
 use crate::sst::TableBuilder;
 use crate::sst::test_util::builder_options;
 use siltstone_base::env::{Env, FileKind, FileOptions, PosixEnv};
+use siltstone_base::prefix_extractor::FixedPrefix;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 const SST_DUMP: &str = "/usr/bin/sst_dump";
 
@@ -46,7 +48,9 @@ fn rocksdb_reads_tables_of_version_5() {
     let codecs = [CompressionType::None, CompressionType::Snappy, CompressionType::Lz4, CompressionType::Zstd];
     let checksums = [ChecksumType::Xxh3, ChecksumType::Crc32c, ChecksumType::XxHash64, ChecksumType::XxHash];
     for (round, (codec, checksum)) in codecs.into_iter().zip(checksums).enumerate() {
-        let kind = [IndexType::BinarySearch, IndexType::TwoLevel, IndexType::BinarySearchWithFirstKey][round % 3];
+        let kind =
+            [IndexType::BinarySearch, IndexType::TwoLevel, IndexType::BinarySearchWithFirstKey, IndexType::HashSearch]
+                [round % 4];
         for versions in [1, 40] {
             let table = TableOptions::default()
                 .format_version(5)
@@ -61,7 +65,9 @@ fn rocksdb_reads_tables_of_version_5() {
                 .bloom_bits_per_key(10.0);
             let path = dir.path().join(format!("{:06}.sst", 10 + 10 * round + versions as usize));
             let file = env.create_append(&path, &FileOptions::new(FileKind::Table)).unwrap();
-            let mut builder = TableBuilder::new(file, path.clone(), builder_options(table, codec)).unwrap();
+            let mut options = builder_options(table, codec);
+            options.prefix_extractor = Some(Arc::new(FixedPrefix::new(6)));
+            let mut builder = TableBuilder::new(file, path.clone(), options).unwrap();
             let entries = entries(versions);
             for (key, value) in &entries {
                 builder.add(key.as_bytes(), value).unwrap();

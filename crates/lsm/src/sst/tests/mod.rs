@@ -5,6 +5,7 @@ mod external;
 mod extras;
 mod filters;
 mod format;
+mod hash_search;
 mod interop;
 mod ranges;
 mod reading;
