@@ -60,6 +60,17 @@ impl Python {
         parse_scan(&run(self.tool("rocksdb_dump.py").arg("scan").arg(db).arg(family)))
     }
 
+    /// Every stored version of the default family, by the independent reader: key, sequence number, type, value.
+    pub fn dumped_versions(&self, db: &Path) -> Vec<(Vec<u8>, u64, u8, Vec<u8>)> {
+        let said = run(self.tool("rocksdb_dump.py").arg("versions").arg(db));
+        let version = |line: &str| {
+            let mut fields = line.split('\t');
+            let mut next = || fields.next().unwrap();
+            (unhex(next()), next().parse().unwrap(), next().parse().unwrap(), unhex(next()))
+        };
+        said.lines().map(version).collect()
+    }
+
     /// All live rows, by RocksDB 9.8.4.
     pub fn rows(&self, db: &Path) -> Rows {
         let copy = Copy::of(db);

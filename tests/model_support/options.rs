@@ -281,6 +281,8 @@ pub fn read_limited(
 ) -> ReadOptions {
     draw!(draw, ReadOptions, {
         snapshot = snapshot,
+        // Keys here have none; those that have are read only, and tested apart.
+        timestamp = None,
         fill_cache = draw.of(&[true, false]),
         verify_checksums = draw.of(&[true, false]),
         // Reading less far than asked is an error of its own, tested elsewhere; here answers are compared.

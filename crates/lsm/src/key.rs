@@ -38,6 +38,8 @@ pub enum ValueType {
     RangeDelete = 0x0F,
     /// A reference to a value in a blob file.
     BlobIndex = 0x11,
+    /// A tombstone, of a key that ends with a timestamp.
+    DeleteWithTimestamp = 0x14,
     /// A wide-column value.
     WideColumnEntity = 0x16,
     /// A value, and behind it 8 bytes with the sequence number that it would have by its age. RocksDB may give it that number; here the
@@ -56,6 +58,7 @@ impl ValueType {
             0x07 => Self::SingleDelete,
             0x0F => Self::RangeDelete,
             0x11 => Self::BlobIndex,
+            0x14 => Self::DeleteWithTimestamp,
             0x16 => Self::WideColumnEntity,
             0x18 => Self::TimedPut,
             _ => return None,
@@ -64,7 +67,7 @@ impl ValueType {
 
     /// Whether the entry says that the key has no value.
     pub const fn is_tombstone(self) -> bool {
-        matches!(self, Self::Delete | Self::SingleDelete)
+        matches!(self, Self::Delete | Self::SingleDelete | Self::DeleteWithTimestamp)
     }
 }
 

@@ -1,5 +1,9 @@
 //! Orders of keys.
 
+mod timestamps;
+
+pub use timestamps::{BytewiseU64Ts, ReverseBytewiseU64Ts, TIMESTAMP_LEN, split_timestamp};
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +19,7 @@ pub trait Comparator: Send + Sync + fmt::Debug {
     /// Compares two keys. Must be total, and must not panic on any bytes.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
 
-    /// Whether two keys that differ in bytes may compare equal. If so, no bloom filter, hash index or prefix is used.
+    /// Whether two keys that differ in bytes may compare equal, or filters hold other bytes than keys. If so, no bloom filter, hash index or prefix is used.
     fn equal_may_differ(&self) -> bool {
         false
     }
@@ -23,6 +27,11 @@ pub trait Comparator: Send + Sync + fmt::Debug {
     /// Bytes at the end of every key that are a timestamp. 0: keys have none.
     fn timestamp_len(&self) -> usize {
         0
+    }
+
+    /// The order of keys without their timestamps, for a comparator whose keys have any.
+    fn without_timestamp(&self) -> Option<Arc<dyn Comparator>> {
+        None
     }
 
     /// Whether the order is that of `memcmp`, shorter first: comparisons are then made inline.
@@ -108,7 +117,8 @@ impl Comparator for ReverseBytewise {
 
 /// The comparator of this name, if it is one of those here: any database that states the name can be opened with it.
 pub fn by_name(name: &str) -> Option<Arc<dyn Comparator>> {
-    let known: [Arc<dyn Comparator>; 2] = [Arc::new(Bytewise), Arc::new(ReverseBytewise)];
+    let known: [Arc<dyn Comparator>; 4] =
+        [Arc::new(Bytewise), Arc::new(ReverseBytewise), Arc::new(BytewiseU64Ts), Arc::new(ReverseBytewiseU64Ts)];
     known.into_iter().find(|comparator| comparator.name() == name)
 }
 

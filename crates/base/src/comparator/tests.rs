@@ -50,6 +50,22 @@ fn names_are_those_stored_with_the_data() {
     assert!(!Bytewise.equal_may_differ() && !ReverseBytewise.equal_may_differ());
 }
 
+#[test]
+fn of_one_key_the_newest_timestamp_comes_first() {
+    let key = |bare: &[u8], timestamp: u64| [bare, &timestamp.to_le_bytes()].concat();
+    for (order, a_to_b) in
+        [(&BytewiseU64Ts as &dyn Comparator, Ordering::Less), (&ReverseBytewiseU64Ts, Ordering::Greater)]
+    {
+        assert_eq!(order.compare(&key(b"a", 1), &key(b"b", 2)), a_to_b);
+        assert_eq!(order.compare(&key(b"a", 300), &key(b"a", 2)), Ordering::Less);
+        assert_eq!(order.compare(&key(b"a", 2), &key(b"a", 2)), Ordering::Equal);
+        assert_eq!(order.compare(b"a", &key(b"a", u64::MAX)), Ordering::Less);
+        assert_eq!(order.without_timestamp().unwrap().compare(b"a", b"b"), a_to_b);
+    }
+    assert_eq!(split_timestamp(&key(b"ab", 7)), Some((&b"ab"[..], 7)));
+    assert_eq!(split_timestamp(b"1234567"), None);
+}
+
 fn keys() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xfe), Just(0xff)], 0..6)
 }
@@ -57,7 +73,7 @@ fn keys() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn separators_and_successors_keep_the_order(a in keys(), b in keys()) {
-        let comparators: [&dyn Comparator; 2] = [&Bytewise, &ReverseBytewise];
+        let comparators: [&dyn Comparator; 4] = [&Bytewise, &ReverseBytewise, &BytewiseU64Ts, &ReverseBytewiseU64Ts];
         for comparator in comparators {
             let (start, limit) = if comparator.compare(&a, &b).is_le() { (&a, &b) } else { (&b, &a) };
             if comparator.compare(start, limit).is_lt() {
@@ -78,7 +94,7 @@ proptest! {
 
 #[test]
 fn comparators_are_found_by_the_name_that_is_stored() {
-    for comparator in [&Bytewise as &dyn Comparator, &ReverseBytewise] {
+    for comparator in [&Bytewise as &dyn Comparator, &ReverseBytewise, &BytewiseU64Ts, &ReverseBytewiseU64Ts] {
         assert_eq!(by_name(comparator.name()).unwrap().name(), comparator.name());
     }
     assert!(by_name("leveldb.bytewisecomparator").is_none());

@@ -89,6 +89,11 @@ impl DbInner {
         if has_last && !is_bound(&last, file.largest.as_bytes(), Ordering::Greater) {
             return Err(wrong("the last entry is not the largest key that the MANIFEST states"));
         }
+        // With timestamps, the range may say nothing.
+        let is_unstated = family.timestamps.is_some() && file.largest_seqno == 0;
+        if is_unstated {
+            (smallest_seqno, largest_seqno) = (0, 0);
+        }
         if smallest_seqno != file.smallest_seqno || largest_seqno != file.largest_seqno {
             return Err(wrong("sequence numbers differ from the range that the MANIFEST states"));
         }
@@ -109,7 +114,7 @@ fn check_level_order(version: &Version, family: &Family, level: usize) -> Result
     for pair in version.files(level).windows(2) {
         let [first, second] = pair else { continue };
         let ordered = if level == 0 {
-            first.smallest_seqno > second.largest_seqno
+            family.timestamps.is_some() || first.smallest_seqno > second.largest_seqno
         } else {
             first.ends_before(&family.comparator, second.smallest.user_key())
         };

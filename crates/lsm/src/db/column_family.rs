@@ -3,6 +3,7 @@
 use super::resolve::Resolver;
 use super::state::Surroundings;
 use super::super_version::SuperVersion;
+use super::timestamps::FamilyTimestamps;
 use crate::key::{ColumnFamilyId, InternalKeyComparator};
 use crate::memtable::{Memtable, MemtableOptions};
 use crate::options::ColumnFamilyOptions;
@@ -21,6 +22,8 @@ pub(crate) struct Family {
     pub(crate) instance: u64,
     /// The order of its internal keys.
     pub(crate) comparator: InternalKeyComparator,
+    /// Set where keys end with timestamps.
+    pub(crate) timestamps: Option<FamilyTimestamps>,
     /// Its options.
     pub(crate) options: Arc<ColumnFamilyOptions>,
     /// Its open tables.
@@ -55,7 +58,14 @@ impl Family {
         let table_cache = Arc::new(TableCache::new(Arc::clone(&surroundings.env), &surroundings.dir, cache_options));
         let resolver = Arc::new(Resolver::new(&name, &options, &surroundings.blob_files));
         let (instance, dropped) = (surroundings.instance, AtomicBool::new(false));
-        Self { id, name, instance, comparator, options, table_cache, resolver, super_version, dropped }
+        let timestamps = FamilyTimestamps::of(&options, 0);
+        Self { id, name, instance, comparator, timestamps, options, table_cache, resolver, super_version, dropped }
+    }
+
+    /// The same, whose history before the timestamp `low` may be gone.
+    pub(crate) fn with_timestamp_low(self, low: u64) -> Self {
+        let timestamps = FamilyTimestamps::of(&self.options, low);
+        Self { timestamps, ..self }
     }
 
     /// An empty memtable whose first WAL is `log_number`.

@@ -3,6 +3,7 @@
 use super::column_family::Family;
 use super::state::{DbInner, FamilyState};
 use super::super_version::SuperVersion;
+use super::timestamps::refuse_writing;
 use crate::event::FlushReason;
 use crate::key::ColumnFamilyId;
 use crate::memtable::ImmutableList;
@@ -25,6 +26,7 @@ impl DbInner {
     pub(crate) fn add_family(self: &Arc<Self>, name: &str, options: &ColumnFamilyOptions) -> Result<Arc<Family>> {
         self.check_writable()?;
         options.validate()?;
+        refuse_writing(name, options)?;
         let options = Arc::new(self.options_files.of_new_family(name, options.clone()));
         let leader = self.lock_write_side();
         let log_number = leader.side.wal_number;

@@ -6,11 +6,13 @@ use super::ranges::{range_view, seek_uncovered};
 use super::resolve::Resolver;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
+use super::timestamps::{TimestampView, bare};
 use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeView};
 use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
 use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
 use crate::options::{ReadOptions, ReadTier};
+use siltstone_base::comparator::split_timestamp;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 use std::cmp::Ordering;
@@ -33,7 +35,10 @@ pub struct Iter {
     ranges: Option<Box<RangeView>>,
     /// Covered entries that were passed one by one since the last seek.
     covered_steps: u32,
+    /// The order of keys as they are shown: without timestamps.
     comparator: InternalKeyComparator,
+    /// Set where keys end with timestamps.
+    timestamps: Option<Box<TimestampView>>,
     seqno: SeqNo,
     lower_bound: Option<Vec<u8>>,
     pub(super) upper_bound: Option<Vec<u8>>,
@@ -96,13 +101,15 @@ impl DbInner {
         pairs.map(|(family, pinned)| self.iter_pinned(family, pinned, seqno, options)).collect()
     }
 
-    fn iter_pinned(
+    pub(super) fn iter_pinned(
         &self,
         family: &Family,
         pinned: Arc<SuperVersion>,
         seqno: SeqNo,
         options: &ReadOptions,
     ) -> Result<Iter> {
+        let timestamps = TimestampView::new(family, options)?;
+        let order = family.timestamps.as_ref().map_or(&family.comparator, |timestamps| &timestamps.order);
         let mut children = vec![ChildIter::Memtable(pinned.memtable.iter())];
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
         pinned.version.add_iterators(&family.table_cache, options, &mut children)?;
@@ -110,7 +117,8 @@ impl DbInner {
             ranges: range_view(family, &pinned, seqno)?,
             covered_steps: 0,
             merged: MergingIter::new(family.comparator.clone(), children),
-            comparator: family.comparator.clone(),
+            comparator: order.clone(),
+            timestamps,
             seqno,
             lower_bound: options.iterate_lower_bound.clone(),
             upper_bound: options.iterate_upper_bound.clone(),
@@ -154,8 +162,27 @@ impl Iter {
     pub fn key(&self) -> &[u8] {
         match (self.valid, self.is_kept) {
             (false, _) => &[],
-            (true, false) => crate::key::user_key(self.merged.key()),
+            (true, false) => self.merged_key(),
             (true, true) => &self.key,
+        }
+    }
+
+    /// The timestamp of the entry that is shown; `None` where keys have none, and unless [`valid`](Self::valid).
+    pub fn timestamp(&self) -> Option<u64> {
+        let view = self.timestamps.as_ref().filter(|_| self.valid)?;
+        match self.is_kept {
+            true => Some(view.of_kept),
+            false => split_timestamp(crate::key::user_key(self.merged.key())).map(|(_, timestamp)| timestamp),
+        }
+    }
+
+    /// The key of the entry that `merged` stands on, as it is shown.
+    #[inline]
+    fn merged_key(&self) -> &[u8] {
+        let key = crate::key::user_key(self.merged.key());
+        match &self.timestamps {
+            None => key,
+            Some(_) => bare(key),
         }
     }
 
@@ -248,9 +275,7 @@ impl Iter {
         if self.is_kept {
             return self.next_of_kept();
         }
-        let key = crate::key::user_key(self.merged.key());
-        self.key.clear();
-        self.key.extend_from_slice(key);
+        self.keep_merged_key();
         self.merged.next();
         self.find_next_visible(true);
     }
@@ -263,9 +288,7 @@ impl Iter {
         self.steps += 1;
         if self.direction == Direction::Forward {
             if !self.is_kept {
-                let key = crate::key::user_key(self.merged.key());
-                self.key.clear();
-                self.key.extend_from_slice(key);
+                self.keep_merged_key();
             }
             self.direction = Direction::Backward;
             let key = std::mem::take(&mut self.key);
@@ -276,10 +299,23 @@ impl Iter {
         self.find_previous_visible();
     }
 
+    /// Copies the key of the entry that `merged` stands on.
+    #[inline]
+    fn keep_merged_key(&mut self) {
+        let key = crate::key::user_key(self.merged.key());
+        let key = if self.timestamps.is_none() { key } else { bare(key) };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+    }
+
     /// Puts `merged` on the first entry of `key` or a later one that the reader may see, and goes on to what is visible.
     #[inline]
     fn seek_merged(&mut self, key: &[u8]) {
         match &mut self.ranges {
+            None if self.timestamps.is_some() => {
+                self.set_target(key, pack_trailer(self.seqno, SEEK_TYPE));
+                self.merged.seek(&self.target);
+            }
             None => self.merged.seek(LookupKey::new(key, self.seqno).internal_key()),
             Some(ranges) => {
                 if let Err(error) = seek_uncovered(&mut self.merged, ranges, key, self.seqno) {
@@ -312,10 +348,19 @@ impl Iter {
         self.find_next_visible(true);
     }
 
-    /// Sets `target` to the internal key of `key` with `trailer`.
+    /// Sets `target` to the internal key of `key` with `trailer`. Where keys have timestamps: with the oldest one if `trailer` is 0, with the newest one
+    /// of all if it is that of the newest number, else with the newest one that is seen.
     fn set_target(&mut self, key: &[u8], trailer: u64) {
         self.target.clear();
         self.target.extend_from_slice(key);
+        if let Some(view) = &self.timestamps {
+            let timestamp = match trailer >> 8 {
+                _ if trailer == 0 => 0,
+                MAX_SEQNO => u64::MAX,
+                _ => view.newest,
+            };
+            self.target.extend_from_slice(&timestamp.to_le_bytes());
+        }
         self.target.extend_from_slice(&trailer.to_le_bytes());
     }
 
@@ -363,10 +408,17 @@ impl Iter {
         self.valid = false;
         self.is_kept = false;
         while self.merged.valid() {
-            let parsed = match ParsedKey::parse(self.merged.key()) {
+            let mut parsed = match ParsedKey::parse(self.merged.key()) {
                 Ok(parsed) => parsed,
                 Err(error) => return self.fail(error),
             };
+            let mut is_late = false;
+            if let Some(view) = &mut self.timestamps {
+                match view.split(&mut parsed) {
+                    Ok((timestamp, hides)) => (view.of_kept, is_late) = (timestamp, hides),
+                    Err(error) => return self.fail(error),
+                }
+            }
             if let Some(bound) = &self.upper_bound
                 && self.comparator.compare_user(parsed.user_key, bound) != Ordering::Less
             {
@@ -378,6 +430,7 @@ impl Iter {
                 return;
             }
             let hidden = parsed.seqno > self.seqno
+                || is_late
                 || (skipping && self.comparator.compare_user(parsed.user_key, &self.key) == Ordering::Equal);
             if !hidden {
                 match is_covered(&mut self.ranges, &parsed) {
@@ -393,7 +446,7 @@ impl Iter {
                         self.valid = true;
                         return;
                     }
-                    ValueType::Delete | ValueType::SingleDelete => {
+                    ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => {
                         self.key.clear();
                         self.key.extend_from_slice(parsed.user_key);
                         skipping = true;
@@ -437,9 +490,17 @@ impl Iter {
         self.operands.clear();
         let mut base = None;
         while self.merged.valid() {
-            let parsed = ParsedKey::parse(self.merged.key())?;
+            let mut parsed = ParsedKey::parse(self.merged.key())?;
+            if let Some(view) = &self.timestamps {
+                view.split(&mut parsed)?;
+            }
             if self.comparator.compare_user(parsed.user_key, &self.key) != Ordering::Equal {
                 break;
+            }
+            // Among versions with timestamps, an older one may have a later number.
+            if parsed.seqno > self.seqno {
+                self.merged.next();
+                continue;
             }
             if is_covered(&mut self.ranges, &parsed)? {
                 break;
@@ -469,10 +530,17 @@ impl Iter {
         let mut found = None;
         let mut passing = false;
         while self.merged.valid() {
-            let parsed = match ParsedKey::parse(self.merged.key()) {
+            let mut parsed = match ParsedKey::parse(self.merged.key()) {
                 Ok(parsed) => parsed,
                 Err(error) => return self.fail(error),
             };
+            let (mut timestamp, mut is_late) = (0, false);
+            if let Some(view) = &self.timestamps {
+                match view.split(&mut parsed) {
+                    Ok(split) => (timestamp, is_late) = split,
+                    Err(error) => return self.fail(error),
+                }
+            }
             let same = passing && self.comparator.compare_user(parsed.user_key, &self.key) == Ordering::Equal;
             if !same {
                 if found.is_some() || !self.operands.is_empty() {
@@ -493,7 +561,10 @@ impl Iter {
                 self.key.extend_from_slice(parsed.user_key);
             }
             // Versions come oldest first: each visible one replaces what was found.
-            if parsed.seqno <= self.seqno {
+            if parsed.seqno <= self.seqno && !is_late {
+                if let Some(view) = &mut self.timestamps {
+                    view.of_kept = timestamp;
+                }
                 match is_covered(&mut self.ranges, &parsed) {
                     Ok(false) => {}
                     // Older versions, which came before, are covered too.
@@ -505,7 +576,7 @@ impl Iter {
                 }
                 match parsed.value_type {
                     ValueType::Merge => self.operands.push(self.merged.value()),
-                    ValueType::Delete | ValueType::SingleDelete => {
+                    ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => {
                         found = None;
                         self.operands.clear();
                     }

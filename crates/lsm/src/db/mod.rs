@@ -30,6 +30,7 @@ mod super_version;
 mod table_files;
 #[cfg(test)]
 mod tests;
+mod timestamps;
 mod wal_damage;
 mod wal_note;
 mod wal_promise;

@@ -8,6 +8,7 @@ use super::prepared::PreparedTransactions;
 use super::recovery::{RecoveringFamily, Recovery, list_logs};
 use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
 use super::super_version::SuperVersion;
+use super::timestamps::refuse_writing;
 use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
@@ -74,6 +75,7 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
     if !exists {
+        refuse_writing("default", &families.given("default"))?;
         let default = FamilyConfig::from(&families.given("default"));
         let id = match stored_id.take() {
             Some(id) => id,
@@ -84,6 +86,7 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     }
     let mut versions = VersionSet::recover(config, &|record| Some(families.config_of(record)))?;
     check_named_families(&versions, options, named)?;
+    versions.families().try_for_each(|record| refuse_writing(record.name(), &families.of(record)))?;
     surroundings.db_id = match stored_id {
         Some(id) => id,
         // The MANIFEST knows it too.
@@ -381,7 +384,8 @@ fn replay<'a>(
             version: Arc::clone(record.current()),
         };
         let name = record.name().to_owned();
-        let family = Arc::new(Family::new(record.id().0, name, options, first, surroundings));
+        let family = Family::new(record.id().0, name, options, first, surroundings);
+        let family = Arc::new(family.with_timestamp_low(record.timestamp_low()));
         let log_number = record.log_number();
         let edit = VersionEdit::new(record.id());
         let version = record.current();

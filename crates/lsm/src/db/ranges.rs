@@ -4,11 +4,14 @@ use super::column_family::Family;
 use super::super_version::SuperVersion;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeSource, RangeView};
 use crate::key::{LookupKey, SeqNo};
-use siltstone_base::Result;
+use siltstone_base::{Error, Result};
 
 /// The range tombstones of all that is pinned, for a reader at `seqno`; `None` if there are none. Sources are numbered as the children of an
 /// iterator: the memtables, newest first, then those of the version.
 pub(super) fn range_view(family: &Family, pinned: &SuperVersion, seqno: SeqNo) -> Result<Option<Box<RangeView>>> {
+    if family.timestamps.is_some() {
+        return refuse_ranges(family, pinned).map(|()| None);
+    }
     let mut sources = Vec::new();
     let mut child = 0;
     for memtable in std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first()) {
@@ -19,6 +22,21 @@ pub(super) fn range_view(family: &Family, pinned: &SuperVersion, seqno: SeqNo) -
     }
     pinned.version.add_range_sources(&family.table_cache, child, &mut sources)?;
     Ok(RangeView::new(&family.comparator, seqno, sources))
+}
+
+/// Fails if a family whose keys have timestamps has range tombstones.
+#[cold]
+fn refuse_ranges(family: &Family, pinned: &SuperVersion) -> Result<()> {
+    let mut memtables = std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first());
+    let mut has_any = memtables.any(|memtable| memtable.range_fragments().is_some());
+    for (_, file) in pinned.version.all_files().filter(|(_, file)| file.may_have_ranges()) {
+        has_any |= family.table_cache.reader(file)?.range_fragments().is_some();
+    }
+    if has_any {
+        let what = format!("range tombstones with timestamps, which column family {} has", family.name);
+        return Err(Error::not_supported(what));
+    }
+    Ok(())
 }
 
 /// Seeks forward to `key`: each child to where no newer source hides everything from there on.

@@ -39,6 +39,13 @@ impl Deref for PinnedValue {
     }
 }
 
+impl PinnedValue {
+    /// A value that was made when it was read.
+    pub(super) fn owned(value: Vec<u8>) -> Self {
+        Self(Place::Owned(value))
+    }
+}
+
 impl AsRef<[u8]> for PinnedValue {
     fn as_ref(&self) -> &[u8] {
         self
@@ -66,6 +73,9 @@ impl DbInner {
         // The order matters: see `SuperVersion`.
         let pinned = family.super_version.load();
         let seqno = self.read_seqno(options)?;
+        if has_timestamps(family, options) {
+            return self.get_timestamped(family, &pinned, key, seqno, options);
+        }
         self.get_pinned(family, &pinned, key, seqno, &options.into())
     }
 
@@ -81,6 +91,9 @@ impl DbInner {
             Ok((pinned, self.read_seqno(options)?))
         });
         match prepared {
+            Ok((pinned, seqno)) if has_timestamps(family, options) => {
+                keys.iter().map(|key| self.get_timestamped(family, &pinned, key, seqno, options)).collect()
+            }
             Ok((pinned, seqno)) => {
                 let options = TableReadOptions::from(options);
                 keys.iter().map(|key| self.get_pinned(family, &pinned, key, seqno, &options)).collect()
@@ -142,7 +155,7 @@ impl DbInner {
         options: &TableReadOptions,
     ) -> Result<Option<PinnedValue>> {
         let value = match kind {
-            ValueType::Delete | ValueType::SingleDelete => None,
+            ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => None,
             ValueType::Merge => Some(self.get_merged(family, pinned, lookup, options)?),
             other => {
                 let value = family.resolver.value(lookup.user_key(), other, stored, options.read_tier)?;
@@ -196,6 +209,12 @@ impl DbInner {
             }
         }
     }
+}
+
+/// Whether a read has to do with timestamps.
+#[inline]
+fn has_timestamps(family: &Family, options: &ReadOptions) -> bool {
+    family.timestamps.is_some() || options.timestamp.is_some()
 }
 
 /// The refusal of an entry whose type this engine does not read yet.

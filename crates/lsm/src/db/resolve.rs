@@ -51,7 +51,7 @@ impl Resolver {
     ) -> Result<Option<Cow<'a, [u8]>>> {
         match kind {
             ValueType::Put => Ok(Some(Cow::Borrowed(stored))),
-            ValueType::Delete | ValueType::SingleDelete => Ok(None),
+            ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => Ok(None),
             ValueType::WideColumnEntity => Ok(Some(Cow::Borrowed(default_column(stored)?))),
             ValueType::TimedPut => match stored.split_last_chunk::<8>() {
                 Some((value, _preferred_seqno)) => Ok(Some(Cow::Borrowed(value))),
@@ -121,7 +121,7 @@ impl Versions<'_> {
             }
             match parsed.value_type {
                 ValueType::Merge => self.operands.push(source.value()),
-                ValueType::Delete | ValueType::SingleDelete => return Ok(false),
+                ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => return Ok(false),
                 kind => {
                     self.base = Some((kind, source.value().to_vec()));
                     return Ok(false);
@@ -182,6 +182,9 @@ impl DbInner {
         options: &ReadOptions,
     ) -> Result<Option<Vec<WideColumn>>> {
         self.check_readable(family)?;
+        if family.timestamps.is_some() || options.timestamp.is_some() {
+            return Err(Error::not_supported("the columns of keys with timestamps"));
+        }
         // The order matters: see `SuperVersion`.
         let pinned = family.super_version.load();
         let lookup = LookupKey::new(key, self.read_seqno(options)?);

@@ -16,6 +16,9 @@ options! {
     ReadOptions {
         /// Reads the state at this snapshot instead of the newest.
         snapshot: Option<Snapshot> = None,
+        /// Of keys with timestamps, sees the versions up to this one; `None`: all. `InvalidArgument` in a family whose keys have none, and for one
+        /// before which the family keeps no history.
+        timestamp: Option<u64> = None,
         /// Puts the data blocks that are read into the block cache.
         fill_cache: bool = true,
         /// Verifies the checksums of the blocks that are read from disk.

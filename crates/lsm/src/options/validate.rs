@@ -3,6 +3,7 @@
 //! An error names the option, its value and its bounds.
 
 use super::{ColumnFamilyOptions, CompressionType, DbOptions, FilterPolicy, IndexType, TableOptions};
+use siltstone_base::comparator::TIMESTAMP_LEN;
 use siltstone_base::{Error, Result};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -55,6 +56,10 @@ impl ColumnFamilyOptions {
     ///
     /// `InvalidArgument` names the option and its bounds; `NotSupported` names a codec that this build does not write.
     pub fn validate(&self) -> Result<()> {
+        let timestamp_len = self.comparator.timestamp_len();
+        if timestamp_len != 0 && (timestamp_len != TIMESTAMP_LEN || self.comparator.without_timestamp().is_none()) {
+            return Err(Error::not_supported(format!("comparator: {}, with its timestamps", self.comparator.name())));
+        }
         at_least("write_buffer_size", self.write_buffer_size, 1024)?;
         at_least("max_write_buffer_number", self.max_write_buffer_number, 2)?;
         self.validate_triggers()?;

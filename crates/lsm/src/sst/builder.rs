@@ -240,7 +240,9 @@ impl TableBuilder {
             return Err(Error::invalid_argument("keys of a table must ascend").with_file(self.output.path()));
         }
         match parsed.value_type {
-            ValueType::Delete | ValueType::SingleDelete => self.properties.num_deletions += 1,
+            ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => {
+                self.properties.num_deletions += 1
+            }
             ValueType::Merge => self.properties.num_merge_operands += 1,
             ValueType::RangeDelete => return Err(Error::invalid_argument("a range tombstone among point entries")),
             ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::TimedPut => {}

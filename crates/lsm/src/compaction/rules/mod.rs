@@ -306,7 +306,7 @@ impl DropRules {
             _ if stripe != self.run_stripe => Base::Unknown,
             ValueType::Merge if !self.run.is_full() => return false,
             ValueType::Put => Base::Value(value),
-            ValueType::Delete | ValueType::SingleDelete => Base::Nothing,
+            ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => Base::Nothing,
             _ => Base::Unknown,
         };
         self.settle_run(base);
@@ -374,7 +374,7 @@ impl DropRules {
                 (Some(Verdict::Drop(DropReason::SingleDeletePair)), true)
             }
             ValueType::SingleDelete => (Some(Verdict::Drop(DropReason::SupersededSingleDelete)), false),
-            ValueType::Delete => {
+            ValueType::Delete | ValueType::DeleteWithTimestamp => {
                 if self.hiding.is_some_and(|hiding| hiding.by == HiddenBy::Value && hiding.stripe == stripe) {
                     // A newer value of the stripe hides the tombstone, and with it what the single delete is for.
                     return (self.become_delete(held), false);
@@ -438,7 +438,7 @@ impl DropRules {
                 self.hiding = Some(Hiding { stripe, by: HiddenBy::Value });
                 Verdict::Keep { trailer: pack_trailer(entry.seqno, entry.value_type as u8), changed: false }
             }
-            ValueType::Delete => {
+            ValueType::Delete | ValueType::DeleteWithTimestamp => {
                 self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
                 self.tombstone(entry, stripe, beneath)
             }

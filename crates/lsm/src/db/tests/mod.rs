@@ -8,5 +8,6 @@ mod prefixes;
 mod prepared;
 mod ranges;
 mod table_files;
+mod timestamps;
 mod upkeep;
 mod wal_modes;

@@ -70,9 +70,15 @@ impl VersionEdit {
                 self.forget_wals_below = Some(number(&mut bytes(input, "deleted WAL")?, "deleted WAL")?);
             }
             tags::FULL_HISTORY_TIMESTAMP_LOW => {
-                if !bytes(input, "timestamp")?.is_empty() {
-                    return Err(Error::not_supported("user-defined timestamps"));
-                }
+                let timestamp = bytes(input, "timestamp")?;
+                self.timestamp_low = match <[u8; 8]>::try_from(timestamp) {
+                    Ok(timestamp) => Some(u64::from_le_bytes(timestamp)),
+                    Err(_) if timestamp.is_empty() => None,
+                    Err(_) => {
+                        let len = timestamp.len();
+                        return Err(Error::not_supported(format!("user-defined timestamps of {len} bytes")));
+                    }
+                };
             }
             tags::PERSIST_TIMESTAMPS => {
                 if bytes(input, "flag of timestamps")? != [1] {

@@ -49,6 +49,9 @@ impl VersionEdit {
         if self.drop_family {
             put_varint32(out, tags::COLUMN_FAMILY_DROP);
         }
+        if let Some(low) = self.timestamp_low {
+            put_bytes(out, tags::FULL_HISTORY_TIMESTAMP_LOW, &low.to_le_bytes());
+        }
         put_optional(out, tags::IN_ATOMIC_GROUP, self.atomic_group_remaining.map(u64::from));
     }
 }

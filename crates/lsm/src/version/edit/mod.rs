@@ -46,6 +46,8 @@ pub(crate) struct VersionEdit {
     pub(crate) wals: Vec<(u64, Option<u64>)>,
     /// WALs below count no more. Read only.
     pub(crate) forget_wals_below: Option<u64>,
+    /// What was true at earlier timestamps may be gone.
+    pub(crate) timestamp_low: Option<u64>,
     /// The edit is one of a group that counts as a whole or not at all; so many of it are still to come.
     pub(crate) atomic_group_remaining: Option<u32>,
     /// Tables that leave a level: level and number. They leave before [`new_files`](Self::new_files) enter.

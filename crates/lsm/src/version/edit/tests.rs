@@ -189,6 +189,17 @@ fn what_is_not_understood_is_refused_by_name() {
     put_varint32(&mut bytes, 8201);
     put_length_prefixed(&mut bytes, &[0]);
     assert_eq!(error_of(&bytes), refused("user-defined timestamps in memtables only"));
+    let with_low = |low: &[u8]| {
+        let mut bytes = Vec::new();
+        put_varint32(&mut bytes, 8198);
+        put_length_prefixed(&mut bytes, low);
+        bytes
+    };
+    assert_eq!(error_of(&with_low(b"1234")), refused("user-defined timestamps of 4 bytes"));
+    assert_eq!(VersionEdit::decode(&with_low(b"")).unwrap(), VersionEdit::default());
+    let low = with_low(&77_u64.to_le_bytes());
+    let edit = VersionEdit::decode(&low).unwrap();
+    assert_eq!((edit.timestamp_low, encoded(&edit)), (Some(77), low));
 }
 
 #[test]

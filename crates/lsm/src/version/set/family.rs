@@ -43,6 +43,8 @@ pub(crate) struct Family {
     pub(super) comparator: InternalKeyComparator,
     pub(super) log_number: u64,
     pub(super) current: Arc<Version>,
+    /// What was true at earlier timestamps of its keys may be gone.
+    pub(super) timestamp_low: u64,
     /// The epoch of the next file that enters level 0.
     pub(super) next_epoch: u64,
 }
@@ -53,7 +55,7 @@ impl Family {
         let comparator = InternalKeyComparator::new(Arc::clone(&config.comparator));
         let current = Arc::new(Version::empty(id, comparator.clone(), config.num_levels));
         // Epoch 1 is that of files older than any flush.
-        Self { id, name, comparator, log_number, current, next_epoch: 2 }
+        Self { id, name, comparator, log_number, current, timestamp_low: 0, next_epoch: 2 }
     }
 
     /// Its number.
@@ -71,6 +73,11 @@ impl Family {
         self.log_number
     }
 
+    /// The timestamp before which it keeps no history; 0 where keys have none.
+    pub(crate) fn timestamp_low(&self) -> u64 {
+        self.timestamp_low
+    }
+
     /// Its tables.
     pub(crate) fn current(&self) -> &Arc<Version> {
         &self.current
@@ -80,6 +87,7 @@ impl Family {
     pub(super) fn snapshot(&self, edits: &mut Vec<VersionEdit>) {
         let mut first = VersionEdit::new(self.id);
         first.comparator = Some(self.comparator.user().name().to_owned());
+        first.timestamp_low = Some(self.timestamp_low).filter(|low| *low != 0);
         first.add_family = (self.id.0 != 0).then(|| self.name.clone());
         edits.push(first);
         let mut edit = VersionEdit::new(self.id);

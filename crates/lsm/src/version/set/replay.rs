@@ -32,12 +32,13 @@ struct ReplayedFamily {
     name: String,
     comparator: Option<String>,
     log_number: u64,
+    timestamp_low: u64,
     builder: VersionBuilder,
 }
 
 impl ReplayedFamily {
     fn new(name: String) -> Self {
-        Self { name, comparator: None, log_number: 0, builder: VersionBuilder::new() }
+        Self { name, comparator: None, log_number: 0, timestamp_low: 0, builder: VersionBuilder::new() }
     }
 }
 
@@ -107,6 +108,7 @@ impl Replay {
             }
         }
         family.log_number = family.log_number.max(edit.log_number.unwrap_or(0));
+        family.timestamp_low = family.timestamp_low.max(edit.timestamp_low.unwrap_or(0));
         family.builder.apply_blob_files(edit.blob_files);
         family.builder.apply(&edit.deleted_files, edit.new_files)
     }
@@ -202,6 +204,14 @@ impl ReplayedFamily {
         let epochs = built.version.all_files().map(|(_, file)| file.epoch_number);
         let next_epoch = epochs.max().unwrap_or(1).saturating_add(1);
         let current = Arc::new(built.version);
-        Ok(Family { id, name, comparator, log_number: self.log_number, current, next_epoch })
+        Ok(Family {
+            id,
+            name,
+            comparator,
+            log_number: self.log_number,
+            current,
+            timestamp_low: self.timestamp_low,
+            next_epoch,
+        })
     }
 }
