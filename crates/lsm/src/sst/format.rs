@@ -126,12 +126,15 @@ impl BlockChecksum {
     }
 
     /// Checks `block`, read at `offset` with its trailer, and returns the compression type.
+    ///
+    /// Where the footer names no kind, what is stored must be what a writer without checksums stores. So damage of the one
+    /// byte that names the kind does not switch all checks off.
     #[inline]
     pub(crate) fn verify(self, block: &[u8], offset: u64) -> Result<u8> {
         let Some((covered, stored)) = block.split_last_chunk::<4>() else {
             return Err(Error::corrupt("block shorter than its trailer"));
         };
-        if self.kind != ChecksumType::None && self.stored(covered, offset) != u32::from_le_bytes(*stored) {
+        if self.stored(covered, offset) != u32::from_le_bytes(*stored) {
             return Err(Error::corrupt("block checksum mismatch"));
         }
         covered.last().copied().ok_or_else(|| Error::corrupt("block shorter than its trailer"))
@@ -229,7 +232,7 @@ impl Footer {
         }
         let mut covered = *bytes;
         covered[5..9].fill(0);
-        if kind != ChecksumType::None && checksum.stored(&covered, offset) != fixed32_at(bytes, 5) {
+        if checksum.stored(&covered, offset) != fixed32_at(bytes, 5) {
             return Err(Error::corrupt("footer checksum mismatch"));
         }
         if bytes[33..41] != [0; 8] {

@@ -155,6 +155,19 @@ fn every_flipped_bit_of_a_protected_block_is_found() {
 }
 
 #[test]
+fn a_flipped_bit_of_the_kind_of_checksums_does_not_switch_them_off() {
+    for version in [5, 6, 7] {
+        let whole = sample(version, CompressionType::None);
+        let at = whole.len() - FOOTER_LEN;
+        for bit in 0..8 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            assert_eq!(exercise(bytes).unwrap_err().kind(), ErrorKind::Corruption, "version {version}, bit {bit}");
+        }
+    }
+}
+
+#[test]
 fn a_block_in_the_wrong_place_is_found_from_version_6_on() {
     let mut bytes = sample(6, CompressionType::None);
     let (_, handles) = blocks_of(&bytes);
