@@ -80,6 +80,16 @@ pub const fn pack_trailer(seqno: SeqNo, value_type: u8) -> u64 {
     (seqno << 8) | value_type as u64
 }
 
+/// The first eight bytes of a key as a number that sorts like them; a shorter key is taken to end in zeros, so that only
+/// different heads decide.
+#[inline]
+pub(crate) fn head_of(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => bytes.iter().fold(0, |head, byte| (head << 8) | u64::from(*byte)) << (8 * (8 - bytes.len()) % 64),
+    }
+}
+
 /// The user key of an internal key that was checked before.
 #[inline]
 pub fn user_key(internal_key: &[u8]) -> &[u8] {

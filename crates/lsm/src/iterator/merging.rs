@@ -1,7 +1,7 @@
 //! Merging sorted children into one sorted sequence.
 
 use super::{InternalIterator, SeekStage};
-use crate::key::{InternalKeyComparator, user_key};
+use crate::key::{InternalKeyComparator, head_of, user_key};
 use siltstone_base::{Error, Result};
 use std::cmp::Ordering;
 
@@ -32,17 +32,6 @@ pub(crate) struct MergingIter<I> {
 struct Slot {
     head: u64,
     child: u32,
-}
-
-/// The first eight bytes of the user key of `internal_key` as a number that sorts like them; shorter keys are taken to end
-/// in zeros, so that only different heads decide.
-#[inline]
-fn head_of(internal_key: &[u8]) -> u64 {
-    let user_key = user_key(internal_key);
-    match user_key.first_chunk::<8>() {
-        Some(head) => u64::from_be_bytes(*head),
-        None => user_key.iter().fold(0, |head, byte| (head << 8) | u64::from(*byte)) << (8 * (8 - user_key.len()) % 64),
-    }
 }
 
 impl<I: InternalIterator> MergingIter<I> {
@@ -81,7 +70,7 @@ impl<I: InternalIterator> MergingIter<I> {
     /// The slot of a child that stands on an entry.
     #[inline]
     fn slot(&self, child: u32) -> Slot {
-        let head = if self.has_heads { head_of(self.children[child as usize].key()) } else { 0 };
+        let head = if self.has_heads { head_of(user_key(self.children[child as usize].key())) } else { 0 };
         Slot { head, child }
     }
 

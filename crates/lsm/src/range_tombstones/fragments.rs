@@ -7,7 +7,7 @@
 
 use super::RangeTombstone;
 use super::stacks::{Cover, Stacks};
-use crate::key::{InternalKeyComparator, SeqNo};
+use crate::key::{InternalKeyComparator, SeqNo, head_of};
 use std::cmp::Ordering;
 
 /// Fragments of range tombstones. Immutable.
@@ -40,19 +40,6 @@ pub(crate) struct Stretch<'a> {
     pub(crate) start: Option<&'a [u8]>,
     /// The first key behind it; `None`: no bound.
     pub(crate) end: Option<&'a [u8]>,
-}
-
-/// The first eight bytes, padded with zeros, as a number that orders as they do.
-#[inline]
-fn head(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk::<8>() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            u64::from_be_bytes(padded)
-        }
-    }
 }
 
 impl Fragments {
@@ -108,7 +95,7 @@ impl Fragments {
                 [first, .., last] => first.iter().zip(*last).take_while(|(a, b)| a == b).count(),
                 _ => 0,
             };
-            (shared, borders.iter().map(|border| head(&border[shared..])).collect())
+            (shared, borders.iter().map(|border| head_of(&border[shared..])).collect())
         });
         let runs = runs_of(&newest);
         Self {
@@ -225,7 +212,7 @@ impl Fragments {
                     Ordering::Greater => return self.ends.len(),
                     Ordering::Equal => {}
                 }
-                let head = head(rest);
+                let head = head_of(rest);
                 let start = heads.partition_point(|border| *border < head);
                 let ties = heads[start..].iter().take_while(|border| **border == head).count();
                 start..start + ties

@@ -9,7 +9,7 @@ use super::block_builder::common_prefix;
 use super::block_slots::BlockSlots;
 use super::format::{BLOCK_TRAILER_LEN, BlockHandle};
 use super::index_heads::Heads;
-use crate::key::{self, InternalKeyComparator, TRAILER_LEN};
+use crate::key::{self, InternalKeyComparator, TRAILER_LEN, head_of};
 use siltstone_base::coding::{decode_varint32, get_varint64, zigzag_decode64};
 use siltstone_base::{Error, Result};
 use std::cmp::Ordering;
@@ -163,7 +163,8 @@ impl Index {
             return;
         }
         self.shared = common_prefix(self.separator_user_key(0), self.separator_user_key(len - 1));
-        self.heads = Heads::new((0..len).map(|index| head(&self.separator_user_key(index)[self.shared..])).collect());
+        self.heads =
+            Heads::new((0..len).map(|index| head_of(&self.separator_user_key(index)[self.shared..])).collect());
     }
 
     /// Where the blocks are in memory, as far as that is known.
@@ -211,7 +212,7 @@ impl Index {
                 Ordering::Greater => return self.len(),
                 Ordering::Equal => {}
             }
-            let wanted = head(&user_key[self.shared..]);
+            let wanted = head_of(&user_key[self.shared..]);
             (low, high) = self.heads.equal_range(wanted);
         }
         self.bisect(target, low, high, comparator)
@@ -268,13 +269,4 @@ fn take_varint32(input: &mut &[u8]) -> Option<usize> {
     let (value, len) = decode_varint32(input)?;
     *input = &input[len..];
     Some(value as usize)
-}
-
-/// The first 8 bytes as an integer whose order is that of the bytes, filled up with zeros.
-#[inline]
-fn head(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk::<8>() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => bytes.iter().fold(0, |head, byte| (head << 8) | u64::from(*byte)) << (8 * (8 - bytes.len()) % 64),
-    }
 }

@@ -598,8 +598,7 @@ fn read_footer(file: &dyn RandomFile, path: &Path, file_size: u64, context: IoCo
     if read < len {
         return Err(Error::corruption(path, file_size, "file ends early"));
     }
-    Footer::decode(&tail[..len], file_size)
-        .map_err(|error| error.with_file(path).with_offset(file_size - len as u64))
+    Footer::decode(&tail[..len], file_size).map_err(|error| error.with_file(path).with_offset(file_size - len as u64))
 }
 
 /// Blocks that the metaindex names.

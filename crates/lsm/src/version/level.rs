@@ -1,7 +1,7 @@
 //! One level of a version: its tables, in the order in which they are searched.
 
 use crate::file_meta::FileMeta;
-use crate::key::{InternalKeyComparator, TRAILER_LEN, user_key};
+use crate::key::{InternalKeyComparator, TRAILER_LEN, head_of, user_key};
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicUsize, Ordering as AtomicOrdering};
 use std::cmp::Ordering;
@@ -46,7 +46,7 @@ impl Fences {
             let len = shared.iter().zip(key).take_while(|(a, b)| a == b).count();
             &shared[..len]
         });
-        let head = |key: &[u8]| head(&key[shared.len()..]);
+        let head = |key: &[u8]| head_of(&key[shared.len()..]);
         let smallest = files.iter().map(|file| head(file.smallest.user_key())).collect();
         let largest = files.iter().map(|file| head(file.largest.user_key())).collect();
         Some(Self { shared: shared.to_vec(), smallest, largest })
@@ -57,24 +57,11 @@ impl Fences {
         match key.split_at_checked(self.shared.len()) {
             Some((front, rest)) => match front.cmp(&self.shared) {
                 Ordering::Less => Head::Below,
-                Ordering::Equal => Head::Within(head(rest)),
+                Ordering::Equal => Head::Within(head_of(rest)),
                 Ordering::Greater => Head::Above,
             },
             None if *key < *self.shared => Head::Below,
             None => Head::Above,
-        }
-    }
-}
-
-/// The first eight bytes, padded with zeros, as a number that orders as they do.
-#[inline]
-fn head(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk::<8>() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            u64::from_be_bytes(padded)
         }
     }
 }
