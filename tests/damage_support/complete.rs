@@ -90,8 +90,7 @@ fn verdict_of(error: &Error, path: &Path, context: &str) -> Verdict {
     let of_damage = [ErrorKind::Corruption, ErrorKind::MissingFile, ErrorKind::NotSupported, ErrorKind::LimitExceeded];
     assert!(of_damage.contains(&error.kind()), "{context}: {error}");
     assert!(error.file().is_some(), "{context}: no file in: {error}");
-    // CURRENT may name another file, which then is the one that is missing.
-    assert!(error.file() == Some(path) || kind(path) == "CURRENT", "{context}: another file in: {error}");
+    assert_eq!(error.file(), Some(path), "{context}: another file in: {error}");
     if error.offset().is_some() { Verdict::Located } else { Verdict::Named }
 }
 
@@ -162,7 +161,8 @@ pub fn flip(corpus: &Corpus, first: u64, stride: u64) -> Tally {
             match verdict {
                 Verdict::Harmless => assert!(is_unprotected(&path, offset), "{context}: nothing noticed"),
                 Verdict::Shorter => panic!("{context}: commits are gone"),
-                Verdict::Located | Verdict::Named => {}
+                Verdict::Named => panic!("{context}: nothing says where"),
+                Verdict::Located => {}
             }
             if kind(&path) == "WAL" {
                 judge(&disk, corpus, &path, WalRecoveryMode::PointInTime, &context);

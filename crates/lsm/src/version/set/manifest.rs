@@ -131,6 +131,13 @@ pub(super) fn read_current(config: &VersionSetConfig) -> Result<u64> {
     }
 }
 
+/// The error for a MANIFEST `number` that does not exist. Whether it was lost or CURRENT is damaged, CURRENT is where to look.
+#[cold]
+pub(super) fn named_but_missing(config: &VersionSetConfig, number: u64) -> Error {
+    let message = format!("CURRENT names {}, which is missing", FileName::Manifest(number));
+    Error::new(ErrorKind::MissingFile, message).with_file(&FileName::Current.path(&config.dir)).with_offset(0)
+}
+
 /// Opens MANIFEST `number` to go on behind whatever it ends with: the mistake that a test plants.
 pub(super) fn reopen(config: &VersionSetConfig, number: u64) -> Manifest {
     let path = FileName::Manifest(number).path(&config.dir);

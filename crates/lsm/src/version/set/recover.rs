@@ -14,6 +14,7 @@ use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 
 /// The name of the family that always exists.
 pub(crate) const DEFAULT_FAMILY: &str = "default";
@@ -104,7 +105,10 @@ struct ReadManifest {
 fn read_manifest(config: &VersionSetConfig, number: u64) -> Result<ReadManifest> {
     let path = FileName::Manifest(number).path(&config.dir);
     let options = FileOptions::new(FileKind::Manifest).access(Access::Sequential);
-    let file = config.env.open_random(&path, &options).map_err(|source| Error::io("open", &path, source))?;
+    let file = config.env.open_random(&path, &options).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => manifest::named_but_missing(config, number),
+        _ => Error::io("open", &path, source),
+    })?;
     let mut reader = WalReader::new(file, path.clone(), manifest::LOG_NUMBER, manifest::CONTEXT, MAX_EDIT_BYTES)?;
     let mut replay = Replay::default();
     let mut record = Vec::new();

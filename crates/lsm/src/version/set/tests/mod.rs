@@ -289,7 +289,8 @@ fn garbage_in_current_is_corruption() {
         assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(&*path)), "{content:?}");
     }
     std::fs::write(&path, "MANIFEST-000077\n").unwrap();
-    assert_eq!(recover(dir.path()).unwrap_err().kind(), ErrorKind::MissingFile);
+    let error = recover(dir.path()).unwrap_err();
+    assert_eq!((error.kind(), error.file(), error.offset()), (ErrorKind::MissingFile, Some(&*path), Some(0)));
     std::fs::remove_file(&path).unwrap();
     assert_eq!(recover(dir.path()).unwrap_err().kind(), ErrorKind::MissingFile);
 }
