@@ -129,6 +129,7 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         max_manifest_file_size = draw.of(&[1, 500, 4096, 1 << 30]),
         keep_table_format = draw.of(&[true, false]),
         file_checksum = draw.of(&[FileChecksum::None, FileChecksum::Crc32c]),
+        db_host_id = draw.of(&["", "a host"]).to_owned(),
         wal_recovery_mode = draw.of(&[
             WalRecoveryMode::TolerateCorruptedTailRecords,
             WalRecoveryMode::AbsoluteConsistency,

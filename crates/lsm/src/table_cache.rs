@@ -5,6 +5,7 @@
 use crate::file_meta::FileMeta;
 use crate::file_names::FileName;
 use crate::key::InternalKeyComparator;
+use crate::metrics::Metrics;
 use crate::sst::{BlockCache, TableReader, TableReaderOptions};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::checksum::xxph3;
@@ -34,6 +35,8 @@ pub(crate) struct TableCacheOptions {
     pub(crate) allow_mmap_reads: bool,
     /// Name of the family's merge operator, if it has one.
     pub(crate) merge_operator: Option<String>,
+    /// Who counts what filters spare.
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// Opens the tables of one column family.
@@ -97,6 +100,7 @@ impl TableCache {
             prefix_extractor: self.options.prefix_extractor.clone(),
             pin_filter_partitions: self.options.pin_filter_partitions,
             priority: IoPriority::User,
+            metrics: Arc::clone(&self.options.metrics),
         };
         let reader = TableReader::open(opened, path, len, &options)?;
         self.check_operator(&reader)?;

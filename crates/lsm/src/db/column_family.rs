@@ -54,6 +54,7 @@ impl Family {
             use_direct_reads: surroundings.options.use_direct_reads,
             allow_mmap_reads: surroundings.options.allow_mmap_reads,
             merge_operator: options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
+            metrics: Arc::clone(&surroundings.metrics),
         };
         let table_cache = Arc::new(TableCache::new(Arc::clone(&surroundings.env), &surroundings.dir, cache_options));
         let resolver = Arc::new(Resolver::new(&name, &options, &surroundings.blob_files));

@@ -131,6 +131,7 @@ impl CompactJob {
             file_numbers: Arc::clone(&db.file_numbers),
             db_id: db.db_id.clone(),
             session_id: db.session_id.clone(),
+            host_id: db.options.db_host_id.clone(),
             clock: Arc::clone(&db.clock),
             readahead_size: db.options.compaction_readahead_size,
             use_direct_io: db.options.use_direct_io_for_flush_and_compaction,

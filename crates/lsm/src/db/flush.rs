@@ -82,6 +82,8 @@ impl TableBuild {
                 file_number,
                 creation_time: unix_seconds,
                 oldest_key_time: unix_seconds,
+                newest_key_time: unix_seconds,
+                host_id: db.options.db_host_id.clone(),
                 file_creation_time: unix_seconds,
                 priority: IoPriority::High,
                 bytes_per_sync: db.options.bytes_per_sync,

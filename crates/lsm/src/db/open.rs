@@ -281,6 +281,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         blob_files,
         block_cache,
         block_pool: BlockPool::new(RETAINED_POOL_BYTES),
+        metrics: Arc::new(Metrics::new()),
     })
 }
 
@@ -483,7 +484,6 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         deletions: FileDeletions::new(),
         options_files,
         rate_limiter,
-        metrics: Arc::new(Metrics::new()),
         opened_micros: surroundings.clock.now_micros(),
         lock: Mutex::new(ranks::DIRECTORY_LOCK, lock),
         surroundings,

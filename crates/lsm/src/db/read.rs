@@ -9,7 +9,7 @@ use crate::key::{LookupKey, SeqNo, ValueType};
 use crate::memtable::MemtableValue;
 use crate::metrics::Counter;
 use crate::options::{ReadOptions, ReadTier};
-use crate::sst::{PinnedBytes, TableReadOptions};
+use crate::sst::{GetCounts, PinnedBytes, TableReadOptions};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::borrow::Cow;
@@ -133,10 +133,17 @@ impl DbInner {
             }
             return self.get_special(family, pinned, &lookup, entry.value_type, &entry.value, options);
         }
-        let mut probed = 0;
-        let found = pinned.version.get(&family.table_cache, options, &lookup, &mut probed)?;
+        let mut counts = GetCounts::default();
+        let found = pinned.version.get(&family.table_cache, options, &lookup, &mut counts)?;
         let place = found.as_ref().map_or(Counter::GetMiss, |(level, _)| Counter::get_hit(*level));
-        self.metrics.add_all([(Counter::KeysRead, 1), (place, 1), (Counter::TablesProbed, probed)]);
+        self.metrics.add_all([
+            (Counter::KeysRead, 1),
+            (place, 1),
+            (Counter::TablesProbed, counts.tables),
+            (Counter::FilterUseful, counts.denied),
+            (Counter::FilterFullPositive, counts.allowed),
+            (Counter::FilterFullTruePositive, counts.found),
+        ]);
         match found {
             Some((_, entry)) if entry.value_type == ValueType::Put => Ok(Some(PinnedValue(Place::Table(entry.value)))),
             Some((_, entry)) => self.get_special(family, pinned, &lookup, entry.value_type, &entry.value, options),

@@ -82,7 +82,6 @@ pub(crate) struct DbInner {
     pub(crate) deletions: FileDeletions,
     pub(crate) options_files: OptionsFiles,
     pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
-    pub(crate) metrics: Arc<Metrics>,
     /// When the database was opened, by its clock.
     pub(crate) opened_micros: u64,
     /// Held for as long as the database is open for writing.
@@ -155,6 +154,7 @@ pub(crate) struct Surroundings {
     pub(crate) block_cache: Arc<BlockCache>,
     pub(crate) blob_files: Arc<BlobFiles>,
     pub(crate) block_pool: BlockPool,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl std::ops::Deref for DbInner {

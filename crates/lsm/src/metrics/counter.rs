@@ -91,6 +91,18 @@ counters! {
     GetMiss = "siltstone.get.miss",
     /// Table files that gets asked, those among them whose filter said no.
     TablesProbed = "siltstone.get.tables.probed",
+    /// Tables that gets passed by because the filter of their keys said no.
+    FilterUseful = "rocksdb.bloom.filter.useful",
+    /// Tables that gets searched because the filter of their keys said yes.
+    FilterFullPositive = "rocksdb.bloom.filter.full.positive",
+    /// Those among them that had the key.
+    FilterFullTruePositive = "rocksdb.bloom.filter.full.true.positive",
+    /// Tables whose filter of prefixes a walk asked, or a get where the filter has no keys.
+    FilterPrefixChecked = "rocksdb.bloom.filter.prefix.checked",
+    /// Those among them that were passed by because it said no.
+    FilterPrefixUseful = "rocksdb.bloom.filter.prefix.useful",
+    /// Those among them in which a get then found its key.
+    FilterPrefixTruePositive = "rocksdb.bloom.filter.prefix.true.positive",
     /// Seeks of iterators.
     IterSeeks = "rocksdb.number.db.seek",
     /// Steps of iterators, in both directions.

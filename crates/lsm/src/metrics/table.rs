@@ -155,6 +155,15 @@ impl MetricsTable {
         )?;
         writeln!(
             f,
+            "filters  {} tables denied, {} allowed, {} of them rightly; of prefixes {} asked, {} denied",
+            format_count(counters.get(Counter::FilterUseful)),
+            format_count(counters.get(Counter::FilterFullPositive)),
+            format_count(counters.get(Counter::FilterFullTruePositive)),
+            format_count(counters.get(Counter::FilterPrefixChecked)),
+            format_count(counters.get(Counter::FilterPrefixUseful)),
+        )?;
+        writeln!(
+            f,
             "scans    {} seeks, {} steps",
             format_count(counters.get(Counter::IterSeeks)),
             format_count(counters.get(Counter::IterSteps)),

@@ -107,6 +107,11 @@ fn the_table_is_as_expected() {
         (Counter::GetHitL2AndUp, 590),
         (Counter::GetMiss, 10),
         (Counter::TablesProbed, 1500),
+        (Counter::FilterUseful, 590),
+        (Counter::FilterFullPositive, 910),
+        (Counter::FilterFullTruePositive, 900),
+        (Counter::FilterPrefixChecked, 7),
+        (Counter::FilterPrefixUseful, 5),
         (Counter::StalledWrites, 4),
         (Counter::StallL0FileCountMicros, 12_500),
     ]);

@@ -88,6 +88,8 @@ options! {
         /// The checksum of each whole table that is written, kept by the MANIFEST for
         /// [`verify_file_checksums`](crate::Db::verify_file_checksums) and for backups.
         file_checksum: FileChecksum = FileChecksum::None,
+        /// Names the machine in the properties of tables, for whoever looks at them. Empty: they name none, where RocksDB takes the name of the host.
+        db_host_id: String = String::new(),
         /// What recovery does with damaged WALs.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime,
         /// Cache of data blocks. `None`: one of 32 MiB for this database alone.

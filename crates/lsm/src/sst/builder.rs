@@ -72,6 +72,10 @@ pub(crate) struct TableBuilderOptions {
     pub(crate) creation_time: u64,
     /// Unix seconds of the oldest key. 0: unknown.
     pub(crate) oldest_key_time: u64,
+    /// Unix seconds of the newest key, or a time after it. 0: unknown.
+    pub(crate) newest_key_time: u64,
+    /// Id of the machine. Empty: none is stored.
+    pub(crate) host_id: String,
     /// Unix seconds now. 0: unknown.
     pub(crate) file_creation_time: u64,
     /// Who waits for the writes.
@@ -178,8 +182,11 @@ impl TableBuilder {
             merge_operator: options.merge_operator,
             compression_options: format!(
                 "window_bits=-14; level={level}; strategy=0; max_dict_bytes={}; zstd_max_train_bytes={}; enabled=0; \
-                 max_dict_buffer_bytes={}; use_zstd_dict_trainer=1; ",
-                options.dictionary.max_bytes, options.dictionary.train_bytes, options.dictionary.buffer_bytes
+                 max_dict_buffer_bytes={}; use_zstd_dict_trainer=1; max_compressed_bytes_per_kb=896; checksum=0; _type={}; ",
+                options.dictionary.max_bytes,
+                options.dictionary.train_bytes,
+                options.dictionary.buffer_bytes,
+                options.compression as u8
             ),
             filter_policy: filter
                 .as_ref()
@@ -191,6 +198,9 @@ impl TableBuilder {
                 .map_or_else(String::new, |extractor| extractor.name().to_owned()),
             creation_time: options.creation_time,
             oldest_key_time: options.oldest_key_time,
+            newest_key_time: options.newest_key_time,
+            format_version: u64::from(options.table.format_version),
+            host_id: options.host_id,
             file_creation_time: options.file_creation_time,
             original_file_number: options.file_number,
             db_id: options.db_id,
@@ -318,6 +328,7 @@ impl TableBuilder {
         self.properties.data_size = self.output.offset();
         self.properties.tail_start_offset = self.output.offset();
         self.properties.num_data_blocks = self.index.len() as u64;
+        (self.properties.num_blocks_rejected, self.properties.num_blocks_bypassed) = self.output.data_blocks_kept();
 
         let mut metaindex = Metaindex::default();
         if let Some(partitions) = self.filter_partitions.take() {

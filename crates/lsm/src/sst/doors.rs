@@ -88,6 +88,7 @@ pub(crate) fn table(bytes: &[u8]) -> Result<()> {
         unique_id: None,
         largest_seqno: None,
         priority: IoPriority::User,
+        metrics: Arc::default(),
         pin_filter_partitions: false,
         prefix_extractor: Some(Arc::new(FixedPrefix::new(4))),
     };

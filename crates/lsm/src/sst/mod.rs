@@ -60,5 +60,5 @@ pub use collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCol
 pub(crate) use dictionary_builder::DictionaryOptions;
 pub(crate) use iter::TableIter;
 pub use pinned::PinnedBytes;
-pub(crate) use reader::{TableEntry, TableReadOptions, TableReader, TableReaderOptions};
+pub(crate) use reader::{GetCounts, TableEntry, TableReadOptions, TableReader, TableReaderOptions};
 pub(crate) use unique_id::encode_session_id;

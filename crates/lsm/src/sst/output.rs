@@ -25,6 +25,10 @@ pub(crate) struct TableOutput {
     file_crc: Option<u32>,
     /// A bit for the number of each codec that a block was compressed with.
     codecs_used: u128,
+    /// Data blocks that compression did not make small enough.
+    rejected: u64,
+    /// Data blocks that were not compressed.
+    bypassed: u64,
     /// Bytes that were not appended yet.
     pending: Vec<u8>,
     /// Bytes that were appended.
@@ -53,6 +57,8 @@ impl TableOutput {
             data_compressor: None,
             file_crc: None,
             codecs_used: 0,
+            rejected: 0,
+            bypassed: 0,
             pending: Vec::with_capacity(GATHER_LEN + (GATHER_LEN >> 4)),
             appended: 0,
             bytes_per_sync,
@@ -74,6 +80,11 @@ impl TableOutput {
     /// A bit for the number of each codec that a block has so far; bit 0 for blocks that are not compressed.
     pub(crate) fn codecs_used(&self) -> u128 {
         self.codecs_used
+    }
+
+    /// Data blocks that compression did not make small enough, and those that were not compressed at all.
+    pub(crate) fn data_blocks_kept(&self) -> (u64, u64) {
+        (self.rejected, self.bypassed)
     }
 
     /// The path of the file.
@@ -118,7 +129,10 @@ impl TableOutput {
                 kind = self.compressor.compression_type();
             } else {
                 self.pending.truncate(start);
+                self.rejected += u64::from(is_data);
             }
+        } else {
+            self.bypassed += u64::from(is_data);
         }
         if kind == CompressionType::None {
             self.pending.extend_from_slice(raw);

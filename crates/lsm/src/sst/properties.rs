@@ -77,14 +77,24 @@ pub(crate) struct TableProperties {
     pub(crate) creation_time: u64,
     /// Unix seconds of the oldest key. 0: unknown.
     pub(crate) oldest_key_time: u64,
+    /// Unix seconds of the newest key, or a time after it. 0: unknown.
+    pub(crate) newest_key_time: u64,
     /// Unix seconds at which the file was written. 0: unknown.
     pub(crate) file_creation_time: u64,
+    /// The version of the footer; 0 in tables of RocksDB before 11.
+    pub(crate) format_version: u64,
+    /// Data blocks that no codec made small enough.
+    pub(crate) num_blocks_rejected: u64,
+    /// Data blocks that were given to no codec.
+    pub(crate) num_blocks_bypassed: u64,
     /// File number that the table was created with.
     pub(crate) original_file_number: u64,
     /// Id of the database that created the table.
     pub(crate) db_id: String,
     /// Id of the session that created the table.
     pub(crate) session_id: String,
+    /// Id of the machine that created the table.
+    pub(crate) host_id: String,
     /// File offset of the first byte that is not of a data block. 0: unknown.
     pub(crate) tail_start_offset: u64,
     /// Names of those who collected properties, as a list in brackets.
@@ -137,10 +147,15 @@ impl Default for TableProperties {
             filter_policy: String::new(),
             creation_time: 0,
             oldest_key_time: 0,
+            newest_key_time: 0,
             file_creation_time: 0,
+            format_version: 0,
+            num_blocks_rejected: 0,
+            num_blocks_bypassed: 0,
             original_file_number: 0,
             db_id: String::new(),
             session_id: String::new(),
+            host_id: String::new(),
             tail_start_offset: 0,
             collectors: "[]".to_owned(),
             data_block_restart_interval: 0,
@@ -183,6 +198,8 @@ impl TableProperties {
             ("top-level.index.size", two_level.then_some(self.top_level_index_size)),
             ("data.block.restart.interval", Some(self.data_block_restart_interval).filter(|interval| *interval > 0)),
             ("index.block.restart.interval", Some(self.index_block_restart_interval).filter(|interval| *interval > 0)),
+            ("num.data.blocks.compression.rejected", Some(self.num_blocks_rejected).filter(|blocks| *blocks > 0)),
+            ("num.data.blocks.compression.bypassed", Some(self.num_blocks_bypassed).filter(|blocks| *blocks > 0)),
             ("key.smallest.seqno", self.smallest_seqno),
             ("key.largest.seqno", self.largest_seqno),
         ];
@@ -205,6 +222,7 @@ impl TableProperties {
             put("external_sst_file.global_seqno", seqno.to_le_bytes().to_vec());
         }
         put("block.based.table.prefix.filtering", flag(self.prefix_filtering));
+        put("block.based.table.decoupled.partitioned.filters", flag(true));
         let mut block = BlockBuilder::new(usize::MAX);
         for (name, value) in &sorted {
             block.add(name, value);
@@ -212,7 +230,7 @@ impl TableProperties {
         block.finish().to_vec()
     }
 
-    fn numbers(&self) -> [(&'static str, u64); 21] {
+    fn numbers(&self) -> [(&'static str, u64); 23] {
         [
             ("data.size", self.data_size),
             ("index.size", self.index_size),
@@ -230,11 +248,14 @@ impl TableProperties {
             ("column.family.id", self.column_family_id),
             ("creation.time", self.creation_time),
             ("oldest.key.time", self.oldest_key_time),
+            ("newest.key.time", self.newest_key_time),
             ("file.creation.time", self.file_creation_time),
             ("original.file.number", self.original_file_number),
             ("tail.start.offset", self.tail_start_offset),
-            ("format.version", 0),
+            ("format.version", self.format_version),
             ("fixed.key.length", 0),
+            // Hints for searching an index, which this engine does not write.
+            ("num.uniform.blocks", 0),
         ]
     }
 
@@ -252,6 +273,7 @@ impl TableProperties {
             ("filter.policy", self.filter_policy.as_str()),
             ("creating.db.identity", &self.db_id),
             ("creating.session.identity", &self.session_id),
+            ("creating.host.identity", &self.host_id),
         ];
         texts.extend(optional.into_iter().filter(|(_, value)| !value.is_empty()));
         texts
@@ -311,6 +333,11 @@ impl TableProperties {
             "column.family.id" => self.column_family_id = number(value)?,
             "creation.time" => self.creation_time = number(value)?,
             "oldest.key.time" => self.oldest_key_time = number(value)?,
+            "newest.key.time" => self.newest_key_time = number(value)?,
+            "format.version" => self.format_version = number(value)?,
+            "num.data.blocks.compression.rejected" => self.num_blocks_rejected = number(value)?,
+            "num.data.blocks.compression.bypassed" => self.num_blocks_bypassed = number(value)?,
+            "creating.host.identity" => self.host_id = text(value),
             "file.creation.time" => self.file_creation_time = number(value)?,
             "original.file.number" => self.original_file_number = number(value)?,
             "tail.start.offset" => self.tail_start_offset = number(value)?,
@@ -331,7 +358,9 @@ impl TableProperties {
             "prefix.extractor.name" if value == NULLPTR.as_bytes() => self.prefix_extractor.clear(),
             "prefix.extractor.name" => self.prefix_extractor = text(value),
             // Written anew with constant values.
-            "format.version" | "fixed.key.length" => {}
+            "fixed.key.length" | "num.uniform.blocks" => {}
+            // Partitions of a filter end where they are full, not where those of the index do.
+            "block.based.table.decoupled.partitioned.filters" => {}
             _ => return Ok(false),
         }
         Ok(true)

@@ -18,6 +18,7 @@ use super::prefix_index::{self, METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndex};
 use super::properties::{TableProperties, index_type};
 use super::range_del_block::{self, RANGE_DELETIONS_BLOCK};
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
+use crate::metrics::{Counter, Metrics};
 use crate::options::{ReadOptions, ReadTier};
 use crate::range_tombstones::{Fragments, RangeTombstone};
 use siltstone_base::block_pool::BlockPool;
@@ -55,6 +56,8 @@ pub(crate) struct TableReaderOptions {
     pub(crate) pin_filter_partitions: bool,
     /// Who waits for the open.
     pub(crate) priority: IoPriority,
+    /// Who counts what filters spare.
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// How to read.
@@ -104,6 +107,30 @@ pub(crate) struct TableEntry {
     pub(crate) value: PinnedBytes,
 }
 
+/// What a get met on its way through tables.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct GetCounts {
+    /// Tables that were asked, their filters included.
+    pub(crate) tables: u64,
+    /// Those whose filter of keys said no.
+    pub(crate) denied: u64,
+    /// Those whose filter of keys said yes.
+    pub(crate) allowed: u64,
+    /// Those among them that have the key.
+    pub(crate) found: u64,
+}
+
+/// What a get asks the filter of a table for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FilterAsks {
+    /// There is none.
+    Nothing,
+    /// The key.
+    Keys,
+    /// The prefix of the key.
+    Prefixes,
+}
+
 /// How far a search in the data blocks of an index came.
 enum Search {
     /// To the entry, or to where it would be.
@@ -139,6 +166,8 @@ pub(crate) struct TableReader {
     /// Set for a hash index whose prefixes are of use.
     prefixes: Option<Box<PrefixIndex>>,
     filter: TableFilter,
+    filter_asks: FilterAsks,
+    metrics: Arc<Metrics>,
     properties: TableProperties,
     /// The range tombstones, if there are any, and where they are stored.
     ranges: Option<Box<(Fragments, BlockHandle)>>,
@@ -245,6 +274,11 @@ impl TableReader {
             _ => None,
         };
         let content = FilterContent::of(&properties, &**options.comparator.user(), options.prefix_extractor.as_ref());
+        let filter_asks = match content.as_ref().map(FilterContent::has_whole_keys) {
+            Some(true) => FilterAsks::Keys,
+            Some(false) => FilterAsks::Prefixes,
+            None => FilterAsks::Nothing,
+        };
         let filter = match (meta.filter, meta.filter_partitions, content) {
             (Some(handle), _, Some(content)) => {
                 TableFilter::Full(FilterBlock::new(fetcher.meta_block(handle, context)?.to_vec(), content))
@@ -264,7 +298,9 @@ impl TableReader {
             index,
             partitions,
             prefixes,
+            filter_asks: if matches!(filter, TableFilter::None) { FilterAsks::Nothing } else { filter_asks },
             filter,
+            metrics: Arc::clone(&options.metrics),
             properties,
             ranges,
             cache_file: options.block_cache.new_file_id(),
@@ -280,16 +316,29 @@ impl TableReader {
     ///
     /// `Incomplete` where the read tier forbids to read, `Corruption`, `Io`.
     #[inline]
+    pub(crate) fn get_counted(
+        &self,
+        options: &TableReadOptions,
+        key: &LookupKey,
+        key_hash: Option<u64>,
+        counts: &mut GetCounts,
+    ) -> Result<Option<TableEntry>> {
+        counts.tables += 1;
+        match &self.ranges {
+            None => self.get_point(options, key, key_hash, counts),
+            Some(ranges) => self.get_under_ranges(&ranges.0, options, key, key_hash, counts),
+        }
+    }
+
+    /// [`get_counted`](Self::get_counted) where nobody counts.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn get(
         &self,
         options: &TableReadOptions,
         key: &LookupKey,
         key_hash: Option<u64>,
     ) -> Result<Option<TableEntry>> {
-        match &self.ranges {
-            None => self.get_point(options, key, key_hash),
-            Some(ranges) => self.get_under_ranges(&ranges.0, options, key, key_hash),
-        }
+        self.get_counted(options, key, key_hash, &mut GetCounts::default())
     }
 
     #[cold]
@@ -299,9 +348,10 @@ impl TableReader {
         options: &TableReadOptions,
         key: &LookupKey,
         key_hash: Option<u64>,
+        counts: &mut GetCounts,
     ) -> Result<Option<TableEntry>> {
         let covered = fragments.covering(key.user_key(), key.seqno());
-        let found = self.get_point(options, key, key_hash)?;
+        let found = self.get_point(options, key, key_hash, counts)?;
         if covered == 0 || found.as_ref().is_some_and(|entry| entry.seqno > covered) {
             return Ok(found);
         }
@@ -315,10 +365,43 @@ impl TableReader {
         options: &TableReadOptions,
         key: &LookupKey,
         key_hash: Option<u64>,
+        counts: &mut GetCounts,
     ) -> Result<Option<TableEntry>> {
         if !self.may_have(options, key, key_hash) {
+            self.count_answer(false, false, counts);
             return Ok(None);
         }
+        let found = self.find_point(options, key)?;
+        self.count_answer(true, found.is_some(), counts);
+        Ok(found)
+    }
+
+    /// Counts what the filter said of a key, and whether the key was found.
+    #[inline]
+    fn count_answer(&self, allowed: bool, found: bool, counts: &mut GetCounts) {
+        match self.filter_asks {
+            FilterAsks::Nothing => {}
+            FilterAsks::Keys => {
+                counts.denied += u64::from(!allowed);
+                counts.allowed += u64::from(allowed);
+                counts.found += u64::from(found);
+            }
+            FilterAsks::Prefixes => self.count_prefix(allowed, found),
+        }
+    }
+
+    #[cold]
+    fn count_prefix(&self, allowed: bool, found: bool) {
+        self.metrics.add_all([
+            (Counter::FilterPrefixChecked, 1),
+            (Counter::FilterPrefixUseful, u64::from(!allowed)),
+            (Counter::FilterPrefixTruePositive, u64::from(found)),
+        ]);
+    }
+
+    /// The same without asking the filter.
+    #[inline]
+    fn find_point(&self, options: &TableReadOptions, key: &LookupKey) -> Result<Option<TableEntry>> {
         if self.partitions.is_some() {
             return self.get_by_partitions(options, key);
         }
@@ -432,15 +515,17 @@ impl TableReader {
         is_forward: bool,
         options: &TableReadOptions,
     ) -> bool {
-        match &self.filter {
-            TableFilter::None => true,
+        let allowed = match &self.filter {
+            TableFilter::None => return true,
             TableFilter::Full(filter) => filter.may_match_prefix(hash),
             // Keys before the target may be in the partition before.
-            TableFilter::Partitioned(_) if !is_forward => true,
+            TableFilter::Partitioned(_) if !is_forward => return true,
             TableFilter::Partitioned(partitions) => {
                 partitions.may_match_prefix(target, hash, self.partition_source(options))
             }
-        }
+        };
+        self.count_prefix(allowed, false);
+        allowed
     }
 
     fn partition_source<'a>(&'a self, options: &'a TableReadOptions) -> PartitionSource<'a> {

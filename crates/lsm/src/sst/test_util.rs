@@ -96,6 +96,8 @@ pub(crate) fn builder_options(table: TableOptions, compression: CompressionType)
         file_number: 9,
         creation_time: 1_700_000_000,
         oldest_key_time: 1_700_000_000,
+        newest_key_time: 1_700_000_002,
+        host_id: "host".to_owned(),
         file_creation_time: 1_700_000_001,
         priority: IoPriority::High,
         bytes_per_sync: 0,
@@ -112,6 +114,7 @@ pub(crate) fn reader_options() -> TableReaderOptions {
         pin_filter_partitions: false,
         prefix_extractor: None,
         priority: IoPriority::User,
+        metrics: Arc::default(),
     }
 }
 

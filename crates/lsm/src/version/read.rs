@@ -6,7 +6,7 @@ use super::Version;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::LookupKey;
 use crate::options::ReadOptions;
-use crate::sst::{TableEntry, TableIter, TableReadOptions};
+use crate::sst::{GetCounts, TableEntry, TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;
@@ -14,14 +14,14 @@ use siltstone_base::sync::Arc;
 
 impl Version {
     /// The newest entry of the key that is visible at the sequence number of `key`, whatever its type: level 0 from the newest
-    /// table to the oldest, then level by level, at most one table each. Returns the level with the entry; `probed` counts the
-    /// tables that were asked, their filters included.
+    /// table to the oldest, then level by level, at most one table each. Returns the level with the entry; `counts` takes
+    /// in what was met on the way.
     pub(crate) fn get(
         &self,
         table_cache: &TableCache,
         options: &TableReadOptions,
         key: &LookupKey,
-        probed: &mut u64,
+        counts: &mut GetCounts,
     ) -> Result<Option<(usize, TableEntry)>> {
         let user_key = key.user_key();
         // One hash serves every filter on the way.
@@ -34,8 +34,7 @@ impl Version {
                 for (index, file) in level.files().iter().enumerate() {
                     if level.covers(&self.comparator, index, user_key) {
                         let hash = *hash.get_or_insert_with(|| xxph3(user_key));
-                        let found = table_cache.reader(file)?.get(options, key, Some(hash))?;
-                        *probed += 1;
+                        let found = table_cache.reader(file)?.get_counted(options, key, Some(hash), counts)?;
                         if let Some(entry) = found {
                             return Ok(Some((number, entry)));
                         }
@@ -43,8 +42,7 @@ impl Version {
                 }
             } else if let Some(file) = level.find(&self.comparator, key.internal_key()) {
                 let hash = *hash.get_or_insert_with(|| xxph3(user_key));
-                let found = table_cache.reader(file)?.get(options, key, Some(hash))?;
-                *probed += 1;
+                let found = table_cache.reader(file)?.get_counted(options, key, Some(hash), counts)?;
                 if let Some(entry) = found {
                     return Ok(Some((number, entry)));
                 }

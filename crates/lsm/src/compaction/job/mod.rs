@@ -49,6 +49,8 @@ pub(crate) struct CompactionEnv {
     pub(crate) db_id: String,
     /// The id of the session.
     pub(crate) session_id: String,
+    /// The id of the machine, if it has one.
+    pub(crate) host_id: String,
     /// Wall time for the outputs.
     pub(crate) clock: Arc<dyn Clock>,
     /// Bytes that are read at a time.
@@ -126,6 +128,7 @@ impl CompactionJob {
         if self.input.is_none() {
             let mut input = self.open_inputs()?;
             self.carry_operator_on()?;
+            self.carry_times_on()?;
             self.take_ranges()?;
             input.seek_to_first();
             self.input = Some(input);
@@ -169,6 +172,17 @@ impl CompactionJob {
                 self.outputs.set_merge_operator(&properties.merge_operator);
             }
         }
+        Ok(())
+    }
+
+    /// Tells the outputs how new the newest key of the inputs is.
+    fn carry_times_on(&mut self) -> Result<()> {
+        let mut newest = 0;
+        for (_, file) in self.compaction.input_files() {
+            let time = self.env.table_cache.reader(file)?.properties().newest_key_time;
+            newest = newest.max(if time == 0 { file.file_creation_time } else { time });
+        }
+        self.outputs.set_newest_key_time(newest);
         Ok(())
     }
 

@@ -72,6 +72,8 @@ impl World {
             file_number: number,
             creation_time: 1,
             oldest_key_time: 1,
+            newest_key_time: 1,
+            host_id: String::new(),
             file_creation_time: 1,
             priority: IoPriority::High,
             bytes_per_sync: 0,
@@ -114,6 +116,7 @@ impl World {
             use_direct_reads: false,
             allow_mmap_reads: false,
             merge_operator: None,
+            metrics: Default::default(),
         };
         Arc::new(TableCache::new(self.disk.env(), Path::new(DIR), options))
     }
@@ -129,6 +132,7 @@ impl World {
             file_numbers: Arc::clone(&self.numbers),
             db_id: "db".to_owned(),
             session_id: "ABCDEFGHIJKLMNOPQRST".to_owned(),
+            host_id: String::new(),
             clock: Arc::new(ManualClock::new(1_700_000_000)),
             readahead_size: 4096,
             use_direct_io: false,
@@ -179,7 +183,7 @@ impl World {
 
     fn read(&self, version: &Version, key: &str, seqno: SeqNo) -> Option<String> {
         let (options, key) = (TableReadOptions::default(), LookupKey::new(key.as_bytes(), seqno));
-        let (_, entry) = version.get(&self.table_cache(), &options, &key, &mut 0).unwrap()?;
+        let (_, entry) = version.get(&self.table_cache(), &options, &key, &mut Default::default()).unwrap()?;
         (entry.value_type == ValueType::Put).then(|| String::from_utf8(entry.value.into_vec()).unwrap())
     }
 

@@ -68,6 +68,8 @@ impl Outputs {
             file_number: 0,
             creation_time,
             oldest_key_time: 0,
+            newest_key_time: now,
+            host_id: env.host_id.clone(),
             file_creation_time: now,
             priority: if compaction.start_level() == 0 { IoPriority::High } else { IoPriority::Low },
             bytes_per_sync: env.bytes_per_sync,
@@ -83,6 +85,11 @@ impl Outputs {
             oldest_blob_file: None,
             blob_references: BlobTally::default(),
         }
+    }
+
+    /// Says how new the newest key is.
+    pub(super) fn set_newest_key_time(&mut self, unix_seconds: u64) {
+        self.options.newest_key_time = unix_seconds;
     }
 
     /// Names another merge operator than the family's.

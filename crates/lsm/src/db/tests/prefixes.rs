@@ -2,7 +2,7 @@
 
 use super::basics::options;
 use crate::{
-    BlockCache, CappedPrefix, ColumnFamilyOptions, Db, ErrorKind, FixedPrefix, FlushOptions, PrefixExtractor,
+    BlockCache, CappedPrefix, ColumnFamilyOptions, Counter, Db, ErrorKind, FixedPrefix, FlushOptions, PrefixExtractor,
     ReadOptions, ReadTier, TableOptions,
 };
 use siltstone_base::comparator::ReverseBytewise;
@@ -57,6 +57,50 @@ fn backward(db: &Db, options: &ReadOptions, from: &str) -> crate::Result<Vec<Str
         iter.prev();
     }
     iter.status().map(|()| keys)
+}
+
+/// What was counted of filters: by keys denied, allowed and found, by prefixes checked, useful and found.
+fn filter_counts(db: &Db) -> [u64; 6] {
+    [
+        Counter::FilterUseful,
+        Counter::FilterFullPositive,
+        Counter::FilterFullTruePositive,
+        Counter::FilterPrefixChecked,
+        Counter::FilterPrefixUseful,
+        Counter::FilterPrefixTruePositive,
+    ]
+    .map(|counter| db.metrics().get(counter))
+}
+
+#[test]
+fn what_filters_spare_is_counted() {
+    let disk = SimDisk::new();
+    let db = open(&disk, family(fixed(3)));
+    fill(&db);
+    let tables = db.table_files(&db.default_family()).unwrap().len() as u64;
+    assert_eq!((tables, filter_counts(&db)), (1, [0; 6]));
+    for number in 0..20 {
+        let found = db.get(format!("p04{number:02}")).unwrap();
+        assert_eq!(found.is_some(), number % 2 == 0);
+    }
+    assert_eq!(filter_counts(&db), [10, 10, 10, 0, 0, 0], "20 bits a key: no false answer among so few");
+    assert_eq!(forward(&db, &limited(), "p0400").unwrap().len(), 10);
+    assert_eq!(filter_counts(&db)[3..], [1, 0, 0]);
+    assert!(forward(&db, &limited(), "p0500").unwrap().is_empty());
+    assert_eq!(filter_counts(&db)[3..], [2, 1, 0]);
+    assert_eq!(forward(&db, &ReadOptions::default(), "p04").unwrap().len(), 230);
+    assert_eq!(filter_counts(&db)[3..], [2, 1, 0], "such a walk asks no filter");
+
+    // Filters that have prefixes alone.
+    let disk = SimDisk::new();
+    let options = family(fixed(3));
+    let table = options.table.clone().whole_key_filtering(false);
+    let db = open(&disk, options.table(table));
+    fill(&db);
+    for key in ["p0400", "p0401", "p0500"] {
+        db.get(key).unwrap();
+    }
+    assert_eq!(filter_counts(&db), [0, 0, 0, 3, 1, 1]);
 }
 
 fn limited() -> ReadOptions {

@@ -3,6 +3,8 @@
 use crate::iterator::InternalIterator;
 use crate::key::{ColumnFamilyId, InternalKey, LookupKey, ValueType};
 use crate::options::{CompressionType, IndexType, TableOptions};
+use crate::sst::block::for_each_entry;
+use crate::sst::properties::TableProperties;
 use crate::sst::test_util::{build, builder_options, open, reader_options};
 use crate::sst::{
     CollectedEntry, DictionaryOptions, TableIter, TablePropertiesCollector, TablePropertiesCollectorFactory,
@@ -138,4 +140,75 @@ fn the_checksum_of_a_file_is_that_of_all_its_bytes() {
     let (bytes, summary) = build(options, entries(40_000)).unwrap();
     assert!(bytes.len() > 2 << 20);
     assert_eq!(summary.file_crc, Some(crc32c(&bytes)));
+}
+
+/// Everything that RocksDB 11 writes of a table, or has none of.
+#[test]
+fn properties_say_what_those_of_rocksdb_say() {
+    let names = |codec, version| {
+        let table = TableOptions::default().block_size(256).format_version(version);
+        let reader = open(build(builder_options(table, codec), entries(100)).unwrap().0, &reader_options()).unwrap();
+        let properties = reader.properties().clone();
+        assert_eq!(TableProperties::decode(&properties.encode()).unwrap(), properties);
+        assert_eq!(properties.newest_key_time, 1_700_000_002);
+        assert_eq!(properties.host_id, "host");
+        assert_eq!(properties.format_version, u64::from(version));
+        assert!(properties.others.is_empty());
+        let mut names = Vec::new();
+        for_each_entry(&properties.encode(), |name, _| {
+            names.push(String::from_utf8_lossy(name).strip_prefix("rocksdb.").unwrap().to_owned());
+            Ok(())
+        })
+        .unwrap();
+        (names, properties)
+    };
+    let (compressed, properties) = names(CompressionType::Zstd, 6);
+    assert_eq!((properties.num_blocks_rejected, properties.num_blocks_bypassed), (0, 0));
+    for wanted in [
+        "block.based.table.decoupled.partitioned.filters",
+        "block.based.table.index.type",
+        "block.based.table.prefix.filtering",
+        "block.based.table.whole.key.filtering",
+        "column.family.id",
+        "column.family.name",
+        "comparator",
+        "compression",
+        "compression_options",
+        "creating.db.identity",
+        "creating.host.identity",
+        "creating.session.identity",
+        "creation.time",
+        "data.block.restart.interval",
+        "data.size",
+        "deleted.keys",
+        "file.creation.time",
+        "filter.size",
+        "fixed.key.length",
+        "format.version",
+        "index.block.restart.interval",
+        "index.key.is.user.key",
+        "index.size",
+        "index.value.is.delta.encoded",
+        "key.largest.seqno",
+        "key.smallest.seqno",
+        "merge.operands",
+        "merge.operator",
+        "newest.key.time",
+        "num.data.blocks",
+        "num.entries",
+        "num.filter_entries",
+        "num.range-deletions",
+        "num.uniform.blocks",
+        "oldest.key.time",
+        "original.file.number",
+        "prefix.extractor.name",
+        "property.collectors",
+        "raw.key.size",
+        "raw.value.size",
+        "tail.start.offset",
+    ] {
+        assert!(compressed.iter().any(|name| name == wanted), "{wanted}");
+    }
+    let (_, properties) = names(CompressionType::None, 7);
+    assert_eq!((properties.num_blocks_rejected, properties.num_blocks_bypassed), (0, properties.num_data_blocks));
 }
