@@ -11,7 +11,7 @@ pub const PINNED: &[(&str, usize)] = &[
     ("crates/compare/src/lmdb/mod.rs", 1),
     ("crates/lsm/src/memtable/arena.rs", 18),
     ("crates/lsm/src/memtable/skiplist/cursor.rs", 12),
-    ("crates/lsm/src/memtable/skiplist/mod.rs", 15),
+    ("crates/lsm/src/memtable/skiplist/mod.rs", 16),
     ("crates/lsm/src/memtable/skiplist/node.rs", 15),
     ("crates/lsm/src/memtable/skiplist/splice.rs", 6),
     ("crates/lsm/src/memtable/skiplist/writers.rs", 10),

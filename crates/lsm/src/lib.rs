@@ -70,7 +70,7 @@ mod wal;
 mod wide_columns;
 
 pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
-pub use db::{ColumnFamily, Db, Iter, PinnedValue, TableFile, TreeReport};
+pub use db::{ApproximateSize, ColumnFamily, Db, Iter, IterPins, PinnedState, PinnedValue, TableFile, TreeReport};
 pub use engine::KvDb;
 pub use event::{
     CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, StallCause, StallCondition,

@@ -1,5 +1,6 @@
 //! Column families: independent key spaces that share the WAL.
 
+use super::pins::Replaced;
 use super::resolve::Resolver;
 use super::state::Surroundings;
 use super::super_version::SuperVersion;
@@ -30,8 +31,10 @@ pub(crate) struct Family {
     pub(crate) table_cache: Arc<TableCache>,
     /// How its entries become values.
     pub(crate) resolver: Arc<Resolver>,
-    /// What readers pin. Stored under the state lock.
+    /// What readers pin. Replaced by [`publish`](Self::publish), under the state lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
+    /// What was in its place before.
+    pub(super) replaced: Replaced,
     dropped: AtomicBool,
 }
 
@@ -60,13 +63,32 @@ impl Family {
         let resolver = Arc::new(Resolver::new(&name, &options, &surroundings.blob_files));
         let (instance, dropped) = (surroundings.instance, AtomicBool::new(false));
         let timestamps = FamilyTimestamps::of(&options, 0);
-        Self { id, name, instance, comparator, timestamps, options, table_cache, resolver, super_version, dropped }
+        let replaced = Replaced::new();
+        Self {
+            id,
+            name,
+            instance,
+            comparator,
+            timestamps,
+            options,
+            table_cache,
+            resolver,
+            super_version,
+            replaced,
+            dropped,
+        }
     }
 
     /// The same, whose history before the timestamp `low` may be gone.
     pub(crate) fn with_timestamp_low(self, low: u64) -> Self {
         let timestamps = FamilyTimestamps::of(&self.options, low);
         Self { timestamps, ..self }
+    }
+
+    /// Lets readers see `state` from now on, which is `now_micros`.
+    pub(crate) fn publish(&self, state: SuperVersion, now_micros: u64) {
+        let old = self.super_version.swap(Arc::new(state));
+        self.replaced.add(&old, now_micros);
     }
 
     /// An empty memtable whose first WAL is `log_number`.

@@ -249,11 +249,10 @@ impl DbInner {
     pub(crate) fn publish_version(&self, family: &Family, version: Arc<Version>) {
         let _state = self.state.lock();
         let old = family.super_version.load_full();
-        family.super_version.store(Arc::new(SuperVersion {
-            memtable: Arc::clone(&old.memtable),
-            immutables: old.immutables.clone(),
-            version,
-        }));
+        family.publish(
+            SuperVersion { memtable: Arc::clone(&old.memtable), immutables: old.immutables.clone(), version },
+            self.clock.now_micros(),
+        );
     }
 }
 

@@ -64,15 +64,18 @@ impl DbInner {
         let _ = self.write_options_file_without(Some(family));
         self.remove_family(family)?;
         // What the handle still pins is an empty family: the files go when the last reader does.
-        family.super_version.store(Arc::new(SuperVersion {
-            memtable: Family::new_memtable(&family.options, 0),
-            immutables: ImmutableList::default(),
-            version: Arc::new(Version::empty(
-                ColumnFamilyId(family.id),
-                family.comparator.clone(),
-                family.options.num_levels,
-            )),
-        }));
+        family.publish(
+            SuperVersion {
+                memtable: Family::new_memtable(&family.options, 0),
+                immutables: ImmutableList::default(),
+                version: Arc::new(Version::empty(
+                    ColumnFamilyId(family.id),
+                    family.comparator.clone(),
+                    family.options.num_levels,
+                )),
+            },
+            self.clock.now_micros(),
+        );
         self.controller.forget(family.id);
         self.changed.notify_all();
         self.delete_obsolete_files();

@@ -268,11 +268,14 @@ impl FlushJob {
             let old = self.family.super_version.load_full();
             let version = installed.iter().find(|(id, _)| id.0 == self.family.id);
             let version = version.map_or_else(|| Arc::clone(&old.version), |(_, version)| Arc::clone(version));
-            self.family.super_version.store(Arc::new(SuperVersion {
-                memtable: Arc::clone(&old.memtable),
-                immutables: old.immutables.without(|id| self.has_flushed(id)),
-                version,
-            }));
+            self.family.publish(
+                SuperVersion {
+                    memtable: Arc::clone(&old.memtable),
+                    immutables: old.immutables.without(|id| self.has_flushed(id)),
+                    version,
+                },
+                db.clock.now_micros(),
+            );
         }
         db.metrics.add_all([
             (Counter::Flushes, 1),

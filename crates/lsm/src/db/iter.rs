@@ -11,10 +11,11 @@ use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeView};
 use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
 use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
-use crate::options::{ReadOptions, ReadTier};
+use crate::options::ReadOptions;
+use crate::snapshot::Snapshot;
 use siltstone_base::comparator::split_timestamp;
-use siltstone_base::sync::Arc;
-use siltstone_base::{Error, Result};
+use siltstone_base::sync::{Arc, Weak};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 
 /// So many covered entries in a row are passed one by one, which is cheaper than seeking past a few.
@@ -55,7 +56,11 @@ pub struct Iter {
     /// Operands of the key at hand, in the order in which `merged` yields them.
     operands: Operands,
     resolver: Arc<Resolver>,
-    read_tier: ReadTier,
+    /// What it was made with, but for bounds and snapshot.
+    options: ReadOptions,
+    /// Where it comes from; nowhere for one that is not shown to users.
+    db: Weak<DbInner>,
+    family_id: u32,
     error: Option<Error>,
     /// Scratch for seeks.
     target: Vec<u8>,
@@ -84,21 +89,21 @@ enum Direction {
 
 impl DbInner {
     /// An iterator over `family`.
-    pub(crate) fn iter(&self, family: &Family, options: &ReadOptions) -> Result<Iter> {
+    pub(crate) fn iter(self: &Arc<Self>, family: &Family, options: &ReadOptions) -> Result<Iter> {
         self.check_readable(family)?;
         let pinned = family.super_version.load_full();
         let seqno = self.read_seqno(options)?;
-        self.iter_pinned(family, pinned, seqno, options)
+        self.iter_pinned(family, pinned, seqno, options, Arc::downgrade(self))
     }
 
     /// Iterators over several families that show the same moment.
-    pub(crate) fn iters(&self, families: &[&Family], options: &ReadOptions) -> Result<Vec<Iter>> {
+    pub(crate) fn iters(self: &Arc<Self>, families: &[&Family], options: &ReadOptions) -> Result<Vec<Iter>> {
         for family in families {
             self.check_readable(family)?;
         }
         let (pins, seqno) = self.pin_families(families, options)?;
         let pairs = families.iter().zip(pins);
-        pairs.map(|(family, pinned)| self.iter_pinned(family, pinned, seqno, options)).collect()
+        pairs.map(|(family, pinned)| self.iter_pinned(family, pinned, seqno, options, Arc::downgrade(self))).collect()
     }
 
     pub(super) fn iter_pinned(
@@ -107,6 +112,7 @@ impl DbInner {
         pinned: Arc<SuperVersion>,
         seqno: SeqNo,
         options: &ReadOptions,
+        db: Weak<Self>,
     ) -> Result<Iter> {
         let timestamps = TimestampView::new(family, options)?;
         let order = family.timestamps.as_ref().map_or(&family.comparator, |timestamps| &timestamps.order);
@@ -130,7 +136,9 @@ impl DbInner {
             value: Vec::new(),
             operands: Operands::default(),
             resolver: Arc::clone(&family.resolver),
-            read_tier: options.read_tier,
+            options: ReadOptions { snapshot: None, iterate_lower_bound: None, iterate_upper_bound: None, ..*options },
+            db,
+            family_id: family.id,
             error: None,
             target: Vec::new(),
             seeks: 0,
@@ -194,6 +202,38 @@ impl Iter {
             (true, false) => self.merged.value(),
             (true, true) => &self.value,
         }
+    }
+
+    /// Shows the newest state of the family from now on, as if it were made anew with the options that it was made with, but for their snapshot. The iterator
+    /// then is on no entry, and lets go of the memory and the files of the state before.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` if the database is gone, `NotFound` if the family was dropped, and those of making an iterator; it then is as it was.
+    pub fn refresh(&mut self) -> Result<()> {
+        self.refresh_to(None)
+    }
+
+    /// The same, to the state of `snapshot`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`refresh`](Self::refresh), and `InvalidArgument` for a snapshot of another database.
+    pub fn refresh_at(&mut self, snapshot: &Snapshot) -> Result<()> {
+        self.refresh_to(Some(snapshot.clone()))
+    }
+
+    fn refresh_to(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
+        let Some(db) = self.db.upgrade() else {
+            return Err(Error::new(ErrorKind::Aborted, "the database of the iterator is closed"));
+        };
+        let Some(family) = db.families.load().get(&self.family_id).cloned() else {
+            return Err(Error::new(ErrorKind::NotFound, format!("column family {} was dropped", self.family_id)));
+        };
+        let (iterate_lower_bound, iterate_upper_bound) = (self.lower_bound.clone(), self.upper_bound.clone());
+        let options = ReadOptions { snapshot, iterate_lower_bound, iterate_upper_bound, ..self.options };
+        *self = db.iter(&family, &options)?;
+        Ok(())
     }
 
     /// Moves to the first key.
@@ -472,7 +512,7 @@ impl Iter {
             ValueType::Merge => self.merge_forward(),
             other => self
                 .resolver
-                .value(&self.key, other, self.merged.value(), self.read_tier)
+                .value(&self.key, other, self.merged.value(), self.options.read_tier)
                 .map(|value| value.unwrap_or_default().into_owned()),
         };
         match made {
@@ -517,7 +557,7 @@ impl Iter {
         if !self.merged.valid() {
             self.merged.status()?;
         }
-        self.resolver.merged(&self.key, base, &self.operands.reversed(), self.read_tier, &self.metrics)
+        self.resolver.merged(&self.key, base, &self.operands.reversed(), self.options.read_tier, &self.metrics)
     }
 
     /// Goes backward from where `merged` stands to the last key with a visible value, and leaves `merged` before all of
@@ -607,9 +647,11 @@ impl Iter {
         let made = match base {
             Some((kind, stored)) if self.operands.is_empty() => self
                 .resolver
-                .value(&self.key, kind, stored, self.read_tier)
+                .value(&self.key, kind, stored, self.options.read_tier)
                 .map(|value| value.unwrap_or_default().into_owned()),
-            _ => self.resolver.merged(&self.key, base, &self.operands.in_order(), self.read_tier, &self.metrics),
+            _ => {
+                self.resolver.merged(&self.key, base, &self.operands.in_order(), self.options.read_tier, &self.metrics)
+            }
         };
         match made {
             Ok(value) => {

@@ -83,11 +83,14 @@ impl DbInner {
             let mut state = self.state.lock();
             for family in &sealed {
                 let old = family.super_version.load_full();
-                family.super_version.store(Arc::new(SuperVersion {
-                    memtable: Family::next_memtable(&family.options, &old.memtable, side.wal_number),
-                    immutables: old.immutables.with_newest(Arc::clone(&old.memtable)),
-                    version: Arc::clone(&old.version),
-                }));
+                family.publish(
+                    SuperVersion {
+                        memtable: Family::next_memtable(&family.options, &old.memtable, side.wal_number),
+                        immutables: old.immutables.with_newest(Arc::clone(&old.memtable)),
+                        version: Arc::clone(&old.version),
+                    },
+                    self.clock.now_micros(),
+                );
                 if let Some(background) = state.families.get_mut(&family.id) {
                     background.flush_requested = Some(reason);
                 }
@@ -173,11 +176,14 @@ impl DbInner {
         for family in self.families.load().values() {
             let old = family.super_version.load_full();
             if old.memtable.is_empty() {
-                family.super_version.store(Arc::new(SuperVersion {
-                    memtable: Family::next_memtable(&family.options, &old.memtable, number),
-                    immutables: old.immutables.clone(),
-                    version: Arc::clone(&old.version),
-                }));
+                family.publish(
+                    SuperVersion {
+                        memtable: Family::next_memtable(&family.options, &old.memtable, number),
+                        immutables: old.immutables.clone(),
+                        version: Arc::clone(&old.version),
+                    },
+                    self.clock.now_micros(),
+                );
                 replaced.push(old);
             }
         }

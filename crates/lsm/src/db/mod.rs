@@ -3,6 +3,7 @@
 //! Path: put 1/5. After: db/write.rs.
 //! Path: get 1/7. After: db/read.rs.
 
+mod approximate;
 mod background;
 mod check;
 mod close;
@@ -18,6 +19,7 @@ mod memtable_switch;
 mod obsolete_files;
 mod open;
 mod options_file;
+mod pins;
 mod prefix_walk;
 mod prepared;
 mod properties;
@@ -40,9 +42,11 @@ mod write_controller;
 mod write_queue;
 mod write_stall;
 
+pub use approximate::ApproximateSize;
 pub use check::TreeReport;
 pub use column_family::ColumnFamily;
 pub use iter::Iter;
+pub use pins::{IterPins, PinnedState};
 pub use read::PinnedValue;
 pub use table_files::TableFile;
 
@@ -446,6 +450,22 @@ impl Db {
     /// `Corruption` names the first table that differs.
     pub fn verify_file_checksums(&self) -> Result<u64> {
         self.handle.inner.verify_file_checksums()
+    }
+
+    /// About how much of `family` is in each of `ranges`, from the first key to before the second: by what the indexes of tables say, and by samples of memtables. A range
+    /// that ends before it begins has nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of opening tables; no data block is read.
+    pub fn approximate_sizes(&self, family: &ColumnFamily, ranges: &[(&[u8], &[u8])]) -> Result<Vec<ApproximateSize>> {
+        self.handle.inner.approximate_sizes(&family.0, ranges)
+    }
+
+    /// The states of `family` that were replaced and that iterators still hold, oldest first: what they keep from being freed and deleted, and for how long.
+    pub fn pinned_states(&self, family: &ColumnFamily) -> Vec<PinnedState> {
+        let now_micros = self.handle.inner.clock.now_micros();
+        family.0.replaced.pinned_states(&family.0.super_version.load(), now_micros)
     }
 
     /// The error that made the engine read-only, if one did.

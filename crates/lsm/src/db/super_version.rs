@@ -20,3 +20,10 @@ pub(crate) struct SuperVersion {
     /// The table files.
     pub(crate) version: Arc<Version>,
 }
+
+impl SuperVersion {
+    /// All memtables, newest first.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.memtable).chain(self.immutables.newest_first())
+    }
+}

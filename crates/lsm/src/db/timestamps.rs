@@ -10,7 +10,7 @@ use super::super_version::SuperVersion;
 use crate::key::{InternalKeyComparator, ParsedKey, SeqNo};
 use crate::options::{ColumnFamilyOptions, ReadOptions};
 use siltstone_base::comparator::{TIMESTAMP_LEN, split_timestamp};
-use siltstone_base::sync::Arc;
+use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, Result};
 
 /// What a family with timestamps knows of them.
@@ -115,7 +115,7 @@ impl DbInner {
         // A walk that finds nothing of the key need not go on behind it.
         let upper_bound = is_bytewise.then(|| [key, &[0]].concat());
         let options = ReadOptions { iterate_lower_bound: None, iterate_upper_bound: upper_bound, ..options.clone() };
-        let mut iter = self.iter_pinned(family, Arc::clone(pinned), seqno, &options)?;
+        let mut iter = self.iter_pinned(family, Arc::clone(pinned), seqno, &options, Weak::new())?;
         iter.seek(key);
         iter.status()?;
         if iter.valid() && order.is_some_and(|order| order.compare_user(iter.key(), key).is_eq()) {

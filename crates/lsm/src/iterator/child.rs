@@ -28,6 +28,15 @@ macro_rules! each {
 }
 
 impl ChildIter {
+    /// Bytes of the blocks that it stands on.
+    pub(crate) fn block_bytes(&self) -> usize {
+        match self {
+            Self::Memtable(_) => 0,
+            Self::Table(iter) => iter.block_bytes(),
+            Self::Level(iter) => iter.block_bytes(),
+        }
+    }
+
     /// Lets seeks in tables pass by those that have no key of the prefix whose XXPH3 hash is `prefix`. Memtables are asked by
     /// whoever holds them.
     pub(crate) fn set_prefix(&mut self, prefix: Option<u64>) {

@@ -54,6 +54,11 @@ impl LevelIter {
         Self { files, table_cache, options, purpose, index: 0, table: None, prepared: None, prefix: None, error: None }
     }
 
+    /// Bytes of the blocks that it stands on.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.table.as_ref().map_or(0, TableIter::block_bytes)
+    }
+
     /// Lets seeks ask the filters for the prefix whose XXPH3 hash is `prefix`, and find nothing but its keys and some others.
     pub(crate) fn set_prefix(&mut self, prefix: Option<u64>) {
         self.prefix = prefix;

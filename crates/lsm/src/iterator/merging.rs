@@ -42,6 +42,11 @@ impl<I: InternalIterator> MergingIter<I> {
         Self { comparator, children, heap, has_heads, runner_up: 0, backward: false, error: None }
     }
 
+    /// The sources.
+    pub(crate) fn children(&self) -> &[I] {
+        &self.children
+    }
+
     /// The children, in the order in which they were given. Whoever moves one must seek next.
     pub(crate) fn children_mut(&mut self) -> &mut [I] {
         &mut self.children

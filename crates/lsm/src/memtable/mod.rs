@@ -179,6 +179,16 @@ impl Memtable {
         Some(PinnedEntry { value_type, value: MemtableValue::new(value) })
     }
 
+    /// About how many point entries there are from the internal key `begin` to before `end`; exact where there are few.
+    pub(crate) fn approximate_entries(&self, begin: &[u8], end: &[u8]) -> u64 {
+        self.list.estimate_between(begin, end).min(self.num_entries())
+    }
+
+    /// How many range tombstones there are.
+    pub(crate) fn num_ranges(&self) -> u64 {
+        self.ranges.count()
+    }
+
     /// The fragments of the range tombstones so far; `None` if there are none.
     pub(crate) fn range_fragments(&self) -> Option<Arc<FragmentSets>> {
         self.ranges.fragments()

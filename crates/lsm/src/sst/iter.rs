@@ -79,6 +79,11 @@ impl TableIter {
         }
     }
 
+    /// Bytes of the blocks that it stands on.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.partition.iter().chain(&self.block).map(|block| block.memory_usage()).sum()
+    }
+
     /// Lets seeks ask the filter for the prefix whose XXPH3 hash is `prefix`, and find nothing if the table has no key of it.
     pub(crate) fn set_prefix(&mut self, prefix: Option<u64>) {
         self.prefix = prefix;

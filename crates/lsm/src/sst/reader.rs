@@ -494,6 +494,19 @@ impl TableReader {
         Ok(Some(TableEntry { seqno: trailer >> 8, value_type, value }))
     }
 
+    /// About how many bytes of the table come before the internal key `target`. What the index says in memory: with a two-level one, whole partitions.
+    pub(crate) fn bytes_before(&self, target: &[u8]) -> u64 {
+        let (len, file_size) = (self.index.len(), self.fetcher.file_size);
+        let index = self.index.seek(target, &self.comparator);
+        if index >= len {
+            return file_size;
+        }
+        if self.partitions.is_none() {
+            return self.index.handle(index).offset;
+        }
+        (u128::from(file_size) * index as u128 / len as u128) as u64
+    }
+
     /// Whether the table may have the user key of `key`, as far as its filter says. `hash` is its XXPH3 hash, if known.
     #[inline]
     pub(crate) fn may_have(&self, options: &TableReadOptions, key: &LookupKey, hash: Option<u64>) -> bool {

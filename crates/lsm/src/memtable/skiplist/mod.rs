@@ -58,6 +58,9 @@ pub(super) use writers::{ExclusiveWriter, SharedWriter};
 /// The highest tower: enough for a million nodes.
 const MAX_HEIGHT: usize = 20;
 
+/// So many entries of a level tell how many there are on the lowest, within some tenths of that.
+const ENOUGH_TO_ESTIMATE: u64 = 128;
+
 /// What a search looks for, taken apart.
 #[derive(Clone, Copy)]
 struct Target<'a> {
@@ -256,6 +259,33 @@ impl SkipList {
             (prev, prefix, next, _) = unsafe { self.walk::<EXACT>(prev, prefix, level, next, target) };
         }
         (prev, next)
+    }
+
+    /// About how many entries there are from the internal key `begin` to before `end`: those on the highest level that has enough of them, times how
+    /// many entries each stands for. Exact where there are few.
+    pub(super) fn estimate_between(&self, begin: &[u8], end: &[u8]) -> u64 {
+        let (begin, end) = (self.target(begin), self.target(end));
+        let mut start = self.head;
+        for level in (0..self.height.load(Ordering::Relaxed)).rev() {
+            let mut count = 0_u64;
+            // SAFETY: the walk starts at the head, which has all levels, or at a node that was reached on a higher one; what a link leads to is reachable.
+            unsafe {
+                let mut next = start.next(level);
+                while !next.is_null() && self.compare(next, &begin) == Order::Less {
+                    start = next;
+                    next = next.next(level);
+                }
+                while !next.is_null() && self.compare(next, &end) == Order::Less {
+                    count += 1;
+                    next = next.next(level);
+                }
+            }
+            if count >= ENOUGH_TO_ESTIMATE || level == 0 {
+                // Each level has half the towers of the one below.
+                return count << level;
+            }
+        }
+        0
     }
 
     /// The last node, or the head.
