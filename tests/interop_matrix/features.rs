@@ -75,6 +75,8 @@ fn with_table(options: ColumnFamilyOptions, change: fn(TableOptions) -> TableOpt
 
 const RIBBON: FilterPolicy = FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 10.0, bloom_before_level: -1 };
 
+const ONLY_11: &str = "only RocksDB 11 has it";
+
 const OLD_VERSION: &str = "new tables have format_version 5 to 7";
 
 /// All rows.
@@ -185,6 +187,34 @@ pub const FEATURES: &[Feature] = &[
         ours: Ok(|options| {
             with_table(options, |table| table.data_block_index_type(DataBlockIndexType::BinarySearchAndHash))
         }),
+        ..PLAIN
+    },
+    Feature {
+        group: "data blocks",
+        name: "values apart",
+        rocksdb: &[("separate_key_value_in_data_block", "true"), ("format_version", "7")],
+        ours: Err("values are not written apart"),
+        not_in_7: Some(ONLY_11),
+        not_in_9: Some(ONLY_11),
+        evidence: b"separate.key.value.in.data.block",
+        said: "apart=True",
+        ..PLAIN
+    },
+    Feature {
+        group: "data blocks",
+        name: "values apart, hash index",
+        rocksdb: &[
+            ("separate_key_value_in_data_block", "true"),
+            ("format_version", "7"),
+            ("data_block_index_type", "kDataBlockBinaryAndHash"),
+            ("index_block_restart_interval", "4"),
+            ("block_restart_interval", "3"),
+        ],
+        ours: Err("values are not written apart"),
+        not_in_7: Some(ONLY_11),
+        not_in_9: Some(ONLY_11),
+        evidence: b"separate.key.value.in.data.block",
+        said: "apart=True",
         ..PLAIN
     },
     Feature { group: "filter", name: "none", rocksdb: &[("filter_policy", "nullptr")], ..PLAIN },

@@ -62,7 +62,7 @@ fn every_cell_of_the_matrix_does_as_the_book_says() {
     print!("{page}");
     let passed = table.iter().flat_map(|(_, row)| row).filter(|outcome| matches!(outcome, Outcome::Passed)).count();
     assert!(passed >= FEWEST, "{passed} cells pass");
-    page::keep(&(page::FRONT.to_owned() + &page));
+    page::keep(page::Part::Packaged, &page);
 }
 
 /// The same with RocksDB 11.8.1, where `scripts/interop-11` says that it is.
@@ -73,5 +73,7 @@ fn rocksdb_11_takes_part_where_it_is() {
     let mut cast = Cast::new(tools.ignoring_unknown_options(), &python).with_11(Path::new(&program));
     let (table, failures) = fill(&mut cast, &Route::WITH_11);
     assert!(failures.is_empty(), "\n{}\n", failures.join("\n"));
-    print!("{}", page::render(&table, &Route::WITH_11));
+    let page = page::render(&table, &Route::WITH_11);
+    print!("{page}");
+    page::keep(page::Part::With11, &page);
 }
