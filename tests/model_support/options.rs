@@ -72,6 +72,35 @@ impl EntryFilter for KeepAll {
     }
 }
 
+/// Removes some values and operands, and cuts others.
+#[derive(Debug)]
+pub struct Tidy;
+
+/// The name of the filter whose work the model must follow.
+pub const TIDY: &str = "tidy";
+
+impl EntryFilter for Tidy {
+    fn name(&self) -> &str {
+        TIDY
+    }
+
+    fn filter(&self, _: usize, _: &[u8], value: &[u8]) -> Decision {
+        match value.len() {
+            len if len % 6 == 0 => Decision::Remove,
+            len if len > 100 => Decision::Change(value[..100].to_vec()),
+            _ => Decision::Keep,
+        }
+    }
+
+    fn filter_operand(&self, _: usize, _: &[u8], operand: &[u8]) -> Decision {
+        match operand.len() {
+            len if len % 8 == 0 => Decision::Remove,
+            len if len > 35 => Decision::Change(operand[..35].to_vec()),
+            _ => Decision::Keep,
+        }
+    }
+}
+
 /// Counts the entries of each table.
 #[derive(Debug)]
 struct Counts;
@@ -191,7 +220,11 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         } else {
             Vec::new()
         },
-        compaction_filter = draw.of(&[false, true]).then(|| Arc::new(KeepAll) as Arc<dyn EntryFilter>),
+        compaction_filter = draw.of(&[
+            None,
+            Some(Arc::new(KeepAll) as Arc<dyn EntryFilter>),
+            Some(Arc::new(Tidy) as Arc<dyn EntryFilter>),
+        ]),
         merge_operator = operator(draw),
         table = table,
     })

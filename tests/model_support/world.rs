@@ -1,6 +1,7 @@
 //! The engine and the model side by side.
 
 use super::options::{self, Draw};
+use siltstone::lsm::testing::Model;
 use siltstone::lsm::{
     ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, FlushOptions, Iter, ReadOptions, Snapshot, WriteBatch,
 };
@@ -37,6 +38,13 @@ pub enum Op {
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// A snapshot with the maps and models at its time. A dropped family's map is `None`.
+struct Moment {
+    snapshot: Snapshot,
+    maps: Vec<Option<Map>>,
+    models: Vec<Option<Model>>,
+}
+
 /// What happens to one key.
 #[derive(Debug, Clone)]
 enum Change {
@@ -62,8 +70,9 @@ pub struct World {
     orders: Vec<Arc<dyn Comparator>>,
     db: Option<Db>,
     maps: Vec<Map>,
-    /// Snapshots with the maps at their time. A dropped family's map is `None`.
-    snapshots: Vec<(Snapshot, Vec<Option<Map>>)>,
+    /// What families may show whose compaction filter changes rows; their maps say what was seen last.
+    models: Vec<Option<Model>>,
+    snapshots: Vec<Moment>,
     writes: u64,
 }
 
@@ -72,6 +81,12 @@ fn key_bytes(key: u16) -> Vec<u8> {
     let mut bytes = format!("k{:03}", key / 2).into_bytes();
     bytes.extend(std::iter::repeat_n(b'x', (key % 2) as usize));
     bytes
+}
+
+/// The model of a family whose filter changes rows.
+fn model(options: &ColumnFamilyOptions) -> Option<Model> {
+    let filter = options.compaction_filter.clone().filter(|filter| filter.name() == options::TIDY)?;
+    Some(Model::new(Arc::clone(&options.comparator), Some(filter)).merging(options.merge_operator.clone()))
 }
 
 impl World {
@@ -86,7 +101,9 @@ impl World {
         };
         let db_options = options::database(&mut draw, &disk, Arc::<StepExecutor>::clone(&executor));
         let orders: Vec<_> = NAMES.iter().map(|_| options::comparator(&mut draw)).collect();
-        let family_options = orders.iter().map(|order| options::column_family(&mut draw, Arc::clone(order))).collect();
+        let family_options: Vec<_> =
+            orders.iter().map(|order| options::column_family(&mut draw, Arc::clone(order))).collect();
+        let models = family_options.iter().map(model).collect();
         let mut world = Self {
             draw,
             executor,
@@ -95,6 +112,7 @@ impl World {
             orders,
             db: None,
             maps: vec![Map::new(); NAMES.len()],
+            models,
             snapshots: Vec::new(),
             writes: 0,
         };
@@ -150,6 +168,16 @@ impl World {
         assert!(!refused, "a family took a merge without an operator, or an inverted range");
         for (family, key, change) in changes {
             let map = &mut self.maps[family as usize];
+            if let Some(model) = &mut self.models[family as usize] {
+                match change {
+                    Change::Put(value) => model.put(&key, &value),
+                    Change::Delete | Change::SingleDelete => model.delete(&key),
+                    Change::DeleteRange(end) => model.delete_range(&key, &end),
+                    Change::Merge(operand) => model.merge(&key, &operand).unwrap(),
+                }
+                *map = model.rows().iter().cloned().collect();
+                continue;
+            }
             match change {
                 Change::Put(value) => {
                     map.insert(key, value);
@@ -223,6 +251,7 @@ impl World {
                 self.write(changes, false);
             }
             Op::Get { family, key } => {
+                self.settle(family);
                 let options = options::read(&mut self.draw, None, (None, None));
                 let found = self.db().get_cf(&self.family(family), key_bytes(key), &options).unwrap();
                 assert_eq!(found.map(|value| value.to_vec()), self.maps[family as usize].get(&key_bytes(key)).cloned());
@@ -231,7 +260,8 @@ impl World {
             Op::Bounded { family, low, high } => self.walk_bounded(family, low, high),
             Op::Snapshot => {
                 let maps = self.maps.iter().cloned().map(Some).collect();
-                self.snapshots.push((self.db().snapshot(), maps));
+                let models = self.models.clone();
+                self.snapshots.push(Moment { snapshot: self.db().snapshot(), maps, models });
             }
             Op::Release(index) => {
                 if !self.snapshots.is_empty() {
@@ -260,8 +290,10 @@ impl World {
                 self.db().drop_family(&self.family(index)).unwrap();
                 self.db().create_family(NAMES[index as usize], &self.family_options[index as usize]).unwrap();
                 self.maps[index as usize].clear();
-                for (_, maps) in &mut self.snapshots {
-                    maps[index as usize] = None;
+                self.models[index as usize] = model(&self.family_options[index as usize]);
+                for moment in &mut self.snapshots {
+                    moment.maps[index as usize] = None;
+                    moment.models[index as usize] = None;
                 }
             }
             Op::Reopen => self.reopen(),
@@ -321,6 +353,21 @@ impl World {
         self.compare_everything();
     }
 
+    /// Sees what the filter of a family has changed so far. Until something is written, or a job steps, nothing else changes.
+    fn settle(&mut self, family: u8) {
+        let Some(mut model) = self.models[family as usize].take() else { return };
+        self.see_rows(&self.family(family), &mut model, &ReadOptions::default());
+        self.maps[family as usize] = model.rows().iter().cloned().collect();
+        self.models[family as usize] = Some(model);
+    }
+
+    fn see_rows(&self, family: &ColumnFamily, model: &mut Model, options: &ReadOptions) {
+        for key in (0..crate::KEYS).map(key_bytes) {
+            let found = self.db().get_cf(family, &key, options).unwrap();
+            assert!(model.see(&key, found.as_deref()), "a filter made what it cannot make");
+        }
+    }
+
     fn check_tree(&self) {
         self.db().check().unwrap_or_else(|error| panic!("the tree is damaged: {error}"));
     }
@@ -333,6 +380,7 @@ impl World {
     }
 
     fn walk(&mut self, family: u8, key: u16, back: bool) {
+        self.settle(family);
         let limited = self.draw.of(&[false, true]);
         let options = options::read_limited(&mut self.draw, None, (None, None), limited);
         let mut iter = self.db().iter_cf(&self.family(family), &options).unwrap();
@@ -382,6 +430,7 @@ impl World {
     }
 
     fn walk_bounded(&mut self, family: u8, low: u16, high: u16) {
+        self.settle(family);
         let (low, high) = self.ordered(family, Some(key_bytes(low)), Some(key_bytes(high)));
         let options = options::read(&mut self.draw, None, (low.clone(), high.clone()));
         let order = &self.orders[family as usize];
@@ -437,9 +486,20 @@ impl World {
 
     /// Compares every key, now and at every live snapshot, with the model.
     pub fn compare_everything(&mut self) {
+        for family in 0..NAMES.len() {
+            self.settle(family as u8);
+            let handle = self.family(family as u8);
+            for index in 0..self.snapshots.len() {
+                let Some(mut model) = self.snapshots[index].models[family].take() else { continue };
+                let at = ReadOptions::default().snapshot(Some(self.snapshots[index].snapshot.clone()));
+                self.see_rows(&handle, &mut model, &at);
+                self.snapshots[index].maps[family] = Some(model.rows().iter().cloned().collect());
+                self.snapshots[index].models[family] = Some(model);
+            }
+        }
         let now = self.maps.iter().cloned().map(Some).collect();
         let mut moments = vec![(None, now)];
-        moments.extend(self.snapshots.iter().map(|(snapshot, maps)| (Some(snapshot.clone()), maps.clone())));
+        moments.extend(self.snapshots.iter().map(|moment| (Some(moment.snapshot.clone()), moment.maps.clone())));
         for (snapshot, maps) in moments {
             for (family, map) in maps.iter().enumerate() {
                 let Some(map) = map else { continue };

@@ -62,12 +62,21 @@
 //! runner.run(&steps_with_merges(keys(), values(), values(), 1..60), |steps| {
 //!     checker.run(&steps).map_err(|failure| TestCaseError::fail(failure.to_string()))
 //! })?;
+//!
+//! // Both together: which of them comes first is the engine's affair, and the model follows every order.
+//! let operator = Arc::new(AppendOperator::new(","));
+//! let options = ColumnFamilyOptions::default().compaction_filter(Some(Arc::new(Tidy))).merge_operator(Some(operator));
+//! let checker = Checker::new(options);
+//! runner.run(&steps_with_merges(keys(), values(), values(), 1..40), |steps| {
+//!     checker.run(&steps).map_err(|failure| TestCaseError::fail(failure.to_string()))
+//! })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod checker;
 mod comparator;
 mod decoders;
+mod history;
 mod model;
 mod steps;
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub fn steps(
     prop::collection::vec(step, count).boxed()
 }
 
-/// The same with merges of these operands, for a family that has a merge operator and no compaction filter.
+/// The same with merges of these operands, for a family that has a merge operator.
 pub fn steps_with_merges(
     keys: impl Strategy<Value = Vec<u8>> + Clone + 'static,
     values: impl Strategy<Value = Vec<u8>> + 'static,

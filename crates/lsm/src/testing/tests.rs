@@ -134,6 +134,82 @@ proptest! {
     }
 }
 
+/// Cuts values and removes some; does the same to operands, whatever they were joined of.
+#[derive(Debug)]
+struct Tidy;
+
+impl EntryFilter for Tidy {
+    fn name(&self) -> &str {
+        "test.Tidy"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], value: &[u8]) -> Decision {
+        match value {
+            [first, ..] if first % 4 == 0 => Decision::Remove,
+            value if value.len() > 12 => Decision::Change(value[..12].to_vec()),
+            _ => Decision::Keep,
+        }
+    }
+
+    fn filter_operand(&self, _: usize, _: &[u8], operand: &[u8]) -> Decision {
+        match operand {
+            [first, ..] if first % 4 == 1 => Decision::Remove,
+            operand if operand.len() > 16 => Decision::Change(operand[..16].to_vec()),
+            _ => Decision::Keep,
+        }
+    }
+}
+
+#[test]
+fn the_model_follows_a_filter_between_merges() {
+    let operator = Arc::new(crate::AppendOperator::new(","));
+    let mut model = Model::new(Arc::new(Bytewise), Some(Arc::new(Tidy))).merging(Some(operator));
+    model.put(b"k", b"\x04a");
+    model.merge(b"k", b"\x05b").unwrap();
+    model.merge(b"k", b"c").unwrap();
+    let text = |row: &Option<Vec<u8>>| row.as_ref().map_or("-".to_owned(), |row| row.escape_ascii().to_string());
+    let legal = |model: &Model| {
+        let mut legal: Vec<_> = model.legal(b"k").iter().map(text).collect();
+        legal.sort();
+        legal.join(" ")
+    };
+    // The value goes, alone or with what was merged into it; the first operand goes, alone or joined with the second.
+    let all = r"- \x04a \x04a,\x05b,c \x04a,c \x05b,c c";
+    assert_eq!(legal(&model), all);
+    assert!(!model.see(b"k", Some(b"\x04a,\x05b")));
+    assert!(model.see(b"k", Some(b"c")));
+    assert_eq!(legal(&model), "c");
+    model.merge(b"k", b"d").unwrap();
+    assert_eq!(legal(&model), "c,d");
+    assert!(model.see(b"k", Some(b"c,d")));
+    model.delete_range(b"a", b"k");
+    assert_eq!(model.rows().len(), 1);
+    model.delete_range(b"k", b"z");
+    assert_eq!((model.rows().len(), legal(&model)), (0, "-".to_owned()));
+    model.merge(b"k", b"\x08e").unwrap();
+    assert_eq!(legal(&model), r"- \x08e");
+    assert!(model.see(b"k", None) && !model.see(b"k", Some(b"\x08e")));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn engines_with_merge_operators_and_filters_are_as_the_model_says(
+        steps in steps_with_merges(few_keys(), values(), prop::collection::vec(0..9_u8, 0..10), 1..60),
+    ) {
+        let operator = Arc::new(crate::AppendOperator::new(","));
+        let options = ColumnFamilyOptions::default().merge_operator(Some(operator));
+        let checker = Checker::new(options.compaction_filter(Some(Arc::new(Tidy))));
+        prop_assert_eq!(checker.run(&steps), Ok(()));
+    }
+}
+
+/// So few that most are merged into.
+fn few_keys() -> BoxedStrategy<Vec<u8>> {
+    (0..12_u8).prop_map(|number| format!("key{number:02}").into_bytes()).boxed()
+}
+
 /// Whole encodings, to be damaged: of a batch, an edit, a log, a table without checksums, and so on.
 fn seeds() -> Vec<Vec<u8>> {
     use siltstone_base::env::sim::SimDisk;
