@@ -36,6 +36,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (family.clone(), key.clone()).prop_map(|(family, key)| Op::Get { family, key }),
         3 => (family.clone(), key.clone(), any::<bool>()).prop_map(|(family, key, back)| Op::Walk { family, key, back }),
         2 => (family.clone(), key.clone(), 0..KEYS).prop_map(|(family, low, high)| Op::Bounded { family, low, high }),
+        3 => (family.clone(), any::<bool>()).prop_map(|(family, refresh)| Op::Hold { family, refresh }),
         2 => Just(Op::Snapshot),
         2 => any::<u8>().prop_map(Op::Release),
         3 => family.clone().prop_map(Op::Flush),

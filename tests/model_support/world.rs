@@ -26,6 +26,7 @@ pub enum Op {
     Get { family: u8, key: u16 },
     Walk { family: u8, key: u16, back: bool },
     Bounded { family: u8, low: u16, high: u16 },
+    Hold { family: u8, refresh: bool },
     Snapshot,
     Release(u8),
     Flush(u8),
@@ -37,6 +38,9 @@ pub enum Op {
 }
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// In the order of a family.
+type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A snapshot with the maps and models at its time. A dropped family's map is `None`.
 struct Moment {
@@ -73,6 +77,8 @@ pub struct World {
     /// What families may show whose compaction filter changes rows; their maps say what was seen last.
     models: Vec<Option<Model>>,
     snapshots: Vec<Moment>,
+    /// Of each family, an iterator that was made a while ago, and the rows at that time.
+    held: Vec<Option<(Iter, Rows)>>,
     writes: u64,
 }
 
@@ -114,6 +120,7 @@ impl World {
             maps: vec![Map::new(); NAMES.len()],
             models,
             snapshots: Vec::new(),
+            held: NAMES.iter().map(|_| None).collect(),
             writes: 0,
         };
         world.open();
@@ -258,6 +265,7 @@ impl World {
             }
             Op::Walk { family, key, back } => self.walk(family, key, back),
             Op::Bounded { family, low, high } => self.walk_bounded(family, low, high),
+            Op::Hold { family, refresh } => self.hold(family, refresh),
             Op::Snapshot => {
                 let maps = self.maps.iter().cloned().map(Some).collect();
                 let models = self.models.clone();
@@ -288,6 +296,10 @@ impl World {
             }
             Op::DropAndCreate(index) => {
                 self.db().drop_family(&self.family(index)).unwrap();
+                if let Some((mut iter, rows)) = self.held[index as usize].take() {
+                    assert_eq!(iter.refresh().unwrap_err().kind(), ErrorKind::NotFound);
+                    compare_walks(&mut iter, &rows);
+                }
                 self.db().create_family(NAMES[index as usize], &self.family_options[index as usize]).unwrap();
                 self.maps[index as usize].clear();
                 self.models[index as usize] = model(&self.family_options[index as usize]);
@@ -347,6 +359,7 @@ impl World {
         self.db().flush_families(&[&families[0], &families[1], &families[2]], &FlushOptions::default()).unwrap();
         drop(families);
         self.snapshots.clear();
+        self.let_go();
         self.db.take().expect("open").close().unwrap();
         self.open();
         self.check_tree();
@@ -470,18 +483,37 @@ impl World {
     /// Walks everything forward and backward.
     fn compare_rows(&self, family: u8, rows: &[(Vec<u8>, Vec<u8>)], options: &ReadOptions) {
         let mut iter = self.db().iter_cf(&self.family(family), options).unwrap();
-        iter.seek_to_first();
-        for row in rows {
-            assert_row(&iter, Some(row));
-            iter.next();
+        compare_walks(&mut iter, rows);
+    }
+
+    /// An iterator shows what was there when it was made, whatever was flushed and compacted since; refreshed, what is there now.
+    fn hold(&mut self, family: u8, refresh: bool) {
+        self.settle(family);
+        let now = self.rows(family, &self.maps[family as usize]);
+        let made = match self.held[family as usize].take() {
+            Some((mut iter, rows)) => {
+                compare_walks(&mut iter, &rows);
+                refresh.then(|| {
+                    iter.refresh().unwrap();
+                    compare_walks(&mut iter, &now);
+                    iter
+                })
+            }
+            None => {
+                let options = options::read(&mut self.draw, None, (None, None));
+                Some(self.db().iter_cf(&self.family(family), &options).unwrap())
+            }
+        };
+        self.held[family as usize] = made.map(|iter| (iter, now));
+        let pinned = self.db().pinned_states(&self.family(family));
+        assert!(self.held[family as usize].is_some() || pinned.is_empty(), "{pinned:?}");
+    }
+
+    /// Lets the iterators go that were made a while ago: a database that is opened again may delete what they read.
+    fn let_go(&mut self) {
+        for (mut iter, rows) in self.held.iter_mut().filter_map(Option::take) {
+            compare_walks(&mut iter, &rows);
         }
-        assert_row(&iter, None);
-        iter.seek_to_last();
-        for row in rows.iter().rev() {
-            assert_row(&iter, Some(row));
-            iter.prev();
-        }
-        assert_row(&iter, None);
     }
 
     /// Compares every key, now and at every live snapshot, with the model.
@@ -519,8 +551,25 @@ impl World {
 
     pub fn close(mut self) {
         self.snapshots.clear();
+        self.let_go();
         self.db.take().expect("open").close().unwrap();
     }
+}
+
+/// Walks everything forward and backward.
+fn compare_walks(iter: &mut Iter, rows: &[(Vec<u8>, Vec<u8>)]) {
+    iter.seek_to_first();
+    for row in rows {
+        assert_row(iter, Some(row));
+        iter.next();
+    }
+    assert_row(iter, None);
+    iter.seek_to_last();
+    for row in rows.iter().rev() {
+        assert_row(iter, Some(row));
+        iter.prev();
+    }
+    assert_row(iter, None);
 }
 
 fn assert_row(iter: &Iter, expected: Option<&(Vec<u8>, Vec<u8>)>) {
