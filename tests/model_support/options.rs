@@ -5,7 +5,7 @@ use siltstone::lsm::{
     CompactRangeOptions, CompressionType, DataBlockIndexType, DbOptions, EventListener, FileChecksum, FilterPolicy,
     FixedPrefix, FlushOptions, IndexType, MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor, ReadOptions,
     ReadTier, Snapshot, TableOptions, TablePropertiesCollector, TablePropertiesCollectorFactory, WalRecoveryMode,
-    WriteOptions,
+    WriteAdmission, WriteOptions,
 };
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -150,6 +150,7 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         use_direct_io_for_flush_and_compaction = draw.of(&[false, true]),
         allow_mmap_reads = mapped,
         compaction_readahead_size = draw.of(&[0, 4096, 2 << 20]),
+        write_admission = draw.of(&[WriteAdmission::Paced, WriteAdmission::Rocksdb]),
         delayed_write_rate = draw.of(&[1024, 1 << 20, 16 << 20]),
         rate_limiter_bytes_per_sec = draw.of(&[0, 64 << 10, 10 << 20]),
         concurrent_memtable_write_bytes = draw.of(&[0, 1, 64 << 10]),

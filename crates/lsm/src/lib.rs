@@ -82,7 +82,7 @@ pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property
 pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DataBlockIndexType, DbOptions,
     FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType, LoadedOptions, ReadOptions, ReadTier,
-    TableOptions, WalRecoveryMode, WriteOptions,
+    TableOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
 };
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::{Error, ErrorKind, Result};

@@ -1,10 +1,10 @@
 //! The LSM engine with the settings of a run.
 
-use super::{Device, EngineSettings};
+use super::{Admission, Device, EngineSettings};
 use siltstone_base::clock::SystemClock;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::{DeviceModel, Env, PosixEnv, ThrottledEnv};
-use siltstone_lsm::{BlockCache, ColumnFamilyOptions, DbOptions, TableOptions, WriteOptions};
+use siltstone_lsm::{BlockCache, ColumnFamilyOptions, DbOptions, TableOptions, WriteAdmission, WriteOptions};
 use std::sync::Arc;
 
 /// What the engine is opened with.
@@ -25,6 +25,10 @@ impl LsmOptions {
         let database = DbOptions::default()
             .create_if_missing(true)
             .max_background_jobs(settings.background_jobs)
+            .write_admission(match settings.write_admission {
+                Admission::Paced => WriteAdmission::Paced,
+                Admission::Rocksdb => WriteAdmission::Rocksdb,
+            })
             .block_cache(Some(Arc::new(BlockCache::new(settings.cache_bytes))))
             .use_direct_reads(settings.direct)
             .use_direct_io_for_flush_and_compaction(settings.direct)

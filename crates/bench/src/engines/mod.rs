@@ -20,7 +20,7 @@ pub use memory::MemoryEngine;
 pub use null::NullEngine;
 pub use open::OpenEngine;
 pub(crate) use settings::config_hash;
-pub use settings::{Device, EngineSettings};
+pub use settings::{Admission, Device, EngineSettings};
 
 /// An engine by the name that the command line gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -41,6 +41,37 @@ impl FromStr for Device {
     }
 }
 
+/// How our LSM engine slows writers down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Admission {
+    /// From the work that is owed, little by little.
+    #[default]
+    Paced,
+    /// As RocksDB does.
+    Rocksdb,
+}
+
+impl fmt::Display for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Paced => "paced",
+            Self::Rocksdb => "rocksdb",
+        })
+    }
+}
+
+impl FromStr for Admission {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "paced" => Ok(Self::Paced),
+            "rocksdb" => Ok(Self::Rocksdb),
+            _ => Err("expected paced or rocksdb"),
+        }
+    }
+}
+
 /// The settings of one run, the same for all engines: LZ4, and bloom filters of 10 bits per key where there are any.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineSettings {
@@ -54,6 +85,8 @@ pub struct EngineSettings {
     pub bloom_bits_per_key: f64,
     /// Flushes and compactions at the same time.
     pub background_jobs: usize,
+    /// How our LSM engine slows writers down.
+    pub write_admission: Admission,
     /// Past the operating system's page cache.
     pub direct: bool,
     /// Version of RocksDB's table format. `None`: what the engine writes by itself.
@@ -72,6 +105,7 @@ impl Default for EngineSettings {
             write_buffers: 2,
             bloom_bits_per_key: 10.0,
             background_jobs: 2,
+            write_admission: Admission::Paced,
             direct: false,
             format_version: None,
             durability: Durability::Os,
@@ -99,6 +133,9 @@ impl EngineSettings {
         }
         if self.direct {
             words += ", direct I/O";
+        }
+        if self.write_admission != Admission::Paced {
+            words += &format!(", write admission {}", self.write_admission);
         }
         if let Some(version) = self.format_version {
             words += &format!(", format version {version}");

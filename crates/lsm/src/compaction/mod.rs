@@ -14,7 +14,7 @@ mod targets;
 
 pub(crate) use picker::{ManualRange, ManualStep, pick};
 pub(crate) use rules::{DroppedEntries, RulesOptions, Sieve};
-pub(crate) use running::{Running, RunningId};
+pub(crate) use running::{Moving, Running, RunningId};
 pub(crate) use targets::{LevelTargets, estimated_pending_compaction_bytes, level_scores};
 
 use crate::event::CompactionReason;

@@ -24,6 +24,35 @@ struct RunningCompaction {
     output_level: usize,
     smallest: Vec<u8>,
     largest: Vec<u8>,
+    moving: Moving,
+}
+
+/// What a running compaction moves down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moving {
+    /// The level that it empties in part.
+    pub(crate) start_level: usize,
+    /// The level that it writes to.
+    pub(crate) output_level: usize,
+    /// Files of the start level.
+    pub(crate) start_files: usize,
+    /// Their bytes.
+    pub(crate) start_bytes: u64,
+    /// Bytes of all inputs. 0 if they just change their level.
+    pub(crate) input_bytes: u64,
+}
+
+impl Moving {
+    fn of(compaction: &Compaction) -> Self {
+        let start = compaction.inputs.first().map_or(&[][..], |inputs| &inputs.files);
+        Self {
+            start_level: compaction.start_level(),
+            output_level: compaction.output_level,
+            start_files: start.len(),
+            start_bytes: start.iter().map(|file| file.file_size).fold(0, u64::saturating_add),
+            input_bytes: if compaction.trivial_move { 0 } else { compaction.input_bytes() },
+        }
+    }
 }
 
 impl Running {
@@ -41,6 +70,7 @@ impl Running {
             output_level: compaction.output_level,
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
+            moving: Moving::of(compaction),
         });
         id
     }
@@ -51,6 +81,11 @@ impl Running {
             file.being_compacted.store(false, Ordering::Relaxed);
         }
         self.compactions.retain(|running| running.id != id);
+    }
+
+    /// What each of them moves.
+    pub(crate) fn moving(&self) -> Vec<Moving> {
+        self.compactions.iter().map(|running| running.moving).collect()
     }
 
     /// Whether level 0 is being compacted.

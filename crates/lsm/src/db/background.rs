@@ -3,6 +3,7 @@
 use super::column_family::Family;
 use super::compact::CompactJob;
 use super::flush::FlushJob;
+use super::pacing;
 use super::state::{DbInner, State};
 use super::super_version::SuperVersion;
 use super::write_stall::Pressure;
@@ -137,16 +138,29 @@ impl DbInner {
     }
 
     fn note_pressure(&self, family: &Family, pinned: &SuperVersion) {
+        let targets = LevelTargets::new(&pinned.version, &family.options);
+        let (version, options) = (&pinned.version, &family.options);
         let pressure = Pressure {
             immutable_memtables: pinned.immutables.len(),
-            l0_files: pinned.version.files(0).len(),
-            pending_compaction_bytes: pending_compaction_bytes(&pinned.version, family),
+            l0_files: version.files(0).len(),
+            pending_compaction_bytes: compaction::estimated_pending_compaction_bytes(version, options, &targets),
         };
+        self.note_owed(family, version, &targets);
         let (previous, current) = self.controller.update(family.id, pressure, &family.options);
         if previous != current {
             let info = StallInfo { column_family: family.name.clone(), previous, current };
             self.notify(|listener| listener.stall_changed(&info));
         }
+    }
+
+    /// Computes anew what compactions of the family owe, for the pace of writers. The caller holds no lock.
+    pub(crate) fn note_owed(&self, family: &Family, version: &Version, targets: &LevelTargets) {
+        if self.pacer.is_none() {
+            return;
+        }
+        let running = self.state.lock().families.get(&family.id).map(|background| background.running.moving());
+        let owed = pacing::owed_bytes(version, &family.options, targets, &running.unwrap_or_default());
+        family.work.set_owed(owed);
     }
 
     /// A job has cleaned up behind itself.

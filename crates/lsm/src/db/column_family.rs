@@ -1,5 +1,6 @@
 //! Column families: independent key spaces that share the WAL.
 
+use super::pacing::FamilyWork;
 use super::pins::Replaced;
 use super::resolve::Resolver;
 use super::state::Surroundings;
@@ -33,6 +34,8 @@ pub(crate) struct Family {
     pub(crate) resolver: Arc<Resolver>,
     /// What readers pin. Replaced by [`publish`](Self::publish), under the state lock.
     pub(crate) super_version: ArcSwap<SuperVersion>,
+    /// What its jobs tell of their progress.
+    pub(crate) work: Arc<FamilyWork>,
     /// What was in its place before.
     pub(super) replaced: Replaced,
     dropped: AtomicBool,
@@ -63,7 +66,7 @@ impl Family {
         let resolver = Arc::new(Resolver::new(&name, &options, &surroundings.blob_files));
         let (instance, dropped) = (surroundings.instance, AtomicBool::new(false));
         let timestamps = FamilyTimestamps::of(&options, 0);
-        let replaced = Replaced::new();
+        let (replaced, work) = (Replaced::new(), Arc::default());
         Self {
             id,
             name,
@@ -75,6 +78,7 @@ impl Family {
             resolver,
             super_version,
             replaced,
+            work,
             dropped,
         }
     }

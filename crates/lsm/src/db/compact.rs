@@ -3,10 +3,11 @@
 use super::background::retry_delay;
 use super::column_family::Family;
 use super::manual::ManualCompaction;
+use super::pacing::Working;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput};
-use crate::compaction::{Compaction, RunningId};
+use crate::compaction::{Compaction, LevelTargets, RunningId};
 use crate::event::{CompactionInfo, JobId};
 use crate::file_names::FileName;
 use crate::metrics::Counter;
@@ -18,6 +19,9 @@ use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
+/// How long a compaction leaves the device to a flush that writers will wait for.
+const FLUSH_HEADSTART: Duration = Duration::from_micros(500);
+
 /// One compaction of one family.
 pub(crate) struct CompactJob {
     db: Arc<DbInner>,
@@ -27,6 +31,8 @@ pub(crate) struct CompactJob {
     /// The registration that keeps other compactions away from the inputs.
     registration: RunningId,
     running: Option<CompactionJob>,
+    /// Its progress, for the pace of writers.
+    working: Option<Working>,
     /// Bytes written that the rate limiter was asked for.
     requested_bytes: u64,
     info: CompactionInfo,
@@ -65,6 +71,7 @@ impl CompactJob {
             compaction: Some(compaction),
             registration,
             running: None,
+            working: None,
             requested_bytes: 0,
             info,
             started_micros,
@@ -81,6 +88,8 @@ impl CompactJob {
             self.begun = true;
             self.db.notify(|listener| listener.compaction_begin(&self.info));
             self.db.mend_manifest()?;
+            let version = Arc::clone(&self.family.super_version.load().version);
+            self.db.note_owed(&self.family, &version, &LevelTargets::new(&version, &self.family.options));
         }
         let Some(compaction) = &self.compaction else { return Ok(Progress::Done) };
         if compaction.trivial_move {
@@ -88,14 +97,25 @@ impl CompactJob {
             self.db.metrics.add(Counter::TrivialMoves, self.info.inputs.len() as u64);
             return Ok(Progress::Done);
         }
+        if self.db.is_flush_urgent(&self.family) {
+            return Ok(Progress::After(FLUSH_HEADSTART));
+        }
         let running = match &mut self.running {
             Some(running) => running,
             None => {
                 let env = self.environment();
+                let level0 = compaction.inputs.iter().filter(|inputs| inputs.level == 0);
+                let level0 = level0.map(|inputs| inputs.files.len()).sum();
+                self.working = Some(Working::compaction(&self.family.work, self.info.input_bytes, level0));
                 self.running.insert(CompactionJob::new(compaction.clone(), env))
             }
         };
-        if !running.step(budget)? {
+        let is_done = running.step(budget)?;
+        if let Some(working) = &mut self.working {
+            let (done, all) = running.progress();
+            working.reached(done, all);
+        }
+        if !is_done {
             let written = running.bytes_written();
             return Ok(self.pace(written));
         }
@@ -213,6 +233,7 @@ impl CompactJob {
         self.info.error = outcome.err();
         db.notify(|listener| listener.compaction_end(&self.info));
         db.update_pressure(&self.family);
+        self.working = None;
         db.schedule();
         db.delete_obsolete_files();
         db.job_ended();

@@ -5,6 +5,7 @@
 
 use super::background::retry_delay;
 use super::column_family::Family;
+use super::pacing::Working;
 use super::state::DbInner;
 use super::state::Surroundings;
 use super::super_version::SuperVersion;
@@ -180,6 +181,8 @@ pub(crate) struct FlushJob {
     started_micros: u64,
     memtables: Vec<Arc<Memtable>>,
     build: Option<TableBuild>,
+    /// Its progress, for the pace of writers.
+    working: Option<Working>,
 }
 
 impl FlushJob {
@@ -196,7 +199,7 @@ impl FlushJob {
             error: None,
         };
         let started_micros = db.clock.now_micros();
-        Self { db, family, info, started_micros, memtables: Vec::new(), build: None }
+        Self { db, family, info, started_micros, memtables: Vec::new(), build: None, working: None }
     }
 
     fn try_step(&mut self, budget: &mut Budget<'_>) -> Result<Progress> {
@@ -210,7 +213,11 @@ impl FlushJob {
                 self.build.insert(build)
             }
         };
-        if !build.step(Some(budget))? {
+        let is_done = build.step(Some(budget))?;
+        if let Some(working) = &mut self.working {
+            working.reached(build.sieve.entries_in(), self.info.entries);
+        }
+        if !is_done {
             return Ok(Progress::More);
         }
         let (file, dropped) = (build.finish()?, build.dropped());
@@ -222,6 +229,8 @@ impl FlushJob {
     fn start(&mut self) -> Result<TableBuild> {
         self.memtables = self.family.super_version.load().immutables.newest_first().to_vec();
         self.info.entries = self.memtables.iter().map(|memtable| memtable.num_entries()).sum();
+        let bytes: usize = self.memtables.iter().map(|memtable| memtable.approximate_memory_usage()).sum();
+        self.working = Some(Working::flush(&self.family.work, bytes as u64));
         self.info.file_number = self.db.file_numbers.allocate();
         self.db.notify(|listener| listener.flush_begin(&self.info));
         self.db.mend_manifest()?;
@@ -334,6 +343,9 @@ impl FlushJob {
             Err(error) => db.job_failed(error, failures),
         };
         self.memtables.clear();
+        if outcome.is_err() {
+            self.working = None;
+        }
         let micros = db.clock.now_micros() - self.started_micros;
         self.info.duration = Duration::from_micros(micros);
         self.info.error = outcome.err();
@@ -355,6 +367,7 @@ impl FlushJob {
             }
         }
         db.update_pressure(&self.family);
+        self.working = None;
         db.schedule();
         db.delete_obsolete_files();
         db.job_ended();

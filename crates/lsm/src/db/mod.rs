@@ -3,6 +3,7 @@
 //! Path: put 1/5. After: db/write.rs.
 //! Path: get 1/7. After: db/read.rs.
 
+mod admission;
 mod approximate;
 mod background;
 mod check;
@@ -19,6 +20,7 @@ mod memtable_switch;
 mod obsolete_files;
 mod open;
 mod options_file;
+mod pacing;
 mod pins;
 mod prefix_walk;
 mod prepared;

@@ -4,6 +4,7 @@ use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
+use super::pacing::Pacer;
 use super::prepared::PreparedTransactions;
 use super::recovery::{RecoveringFamily, Recovery, list_logs};
 use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
@@ -20,7 +21,7 @@ use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::ImmutableList;
 use crate::metrics::Metrics;
 use crate::options::file::OptionsFile;
-use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions};
+use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteAdmission};
 use crate::snapshot::SnapshotList;
 use crate::sst::{BlockCache, encode_session_id};
 use crate::version::set::{self, FamilyRecord, list_families};
@@ -467,7 +468,8 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         write_queue: WriteQueue::new(),
         wal_sync: Mutex::new(ranks::WAL_SYNC, ()),
         durable_wal: DurableWal::new(),
-        controller: WriteController::new(options.delayed_write_rate),
+        controller: WriteController::new(options.delayed_write_rate, options.write_admission),
+        pacer: (options.write_admission == WriteAdmission::Paced).then(Pacer::new),
         visible_seqno: CachePadded::new(AtomicU64::new(last_seqno)),
         families: ArcSwap::from_pointee(by_id),
         default_family,

@@ -65,6 +65,7 @@ impl DbInner {
             Property::LiveSstFilesSize => version.total_bytes(),
             Property::BaseLevel => LevelTargets::new(version, &family.options).base_level as u64,
             Property::EstimatePendingCompactionBytes => pending_compaction_bytes(version, family),
+            Property::ActualDelayedWriteRate if let Some(pacer) = &self.pacer => pacer.rate().unwrap_or(0),
             Property::ActualDelayedWriteRate => match self.controller.condition() {
                 StallCondition::Delayed(_) => self.controller.delayed_rate(),
                 _ => 0,

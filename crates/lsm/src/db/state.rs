@@ -4,6 +4,7 @@ use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::obsolete_files::FileDeletions;
 use super::options_file::OptionsFiles;
+use super::pacing::Pacer;
 use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
@@ -61,6 +62,8 @@ pub(crate) struct DbInner {
     /// Up to where the WALs are durable.
     pub(crate) durable_wal: DurableWal,
     pub(crate) controller: WriteController,
+    /// Slows writers down, where they are [paced](crate::WriteAdmission::Paced).
+    pub(crate) pacer: Option<Pacer>,
     /// The largest sequence number that readers may see.
     pub(crate) visible_seqno: CachePadded<AtomicU64>,
     /// All families by number; replaced as a whole under the state lock.

@@ -9,9 +9,9 @@
 //! each number is at most the one before it. A group that fails to reach the WAL gives its numbers back, so that
 //! numbers have no gaps.
 
+use super::admission::closing;
 use super::column_family::Family;
 use super::state::DbInner;
-use super::write_controller::Admission;
 use super::write_queue::Request;
 use crate::batch::{BatchEntry, WriteBatch, encode_header};
 use crate::key::{MAX_SEQNO, SeqNo, ValueType};
@@ -20,12 +20,10 @@ use crate::metrics::Counter;
 use crate::options::WriteOptions;
 use crate::wal::WalWriter;
 use crate::wide_columns::columns;
-use siltstone_base::executor::Waited;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::sync::{Arc, MutexGuard};
 use siltstone_base::{Error, ErrorKind, Result};
-use std::time::Duration;
 
 /// What only the leader touches.
 #[derive(Debug)]
@@ -50,6 +48,8 @@ pub(crate) struct WriteSide {
     pub(crate) closed_wal_bytes: u64,
     /// Families whose memtable is full.
     pub(crate) full: Vec<u32>,
+    /// Bytes written since the pacer was last asked.
+    pub(crate) unpaced_bytes: u64,
     /// Scratch: the predecessor's record.
     scratch: Vec<u8>,
 }
@@ -67,6 +67,7 @@ impl WriteSide {
             wal_written_back: 0,
             closed_wal_bytes: 0,
             full: Vec::new(),
+            unpaced_bytes: 0,
             scratch: Vec::new(),
         }
     }
@@ -500,52 +501,13 @@ impl DbInner {
         if self.controller.is_engaged() {
             self.wait_for_admission(bytes, options)?;
         }
+        if let Some(pacer) = &self.pacer {
+            side.unpaced_bytes += bytes;
+            if pacer.is_due(side.unpaced_bytes) {
+                self.keep_pace(pacer, &mut side.unpaced_bytes, options)?;
+            }
+        }
         Ok(())
-    }
-
-    /// Sleeps or parks until the controller admits `bytes`.
-    #[cold]
-    fn wait_for_admission(&self, bytes: u64, options: &WriteOptions) -> Result<()> {
-        loop {
-            let now_micros = self.clock.now_micros();
-            let (cause, stopped, wait) = match self.controller.admit(bytes, now_micros) {
-                Admission::Admit => return Ok(()),
-                Admission::Sleep(wait, cause) => (cause, false, wait),
-                Admission::Park(cause) => (cause, true, Duration::ZERO),
-            };
-            if options.no_slowdown {
-                return Err(Error::new(ErrorKind::Incomplete, "the write would have had to wait for room"));
-            }
-            if stopped {
-                self.park(bytes)?;
-            } else {
-                self.executor.sleep(wait);
-            }
-            let waited_micros = self.clock.now_micros() - now_micros;
-            self.metrics.add_all([(Counter::stall_micros(cause), waited_micros), (Counter::StalledWrites, 1)]);
-            self.errors.check()?;
-            if self.is_closing() {
-                return Err(closing());
-            }
-        }
-    }
-
-    /// Waits until writers are not stopped any more, the engine fails, or it closes.
-    fn park(&self, bytes: u64) -> Result<()> {
-        let waited = self.executor.wait_until(&self.changed, None, &mut || {
-            let parked = matches!(self.controller.admit(bytes, self.clock.now_micros()), Admission::Park(_));
-            !parked || self.errors.is_failed() || self.errors.passing().is_some() || self.is_closing()
-        });
-        if self.is_closing() {
-            return Err(closing());
-        }
-        if let Some(error) = self.errors.passing() {
-            return Err(error);
-        }
-        match waited {
-            Waited::Stuck => Err(Error::new(ErrorKind::Busy, "writers are stopped and no background work is left")),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -601,11 +563,6 @@ fn insert_run_beside_others<'a>(
         seqno += 1;
     }
     Ok(seqno)
-}
-
-#[cold]
-fn closing() -> Error {
-    Error::new(ErrorKind::Aborted, "the database is closing")
 }
 
 /// Recovery would refuse the record.

@@ -2,7 +2,7 @@
 
 use super::write_stall::{Pressure, is_near_stop, next_delayed_rate, stall_condition};
 use crate::event::{StallCause, StallCondition};
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, WriteAdmission};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::sync::{Mutex, Rank};
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ const MAX_SLEEP: Duration = Duration::from_millis(10);
 pub(crate) struct WriteController {
     /// Whether any family is not normal; all that a writer looks at in the common case.
     engaged: AtomicBool,
+    /// Delays are left to the pacer.
+    only_stops: bool,
     inner: Mutex<Inner>,
 }
 
@@ -45,7 +47,7 @@ pub(crate) enum Admission {
 
 impl WriteController {
     /// A controller that admits up to `delayed_write_rate` bytes per second while a family is delayed.
-    pub(crate) fn new(delayed_write_rate: u64) -> Self {
+    pub(crate) fn new(delayed_write_rate: u64, admission: WriteAdmission) -> Self {
         let inner = Inner {
             families: BTreeMap::new(),
             max_rate: delayed_write_rate,
@@ -53,7 +55,8 @@ impl WriteController {
             credit_bytes: 0,
             refilled_micros: 0,
         };
-        Self { engaged: AtomicBool::new(false), inner: Mutex::new(RANK, inner) }
+        let only_stops = admission == WriteAdmission::Paced;
+        Self { engaged: AtomicBool::new(false), only_stops, inner: Mutex::new(RANK, inner) }
     }
 
     /// Takes note of the pressure on a family; returns its condition before and now.
@@ -91,7 +94,12 @@ impl WriteController {
     }
 
     fn refresh(&self, inner: &Inner) {
-        let engaged = inner.families.values().any(|(condition, _)| *condition != StallCondition::Normal);
+        let engages = |condition: &StallCondition| match condition {
+            StallCondition::Normal => false,
+            StallCondition::Delayed(_) => !self.only_stops,
+            StallCondition::Stopped(_) => true,
+        };
+        let engaged = inner.families.values().any(|(condition, _)| engages(condition));
         self.engaged.store(engaged, Ordering::Release);
     }
 
@@ -118,6 +126,7 @@ impl WriteController {
         match inner.condition() {
             StallCondition::Normal => Admission::Admit,
             StallCondition::Stopped(cause) => Admission::Park(cause),
+            StallCondition::Delayed(_) if self.only_stops => Admission::Admit,
             StallCondition::Delayed(cause) => match inner.take(bytes, now_micros) {
                 Duration::ZERO => Admission::Admit,
                 wait => Admission::Sleep(wait.min(MAX_SLEEP), cause),

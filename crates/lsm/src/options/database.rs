@@ -35,6 +35,17 @@ pub enum FileChecksum {
     Crc32c,
 }
 
+/// How writers are slowed down when background work falls behind. The [stop limits](super::ColumnFamilyOptions::level0_stop_writes_trigger)
+/// hold either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WriteAdmission {
+    /// Continuously, from the work that is owed and what background jobs achieve: a little and early, so that writers are not stopped.
+    Paced,
+    /// As RocksDB does: not at all until a slowdown limit is reached, then to a rate that is multiplied up or down as debt falls or grows.
+    Rocksdb,
+}
+
 options! {
     /// Options of a whole database. Names and meanings are RocksDB's where it has the option.
     DbOptions {
@@ -68,7 +79,10 @@ options! {
         allow_mmap_reads: bool = false,
         /// Reads this many bytes at a time from the inputs of a compaction.
         compaction_readahead_size: usize = 2 << 20,
-        /// Bytes per second that writers are slowed down to when a slowdown limit is first reached. At least 1024.
+        /// How writers are slowed down when background work falls behind.
+        write_admission: WriteAdmission = WriteAdmission::Paced,
+        /// Bytes per second that writers are slowed down to when a slowdown limit is first reached, with
+        /// [`WriteAdmission::Rocksdb`]. At least 1024.
         delayed_write_rate: u64 = 16 << 20,
         /// Bytes per second that flushes and compactions may write together. 0: no limit.
         rate_limiter_bytes_per_sec: u64 = 0,

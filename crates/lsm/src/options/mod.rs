@@ -47,7 +47,7 @@ mod tests;
 mod validate;
 
 pub use column_family::ColumnFamilyOptions;
-pub use database::{DbOptions, FileChecksum, WalRecoveryMode};
+pub use database::{DbOptions, FileChecksum, WalRecoveryMode, WriteAdmission};
 pub use file::{IgnoredOption, LoadedOptions};
 pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};
 pub use siltstone_base::compression::CompressionType;

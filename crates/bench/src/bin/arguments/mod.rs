@@ -3,7 +3,7 @@
 use clap::Args;
 use siltstone_base::engine::Durability;
 use siltstone_base::{Error, Result};
-use siltstone_bench::engines::{Device, EngineKind, EngineSettings};
+use siltstone_bench::engines::{Admission, Device, EngineKind, EngineSettings};
 use std::path::PathBuf;
 
 pub mod insert;
@@ -34,6 +34,9 @@ pub struct CommonArguments {
     /// Flushes and compactions at the same time.
     #[arg(long, default_value_t = 2)]
     pub background_jobs: usize,
+    /// How our LSM engine slows writers down: paced, or rocksdb for the classic triggers and rates.
+    #[arg(long, value_name = "WAY", default_value_t = Admission::Paced)]
+    pub write_admission: Admission,
     /// Length of an interval.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub interval: f64,
@@ -57,6 +60,7 @@ impl CommonArguments {
             durability: self.durability,
             device: self.device,
             background_jobs: self.background_jobs,
+            write_admission: self.write_admission,
             ..EngineSettings::default()
         };
         if let Some(mb) = self.memory_mb {

@@ -90,6 +90,8 @@ pub(crate) struct CompactionJob {
     blob_references: Option<BlobTally>,
     beneath: Beneath,
     outputs: Outputs,
+    /// Entries of the inputs, as their properties say.
+    entries: u64,
     is_done: bool,
 }
 
@@ -108,12 +110,17 @@ impl CompactionJob {
         let blob_references = has_blobs.then(BlobTally::default);
         let beneath = Beneath::new(&compaction);
         let outputs = Outputs::new(&compaction, &env);
-        Self { compaction, env, input: None, sieve, blob_references, beneath, outputs, is_done: false }
+        Self { compaction, env, input: None, sieve, blob_references, beneath, outputs, entries: 0, is_done: false }
     }
 
     /// Bytes written so far, about.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.outputs.bytes()
+    }
+
+    /// Entries read so far, and all that the inputs say that they have.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.sieve.entries_in(), self.entries)
     }
 
     /// Works until the budget is spent. Returns whether all inputs are read: then [`finish`](Self::finish) is next.
@@ -127,6 +134,7 @@ impl CompactionJob {
         }
         if self.input.is_none() {
             let mut input = self.open_inputs()?;
+            self.count_entries()?;
             self.carry_operator_on()?;
             self.carry_times_on()?;
             self.take_ranges()?;
@@ -159,6 +167,15 @@ impl CompactionJob {
         self.check_counts()?;
         self.is_done = true;
         Ok(true)
+    }
+
+    fn count_entries(&mut self) -> Result<()> {
+        for (_, file) in self.compaction.input_files() {
+            let properties = self.env.table_cache.reader(file)?.properties();
+            let points = properties.num_entries.saturating_sub(properties.num_range_deletions);
+            self.entries = self.entries.saturating_add(points);
+        }
+        Ok(())
     }
 
     /// A family without a merge operator keeps operands as they are: the outputs name the operator that they were written for.

@@ -3,7 +3,7 @@
 use crate::merge;
 use crate::options::{
     ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, DbOptions, FileChecksum, FilterPolicy,
-    IndexType, TableOptions, WalRecoveryMode,
+    IndexType, TableOptions, WalRecoveryMode, WriteAdmission,
 };
 use siltstone_base::prefix_extractor;
 use std::fmt::Display;
@@ -65,6 +65,7 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(DbOptions.max_write_batch_group_size_bytes),
     field!(DbOptions.max_manifest_file_size),
     field!(DbOptions.wal_recovery_mode),
+    field!(own DbOptions.write_admission),
     field!(own DbOptions.wal_sync_interval_millis),
     field!(own DbOptions.rate_limiter_bytes_per_sec),
     field!(own DbOptions.concurrent_memtable_write_bytes),
@@ -363,6 +364,18 @@ impl Value for WalRecoveryMode {
 
     fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
         named(MODES, text)
+    }
+}
+
+const ADMISSIONS: &[(WriteAdmission, &str)] = &[(WriteAdmission::Paced, "paced"), (WriteAdmission::Rocksdb, "rocksdb")];
+
+impl Value for WriteAdmission {
+    fn to_text(&self) -> String {
+        name_of(ADMISSIONS, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        named(ADMISSIONS, text)
     }
 }
 

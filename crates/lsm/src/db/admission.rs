@@ -1,0 +1,166 @@
+//! Admission: how writers wait when background work falls behind.
+//!
+//! [Stops](super::write_controller) hold always. Before it comes to that, writers are slowed down: by the [pacer](super::pacing), or by RocksDB's
+//! rules, as [`write_admission`](crate::DbOptions::write_admission) says.
+
+use super::column_family::Family;
+use super::pacing::{Figures, Gauges, Kind, Pace, Pacer, pace};
+use super::state::DbInner;
+use super::super_version::SuperVersion;
+use super::write_controller::Admission;
+use crate::metrics::Counter;
+use crate::options::WriteOptions;
+use siltstone_base::executor::Waited;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+/// Longest single wait for the pacer; the pace is looked at again afterwards.
+const MAX_WAIT: Duration = Duration::from_millis(10);
+
+impl DbInner {
+    /// Waits as the pacer says for the bytes that were written since it was last asked.
+    #[cold]
+    pub(super) fn keep_pace(&self, pacer: &Pacer, unpaced_bytes: &mut u64, options: &WriteOptions) -> Result<()> {
+        let started = self.now_nanos();
+        if pacer.is_stale(started) {
+            pacer.set(started, self.current_pace(pacer, started));
+        }
+        let Some(turn) = pacer.wait_for(started, *unpaced_bytes) else {
+            pacer.book(started, std::mem::take(unpaced_bytes));
+            return Ok(());
+        };
+        if options.no_slowdown {
+            return Err(delayed());
+        }
+        pacer.book(started, std::mem::take(unpaced_bytes));
+        let mut now = started;
+        while now < turn.until_nanos {
+            self.executor.sleep(Duration::from_nanos(turn.until_nanos - now).min(MAX_WAIT));
+            now = self.now_nanos();
+            self.errors.check()?;
+            if self.is_closing() {
+                return Err(closing());
+            }
+        }
+        let waited_micros = (now - started) / 1000;
+        self.metrics.add_all([(Counter::stall_micros(turn.cause), waited_micros), (Counter::StalledWrites, 1)]);
+        Ok(())
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.clock.now_micros().saturating_mul(1000)
+    }
+
+    /// The pace of the family that is furthest behind.
+    fn current_pace(&self, pacer: &Pacer, now_nanos: u64) -> Pace {
+        let families = self.families.load();
+        let mut figures = Figures::default();
+        for family in families.values() {
+            figures.flush.add(&family.work, Kind::Flush);
+            figures.compaction.add(&family.work, Kind::Compaction);
+            figures.owed_bytes += family.work.owed() as f64;
+            figures.buffer_bytes = figures.buffer_bytes.max(family.options.write_buffer_size as f64);
+        }
+        let capacity = pacer.measure(now_nanos, &figures);
+        families.values().map(|family| pace(&gauges(family), &capacity)).fold(Pace::FREE, Pace::min)
+    }
+
+    /// Whether a flush should have the device for itself: the memtable that is being written fills faster than those before it
+    /// get into a table, and no other may be begun.
+    pub(super) fn is_flush_urgent(&self, family: &Family) -> bool {
+        if self.pacer.is_none() || !family.work.is_running(Kind::Flush) {
+            return false;
+        }
+        let pinned = family.super_version.load();
+        if pinned.immutables.is_empty() || pinned.immutables.len() + 1 < family.options.max_write_buffer_number {
+            return false;
+        }
+        let sealed = sealed_bytes(&pinned) as f64;
+        let filled = pinned.memtable.approximate_memory_usage() as f64 / family.options.write_buffer_size.max(1) as f64;
+        filled > family.work.in_flight(Kind::Flush) as f64 / sealed.max(1.0)
+    }
+
+    /// Sleeps or parks until the controller admits `bytes`.
+    #[cold]
+    pub(super) fn wait_for_admission(&self, bytes: u64, options: &WriteOptions) -> Result<()> {
+        loop {
+            let now_micros = self.clock.now_micros();
+            let (cause, stopped, wait) = match self.controller.admit(bytes, now_micros) {
+                Admission::Admit => return Ok(()),
+                Admission::Sleep(wait, cause) => (cause, false, wait),
+                Admission::Park(cause) => (cause, true, Duration::ZERO),
+            };
+            if options.no_slowdown {
+                return Err(delayed());
+            }
+            if stopped {
+                self.park(bytes)?;
+            } else {
+                self.executor.sleep(wait);
+            }
+            let waited_micros = self.clock.now_micros() - now_micros;
+            self.metrics.add_all([(Counter::stall_micros(cause), waited_micros), (Counter::StalledWrites, 1)]);
+            self.errors.check()?;
+            if self.is_closing() {
+                return Err(closing());
+            }
+        }
+    }
+
+    /// Waits until writers are not stopped any more, the engine fails, or it closes.
+    fn park(&self, bytes: u64) -> Result<()> {
+        let waited = self.executor.wait_until(&self.changed, None, &mut || {
+            let parked = matches!(self.controller.admit(bytes, self.clock.now_micros()), Admission::Park(_));
+            !parked || self.errors.is_failed() || self.errors.passing().is_some() || self.is_closing()
+        });
+        if self.is_closing() {
+            return Err(closing());
+        }
+        if let Some(error) = self.errors.passing() {
+            return Err(error);
+        }
+        match waited {
+            Waited::Stuck => Err(Error::new(ErrorKind::Busy, "writers are stopped and no background work is left")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the pace of a family depends on, now.
+fn gauges(family: &Family) -> Gauges {
+    let pinned = family.super_version.load();
+    let (options, work) = (&family.options, &family.work);
+    let free_buffers = options.max_write_buffer_number.saturating_sub(1 + pinned.immutables.len());
+    let free = (free_buffers + 1).saturating_mul(options.write_buffer_size);
+    let active = pinned.memtable.approximate_memory_usage();
+    let room = free.saturating_sub(active);
+    let unflushed = sealed_bytes(&pinned).saturating_sub(work.in_flight(Kind::Flush));
+    Gauges {
+        room_bytes: room as f64,
+        unflushed_bytes: unflushed as f64,
+        l0_files: pinned.version.files(0).len() as f64 - work.l0_files_done(),
+        l0_trigger: options.level0_file_num_compaction_trigger as f64,
+        l0_stop: if options.disable_auto_compactions {
+            f64::INFINITY
+        } else {
+            options.level0_stop_writes_trigger as f64
+        },
+        owed_bytes: work.owed() as f64,
+        buffered_bytes: active as f64 + unflushed as f64,
+        max_buffered_bytes: options.max_write_buffer_number.saturating_mul(options.write_buffer_size) as f64,
+    }
+}
+
+fn sealed_bytes(pinned: &SuperVersion) -> u64 {
+    pinned.immutables.newest_first().iter().map(|memtable| memtable.approximate_memory_usage() as u64).sum()
+}
+
+#[cold]
+pub(super) fn closing() -> Error {
+    Error::new(ErrorKind::Aborted, "the database is closing")
+}
+
+#[cold]
+fn delayed() -> Error {
+    Error::new(ErrorKind::Incomplete, "the write would have had to wait for room")
+}

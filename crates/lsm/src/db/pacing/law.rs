@@ -1,0 +1,131 @@
+//! How fast writers may be: pure functions of counters.
+
+use crate::compaction::{LevelTargets, Moving};
+use crate::event::StallCause;
+use crate::options::ColumnFamilyOptions;
+use crate::version::Version;
+
+/// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
+const SPRING_SECONDS: f64 = 60.0;
+
+/// The spring has room at least for so many times what all memtables together make for compactions: on a device so slow that this is more than
+/// [`SPRING_SECONDS`], full memtables alone would stop writers.
+const SPRING_BUFFERS: f64 = 3.0;
+
+/// The least share of the flush rate that is admitted whatever is owed; below it the hard limits stop writers.
+const MIN_SHARE: f64 = 0.02;
+
+/// What the pace of one family depends on, at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Gauges {
+    /// Bytes that may still be written until writers are stopped for want of a memtable.
+    pub(crate) room_bytes: f64,
+    /// Bytes of sealed memtables that are not in a table yet.
+    pub(crate) unflushed_bytes: f64,
+    /// Files in level 0, less what a running compaction has read of them.
+    pub(crate) l0_files: f64,
+    /// The number of them at which compaction begins.
+    pub(crate) l0_trigger: f64,
+    /// The number of them at which writers are stopped.
+    pub(crate) l0_stop: f64,
+    /// Bytes that compactions must still read; see [`owed_bytes`].
+    pub(crate) owed_bytes: f64,
+    /// Bytes of all memtables that are not in a table yet, the one that is being written included.
+    pub(crate) buffered_bytes: f64,
+    /// Bytes that all memtables together may have.
+    pub(crate) max_buffered_bytes: f64,
+}
+
+/// What background jobs achieve while they run, in bytes a second; `None` until that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Capacity {
+    /// Bytes of memtables that flushes write into tables.
+    pub(crate) flush: Option<f64>,
+    /// Bytes that compactions read.
+    pub(crate) compaction: Option<f64>,
+    /// Bytes that compactions will have to read for each byte that is flushed, on every level.
+    pub(crate) amplification: f64,
+}
+
+/// The rate that writers may have, and what holds them to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pace {
+    /// Bytes a second; infinite: no limit.
+    pub(crate) rate: f64,
+    /// What is scarcest.
+    pub(crate) cause: StallCause,
+}
+
+impl Pace {
+    /// No limit.
+    pub(crate) const FREE: Self = Self { rate: f64::INFINITY, cause: StallCause::MemtableLimit };
+
+    /// The slower one.
+    pub(crate) fn min(self, other: Self) -> Self {
+        if other.rate < self.rate { other } else { self }
+    }
+}
+
+/// The pace of a family.
+///
+/// The gear: while a memtable is flushed, the room that is left goes no faster than what is left of the flush, so that both end together.
+/// The spring: the more work is owed, the smaller the share of the flush rate that is admitted. Where that meets what compactions can
+/// sustain, debt grows no further.
+pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
+    let Some(flush_rate) = capacity.flush else { return Pace::FREE };
+    let least = flush_rate * MIN_SHARE;
+    let gear = match gauges.unflushed_bytes {
+        left if left > 0.0 => (flush_rate * gauges.room_bytes / left).max(least),
+        _ => f64::INFINITY,
+    };
+    let gear = Pace { rate: gear, cause: StallCause::MemtableLimit };
+    let spring = |pressure: f64, cause| match 1.0 - pressure.clamp(0.0, 1.0) {
+        1.0 => Pace::FREE,
+        slack => Pace { rate: (flush_rate * slack * slack).max(least), cause },
+    };
+    let files = (gauges.l0_files - gauges.l0_trigger) / (gauges.l0_stop - gauges.l0_trigger).max(1.0);
+    // What is still in memory is owed, too: otherwise each flush would add its share at once.
+    let owed = gauges.owed_bytes + gauges.buffered_bytes * capacity.amplification;
+    let buffers = gauges.max_buffered_bytes * capacity.amplification * SPRING_BUFFERS;
+    let owed = capacity.compaction.map_or(0.0, |rate| owed / (rate * SPRING_SECONDS).max(buffers).max(1.0));
+    gear.min(spring(files, StallCause::L0FileCount)).min(spring(owed, StallCause::PendingCompactionBytes))
+}
+
+/// Bytes that compactions must still read until no level is above its target, those that run included.
+///
+/// As RocksDB's [estimate](crate::compaction::estimated_pending_compaction_bytes), but without its jumps. What running compactions move counts
+/// as moved already, and their inputs as work. The base level, which every batch of level 0 is merged with, counts by as much
+/// of the next batch as there is; a batch is what the trigger says, or what the last one took.
+pub(crate) fn owed_bytes(
+    version: &Version,
+    options: &ColumnFamilyOptions,
+    targets: &LevelTargets,
+    running: &[Moving],
+) -> u64 {
+    if options.disable_auto_compactions {
+        return 0;
+    }
+    let mut bytes: Vec<f64> = (0..version.num_levels()).map(|level| version.level_bytes(level) as f64).collect();
+    let mut l0_files = version.files(0).len();
+    let mut batch = options.level0_file_num_compaction_trigger.max(1);
+    let mut owed = 0.0;
+    for moving in running {
+        owed += moving.input_bytes as f64;
+        if moving.start_level == 0 {
+            l0_files = l0_files.saturating_sub(moving.start_files);
+            batch = batch.max(moving.start_files);
+        }
+        bytes[moving.start_level] = (bytes[moving.start_level] - moving.start_bytes as f64).max(0.0);
+        bytes[moving.output_level] += moving.start_bytes as f64;
+    }
+    owed += bytes[0] + bytes[targets.base_level] * (l0_files as f64 / batch as f64).min(1.0);
+    let mut moving = bytes[0];
+    for level in targets.base_level..bytes.len() - 1 {
+        let size = bytes[level] + moving;
+        moving = (size - targets.max_bytes[level] as f64).max(0.0);
+        if moving > 0.0 && bytes[level + 1] > 0.0 {
+            owed += moving * (bytes[level + 1] / size + 1.0);
+        }
+    }
+    owed as u64
+}

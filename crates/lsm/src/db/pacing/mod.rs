@@ -1,0 +1,19 @@
+//! Paced admission: writers are slowed down a little and early, so that they are never stopped for long.
+//!
+//! What a write costs is not over when it returns: its bytes must still be flushed and rewritten on every level. [`law`] says from
+//! counters alone how fast writers may be for the work that is owed; [`meter`] measures what background jobs achieve; [`FamilyWork`] is
+//! what jobs tell of their progress while they run, so that the figures move evenly and not in jumps at the ends of jobs.
+//! [`Pacer`] keeps writers to the rate.
+//!
+//! Ideas: the spring and the gears of bLSM (Sears and Ramakrishnan, 2012), rates without memory of earlier rates as in Speedb.
+
+mod law;
+mod meter;
+mod pacer;
+#[cfg(test)]
+mod tests;
+mod work;
+
+pub(crate) use law::{Gauges, Pace, owed_bytes, pace};
+pub(crate) use pacer::{Figures, Pacer};
+pub(crate) use work::{FamilyWork, Kind, Working};

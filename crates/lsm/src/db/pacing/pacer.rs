@@ -1,0 +1,194 @@
+//! Keeps writers to the pace.
+
+use super::law::{Capacity, Pace};
+use super::meter::{Amplification, Meter};
+use super::work::{FamilyWork, Kind};
+use crate::event::StallCause;
+use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use siltstone_base::sync::{Mutex, Rank};
+
+/// Taken by the leader of a commit group, below the controller's.
+const RANK: Rank = Rank(310);
+
+/// Writers wait for about so long at a time.
+const QUANTUM_NANOS: f64 = 200_000.0;
+
+/// Writers ask at least after so many bytes.
+const MAX_QUANTUM_BYTES: f64 = 32_768.0;
+
+/// What was not used for so long is lost: after a pause, writers may make up for no more than this.
+const SLACK_NANOS: u64 = 5_000_000;
+
+/// No write waits longer for its own bytes.
+const MAX_COST_NANOS: u64 = 1_000_000_000;
+
+/// The pace is computed anew after so long.
+const REFRESH_NANOS: u64 = 1_000_000;
+
+/// Work is measured over at least so long at a time, and no longer than that.
+const SAMPLE_SECONDS: (f64, f64) = (0.05, 1.0);
+
+/// Computes waits from the pace; measures what jobs achieve. Never sleeps itself.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    /// Bytes that writers may write before they ask.
+    quantum_bytes: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    pace: Pace,
+    refreshed_nanos: u64,
+    /// Until when the pace is spoken for.
+    until_nanos: u64,
+    flush: Measured,
+    compaction: Measured,
+    amplification: Amplification,
+    /// Bytes flushed, and work made for compactions, when that was last looked at.
+    seen: Option<(f64, f64)>,
+}
+
+/// One kind of work as it was last looked at.
+#[derive(Debug, Default)]
+struct Measured {
+    meter: Meter,
+    seen_nanos: u64,
+    done: u64,
+    was_running: bool,
+}
+
+/// What a writer must do before it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Wait until then.
+    pub(crate) until_nanos: u64,
+    /// Because of this.
+    pub(crate) cause: StallCause,
+}
+
+/// What all families together have done of a kind of work, and whether any of it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Done {
+    /// By jobs that are measured.
+    pub(crate) bytes: u64,
+    /// Whether one of them runs.
+    pub(crate) is_running: bool,
+    /// By all jobs.
+    pub(crate) all_bytes: u64,
+}
+
+impl Done {
+    /// Adds what one family has done.
+    pub(crate) fn add(&mut self, work: &FamilyWork, kind: Kind) {
+        let (measured, is_running) = work.measured(kind);
+        self.all_bytes += work.done(kind);
+        self.bytes += measured;
+        self.is_running |= is_running;
+    }
+}
+
+/// What is measured, of all families together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Figures {
+    /// What flushes have done.
+    pub(crate) flush: Done,
+    /// What compactions have done.
+    pub(crate) compaction: Done,
+    /// What they owe.
+    pub(crate) owed_bytes: f64,
+    /// The largest write buffer.
+    pub(crate) buffer_bytes: f64,
+}
+
+impl Pacer {
+    pub(crate) fn new() -> Self {
+        let inner = Inner {
+            pace: Pace::FREE,
+            refreshed_nanos: 0,
+            until_nanos: 0,
+            flush: Measured::default(),
+            compaction: Measured::default(),
+            amplification: Amplification::default(),
+            seen: None,
+        };
+        Self { quantum_bytes: AtomicU64::new(MAX_QUANTUM_BYTES as u64), inner: Mutex::new(RANK, inner) }
+    }
+
+    /// Whether writers that have written `bytes` since they last asked must ask.
+    #[inline]
+    pub(crate) fn is_due(&self, bytes: u64) -> bool {
+        bytes >= self.quantum_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The rate that is admitted, in bytes a second; `None` without a limit.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        let rate = self.inner.lock().pace.rate;
+        rate.is_finite().then_some(rate as u64)
+    }
+
+    /// Whether the pace is due to be computed anew.
+    pub(crate) fn is_stale(&self, now_nanos: u64) -> bool {
+        now_nanos.saturating_sub(self.inner.lock().refreshed_nanos) >= REFRESH_NANOS
+    }
+
+    /// Takes note of what jobs have done and what is owed; returns what they achieve.
+    pub(crate) fn measure(&self, now_nanos: u64, figures: &Figures) -> Capacity {
+        let inner = &mut *self.inner.lock();
+        inner.flush.look(now_nanos, figures.flush);
+        inner.compaction.look(now_nanos, figures.compaction);
+        let now = (figures.flush.all_bytes as f64, figures.owed_bytes + figures.compaction.all_bytes as f64);
+        let before = *inner.seen.get_or_insert(now);
+        if now.0 - before.0 >= figures.buffer_bytes / 8.0 {
+            inner.amplification.add(now.1 - before.1, now.0 - before.0, figures.buffer_bytes);
+            inner.seen = Some(now);
+        }
+        let amplification = inner.amplification.ratio();
+        Capacity { flush: inner.flush.meter.rate(), compaction: inner.compaction.meter.rate(), amplification }
+    }
+
+    /// Sets the pace.
+    pub(crate) fn set(&self, now_nanos: u64, pace: Pace) {
+        let mut inner = self.inner.lock();
+        inner.pace = pace;
+        inner.refreshed_nanos = now_nanos;
+        let quantum = (pace.rate * QUANTUM_NANOS / 1e9).clamp(1.0, MAX_QUANTUM_BYTES);
+        self.quantum_bytes.store(quantum as u64, Ordering::Relaxed);
+    }
+
+    /// Until when a writer of `bytes` has to wait; `None` if it may go on. Waits shorter than half a quantum are left to the next writer.
+    pub(crate) fn wait_for(&self, now_nanos: u64, bytes: u64) -> Option<Turn> {
+        let inner = self.inner.lock();
+        let until_nanos = inner.until(now_nanos, bytes);
+        let waits = until_nanos.saturating_sub(now_nanos) as f64 > QUANTUM_NANOS / 2.0;
+        waits.then_some(Turn { until_nanos, cause: inner.pace.cause })
+    }
+
+    /// Books `bytes`.
+    pub(crate) fn book(&self, now_nanos: u64, bytes: u64) {
+        let mut inner = self.inner.lock();
+        inner.until_nanos = inner.until(now_nanos, bytes);
+    }
+}
+
+impl Inner {
+    /// Until when the pace is spoken for with `bytes` more.
+    fn until(&self, now_nanos: u64, bytes: u64) -> u64 {
+        let cost = (bytes as f64 / self.pace.rate * 1e9) as u64;
+        let from = self.until_nanos.max(now_nanos.saturating_sub(SLACK_NANOS));
+        from.saturating_add(cost.min(MAX_COST_NANOS))
+    }
+}
+
+impl Measured {
+    fn look(&mut self, now_nanos: u64, done: Done) {
+        let seconds = now_nanos.saturating_sub(self.seen_nanos) as f64 / 1e9;
+        if seconds < SAMPLE_SECONDS.0 && done.is_running == self.was_running {
+            return;
+        }
+        if self.was_running && seconds <= SAMPLE_SECONDS.1 {
+            self.meter.add(done.bytes.saturating_sub(self.done), seconds);
+        }
+        *self = Self { meter: self.meter, seen_nanos: now_nanos, done: done.bytes, was_running: done.is_running };
+    }
+}

@@ -1,0 +1,240 @@
+//! The law as data, the meter, the pacer on a clock of its own, and all of them against a modelled device.
+
+use super::law::{Capacity, Gauges, Pace, pace};
+use super::meter::Meter;
+use super::pacer::{Done, Figures, Pacer};
+use super::work::{FamilyWork, Kind, Working};
+use crate::event::StallCause;
+use siltstone_base::sync::Arc;
+
+const MB: f64 = 1e6;
+
+/// Nothing to do, and jobs that achieve 100 MB/s.
+const IDLE: Gauges = Gauges {
+    room_bytes: 64.0 * MB,
+    unflushed_bytes: 0.0,
+    l0_files: 0.0,
+    l0_trigger: 4.0,
+    l0_stop: 36.0,
+    owed_bytes: 0.0,
+    buffered_bytes: 0.0,
+    max_buffered_bytes: 128.0 * MB,
+};
+const KNOWN: Capacity = Capacity { flush: Some(100.0 * MB), compaction: Some(100.0 * MB), amplification: 5.0 };
+
+fn rate(gauges: &Gauges) -> (f64, StallCause) {
+    let Pace { rate, cause } = pace(gauges, &KNOWN);
+    ((rate / MB * 10.0).round() / 10.0, cause)
+}
+
+#[test]
+fn the_law_is_this_table() {
+    use StallCause::{L0FileCount, MemtableLimit, PendingCompactionBytes};
+    let cases = [
+        ("idle", IDLE, (f64::INFINITY, MemtableLimit)),
+        ("a flush that begins", Gauges { unflushed_bytes: 64.0 * MB, ..IDLE }, (100.0, MemtableLimit)),
+        (
+            "room goes faster than the flush",
+            Gauges { unflushed_bytes: 64.0 * MB, room_bytes: 16.0 * MB, ..IDLE },
+            (25.0, MemtableLimit),
+        ),
+        ("no room", Gauges { unflushed_bytes: 64.0 * MB, room_bytes: 0.0, ..IDLE }, (2.0, MemtableLimit)),
+        ("level 0 at its trigger", Gauges { l0_files: 4.0, ..IDLE }, (f64::INFINITY, MemtableLimit)),
+        ("level 0 half way to its stop", Gauges { l0_files: 20.0, ..IDLE }, (25.0, L0FileCount)),
+        ("level 0 at its stop", Gauges { l0_files: 36.0, ..IDLE }, (2.0, L0FileCount)),
+        ("6 s of work owed", Gauges { owed_bytes: 600.0 * MB, ..IDLE }, (81.0, PendingCompactionBytes)),
+        ("30 s of work owed", Gauges { owed_bytes: 3000.0 * MB, ..IDLE }, (25.0, PendingCompactionBytes)),
+        (
+            "6 s of work owed for what is in memory",
+            Gauges { buffered_bytes: 120.0 * MB, ..IDLE },
+            (81.0, PendingCompactionBytes),
+        ),
+        ("an hour of work owed", Gauges { owed_bytes: 1e12, ..IDLE }, (2.0, PendingCompactionBytes)),
+        (
+            "the scarcest counts",
+            Gauges { owed_bytes: 600.0 * MB, unflushed_bytes: 64.0 * MB, room_bytes: 32.0 * MB, ..IDLE },
+            (50.0, MemtableLimit),
+        ),
+    ];
+    for (name, gauges, expected) in cases {
+        assert_eq!(rate(&gauges), expected, "{name}");
+    }
+    let unknown = Capacity::default();
+    assert_eq!(pace(&Gauges { owed_bytes: 1e12, ..IDLE }, &unknown), Pace::FREE, "nothing was measured yet");
+}
+
+#[test]
+fn more_work_never_makes_writers_faster() {
+    let mut last = f64::INFINITY;
+    for step in 0..200 {
+        let gauges = Gauges { owed_bytes: f64::from(step) * 50.0 * MB, l0_files: f64::from(step) / 5.0, ..IDLE };
+        let now = pace(&gauges, &KNOWN).rate;
+        assert!(now <= last && now > 0.0, "step {step}: {now} after {last}");
+        last = now;
+    }
+}
+
+#[test]
+fn a_meter_ignores_idle_time_and_forgets() {
+    let mut meter = Meter::default();
+    assert_eq!(meter.rate(), None);
+    meter.add(1_000_000, 0.05);
+    assert_eq!(meter.rate(), None, "too little to tell");
+    meter.add(1_000_000, 0.05);
+    assert_eq!(meter.rate().map(f64::round), Some(20.0 * MB));
+    for _ in 0..4_000 {
+        meter.add(1_000_000, 0.1);
+    }
+    assert_eq!(meter.rate().map(f64::round), Some(10.0 * MB));
+}
+
+#[test]
+fn work_in_flight_is_not_owed_and_ends_with_its_job() {
+    let work = Arc::new(FamilyWork::default());
+    work.set_owed(1_000);
+    let mut job = Working::compaction(&work, 600, 2);
+    assert!(work.is_running(Kind::Compaction) && !work.is_running(Kind::Flush));
+    job.reached(1, 2);
+    assert_eq!((work.owed(), work.done(Kind::Compaction), work.l0_files_done()), (700, 300, 1.0));
+    job.reached(0, 2);
+    assert_eq!(work.owed(), 700, "progress never goes back");
+    job.reached(9, 2);
+    assert_eq!((work.owed(), work.l0_files_done()), (400, 2.0), "and never beyond the end");
+    work.set_owed(350);
+    drop(job);
+    assert_eq!((work.owed(), work.done(Kind::Compaction), work.l0_files_done()), (350, 600, 0.0));
+    assert!(!work.is_running(Kind::Compaction));
+}
+
+#[test]
+fn flushes_of_a_few_rows_do_not_make_the_engine_seem_slow() {
+    let work = Arc::new(FamilyWork::default());
+    let mut job = Working::flush(&work, 1_000);
+    job.reached(1, 1);
+    assert!(work.is_running(Kind::Flush));
+    assert_eq!((work.done(Kind::Flush), work.measured(Kind::Flush)), (1_000, (0, false)));
+    drop(job);
+    let mut job = Working::flush(&work, 10 << 20);
+    job.reached(1, 2);
+    assert_eq!((work.done(Kind::Flush), work.measured(Kind::Flush)), (1_000 + (5 << 20), (5 << 20, true)));
+}
+
+/// Nanoseconds that a second has.
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn writers_are_kept_to_the_rate_in_small_quanta() {
+    let pacer = Pacer::new();
+    let mut now = SECOND;
+    pacer.set(now, Pace { rate: 10.0 * MB, cause: StallCause::L0FileCount });
+    let (mut written, mut unpaced, mut longest) = (0_u64, 0, 0);
+    while now < 11 * SECOND {
+        (written, unpaced, now) = (written + 400, unpaced + 400, now + 1_000);
+        if pacer.is_due(unpaced) {
+            if let Some(turn) = pacer.wait_for(now, unpaced) {
+                assert_eq!(turn.cause, StallCause::L0FileCount);
+                longest = longest.max(turn.until_nanos - now);
+                pacer.book(now, std::mem::take(&mut unpaced));
+                now = turn.until_nanos;
+            } else {
+                pacer.book(now, std::mem::take(&mut unpaced));
+            }
+        }
+    }
+    assert!((99_000_000..101_000_000).contains(&written), "{written} bytes in 10 s");
+    assert!(longest <= 500_000, "{longest} ns in one wait");
+}
+
+#[test]
+fn a_pause_is_made_up_for_only_a_little() {
+    let pacer = Pacer::new();
+    pacer.set(SECOND, Pace { rate: 10.0 * MB, cause: StallCause::L0FileCount });
+    let mut free = 0;
+    while pacer.wait_for(100 * SECOND, 1_000).is_none() {
+        pacer.book(100 * SECOND, 1_000);
+        free += 1_000;
+    }
+    assert!((50_000..60_000).contains(&free), "{free} bytes at once");
+}
+
+/// A device, and an engine on it with two write buffers and a tree that costs `amplification` bytes of compaction for each byte that is flushed.
+struct Model {
+    device_rate: f64,
+    amplification: f64,
+    active: f64,
+    sealed: f64,
+    owed: f64,
+}
+
+const BUFFER: f64 = 64.0 * MB;
+
+impl Model {
+    /// Lets `seconds` pass in which writers write `bytes`. Flushes and compactions share the device alike. Returns what each did.
+    fn pass(&mut self, seconds: f64, bytes: f64) -> (f64, f64) {
+        let share = if self.sealed > 0.0 && self.owed > 0.0 { 0.5 } else { 1.0 };
+        let flushed = (self.device_rate * share * seconds).min(self.sealed);
+        let compacted = (self.device_rate * share * seconds).min(self.owed);
+        self.sealed -= flushed;
+        self.owed = self.owed - compacted + flushed * self.amplification;
+        self.active += bytes;
+        if self.active >= BUFFER && self.sealed == 0.0 {
+            (self.sealed, self.active) = (self.active, 0.0);
+        }
+        (flushed, compacted)
+    }
+
+    fn gauges(&self) -> Gauges {
+        let free = if self.sealed > 0.0 { 0.0 } else { BUFFER };
+        let room_bytes = (BUFFER - self.active + free).max(0.0);
+        Gauges {
+            room_bytes,
+            unflushed_bytes: self.sealed,
+            owed_bytes: self.owed,
+            buffered_bytes: self.active + self.sealed,
+            max_buffered_bytes: 2.0 * BUFFER,
+            ..IDLE
+        }
+    }
+}
+
+#[test]
+fn a_device_too_slow_for_writers_slows_them_evenly_and_debt_ends_growing() {
+    for (device_rate, amplification) in
+        [(80.0 * MB, 3.0), (80.0 * MB, 8.0), (500.0 * MB, 4.0), (30.0 * MB, 10.0), (10.0 * MB, 10.0)]
+    {
+        let mut model = Model { device_rate, amplification, active: 0.0, sealed: 0.0, owed: 0.0 };
+        let pacer = Pacer::new();
+        let (mut flushed, mut compacted) = (Done::default(), Done::default());
+        let (step, mut now) = (SECOND / 1_000, SECOND);
+        let mut seconds = Vec::new();
+        for _ in 0..400 {
+            let mut written = 0.0;
+            for _ in 0..1_000 {
+                let figures =
+                    Figures { flush: flushed, compaction: compacted, owed_bytes: model.owed, buffer_bytes: BUFFER };
+                let capacity = pacer.measure(now, &figures);
+                // Writers that would write 400 MB/s.
+                let rate = pace(&model.gauges(), &capacity).rate.min(400.0 * MB);
+                let bytes = if model.gauges().room_bytes > 0.0 { rate / 1e3 } else { 0.0 };
+                let (more_flushed, more_compacted) = model.pass(1e-3, bytes);
+                let all_bytes = flushed.all_bytes + more_flushed as u64;
+                flushed = Done { bytes: all_bytes, is_running: model.sealed > 0.0, all_bytes };
+                let all_bytes = compacted.all_bytes + more_compacted as u64;
+                compacted = Done { bytes: all_bytes, is_running: model.owed > 0.0, all_bytes };
+                written += bytes;
+                now += step;
+            }
+            seconds.push(written);
+        }
+        let late = &seconds[200..];
+        let mean = late.iter().sum::<f64>() / late.len() as f64;
+        let (least, most) =
+            late.iter().fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+        let sustained = device_rate / (1.0 + amplification);
+        let context =
+            format!("{device_rate} at {amplification}: {least} to {most}, mean {mean}, sustained {sustained}");
+        assert!((0.9..1.1).contains(&(mean / sustained.min(400.0 * MB))), "{context}");
+        assert!(least > 0.7 * mean && most < 1.3 * mean, "{context}");
+        assert!(model.owed < (60.0 * device_rate).max(6.0 * BUFFER * amplification), "{context}: {} owed", model.owed);
+    }
+}
