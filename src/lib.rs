@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+pub use siltstone_btree as btree;
 pub use siltstone_lsm as lsm;
 
 /// Runs the examples of the README.

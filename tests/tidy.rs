@@ -21,6 +21,7 @@ fn modules_use_only_lower_or_equal_ranks() {
 #[test]
 fn straight_lines_close() {
     assert_clean(&paths::check(&source::rust_files("crates/lsm/src"), paths::LINES));
+    assert_clean(&paths::check(&source::rust_files("crates/btree/src"), paths::LINES));
 }
 
 #[test]
@@ -62,6 +63,7 @@ fn pages_named_in_the_source_exist() {
 fn every_lock_is_on_the_page_about_locking() {
     let pages = source::markdown_files();
     let page = pages.iter().find(|page| page.path == "docs/src/locking.md").unwrap();
-    let files: Vec<_> = ["crates/base/src", "crates/lsm/src"].into_iter().flat_map(source::rust_files).collect();
+    let files: Vec<_> =
+        ["crates/base/src", "crates/lsm/src", "crates/btree/src"].into_iter().flat_map(source::rust_files).collect();
     assert_clean(&locks::check(&files, &page.text));
 }

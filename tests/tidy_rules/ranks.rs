@@ -19,8 +19,19 @@ pub const LSM: Order = Order { ranks: LSM_RANKS, strangers: LSM_STRANGERS, blind
 
 /// The order of the B-tree engine.
 pub const BTREE: Order = Order {
-    ranks: &[("page", 1)],
-    strangers: &[],
+    ranks: &[
+        ("options", 0),
+        ("health", 0),
+        ("metrics", 0),
+        ("page", 1),
+        ("space", 2),
+        ("redo", 3),
+        ("buffer", 3),
+        ("mtr", 4),
+        ("tree", 5),
+        ("db", 7),
+    ],
+    strangers: &[("space", "redo"), ("redo", "tree")],
     blind: &[(
         "page",
         &["siltstone_base::env", "siltstone_base::clock", "siltstone_base::executor", "siltstone_base::sync"],

@@ -8,6 +8,7 @@ pub const PINNED: &[(&str, usize)] = &[
     ("crates/base/src/env/posix/mmap.rs", 1),
     ("crates/base/src/env/posix/range.rs", 1),
     ("crates/base/src/prefetch/mod.rs", 1),
+    ("crates/btree/src/buffer/frame.rs", 1),
     ("crates/compare/src/lmdb/mod.rs", 1),
     ("crates/lsm/src/memtable/arena.rs", 18),
     ("crates/lsm/src/memtable/skiplist/cursor.rs", 12),

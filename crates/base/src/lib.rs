@@ -30,6 +30,7 @@ pub mod executor;
 pub mod histogram;
 pub mod index_spec;
 pub mod memcomparable;
+mod options_macro;
 pub mod plant;
 pub mod prefetch;
 pub mod prefix_extractor;

@@ -38,6 +38,30 @@ pub enum PlantedBug {
     InputsDeletedBeforeInstall,
     /// Recovery gives a file number again that the old MANIFEST may still name.
     FileNumberReused,
+    /// The B-tree's redo log takes what was written for durable.
+    RedoIsNotSynced,
+    /// Recovery of the B-tree applies a group of which the end is missing.
+    OpenGroupIsApplied,
+    /// A page is written before the redo log that covers it is durable.
+    PageBeforeRedo,
+    /// A page is written although the group that changed it is open.
+    OpenGroupIsWritten,
+    /// A checkpoint forgets a page that is dirty.
+    FlushListHole,
+    /// A checkpoint is written before the pages that it relies on are synced.
+    CheckpointBeforeSync,
+    /// Pages go to their places before the doublewrite file is synced.
+    DoublewriteIsNotSynced,
+    /// The doublewrite file is written over before the pages in it are durable in their places.
+    DoublewriteReusedTooEarly,
+    /// Recovery does not look into the doublewrite file.
+    DoublewriteIsIgnored,
+    /// A split does not tell the page behind that its neighbour changed.
+    SplitForgetsLeftLink,
+    /// Pages that a merge emptied stay reachable from the page before.
+    MergeForgetsRightLink,
+    /// A tablespace is deleted before its drop is durable.
+    SpaceDeletedTooEarly,
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -1,21 +1,53 @@
-//! A page-based B+tree storage engine in the manner of InnoDB.
+//! A page-based B+tree storage engine in the manner of InnoDB: buffer pool, redo log, doublewrite.
 //!
 //! ```
-//! use siltstone_btree::page::{self, Cell, Change, Header, PageId, PageKind};
+//! use siltstone_btree::{Db, DbOptions, Durability, KvCursor, WriteBatch};
 //!
-//! // A leaf of 4 KiB with one row, changed as the redo log would change it.
-//! let mut leaf = vec![0; 4096];
-//! Change::Format { kind: PageKind::Leaf, level: 0, left: 0, right: 0 }.apply(leaf.as_mut_slice()).unwrap();
-//! let cell = Cell { flags: 0, key: b"granite", value: b"igneous" };
-//! Change::Insert { slot: 0, cell }.apply(leaf.as_mut_slice()).unwrap();
-//! assert_eq!(page::find(&leaf, b"granite"), Some(Ok((0, cell))));
+//! # fn main() -> siltstone_btree::Result<()> {
+//! # let dir = tempfile::tempdir().expect("a directory");
+//! let options = DbOptions::default().create_if_missing(true).durability(Durability::Os);
+//! let db = Db::open(dir.path(), &options)?;
+//! db.put("granite", "igneous")?;
 //!
-//! // On disk a page states its name and its LSN, and is summed up.
-//! page::seal(&mut leaf, PageId::new(1, 2), 4711);
-//! assert_eq!(page::verify(&leaf, PageId::new(1, 2)), Ok(4711));
-//! assert_eq!(Header::read(leaf.as_slice()).count, 1);
+//! // A directory holds several trees. A batch over them is applied as a whole.
+//! let found = db.create_tree("found")?;
+//! let mut batch = WriteBatch::new();
+//! batch.put("slate", "metamorphic");
+//! batch.put_in(&found, "2026-11-21", "slate");
+//! let mut before = db.cursor()?;
+//! db.write(&batch)?;
+//! assert_eq!(db.get("slate")?.as_deref(), Some(&b"metamorphic"[..]));
+//! assert_eq!(db.get_in(&found, "2026-11-21")?.as_deref(), Some(&b"slate"[..]));
+//!
+//! // A cursor sees what was there when it was made.
+//! assert!(before.seek_to_first()?);
+//! assert_eq!((before.key(), before.value()), (&b"granite"[..], &b"igneous"[..]));
+//! assert!(!before.next()?);
+//! db.close()
+//! # }
 //! ```
+//!
+//! | you want to | see |
+//! | --- | --- |
+//! | read and write rows | [`Db`], [`WriteBatch`], [`Cursor`] |
+//! | keep several trees in one directory | [`Db::create_tree`], [`TreeHandle`] |
+//! | choose sizes and promises | [`DbOptions`], [`Durability`] |
+//! | know what the engine does, and whether its files are sound | [`Metrics`], [`Db::check`] |
+//! | look into a page | [`page`] |
 
+mod buffer;
+mod db;
+mod health;
+mod metrics;
+mod mtr;
+mod options;
 pub mod page;
+mod redo;
+mod space;
+mod tree;
 
+pub use db::{CheckReport, Cursor, Db, TreeHandle, WriteBatch};
+pub use metrics::{Counter, Metrics};
+pub use options::{DbOptions, Doublewrite};
+pub use siltstone_base::engine::{Durability, KvCursor};
 pub use siltstone_base::{Error, ErrorKind, Result};

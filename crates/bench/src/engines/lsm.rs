@@ -48,7 +48,7 @@ impl LsmOptions {
 }
 
 /// The operating system's files, or those on a modelled device.
-fn env_of(device: Device) -> Arc<dyn Env> {
+pub(super) fn env_of(device: Device) -> Arc<dyn Env> {
     let posix: Arc<dyn Env> = Arc::new(PosixEnv::new());
     let model = match device {
         Device::None => return posix,

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+mod btree;
 mod kv_tables;
 mod lsm;
 mod memory;
@@ -27,6 +28,8 @@ pub use settings::{Admission, Device, EngineSettings};
 pub enum EngineKind {
     /// Siltstone's LSM-tree with leveled compaction.
     LsmLeveled,
+    /// Siltstone's B-tree.
+    Btree,
     /// A `BTreeMap` in memory: the model.
     Memory,
     /// Does nothing: what remains is the harness's own cost.
@@ -49,6 +52,7 @@ impl EngineKind {
     /// Every engine of this build.
     pub const ALL: &'static [Self] = &[
         Self::LsmLeveled,
+        Self::Btree,
         Self::Memory,
         Self::Null,
         #[cfg(feature = "peers")]
@@ -65,6 +69,7 @@ impl EngineKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::LsmLeveled => "lsm-leveled",
+            Self::Btree => "btree",
             Self::Memory => "memory",
             Self::Null => "null",
             #[cfg(feature = "peers")]
@@ -87,6 +92,10 @@ impl EngineKind {
                 let lsm = lsm::LsmOptions::new(settings);
                 let engine = KvDb::open(dir, &lsm.database, &lsm.family, lsm.writes)?;
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env)
+            }
+            Self::Btree => {
+                let (env, options) = btree::options(settings);
+                OpenEngine::kv(Arc::new(siltstone_btree::Db::open(dir, &options)?)).in_dir(dir).through(env)
             }
             Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),
             Self::Null => OpenEngine::kv(Arc::new(NullEngine::new())),
@@ -117,6 +126,9 @@ impl EngineKind {
                 let lsm = lsm::LsmOptions::new(settings);
                 let engine = TableDb::open(dir, &lsm.database, &lsm.family, &lsm.writes)?;
                 OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env)
+            }
+            Self::Btree => {
+                return Err(siltstone_base::Error::not_supported("the B-tree engine has no tables"));
             }
             Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),
             Self::Null => OpenEngine::tables(Arc::new(KvTables::new(NullEngine::new()))),

@@ -1,4 +1,6 @@
 //! Leaves: rows in the order of their keys.
+//!
+//! Path: get 5/5. Before: buffer/pool.rs.
 
 use super::header::Header;
 use super::search::search;

@@ -37,7 +37,7 @@ pub use seal::{Damage, seal, verify};
 pub use search::{search, search_from};
 pub use slotted::{Cell, EditError, build, cell, compact, insert, key_at, remove, replace_value, truncate};
 
-use access::u32_at;
+pub(crate) use access::u32_at;
 
 /// A position in the redo log: the number of bytes that were ever appended before it.
 pub type Lsn = u64;

@@ -1,0 +1,24 @@
+//! The B-tree engine with the settings of a run.
+
+use super::EngineSettings;
+use super::lsm::env_of;
+use siltstone_base::env::Env;
+use siltstone_btree::DbOptions;
+use std::sync::Arc;
+
+/// Bytes of the redo log: as many as a run of the length at hand needs, so that pages are written for their own sake.
+const REDO_BYTES: u64 = 2 << 30;
+
+/// What the engine is opened with: all memory of the run is its buffer pool.
+pub(super) fn options(settings: &EngineSettings) -> (Arc<dyn Env>, DbOptions) {
+    let env = env_of(settings.device);
+    let memory = settings.cache_bytes + settings.write_buffers * settings.write_buffer_bytes;
+    let options = DbOptions::default()
+        .create_if_missing(true)
+        .buffer_pool_bytes(memory)
+        .redo_capacity_bytes(REDO_BYTES)
+        .durability(settings.durability)
+        .use_direct_io(settings.direct)
+        .env(Some(Arc::clone(&env)));
+    (env, options)
+}

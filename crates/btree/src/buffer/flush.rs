@@ -1,0 +1,170 @@
+//! Writing pages: copy, redo log, doublewrite file, place.
+//!
+//! 1. Under its latch, shared, a page that may be written is copied and sealed; it counts as clean from then on, and as being written.
+//! 2. The redo log is made durable up to the highest LSN among the copies.
+//! 3. The copies go to the doublewrite file, which is synced.
+//! 4. The copies go to their places. They are synced when the doublewrite file is full, or before a checkpoint.
+//!
+//! Where something fails the pages are as dirty as before.
+
+use super::doublewrite::DoublewriteFile;
+use super::pool::Pool;
+use crate::page::{self, Lsn, PageId};
+use siltstone_base::block_pool::{BlockPool, PooledBuf};
+use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
+use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::{Error, Result};
+
+/// Pages of one batch.
+const BATCH: usize = 64;
+
+/// What only who holds the flush lock uses.
+#[derive(Debug)]
+pub(super) struct FlushBuffer {
+    copies: PooledBuf,
+    taken: Vec<Taken>,
+    doublewrite: Option<DoublewriteFile>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    frame: u32,
+    id: PageId,
+    oldest_lsn: Lsn,
+    page_lsn: Lsn,
+}
+
+impl FlushBuffer {
+    pub(super) fn new(page_len: usize, doublewrite: Option<DoublewriteFile>) -> Self {
+        let copies = BlockPool::new(0).alloc_aligned(BATCH * page_len, DIRECT_ALIGNMENT);
+        Self { copies, taken: Vec::new(), doublewrite }
+    }
+}
+
+impl Pool {
+    /// Writes those of the pages in `frames` that may be written, at most `count`, in batches. Returns how many were.
+    pub(crate) fn flush_frames(&self, frames: &[u32], count: usize, priority: IoPriority) -> Result<usize> {
+        let mut flushing = self.flushing.lock();
+        let buffer = &mut *flushing;
+        let mut frames = frames.iter();
+        let mut done = 0;
+        while done < count {
+            let most = BATCH.min(count - done).min(buffer.doublewrite.as_ref().map_or(BATCH, DoublewriteFile::slots));
+            buffer.taken.clear();
+            let page_len = self.page_len();
+            for frame in frames.by_ref() {
+                let at = buffer.taken.len() * page_len;
+                if let Some(taken) = self.take_copy(*frame, &mut buffer.copies[at..at + page_len]) {
+                    buffer.taken.push(taken);
+                    if buffer.taken.len() == most {
+                        break;
+                    }
+                }
+            }
+            if buffer.taken.is_empty() {
+                break;
+            }
+            let outcome = self.write_batch(buffer, priority);
+            self.finish_batch(&buffer.taken, outcome.is_err());
+            outcome?;
+            done += buffer.taken.len();
+        }
+        Ok(done)
+    }
+
+    /// Copies a page that is dirty, if nobody changes it now and the group that changed it last is closed.
+    fn take_copy(&self, index: u32, copy: &mut [u8]) -> Option<Taken> {
+        let frame = &self.frames[index as usize];
+        if !frame.is_dirty() {
+            return None;
+        }
+        let guard = self.try_shared(index)?;
+        let (oldest_lsn, page_lsn) = (frame.oldest_lsn.load(Ordering::Acquire), frame.page_lsn());
+        let may_be_written = page_lsn <= self.redo.closed() || is_planted(PlantedBug::OpenGroupIsWritten);
+        if oldest_lsn == 0 || !may_be_written || frame.is_flushing.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let id = frame.page()?;
+        copy.copy_from_slice(guard.bytes());
+        let mut list = self.flush_list.lock();
+        frame.oldest_lsn.store(0, Ordering::Release);
+        list.begin_write(oldest_lsn);
+        drop(list);
+        drop(guard);
+        page::seal(copy, id, page_lsn);
+        Some(Taken { frame: index, id, oldest_lsn, page_lsn })
+    }
+
+    fn write_batch(&self, buffer: &mut FlushBuffer, priority: IoPriority) -> Result<()> {
+        let page_len = self.page_len();
+        let newest = buffer.taken.iter().map(|taken| taken.page_lsn).max().unwrap_or(0);
+        if !is_planted(PlantedBug::PageBeforeRedo) {
+            self.redo.sync_to(newest)?;
+        }
+        let bytes = buffer.taken.len() * page_len;
+        if let Some(doublewrite) = &mut buffer.doublewrite {
+            if doublewrite.is_full_for(buffer.taken.len()) {
+                if !is_planted(PlantedBug::DoublewriteReusedTooEarly) {
+                    self.spaces.sync(priority)?;
+                }
+                doublewrite.rewind();
+            }
+            doublewrite.write(&buffer.copies[..bytes], &self.health, &self.metrics, priority)?;
+        }
+        for (taken, copy) in buffer.taken.iter().zip(buffer.copies.chunks_exact(page_len)) {
+            self.spaces.write(taken.id, copy, priority)?;
+        }
+        Ok(())
+    }
+
+    fn finish_batch(&self, taken: &[Taken], has_failed: bool) {
+        let mut list = self.flush_list.lock();
+        for page in taken {
+            let frame = &self.frames[page.frame as usize];
+            // The frame still holds the page: one that is being written is not given up.
+            if has_failed && self.spaces.is_open(page.id.space) {
+                let before = frame.oldest_lsn.swap(page.oldest_lsn, Ordering::AcqRel);
+                list.fail_write(page.oldest_lsn, page.frame, before != 0);
+            } else {
+                list.end_write(page.oldest_lsn);
+            }
+            frame.is_flushing.store(false, Ordering::Release);
+        }
+    }
+
+    /// Writes the oldest dirty pages that became dirty before `limit`, at most `count`.
+    pub(crate) fn flush_oldest(&self, count: usize, limit: Lsn, priority: IoPriority) -> Result<usize> {
+        // Some of them may be held, or belong to an open group: more are asked for than wanted.
+        let frames = self.flush_list.lock().candidates(&self.frames, count.saturating_mul(2), limit);
+        self.flush_frames(&frames, count, priority)
+    }
+
+    /// States how far the pages are in their places. Returns the LSN of the checkpoint.
+    pub(crate) fn checkpoint(&self, is_clean: bool, priority: IoPriority) -> Result<Lsn> {
+        let _flushing = self.flushing.lock();
+        self.health.check()?;
+        // First the end of the log, then the list: what is appended between them is at the end of the list.
+        let end = self.redo.closed();
+        let oldest = self.flush_list.lock().oldest(&self.frames);
+        let lsn = match oldest {
+            Some(_) if is_planted(PlantedBug::FlushListHole) => end,
+            Some(oldest) => oldest.min(end),
+            None => end,
+        };
+        if is_clean && oldest.is_some() {
+            return Err(Error::new(
+                siltstone_base::ErrorKind::Busy,
+                "pages are dirty; the database can't be closed cleanly",
+            ));
+        }
+        if !is_planted(PlantedBug::CheckpointBeforeSync) {
+            self.spaces.sync(priority)?;
+        }
+        self.redo.sync_to(lsn)?;
+        if lsn > self.redo.checkpoint().lsn || is_clean {
+            self.redo.write_checkpoint(lsn, is_clean)?;
+        }
+        Ok(lsn)
+    }
+}

@@ -1,0 +1,433 @@
+//! The pool: finding a page, reading it, making room for it.
+//!
+//! Path: get 4/5. Before: tree/search.rs. After: page/leaf.rs.
+//! Path: put 4/5. Before: tree/insert.rs. After: mtr/mod.rs.
+
+use super::doublewrite::DoublewriteFile;
+use super::flush::FlushBuffer;
+use super::flush_list::FlushList;
+use super::frame::{Frame, Memory};
+use super::guard::{ExclusiveGuard, Optimistic, SharedGuard};
+use super::lru::Lru;
+use super::page_table::PageTable;
+use crate::health::Health;
+use crate::metrics::{Counter, Metrics};
+use crate::page::{self, Lsn, PageId, PageMut};
+use crate::redo::Redo;
+use crate::space::Spaces;
+use siltstone_base::block_pool::BlockPool;
+use siltstone_base::clock::Clock;
+use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
+use siltstone_base::sync::atomic::{AtomicU32, Ordering};
+use siltstone_base::sync::{Arc, LatchVersion, Mutex, Rank, Signal};
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// Held while pages are written.
+const FLUSH_RANK: Rank = Rank(340);
+/// Taken under the redo log's buffer.
+const FLUSH_LIST_RANK: Rank = Rank(450);
+/// Taken under any latch.
+const LISTS_RANK: Rank = Rank(470);
+
+/// What the pool is made with.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolOptions {
+    pub(crate) frames: usize,
+    pub(crate) old_percent: usize,
+    pub(crate) old_time_micros: u64,
+}
+
+/// What is in the pool, for who decides how much to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PoolState {
+    pub(crate) frames: usize,
+    pub(crate) dirty: usize,
+    pub(crate) oldest_lsn: Option<Lsn>,
+}
+
+/// Where a reader left a page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    index: u32,
+    id: PageId,
+    version: LatchVersion,
+}
+
+impl SharedGuard<'_> {
+    /// For coming back to the page as long as it is what it is now.
+    pub(crate) fn place(&self, id: PageId) -> Option<Place> {
+        Some(Place { index: self.index, id, version: self.frame.latch.version()? })
+    }
+}
+
+#[derive(Debug)]
+struct Lists {
+    free: Vec<u32>,
+    lru: Lru,
+}
+
+/// The pages in memory. Any thread may use it.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(super) frames: Box<[Frame]>,
+    pub(super) memory: Memory,
+    table: PageTable,
+    lists: Mutex<Lists>,
+    pub(super) flush_list: Mutex<FlushList>,
+    pub(super) flushing: Mutex<FlushBuffer>,
+    /// Whoever waits for a latch waits here.
+    signal: Signal,
+    /// Counts evictions: a page that was made young not long ago is not moved again.
+    evictions: AtomicU32,
+    old_time_micros: u64,
+    pub(crate) redo: Arc<Redo>,
+    pub(crate) spaces: Arc<Spaces>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
+    scratch: BlockPool,
+}
+
+/// Batches that a caller writes before it gives up looking for a frame.
+const FOREGROUND_ROUNDS: usize = 4;
+
+/// Pages of such a batch.
+const FOREGROUND_PAGES: usize = 32;
+
+impl Pool {
+    pub(crate) fn new(
+        options: &PoolOptions,
+        redo: Arc<Redo>,
+        spaces: Arc<Spaces>,
+        doublewrite: Option<DoublewriteFile>,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let frames = options.frames;
+        let lru = Lru::new(frames, options.old_percent);
+        let free = (0..frames as u32).rev().collect();
+        let page_len = spaces.page_len();
+        let scratch = BlockPool::new(16 * (page_len + DIRECT_ALIGNMENT));
+        Self {
+            frames: (0..frames).map(|_| Frame::new()).collect(),
+            memory: Memory::new(frames, page_len),
+            table: PageTable::new(frames),
+            lists: Mutex::new(LISTS_RANK, Lists { free, lru }),
+            flush_list: Mutex::new(FLUSH_LIST_RANK, FlushList::default()),
+            flushing: Mutex::new(FLUSH_RANK, FlushBuffer::new(page_len, doublewrite)),
+            signal: Signal::new(),
+            evictions: AtomicU32::new(0),
+            old_time_micros: options.old_time_micros,
+            redo,
+            spaces,
+            health,
+            metrics,
+            clock,
+            scratch,
+        }
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub(crate) fn page_len(&self) -> usize {
+        self.memory.page_len()
+    }
+
+    /// Frames of the pool.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// What is in the pool.
+    pub(crate) fn state(&self) -> PoolState {
+        let mut list = self.flush_list.lock();
+        PoolState { frames: self.frames.len(), dirty: list.len(), oldest_lsn: list.oldest(&self.frames) }
+    }
+
+    /// A page for reading; read from its tablespace if it is not here.
+    #[inline]
+    pub(crate) fn shared(&self, id: PageId) -> Result<SharedGuard<'_>> {
+        loop {
+            if let Some(index) = self.table.find(&self.frames, id) {
+                if let Some(guard) = self.shared_in(index, id) {
+                    self.touch(index);
+                    return Ok(guard);
+                }
+                continue;
+            }
+            drop(self.load(id)?);
+        }
+    }
+
+    #[inline]
+    fn shared_in(&self, index: u32, id: PageId) -> Option<SharedGuard<'_>> {
+        let frame = &self.frames[index as usize];
+        frame.latch.lock_shared(&self.signal);
+        let guard = SharedGuard { index, frame, words: self.memory.words(index), signal: &self.signal };
+        frame.holds(id).then_some(guard)
+    }
+
+    /// The page in a frame for reading, if that is possible at once.
+    pub(super) fn try_shared(&self, index: u32) -> Option<SharedGuard<'_>> {
+        let frame = &self.frames[index as usize];
+        if !frame.latch.try_lock_shared() {
+            return None;
+        }
+        Some(SharedGuard { index, frame, words: self.memory.words(index), signal: &self.signal })
+    }
+
+    /// A page for writing; read from its tablespace if it is not here.
+    #[inline]
+    pub(crate) fn exclusive(&self, id: PageId) -> Result<ExclusiveGuard<'_>> {
+        loop {
+            let Some(index) = self.table.find(&self.frames, id) else {
+                match self.load(id)? {
+                    Some(guard) => return Ok(guard),
+                    None => continue,
+                }
+            };
+            let frame = &self.frames[index as usize];
+            frame.latch.lock_exclusive(&self.signal);
+            let guard = ExclusiveGuard { id, index, frame, words: self.memory.words(index), signal: &self.signal };
+            if frame.holds(id) {
+                self.touch(index);
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// A page for writing of which nothing is known yet but that it will be written as a whole.
+    pub(crate) fn create(&self, id: PageId) -> Result<ExclusiveGuard<'_>> {
+        loop {
+            if self.table.find(&self.frames, id).is_some() {
+                return self.exclusive(id);
+            }
+            if let Some(guard) = self.claim(id)? {
+                self.enter(guard.index);
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// The version of a page that is here; `None` if it is not, or if it is being changed.
+    #[inline]
+    pub(crate) fn optimistic(&self, id: PageId) -> Option<Optimistic<'_>> {
+        let index = self.table.find(&self.frames, id)?;
+        self.optimistic_in(index, id)
+    }
+
+    /// The same, if the page is in the frame where it was last seen.
+    #[inline]
+    pub(crate) fn optimistic_in(&self, index: u32, id: PageId) -> Option<Optimistic<'_>> {
+        let frame = self.frames.get(index as usize)?;
+        let version = frame.latch.version()?;
+        if !frame.holds(id) {
+            return None;
+        }
+        self.touch(index);
+        Some(Optimistic { index, frame, words: self.memory.words(index), version })
+    }
+
+    /// A page for reading where a reader left it, if nobody changed it or took it out since.
+    pub(crate) fn resume(&self, place: &Place) -> Option<SharedGuard<'_>> {
+        let frame = self.frames.get(place.index as usize)?;
+        frame.latch.lock_shared(&self.signal);
+        let words = self.memory.words(place.index);
+        let guard = SharedGuard { index: place.index, frame, words, signal: &self.signal };
+        (frame.holds(place.id) && frame.latch.validate(place.version)).then_some(guard)
+    }
+
+    /// Reads a page into a frame, if nobody else does. The frame is latched until the page was checked.
+    #[cold]
+    fn load(&self, id: PageId) -> Result<Option<ExclusiveGuard<'_>>> {
+        let Some(mut guard) = self.claim(id)? else { return Ok(None) };
+        match self.read_into(&mut guard) {
+            Ok(()) => {
+                self.enter(guard.index);
+                Ok(Some(guard))
+            }
+            Err(error) => {
+                self.give_up(&guard);
+                Err(error)
+            }
+        }
+    }
+
+    fn read_into(&self, guard: &mut ExclusiveGuard<'_>) -> Result<()> {
+        let id = guard.id;
+        let mut buffer = self.scratch.alloc_aligned(self.page_len(), DIRECT_ALIGNMENT);
+        self.spaces.read(id, &mut buffer, IoPriority::User)?;
+        let lsn = page::verify(&buffer, id).map_err(|damage| self.spaces.corruption(id, &damage.to_string()))?;
+        // Only closed groups are written, and only when they are durable.
+        if lsn > self.redo.closed() {
+            return Err(self.spaces.corruption(id, "the page is newer than the redo log"));
+        }
+        page::check(&buffer).map_err(|what| self.spaces.corruption(id, what))?;
+        guard.write(0, &buffer);
+        guard.set_lsn(lsn);
+        Ok(())
+    }
+
+    /// A free frame that was given the page's name; `None` if the page is here already.
+    fn claim(&self, id: PageId) -> Result<Option<ExclusiveGuard<'_>>> {
+        let index = self.free_frame()?;
+        let frame = &self.frames[index as usize];
+        let guard = ExclusiveGuard { id, index, frame, words: self.memory.words(index), signal: &self.signal };
+        frame.set_page_lsn(0);
+        if self.table.insert(&self.frames, id, index).is_some() {
+            self.lists.lock().free.push(index);
+            return Ok(None);
+        }
+        Ok(Some(guard))
+    }
+
+    /// Lists a page that came in.
+    fn enter(&self, index: u32) {
+        let frame = &self.frames[index as usize];
+        frame.first_use_micros.store(0, Ordering::Relaxed);
+        frame.young_clock.store(self.evictions.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.lists.lock().lru.insert(index, &mut |frame, is_old| self.tell(frame, is_old));
+    }
+
+    fn tell(&self, frame: u32, is_old: bool) {
+        self.frames[frame as usize].is_old.store(is_old, Ordering::Relaxed);
+    }
+
+    /// Takes a page out that is clean. Its frame is free from then on, once its latch is given back.
+    fn give_up(&self, guard: &ExclusiveGuard<'_>) {
+        let mut lists = self.lists.lock();
+        lists.lru.remove(guard.index, &mut |frame, is_old| self.tell(frame, is_old));
+        self.table.remove(&self.frames, guard.id, guard.index);
+        lists.free.push(guard.index);
+    }
+
+    /// Forgets a page, dirty or not: its tablespace is gone.
+    pub(crate) fn discard(&self, space: u32) {
+        for (index, frame) in (0_u32..).zip(&self.frames) {
+            if frame.page().is_none_or(|id| id.space != space) {
+                continue;
+            }
+            frame.latch.lock_exclusive(&self.signal);
+            let words = self.memory.words(index);
+            let Some(id) = frame.page().filter(|id| id.space == space) else {
+                frame.latch.unlock_exclusive(&self.signal);
+                continue;
+            };
+            let guard = ExclusiveGuard { id, index, frame, words, signal: &self.signal };
+            let mut list = self.flush_list.lock();
+            if frame.oldest_lsn.swap(0, Ordering::AcqRel) != 0 {
+                list.forget();
+            }
+            drop(list);
+            // A page that is being written stays until it is written, and is then the first to go.
+            if !frame.is_flushing.load(Ordering::Acquire) {
+                self.give_up(&guard);
+            }
+        }
+    }
+
+    /// Takes note of a use.
+    #[inline]
+    fn touch(&self, index: u32) {
+        let frame = &self.frames[index as usize];
+        let evictions = self.evictions.load(Ordering::Relaxed);
+        let is_recent =
+            evictions.wrapping_sub(frame.young_clock.load(Ordering::Relaxed)) < self.frames.len() as u32 / 4;
+        if is_recent && !frame.is_old.load(Ordering::Relaxed) {
+            return;
+        }
+        // Until the first page was evicted the order does not matter.
+        if evictions > 0 {
+            self.touch_slow(index, evictions);
+        }
+    }
+
+    #[cold]
+    fn touch_slow(&self, index: u32, evictions: u32) {
+        let frame = &self.frames[index as usize];
+        if frame.is_old.load(Ordering::Relaxed) {
+            let now = self.clock.now_micros().max(1);
+            let first = frame.first_use_micros.load(Ordering::Relaxed);
+            if first == 0 {
+                frame.first_use_micros.store(now, Ordering::Relaxed);
+                return;
+            }
+            if now.saturating_sub(first) < self.old_time_micros {
+                return;
+            }
+        }
+        frame.young_clock.store(evictions, Ordering::Relaxed);
+        self.lists.lock().lru.make_young(index, &mut |frame, is_old| self.tell(frame, is_old));
+    }
+
+    /// A frame that holds no page, latched exclusively.
+    fn free_frame(&self) -> Result<u32> {
+        for _ in 0..FOREGROUND_ROUNDS {
+            if let Some(index) = self.take_free().or_else(|| self.evict(false)) {
+                return Ok(index);
+            }
+            self.metrics.add(Counter::ForegroundFlushes, 1);
+            let is_dirty = |index: &u32| self.frames[*index as usize].is_dirty();
+            let oldest: Vec<u32> =
+                self.lists.lock().lru.oldest_first().filter(is_dirty).take(4 * FOREGROUND_PAGES).collect();
+            if self.flush_frames(&oldest, FOREGROUND_PAGES, IoPriority::User)? == 0 {
+                // Others may hold, or just have written, what could go.
+                self.health.check()?;
+            }
+        }
+        self.take_free().or_else(|| self.evict(true)).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Busy,
+                "every page of the buffer pool is in use; buffer_pool_bytes is too small for this call",
+            )
+        })
+    }
+
+    fn take_free(&self) -> Option<u32> {
+        let index = self.lists.lock().free.pop()?;
+        // Only a lookup that came too late may hold it, and not for long.
+        self.frames[index as usize].latch.lock_exclusive(&self.signal);
+        Some(index)
+    }
+
+    /// Takes the oldest page out that is clean and that nobody holds. Unless `is_last_resort`, one that just came in is no candidate: where most pages are
+    /// dirty it would be the only clean one, and the pages of one descent would push each other out.
+    fn evict(&self, is_last_resort: bool) -> Option<u32> {
+        let mut lists = self.lists.lock();
+        let (len, old_len) = lists.lru.lens();
+        let depth = if is_last_resort { len } else { (old_len * 3 / 4).min(len / 4).max(1) };
+        let found = lists.lru.oldest_first().take(depth).find_map(|index| {
+            let frame = &self.frames[index as usize];
+            let is_busy = || frame.is_dirty() || frame.is_flushing.load(Ordering::Acquire);
+            if is_busy() || !frame.latch.try_lock_exclusive() {
+                return None;
+            }
+            if is_busy() {
+                frame.latch.unlock_exclusive(&self.signal);
+                return None;
+            }
+            Some((index, frame.page()))
+        });
+        let (index, id) = found?;
+        lists.lru.remove(index, &mut |frame, is_old| self.tell(frame, is_old));
+        if let Some(id) = id {
+            self.table.remove(&self.frames, id, index);
+        }
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+        self.metrics.add(Counter::PagesEvicted, 1);
+        Some(index)
+    }
+
+    /// Takes note that the record that begins at `lsn` changes a page. Called under the lock of the redo log's buffer.
+    #[inline]
+    pub(crate) fn mark_dirty(&self, guard: &ExclusiveGuard<'_>, lsn: Lsn) {
+        if !guard.frame.is_dirty() {
+            let mut list = self.flush_list.lock();
+            if !guard.frame.is_dirty() {
+                guard.frame.oldest_lsn.store(lsn, Ordering::Release);
+                list.push(lsn, guard.index);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Background jobs: the page cleaner, and the one that syncs the redo log from time to time.
+//!
+//! A job exists only while there is something for it to do. It holds the database weakly: one that was dropped ends it.
+
+use super::state::State;
+use crate::buffer::{FlushInputs, flush_goal, sync_flush_limit};
+use siltstone_base::Error;
+use siltstone_base::engine::Durability;
+use siltstone_base::env::IoPriority;
+use siltstone_base::executor::{Budget, Job, Priority, Progress};
+use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Between two looks of the page cleaner.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// After a round that failed.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Without a write for so long the engine is idle.
+const IDLE_MICROS: u64 = 1_000_000;
+
+/// Pages of one step.
+const STEP_PAGES: usize = 64;
+
+/// A checkpoint is due when the log grew by this share of its capacity since the last one.
+const CHECKPOINT_SHARE: u64 = 32;
+
+/// Options that the page cleaner goes by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CleanerOptions {
+    pub(super) io_capacity: usize,
+    pub(super) io_capacity_max: usize,
+    pub(super) max_dirty_percent: usize,
+}
+
+/// What the page cleaner remembers between its steps.
+#[derive(Debug, Default)]
+pub(super) struct CleanerState {
+    last_micros: u64,
+    last_end: u64,
+    last_growth_micros: u64,
+    /// Parts of a page that the last steps left over.
+    owed: f64,
+    pub(super) last_error: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Cleaner(Weak<State>);
+
+#[derive(Debug)]
+struct LogSyncer {
+    state: Weak<State>,
+    interval: Duration,
+}
+
+impl State {
+    /// Starts the jobs for which there is something to do.
+    #[inline]
+    pub(super) fn wake_jobs(self: &Arc<Self>) {
+        if !self.is_cleaning.load(Ordering::Relaxed) {
+            self.wake_cleaner();
+        }
+        if let Durability::EveryMillis(millis) = self.durability
+            && !self.is_syncing.load(Ordering::Relaxed)
+            && !self.is_syncing.swap(true, Ordering::AcqRel)
+        {
+            let job = LogSyncer { state: Arc::downgrade(self), interval: Duration::from_millis(millis) };
+            self.executor.submit(Priority::High, Box::new(job));
+        }
+    }
+
+    #[cold]
+    pub(super) fn wake_cleaner(self: &Arc<Self>) {
+        if !self.is_cleaning.swap(true, Ordering::AcqRel) {
+            self.executor.submit(Priority::High, Box::new(Cleaner(Arc::downgrade(self))));
+        }
+    }
+
+    /// One step of the page cleaner.
+    fn clean(&self) -> siltstone_base::Result<Progress> {
+        let pool = self.pool.state();
+        let (end, age, capacity) = (self.redo.end(), self.redo.age(), self.redo.capacity());
+        if let Some(limit) = sync_flush_limit(end, age, capacity) {
+            self.pool.flush_oldest(STEP_PAGES, limit, IoPriority::High)?;
+            self.pool.checkpoint(false, IoPriority::High)?;
+            self.room.notify_all();
+            // What can't be written yet belongs to a group that is being made.
+            let is_still = sync_flush_limit(self.redo.end(), self.redo.age(), capacity).is_some();
+            return Ok(if is_still { Progress::After(Duration::from_micros(100)) } else { Progress::More });
+        }
+        let goal = self.pages_due(pool.frames, pool.dirty, end, age, capacity);
+        let written = if goal > 0 { self.pool.flush_oldest(goal, u64::MAX, IoPriority::High)? } else { 0 };
+        let behind = pool.oldest_lsn.unwrap_or(end).saturating_sub(self.redo.checkpoint().lsn);
+        let is_idle_end = pool.dirty == 0 && age > 0;
+        if behind > capacity / CHECKPOINT_SHARE || is_idle_end {
+            self.pool.checkpoint(false, IoPriority::High)?;
+            self.room.notify_all();
+        }
+        if pool.dirty == 0 {
+            return Ok(Progress::Done);
+        }
+        Ok(if written >= STEP_PAGES { Progress::More } else { Progress::After(INTERVAL) })
+    }
+
+    /// Pages to write in this step.
+    fn pages_due(&self, frames: usize, dirty: usize, end: u64, age: u64, capacity: u64) -> usize {
+        let now = self.executor.clock().now_micros();
+        let mut memory = self.cleaner.lock();
+        let elapsed = now.saturating_sub(memory.last_micros).clamp(1, IDLE_MICROS);
+        let growth = end.saturating_sub(memory.last_end);
+        if growth > 0 || memory.last_micros == 0 {
+            memory.last_growth_micros = now;
+        }
+        (memory.last_micros, memory.last_end) = (now, end);
+        // The oldest pages that the log's growth in a second would have to push out.
+        let share = growth as f64 / age.max(1) as f64 * dirty as f64;
+        let rate_pages = (share * 1e6 / elapsed as f64) as usize;
+        let goal = flush_goal(&FlushInputs {
+            frames,
+            dirty,
+            age,
+            capacity,
+            is_idle: now.saturating_sub(memory.last_growth_micros) >= IDLE_MICROS,
+            rate_pages,
+            io_capacity: self.options.io_capacity,
+            io_capacity_max: self.options.io_capacity_max,
+            max_dirty_percent: self.options.max_dirty_percent,
+        });
+        memory.owed = (memory.owed + goal as f64 * elapsed as f64 / 1e6).min(goal as f64);
+        let pages = (memory.owed as usize).min(STEP_PAGES);
+        memory.owed -= pages as f64;
+        pages
+    }
+
+    fn stop_cleaning(self: &Arc<Self>) -> Progress {
+        self.is_cleaning.store(false, Ordering::Release);
+        // Whoever made a page dirty just before found the job running.
+        if self.pool.state().dirty > 0 && !self.is_closed.load(Ordering::Acquire) && self.health.error().is_none() {
+            self.wake_cleaner();
+        }
+        Progress::Done
+    }
+}
+
+impl Job for Cleaner {
+    fn name(&self) -> &'static str {
+        "page cleaner"
+    }
+
+    fn step(&mut self, _: &mut Budget<'_>) -> Progress {
+        let Some(state) = self.0.upgrade() else { return Progress::Done };
+        if state.is_closed.load(Ordering::Acquire) || state.health.error().is_some() {
+            state.is_cleaning.store(false, Ordering::Release);
+            state.room.notify_all();
+            return Progress::Done;
+        }
+        match state.clean() {
+            Ok(Progress::Done) => state.stop_cleaning(),
+            Ok(progress) => progress,
+            Err(error) => {
+                state.cleaner.lock().last_error = Some(error);
+                state.cleaner_failures.fetch_add(1, Ordering::AcqRel);
+                state.room.notify_all();
+                Progress::After(RETRY)
+            }
+        }
+    }
+
+    fn poisoned(&mut self, message: &str) {
+        poisoned(&self.0, "page cleaner", message);
+    }
+}
+
+impl Job for LogSyncer {
+    fn name(&self) -> &'static str {
+        "redo log sync"
+    }
+
+    fn step(&mut self, _: &mut Budget<'_>) -> Progress {
+        let Some(state) = self.state.upgrade() else { return Progress::Done };
+        let is_over = state.is_closed.load(Ordering::Acquire) || state.health.error().is_some();
+        if is_over || !state.redo.has_unsynced() {
+            state.is_syncing.store(false, Ordering::Release);
+            if !is_over && state.redo.has_unsynced() {
+                state.wake_jobs();
+            }
+            return Progress::Done;
+        }
+        // A failure is final, and known to whoever writes next.
+        let _ = state.redo.sync_all();
+        Progress::After(self.interval)
+    }
+
+    fn poisoned(&mut self, message: &str) {
+        poisoned(&self.state, "redo log sync", message);
+    }
+}
+
+fn poisoned(state: &Weak<State>, job: &str, message: &str) {
+    if let Some(state) = state.upgrade() {
+        let error = Error::new(siltstone_base::ErrorKind::Poisoned, format!("the job {job} panicked: {message}"));
+        state.health.fail(error);
+        state.room.notify_all();
+    }
+}

@@ -1,0 +1,171 @@
+//! The catalog: which trees exist, and in which tablespaces. It is a tree itself, in tablespace 0.
+
+use super::state::{OpenTree, State};
+use crate::mtr::{Close, Mtr};
+use crate::page::{Change, Header, Lsn, PageId, PageKind, u32_at};
+use crate::redo::Redo;
+use crate::space::{CATALOG_SPACE, SpaceHeader};
+use crate::tree::{Chunk, Position, Start, Tree, Value};
+use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// The tree that every database has, and its tablespace.
+pub(super) const DEFAULT_NAME: &str = "default";
+pub(super) const DEFAULT_SPACE: u32 = 1;
+
+/// Bytes of the longest name of a tree.
+const MAX_NAME_LEN: usize = 64;
+
+/// Bytes of a row: the tablespace, and flags of which none is known.
+const ROW_LEN: usize = 8;
+
+fn row(space: u32) -> [u8; ROW_LEN] {
+    let mut row = [0; ROW_LEN];
+    row[..4].copy_from_slice(&space.to_le_bytes());
+    row
+}
+
+/// The trees that a catalog names, with their tablespaces.
+pub(super) fn read(catalog: &Tree) -> Result<Vec<(String, u32)>> {
+    let damaged =
+        |what: &'static str| catalog.pool().spaces.corruption(PageId::new(CATALOG_SPACE, SpaceHeader::ROOT), what);
+    let mut names = Vec::new();
+    let (mut position, mut chunk, mut last) = (Position::default(), Chunk::default(), Vec::new());
+    loop {
+        let start = if names.is_empty() { Start::End } else { Start::Beyond(&last) };
+        catalog.read_chunk(start, true, &mut position, 64, &mut chunk)?;
+        let Some((key, _)) = chunk.len().checked_sub(1).and_then(|last| chunk.get(last)) else { return Ok(names) };
+        if !names.is_empty() && key <= last.as_slice() {
+            return Err(damaged("the catalog is out of order"));
+        }
+        last = key.to_vec();
+        for index in 0..chunk.len() {
+            let Some((key, value)) = chunk.get(index) else { break };
+            let name = std::str::from_utf8(key).map_err(|_| damaged("the name of a tree is no text"))?;
+            if value.len() != ROW_LEN || u32_at(value, 4) != 0 || u32_at(value, 0) == CATALOG_SPACE {
+                return Err(damaged("a row of the catalog says what this version does not understand"));
+            }
+            names.push((name.to_owned(), u32_at(value, 0)));
+        }
+    }
+}
+
+/// The first pages of a new tablespace as they are written before there is a log: page 0, and a root with these rows.
+pub(super) fn first_pages(page_len: usize, next_space: u32, rows: &[(&str, u32)]) -> Option<[Vec<u8>; 2]> {
+    let mut front = vec![0; page_len];
+    Header::empty(PageKind::Space, 0, page_len).write(front.as_mut_slice());
+    SpaceHeader::change(&SpaceHeader::new(next_space).encode()).apply(front.as_mut_slice()).ok()?;
+    let rows: Vec<_> = rows.iter().map(|(name, space)| (name.as_bytes(), row(*space))).collect();
+    let cells = rows.iter().map(|(name, row)| crate::page::Cell { flags: 0, key: name, value: row });
+    let root = crate::page::build(page_len, &Header::empty(PageKind::Leaf, 0, page_len), cells)?;
+    Some([front, root])
+}
+
+/// Says, in a group of its own, that a tablespace is gone, durably.
+pub(super) fn log_drop(redo: &Redo, space: u32) -> Result<()> {
+    let mut entries = Vec::new();
+    crate::redo::encode_drop(&mut entries, space);
+    let end = redo.append(&entries, crate::redo::END, |_, _| {})?;
+    redo.sync_to(end)
+}
+
+impl State {
+    /// Creates a tree. It is durable when this returns.
+    pub(super) fn create_tree(self: &Arc<Self>, name: &str) -> Result<Arc<OpenTree>> {
+        if name.is_empty() || name.len() > MAX_NAME_LEN {
+            return Err(Error::invalid_argument("the name of a tree has 1 to 64 bytes"));
+        }
+        self.make_room_for_definition()?;
+        let _writer = self.writer.lock();
+        self.check_open()?;
+        self.health.check()?;
+        if self.trees.read().contains_key(name) {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("the tree {name} exists")));
+        }
+        let space = {
+            let page = self.pool.shared(PageId::new(CATALOG_SPACE, 0))?;
+            SpaceHeader::read(page.bytes())
+                .map_err(|what| self.spaces.corruption(PageId::new(CATALOG_SPACE, 0), what))?
+        };
+        let number = space.next_space;
+        // Durable in its directory before the log speaks of it.
+        self.spaces.open(number)?;
+        let created = self.define(name, number, space);
+        let end = match created {
+            Ok(end) => end,
+            Err(error) => {
+                self.forget_space(number);
+                return Err(error);
+            }
+        };
+        self.redo.sync_to(end)?;
+        let tree = Arc::new(OpenTree::new(name.to_owned(), Tree::new(number, Arc::clone(&self.pool))));
+        self.trees.write().insert(name.to_owned(), Arc::clone(&tree));
+        self.wake_jobs();
+        Ok(tree)
+    }
+
+    fn define(&self, name: &str, number: u32, space: SpaceHeader) -> Result<Lsn> {
+        let next_space = number.checked_add(1).ok_or_else(|| {
+            Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^32 trees in its life")
+        })?;
+        let mut mtr = Mtr::new(&self.pool);
+        let catalog = mtr.latch(PageId::new(CATALOG_SPACE, 0))?;
+        let (front, root) = (mtr.create(PageId::new(number, 0))?, mtr.create(PageId::new(number, SpaceHeader::ROOT))?);
+        mtr.change(catalog, &SpaceHeader::change(&SpaceHeader { next_space, ..space }.encode()));
+        mtr.change(front, &Change::Format { kind: PageKind::Space, level: 0, left: 0, right: 0 });
+        mtr.change(front, &SpaceHeader::change(&SpaceHeader::new(0).encode()));
+        mtr.change(root, &Change::Format { kind: PageKind::Leaf, level: 0, left: 0, right: 0 });
+        mtr.commit(Close::Open)?;
+        let value = row(number);
+        self.catalog.put(name.as_bytes(), Value::inline(&value), false, Close::Group, Close::Open, &mut |_| Ok(()))?;
+        Ok(self.redo.end())
+    }
+
+    /// Closes the group of a tree that could not be created: its tablespace never was.
+    #[cold]
+    fn forget_space(&self, number: u32) {
+        if log_drop(&self.redo, number).is_ok() {
+            self.pool.discard(number);
+            let _ = self.spaces.delete(number);
+        }
+    }
+
+    /// Drops a tree. Its file is deleted before this returns.
+    pub(super) fn drop_tree(self: &Arc<Self>, name: &str) -> Result<()> {
+        if name == DEFAULT_NAME {
+            return Err(Error::invalid_argument("the default tree can't be dropped"));
+        }
+        self.make_room_for_definition()?;
+        let writer = self.writer.lock();
+        self.check_open()?;
+        self.health.check()?;
+        let found = self.trees.read().get(name).cloned();
+        let tree = found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name}")))?;
+        let space = tree.tree.space();
+        // One that was not found would be an open group of nothing.
+        let underfull = self.catalog.delete(name.as_bytes(), false, Close::Open, &mut |_| Ok(()))?;
+        let mut mtr = Mtr::new(&self.pool);
+        mtr.drop_space(space);
+        let end = mtr.commit(Close::Group)?;
+        tree.is_dropped.store(true, Ordering::Release);
+        self.trees.write().remove(name);
+        if is_planted(PlantedBug::SpaceDeletedTooEarly) {
+            self.spaces.delete(space)?;
+        }
+        self.redo.sync_to(end)?;
+        if underfull {
+            let _ = self.catalog.merge_at(name.as_bytes(), Close::Group);
+        }
+        drop(writer);
+        self.pool.discard(space);
+        self.wake_jobs();
+        self.spaces.delete(space)
+    }
+
+    fn make_room_for_definition(self: &Arc<Self>) -> Result<()> {
+        self.lock_with_room(16 * self.pool.page_len() as u64).map(drop)
+    }
+}

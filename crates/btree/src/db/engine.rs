@@ -1,0 +1,93 @@
+//! The database as the laboratory and the differential tests know it.
+
+use super::scan::Cursor;
+use super::write::Op;
+use super::{Db, State};
+use crate::metrics::Counter;
+use siltstone_base::Result;
+use siltstone_base::engine::{Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, StallMicros};
+
+impl Admin for Db {
+    fn name(&self) -> String {
+        "btree".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { kv: true, tables: false, concurrent_writers: true, background_work: true, persistent: true }
+    }
+
+    fn flush(&self) -> Result<()> {
+        Self::flush(self)
+    }
+
+    /// Everything that the page cleaner would do sooner or later.
+    fn settle(&self) -> Result<()> {
+        Self::flush(self)
+    }
+
+    fn stats(&self) -> Result<EngineStats> {
+        let metrics = self.metrics();
+        let page = self.0.pool.page_len() as u64;
+        let pages = metrics.get(Counter::PagesWritten) + metrics.get(Counter::DoublewritePages);
+        let stalled = metrics.get(Counter::RedoFullMicros);
+        let stalls = (stalled > 0).then(|| ("redo_full".to_owned(), stalled));
+        Ok(EngineStats {
+            bytes_written: Some(pages * page + metrics.get(Counter::RedoBytes)),
+            bytes_read: Some(metrics.get(Counter::PagesRead) * page),
+            space_bytes: Some(self.0.allocated_bytes()),
+            // Dirty pages are in memory; what they owe the disk is no debt of the tree.
+            debt_bytes: Some(0),
+            stall_micros: Some(stalls.into_iter().collect::<StallMicros>()),
+        })
+    }
+
+    fn close(&self) -> Result<()> {
+        Self::close(self)
+    }
+}
+
+impl State {
+    fn allocated_bytes(&self) -> u64 {
+        let entries = self.env.list_dir(&self.dir).unwrap_or_default();
+        entries.iter().map(|entry| self.env.allocated_bytes(&self.dir.join(&entry.name)).unwrap_or(0)).sum()
+    }
+}
+
+impl Kv for Db {
+    #[inline]
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.write(&[(&self.0.default_tree, KvOp::Put { key, value })])
+    }
+
+    #[inline]
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.0.write(&[(&self.0.default_tree, KvOp::Delete { key })])
+    }
+
+    fn write(&self, batch: &KvBatch) -> Result<()> {
+        let ops: Vec<Op<'_>> = batch.iter().map(|op| (&self.0.default_tree, op)).collect();
+        self.0.write(&ops)
+    }
+
+    #[inline]
+    fn get_pinned(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.0.get(&self.0.default_tree, key, None, |value| found(value))?.is_some())
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        // A cursor holds the moment.
+        let moment = Cursor::new(&self.0, &self.0.default_tree)?;
+        for (position, key) in keys.iter().enumerate() {
+            let seen =
+                self.0.get(&self.0.default_tree, key, Some(moment.snapshot()), |value| found(position, Some(value)))?;
+            if seen.is_none() {
+                found(position, None);
+            }
+        }
+        moment.check()
+    }
+
+    fn cursor(&self) -> Result<Box<dyn KvCursor>> {
+        Ok(Box::new(Self::cursor(self)?))
+    }
+}

@@ -1,0 +1,288 @@
+//! The database: the doors.
+//!
+//! Path: put 1/5. After: db/write.rs.
+//! Path: get 1/5. After: db/read.rs.
+
+mod background;
+mod batch;
+mod catalog;
+mod engine;
+mod identity;
+mod open;
+mod read;
+mod recovery;
+mod scan;
+mod state;
+#[cfg(test)]
+mod tests;
+mod versions;
+mod write;
+
+pub use batch::WriteBatch;
+pub use scan::Cursor;
+
+use crate::metrics::Metrics;
+use crate::options::DbOptions;
+use siltstone_base::Result;
+use siltstone_base::engine::KvOp;
+use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::Ordering;
+use state::{OpenTree, State};
+use std::fmt;
+use std::path::Path;
+
+/// An open database. Clones share it; any thread may use it.
+///
+/// Its trees are ordered by the bytes of their keys. One, the default tree, always exists: methods that name none mean that one.
+#[derive(Clone)]
+pub struct Db(Arc<State>);
+
+/// A tree of an open database. Clones share it; any thread may use it.
+#[derive(Clone)]
+pub struct TreeHandle(Arc<OpenTree>);
+
+/// What [`Db::check`] counted, over all trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// Trees, the catalog not counted.
+    pub trees: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Levels of the highest tree.
+    pub levels: u8,
+    /// Pages of rows.
+    pub leaf_pages: u64,
+    /// Pages of separators.
+    pub inner_pages: u64,
+    /// Pages of long values.
+    pub overflow_pages: u64,
+    /// Pages that are free within their tablespaces.
+    pub free_pages: u64,
+    /// Pages that nothing leads to: of long values whose replacement could not give them back. They go with their tree.
+    pub lost_pages: u64,
+    /// Bytes of leaves that rows take.
+    pub leaf_bytes_used: u64,
+}
+
+impl Db {
+    /// Opens the database in `dir`. One that was not closed is recovered first.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is none; `Locked` if it is open elsewhere; `InvalidArgument` for options out of their bounds; `NotSupported` for a format or a feature that
+    /// this version does not know, by name; `Corruption`, `MissingFile` and those of I/O.
+    pub fn open(dir: impl AsRef<Path>, options: &DbOptions) -> Result<Self> {
+        open::open(dir.as_ref(), options).map(Self)
+    }
+
+    /// Sets a key. What it takes for the write to be safe when this returns is
+    /// [`durability`](crate::DbOptions::durability).
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` for a key longer than an eighth of a page, or a value longer than an eighth of the buffer pool; `ReadOnly` after an error of the redo log;
+    /// `NoSpace`, and others of I/O. The key is then as it was.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_in(&self.default_tree(), key, value)
+    }
+
+    /// Sets a key of a tree.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put); `NotFound` if the tree was dropped.
+    #[inline]
+    pub fn put_in(&self, tree: &TreeHandle, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.0.write(&[(&tree.0, KvOp::Put { key: key.as_ref(), value: value.as_ref() })])
+    }
+
+    /// Removes a key. That it does not exist is no error.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put).
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_in(&self.default_tree(), key)
+    }
+
+    /// Removes a key of a tree.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put_in`](Self::put_in).
+    #[inline]
+    pub fn delete_in(&self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<()> {
+        self.0.write(&[(&tree.0, KvOp::Delete { key: key.as_ref() })])
+    }
+
+    /// Applies a batch: all of it becomes visible and safe together.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put_in`](Self::put_in), and `LimitExceeded` for a batch of more operations than an eighth of the buffer pool has pages, or that may need more than half of the
+    /// redo log. Nothing of the batch was then done.
+    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
+        let default = &self.0.default_tree;
+        let ops = batch.iter().map(|(tree, op)| (tree.map_or(default, |tree| &tree.0), op));
+        self.0.write(&ops.collect::<Vec<_>>())
+    }
+
+    /// The value of a key, if it exists.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption`, and those of I/O.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.0.get(&self.0.default_tree, key.as_ref(), None, <[u8]>::to_vec)
+    }
+
+    /// The value of a key of a tree, if it exists.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`get`](Self::get); `NotFound` if the tree was dropped.
+    pub fn get_in(&self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.0.get(&tree.0, key.as_ref(), None, <[u8]>::to_vec)
+    }
+
+    /// A cursor over the default tree as it is now.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` after closing.
+    pub fn cursor(&self) -> Result<Cursor> {
+        Cursor::new(&self.0, &self.0.default_tree)
+    }
+
+    /// A cursor over a tree as it is now.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the tree was dropped; `Aborted` after closing.
+    pub fn cursor_in(&self, tree: &TreeHandle) -> Result<Cursor> {
+        Cursor::new(&self.0, &tree.0)
+    }
+
+    /// The default tree.
+    pub fn default_tree(&self) -> TreeHandle {
+        TreeHandle(Arc::clone(&self.0.default_tree))
+    }
+
+    /// The tree of a name, if there is one.
+    pub fn tree(&self, name: &str) -> Option<TreeHandle> {
+        self.0.trees.read().get(name).cloned().map(TreeHandle)
+    }
+
+    /// The names of all trees, sorted.
+    pub fn tree_names(&self) -> Vec<String> {
+        self.0.trees.read().keys().cloned().collect()
+    }
+
+    /// Creates an empty tree. It is durable when this returns, whatever [`durability`](crate::DbOptions::durability) says.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`; `InvalidArgument` for a name that is empty or longer than 64 bytes; those of [`put`](Self::put).
+    pub fn create_tree(&self, name: &str) -> Result<TreeHandle> {
+        self.0.create_tree(name).map(TreeHandle)
+    }
+
+    /// Drops a tree with all its rows and gives its space back to the file system. Handles on it, and cursors over it, end with
+    /// `NotFound`. The default tree can't be dropped.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`; `InvalidArgument` for the default tree; those of [`put`](Self::put).
+    pub fn drop_tree(&self, name: &str) -> Result<()> {
+        self.0.drop_tree(name)
+    }
+
+    /// Makes every write durable that returned before, whatever [`durability`](crate::DbOptions::durability) says.
+    ///
+    /// # Errors
+    ///
+    /// Those of I/O. A failed sync is final: the engine takes no more writes.
+    pub fn sync(&self) -> Result<()> {
+        self.0.check_open()?;
+        self.0.redo.sync_all()
+    }
+
+    /// Writes every dirty page to its place, so that recovery would have nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// Those of I/O.
+    pub fn flush(&self) -> Result<()> {
+        self.0.check_open()?;
+        self.0.flush_all(false)
+    }
+
+    /// Walks all trees: order, separators, levels, links, long values, free pages, and that every page is accounted for. Writers wait
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` with the first thing that is wrong, and those of I/O.
+    pub fn check(&self) -> Result<CheckReport> {
+        let _writer = self.0.writer.lock();
+        self.0.catalog.check()?;
+        let trees: Vec<_> = self.0.trees.read().values().cloned().collect();
+        let mut report = CheckReport { trees: trees.len() as u64, ..CheckReport::default() };
+        for tree in &trees {
+            let found = tree.tree.check()?;
+            report.rows += found.rows;
+            report.levels = report.levels.max(found.levels);
+            report.leaf_pages += found.leaf_pages;
+            report.inner_pages += found.inner_pages;
+            report.overflow_pages += found.overflow_pages;
+            report.free_pages += found.free_pages;
+            report.lost_pages += found.lost_pages;
+            report.leaf_bytes_used += found.leaf_bytes_used;
+        }
+        Ok(report)
+    }
+
+    /// What the engine counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// Ends background work, writes every dirty page to its place and marks the directory as cleanly closed. No other call may
+    /// follow. Closing twice is harmless; a database that is dropped without is recovered when it is opened again.
+    ///
+    /// # Errors
+    ///
+    /// Those of I/O; the directory is then recovered when it is opened again.
+    pub fn close(&self) -> Result<()> {
+        let outcome = {
+            let _writer = self.0.writer.lock();
+            if self.0.is_closed.swap(true, Ordering::AcqRel) {
+                return Ok(());
+            }
+            self.0.flush_all(true)
+        };
+        self.0.room.notify_all();
+        *self.0.lock.lock() = None;
+        outcome
+    }
+}
+
+impl TreeHandle {
+    /// The name of the tree.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("dir", &self.0.dir).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TreeHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeHandle").field("name", &self.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,236 @@
+//! Opening: lock, identity, recovery, catalog.
+
+use super::background::{CleanerOptions, CleanerState};
+use super::catalog::{self, DEFAULT_NAME, DEFAULT_SPACE};
+use super::identity::Identity;
+use super::recovery;
+use super::state::{CLEANER_RANK, DIRECTORY_RANK, OpenTree, State, TREES_RANK, WRITER_RANK};
+use super::versions::Versions;
+use crate::buffer::{DoublewriteFile, Pool, PoolOptions, restore};
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::options::{DbOptions, Doublewrite};
+use crate::page::{self, PageId};
+use crate::redo::{FIRST_LSN, Redo, RedoFiles};
+use crate::space::{CATALOG_SPACE, SpaceHeader, Spaces, space_of};
+use crate::tree::Tree;
+use siltstone_base::clock::SystemClock;
+use siltstone_base::env::{Env, FileLock, IoPriority, PosixEnv};
+use siltstone_base::executor::{Executor, ThreadExecutor};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
+use siltstone_base::sync::{Arc, Mutex, RwLock, Signal};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Threads of a database that brings its own: one for the page cleaner, one for the sync of the log.
+const THREADS: usize = 2;
+
+pub(super) fn open(dir: &Path, options: &DbOptions) -> Result<Arc<State>> {
+    options.validate()?;
+    let env: Arc<dyn Env> = options.env.clone().unwrap_or_else(|| Arc::new(PosixEnv::new()));
+    let executor: Arc<dyn Executor> = match &options.executor {
+        Some(executor) => Arc::clone(executor),
+        None => {
+            let threads = ThreadExecutor::new(THREADS, Arc::new(SystemClock::new()));
+            Arc::new(threads.map_err(|error| Error::io("start a thread", dir, error))?)
+        }
+    };
+    let lock = lock_dir(&*env, dir, options)?;
+    let identity = match Identity::read(&*env, dir)? {
+        Some(_) if options.error_if_exists => {
+            return Err(Error::new(ErrorKind::AlreadyExists, "error_if_exists: the database exists").with_file(dir));
+        }
+        Some(identity) => identity,
+        None if !options.create_if_missing => {
+            let message = "there is no database; create_if_missing would create one";
+            return Err(Error::new(ErrorKind::NotFound, message).with_file(dir));
+        }
+        None => create(&*env, dir, options, executor.clock().unix_seconds())?,
+    };
+    open_existing(dir, options, identity, env, executor, lock)
+}
+
+fn lock_dir(env: &dyn Env, dir: &Path, options: &DbOptions) -> Result<Box<dyn FileLock>> {
+    if options.create_if_missing {
+        env.create_dir_all(dir).map_err(|error| Error::io("create", dir, error))?;
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            env.sync_dir(parent).map_err(|error| Error::io("sync", parent, error))?;
+        }
+    }
+    let path = dir.join("LOCK");
+    env.lock_file(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            Error::new(ErrorKind::Locked, "the database is open elsewhere").with_file(&path)
+        }
+        _ => Error::io("lock", &path, error),
+    })
+}
+
+/// Writes an empty database. What an earlier attempt left behind is replaced: without an identity there was never a database.
+fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Identity> {
+    let page_len = options.page_size;
+    let names = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
+    if names.iter().any(|entry| entry.name == "CURRENT") {
+        return Err(Error::invalid_argument("the directory holds a database of another engine").with_file(dir));
+    }
+    let left = names.iter().filter(|entry| space_of(&entry.name).is_some() || entry.name == "doublewrite");
+    for entry in left {
+        let path = dir.join(&entry.name);
+        env.remove_file(&path).map_err(|error| Error::io("delete", &path, error))?;
+    }
+    let id = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ std::process::id() as u64;
+    let identity = Identity { page_size: page_len, id };
+    for (space, next, rows) in
+        [(CATALOG_SPACE, DEFAULT_SPACE + 1, &[(DEFAULT_NAME, DEFAULT_SPACE)][..]), (DEFAULT_SPACE, 0, &[][..])]
+    {
+        let pages = catalog::first_pages(page_len, next, rows);
+        let pages = pages.ok_or_else(|| Error::invalid_argument("page_size is too small for a catalog"))?;
+        let file = Spaces::create_file(env, dir, space, page_len)?;
+        for (number, mut page) in [0, SpaceHeader::ROOT].into_iter().zip(pages) {
+            let id = PageId::new(space, number);
+            page::seal(&mut page, id, FIRST_LSN);
+            file.write(id, &page)?;
+        }
+        file.sync()?;
+    }
+    RedoFiles::create(env, dir, options.redo_capacity_bytes, id)?;
+    env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+    identity.write(env, dir)?;
+    Ok(identity)
+}
+
+fn open_existing(
+    dir: &Path,
+    options: &DbOptions,
+    identity: Identity,
+    env: Arc<dyn Env>,
+    executor: Arc<dyn Executor>,
+    lock: Box<dyn FileLock>,
+) -> Result<Arc<State>> {
+    let page_len = identity.page_size;
+    let frames = options.buffer_pool_bytes / page_len;
+    if frames < 64 {
+        return Err(Error::invalid_argument("buffer_pool_bytes holds at least 64 pages of the database"));
+    }
+    let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
+    let direct = options.use_direct_io;
+    let spaces =
+        Arc::new(Spaces::new(Arc::clone(&env), dir, page_len, direct, Arc::clone(&health), Arc::clone(&metrics)));
+    for entry in env.list_dir(dir).map_err(|error| Error::io("list", dir, error))? {
+        if let Some(space) = space_of(&entry.name) {
+            spaces.open(space)?;
+        }
+    }
+    let (files, checkpoint) = RedoFiles::open(&*env, dir, identity.id)?;
+    restore(&*env, dir, &spaces, page_len)?;
+    let survey = recovery::survey(&files, checkpoint)?;
+    let redo = Arc::new(Redo::new(files, checkpoint, survey.end, Arc::clone(&health), Arc::clone(&metrics)));
+    redo.sync_again()?;
+    let doublewrite = match options.doublewrite {
+        Doublewrite::On => Some(DoublewriteFile::open(&*env, dir, page_len, options.doublewrite_pages, direct)?),
+        Doublewrite::Off => None,
+    };
+    let pool_options = PoolOptions {
+        frames,
+        old_percent: options.old_blocks_percent,
+        old_time_micros: options.old_blocks_time_millis.saturating_mul(1000),
+    };
+    let clock = Arc::clone(executor.clock());
+    let pool = Arc::new(Pool::new(
+        &pool_options,
+        Arc::clone(&redo),
+        Arc::clone(&spaces),
+        doublewrite,
+        Arc::clone(&health),
+        Arc::clone(&metrics),
+        clock,
+    ));
+    recovery::apply(&pool, &spaces, checkpoint, &survey)?;
+    redo.write_checkpoint(checkpoint.lsn, false)?;
+    let (catalog, trees) = open_trees(&pool, &spaces)?;
+    let default_tree = trees.get(DEFAULT_NAME).cloned();
+    let default_tree = default_tree
+        .ok_or_else(|| Error::corruption(&spaces.path(CATALOG_SPACE), 0, "the catalog lacks the default tree"))?;
+    Ok(Arc::new(State {
+        pool,
+        redo,
+        spaces,
+        health,
+        metrics,
+        versions: Versions::new(options.max_version_bytes),
+        writer: Mutex::new(WRITER_RANK, ()),
+        trees: RwLock::new(TREES_RANK, trees),
+        default_tree,
+        catalog,
+        durability: options.durability,
+        options: CleanerOptions {
+            io_capacity: options.io_capacity,
+            io_capacity_max: options.io_capacity_max,
+            max_dirty_percent: options.max_dirty_pages_percent,
+        },
+        env,
+        executor,
+        dir: dir.to_path_buf(),
+        lock: Mutex::new(DIRECTORY_RANK, Some(lock)),
+        is_closed: AtomicBool::new(false),
+        cleaner: Mutex::new(CLEANER_RANK, CleanerState::default()),
+        is_cleaning: AtomicBool::new(false),
+        is_syncing: AtomicBool::new(false),
+        cleaner_failures: AtomicU64::new(0),
+        room: Signal::new(),
+    }))
+}
+
+type Trees = BTreeMap<String, Arc<OpenTree>>;
+
+/// Opens the trees that the catalog names, and deletes the files of those that it does not: a crash left them while they were created or dropped.
+fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees)> {
+    let missing = |space: u32| {
+        Error::new(ErrorKind::MissingFile, "the catalog names a tablespace that is missing")
+            .with_file(&spaces.path(space))
+    };
+    if !spaces.is_open(CATALOG_SPACE) {
+        return Err(missing(CATALOG_SPACE));
+    }
+    let catalog = Tree::new(CATALOG_SPACE, Arc::clone(pool));
+    let mut trees = Trees::new();
+    let mut known = vec![CATALOG_SPACE];
+    for (name, space) in catalog::read(&catalog)? {
+        if !spaces.is_open(space) {
+            return Err(missing(space));
+        }
+        known.push(space);
+        let tree = Tree::new(space, Arc::clone(pool));
+        trees.insert(name.clone(), Arc::new(OpenTree::new(name, tree)));
+    }
+    for space in spaces.all().into_iter().filter(|space| !known.contains(space)) {
+        // The log may still change its pages: it must say that they are gone before they are.
+        catalog::log_drop(&pool.redo, space)?;
+        pool.discard(space);
+        spaces.delete(space)?;
+    }
+    Ok((catalog, trees))
+}
+
+impl State {
+    /// Writes every dirty page to its place, and says so in the log. Other writers may go on.
+    pub(super) fn flush_all(&self, is_clean: bool) -> Result<()> {
+        let end = self.redo.end();
+        self.redo.sync_to(end)?;
+        loop {
+            let state = self.pool.state();
+            if state.oldest_lsn.is_none_or(|oldest| oldest >= end) {
+                break;
+            }
+            if self.pool.flush_oldest(1024, end, IoPriority::User)? == 0 {
+                self.health.check()?;
+                // A page that somebody holds, or writes, is free again soon.
+                self.executor.sleep(std::time::Duration::from_micros(50));
+            }
+        }
+        self.pool.checkpoint(is_clean, IoPriority::User)?;
+        self.room.notify_all();
+        Ok(())
+    }
+}

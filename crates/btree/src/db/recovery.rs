@@ -1,0 +1,93 @@
+//! Recovery: torn pages are restored, then every closed group that the pages lack is applied.
+//!
+//! 1. Torn pages come back from the doublewrite file.
+//! 2. The log is read once to find its end, and which tablespaces are gone.
+//! 3. The log is made durable up to there: what is shown from now on stays.
+//! 4. The log is read again; each change is made on its page, unless the page has it.
+//! 5. A new checkpoint, at the same place, tells the records of this life from those that the last one left.
+
+use crate::buffer::{ExclusiveGuard, Pool};
+use crate::page::{Change, Lsn, PageId};
+use crate::redo::{Checkpoint, Entries, Entry, Group, RedoFiles, RedoReader};
+use crate::space::Spaces;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+
+/// What the first reading of the log finds.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// Where the log ends.
+    pub(super) end: Lsn,
+    /// Tablespaces that are gone at its end.
+    pub(super) dropped: BTreeSet<u32>,
+}
+
+fn damaged(files: &RedoFiles, lsn: Lsn, what: &'static str) -> Error {
+    Error::corruption(files.path(), lsn, what)
+}
+
+/// Reads the log for the first time.
+pub(super) fn survey(files: &RedoFiles, checkpoint: Checkpoint) -> Result<Survey> {
+    let mut reader = RedoReader::new(files, checkpoint);
+    let mut survey = Survey::default();
+    while let Some(group) = reader.next_group()? {
+        for (lsn, _, entries) in &group.records {
+            for entry in Entries(entries) {
+                if let Entry::Drop(space) = entry.map_err(|what| damaged(files, *lsn, what))? {
+                    survey.dropped.insert(space);
+                }
+            }
+        }
+    }
+    survey.end = reader.end();
+    Ok(survey)
+}
+
+/// Applies the log to the pages.
+pub(super) fn apply(pool: &Pool, spaces: &Spaces, checkpoint: Checkpoint, survey: &Survey) -> Result<u64> {
+    let mut reader = RedoReader::new(pool.redo.files(), checkpoint);
+    let mut applied = 0;
+    while let Some(group) = reader.next_group()? {
+        applied += apply_group(pool, spaces, survey, &group)?;
+    }
+    Ok(applied)
+}
+
+fn apply_group(pool: &Pool, spaces: &Spaces, survey: &Survey, group: &Group) -> Result<u64> {
+    let mut applied = 0;
+    for (start, end, entries) in &group.records {
+        // A page may change several times in one record: the first time decides whether it has the record.
+        let mut touched = BTreeSet::new();
+        for entry in Entries(entries) {
+            let entry = entry.map_err(|what| damaged(pool.redo.files(), *start, what))?;
+            let Entry::Change(id, change) = entry else { continue };
+            if survey.dropped.contains(&id.space) {
+                continue;
+            }
+            if !spaces.is_open(id.space) {
+                let message = format!("{id}: the redo log changes it, but the tablespace is missing");
+                return Err(Error::new(ErrorKind::MissingFile, message).with_file(&spaces.path(id.space)));
+            }
+            let mut page = page_for(pool, id, &change)?;
+            if page.lsn() >= *end && !touched.contains(&id) {
+                continue;
+            }
+            touched.insert(id);
+            pool.mark_dirty(&page, *start);
+            if change.apply(&mut page).is_err() {
+                return Err(spaces.corruption(id, "a change in the redo log does not fit the page"));
+            }
+            page.set_lsn(*end);
+            applied += 1;
+        }
+    }
+    Ok(applied)
+}
+
+/// A page that a record changes. One that becomes something as a whole need not have been anything before.
+fn page_for<'a>(pool: &'a Pool, id: PageId, change: &Change<'_>) -> Result<ExclusiveGuard<'a>> {
+    match pool.exclusive(id) {
+        Err(error) if change.is_whole() && error.kind() == ErrorKind::Corruption => pool.create(id),
+        page => page,
+    }
+}

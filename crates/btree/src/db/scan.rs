@@ -1,0 +1,232 @@
+//! Cursors: rows in order, as they were when the cursor was made.
+
+use super::state::{OpenTree, State};
+use crate::tree::{Chunk, Position, Start};
+use siltstone_base::Result;
+use siltstone_base::engine::KvCursor;
+use siltstone_base::sync::Arc;
+use std::fmt;
+use std::ops::Bound;
+
+/// Rows of the first chunk after a seek, and of the largest one.
+const FIRST_ROWS: usize = 12;
+const MOST_ROWS: usize = 256;
+
+/// A position among the rows of one tree at one moment. It stands nowhere until it is told to seek.
+///
+/// While it lives, older versions of rows that change are kept in memory for it, up to
+/// [`max_version_bytes`](crate::DbOptions::max_version_bytes) for all cursors; beyond that it ends with an error of kind
+/// [`Aborted`](crate::ErrorKind::Aborted).
+pub struct Cursor {
+    state: Arc<State>,
+    tree: Arc<OpenTree>,
+    snapshot: u64,
+    chunk: Chunk,
+    /// The row of the chunk under the cursor; beyond its end the cursor stands nowhere.
+    index: usize,
+    is_forward: bool,
+    position: Position,
+    rows: usize,
+    /// Pages' rows before older versions took their places.
+    pages: Chunk,
+    /// The key that the next chunk begins behind.
+    key: Vec<u8>,
+}
+
+impl Cursor {
+    pub(super) fn new(state: &Arc<State>, tree: &Arc<OpenTree>) -> Result<Self> {
+        tree.live()?;
+        state.check_open()?;
+        let snapshot = {
+            // While nobody writes what is visible is whole.
+            let _writer = state.writer.lock();
+            state.versions.snapshot()
+        };
+        Ok(Self {
+            state: Arc::clone(state),
+            tree: Arc::clone(tree),
+            snapshot,
+            chunk: Chunk::default(),
+            index: 0,
+            is_forward: true,
+            position: Position::default(),
+            rows: FIRST_ROWS,
+            pages: Chunk::default(),
+            key: Vec::new(),
+        })
+    }
+
+    /// The moment that the cursor shows.
+    pub(super) fn snapshot(&self) -> u64 {
+        self.snapshot
+    }
+
+    /// Refuses if the moment is lost.
+    pub(super) fn check(&self) -> Result<()> {
+        self.state.versions.check(self.snapshot)
+    }
+
+    /// Begins anew at a place.
+    fn begin(&mut self, start: Start<'_>, is_forward: bool) -> Result<bool> {
+        self.position = Position::default();
+        self.rows = FIRST_ROWS;
+        self.is_forward = is_forward;
+        self.fill(start)
+    }
+
+    /// Goes on behind the row under the cursor, in a direction.
+    #[cold]
+    fn go_on(&mut self, is_forward: bool) -> Result<bool> {
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        key.extend_from_slice(self.chunk.get(self.index).map_or(&[][..], |(key, _)| key));
+        let outcome = if is_forward == self.is_forward {
+            self.rows = (2 * self.rows).min(MOST_ROWS);
+            self.fill(Start::Beyond(&key))
+        } else {
+            self.begin(Start::Beyond(&key), is_forward)
+        };
+        self.key = key;
+        outcome
+    }
+
+    /// Reads the next chunk that has rows.
+    fn fill(&mut self, start: Start<'_>) -> Result<bool> {
+        let outcome = self.fill_chunk(start);
+        self.index = 0;
+        if outcome.is_err() {
+            self.chunk.clear();
+            self.position = Position::default();
+        }
+        outcome
+    }
+
+    fn fill_chunk(&mut self, start: Start<'_>) -> Result<bool> {
+        let open = Arc::clone(&self.tree);
+        let tree = open.live()?;
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let start = last.as_deref().map_or(start, Start::Beyond);
+            tree.read_chunk(start, self.is_forward, &mut self.position, self.rows, &mut self.chunk)?;
+            self.check_order(start)?;
+            // Pages first, versions second: what a page may show too early is kept before.
+            let is_plain = self.state.versions.is_empty();
+            self.state.versions.check(self.snapshot)?;
+            if is_plain {
+                return Ok(!self.chunk.is_empty());
+            }
+            let is_end = self.chunk.is_empty();
+            let end =
+                self.chunk.len().checked_sub(1).and_then(|last| self.chunk.get(last)).map(|(key, _)| key.to_vec());
+            self.merge_versions(start, end.as_deref());
+            self.state.versions.check(self.snapshot)?;
+            if !self.chunk.is_empty() || is_end {
+                return Ok(!self.chunk.is_empty());
+            }
+            last = end;
+        }
+    }
+
+    /// Rows must go on in the direction of the walk: links that lead in a circle are damage.
+    fn check_order(&self, start: Start<'_>) -> Result<()> {
+        let (Start::Beyond(from), Some((first, _))) = (start, self.chunk.get(0)) else { return Ok(()) };
+        if (self.is_forward && first > from) || (!self.is_forward && first < from) {
+            return Ok(());
+        }
+        Err(siltstone_base::Error::corrupt("rows are out of order")
+            .with_file(&self.state.spaces.path(self.tree.tree.space())))
+    }
+
+    /// Puts older versions in the place of what pages show, between the start of the chunk and its last key.
+    #[cold]
+    fn merge_versions(&mut self, start: Start<'_>, end: Option<&[u8]>) {
+        let near = match start {
+            Start::End => Bound::Unbounded,
+            Start::At(key) => Bound::Included(key),
+            Start::Beyond(key) => Bound::Excluded(key),
+        };
+        let far = end.map_or(Bound::Unbounded, Bound::Included);
+        let (low, high) = if self.is_forward { (near, far) } else { (far, near) };
+        let mut versions = self.state.versions.range(self.snapshot, self.tree.tree.space(), low, high);
+        if !self.is_forward {
+            versions.reverse();
+        }
+        if versions.is_empty() {
+            return;
+        }
+        std::mem::swap(&mut self.chunk, &mut self.pages);
+        self.chunk.clear();
+        let mut versions = versions.into_iter().peekable();
+        let comes_first = |version: &[u8], row: &[u8]| if self.is_forward { version < row } else { version > row };
+        for index in 0..self.pages.len() {
+            let Some((key, value)) = self.pages.get(index) else { break };
+            while let Some((old, before)) = versions.next_if(|(old, _)| comes_first(old, key)) {
+                before.iter().for_each(|before| self.chunk.push(&old, before));
+            }
+            match versions.next_if(|(old, _)| old == key) {
+                Some((old, before)) => before.iter().for_each(|before| self.chunk.push(&old, before)),
+                None => self.chunk.push(key, value),
+            }
+        }
+        for (old, before) in versions {
+            before.iter().for_each(|before| self.chunk.push(&old, before));
+        }
+    }
+}
+
+impl KvCursor for Cursor {
+    fn seek_to_first(&mut self) -> Result<bool> {
+        self.begin(Start::End, true)
+    }
+
+    fn seek_to_last(&mut self) -> Result<bool> {
+        self.begin(Start::End, false)
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.begin(Start::At(key), true)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        if self.is_forward && self.index + 1 < self.chunk.len() {
+            self.index += 1;
+            return Ok(true);
+        }
+        self.go_on(true)
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        if !self.is_forward && self.index + 1 < self.chunk.len() {
+            self.index += 1;
+            return Ok(true);
+        }
+        self.go_on(false)
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.chunk.get(self.index).map_or(&[], |(key, _)| key)
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.chunk.get(self.index).map_or(&[], |(_, value)| value)
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.state.versions.release(self.snapshot);
+    }
+}
+
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor")
+            .field("tree", &self.tree.name)
+            .field("snapshot", &self.snapshot)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! What an open database shares among its handles and jobs.
+
+use super::versions::Versions;
+use crate::buffer::Pool;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::redo::Redo;
+use crate::space::Spaces;
+use crate::tree::Tree;
+use siltstone_base::engine::Durability;
+use siltstone_base::env::{Env, FileLock};
+use siltstone_base::executor::Executor;
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use siltstone_base::sync::{Arc, Mutex, Rank, RwLock, Signal};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Held by who writes: one group at a time. Groups wait for their sync without it.
+pub(super) const WRITER_RANK: Rank = Rank(100);
+/// The trees by name.
+pub(super) const TREES_RANK: Rank = Rank(150);
+/// The directory lock, given back at closing.
+pub(super) const DIRECTORY_RANK: Rank = Rank(5);
+/// What the page cleaner remembers.
+pub(super) const CLEANER_RANK: Rank = Rank(50);
+
+/// A tree that is open, and whether it was dropped since.
+#[derive(Debug)]
+pub(crate) struct OpenTree {
+    pub(super) name: String,
+    pub(super) tree: Tree,
+    pub(super) is_dropped: AtomicBool,
+}
+
+impl OpenTree {
+    pub(super) fn new(name: String, tree: Tree) -> Self {
+        Self { name, tree, is_dropped: AtomicBool::new(false) }
+    }
+
+    /// The tree, unless it was dropped.
+    #[inline]
+    pub(super) fn live(&self) -> Result<&Tree> {
+        if self.is_dropped.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::NotFound, format!("the tree {} was dropped", self.name)));
+        }
+        Ok(&self.tree)
+    }
+}
+
+/// An open database.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) pool: Arc<Pool>,
+    pub(super) redo: Arc<Redo>,
+    pub(super) spaces: Arc<Spaces>,
+    pub(super) health: Arc<Health>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) versions: Versions,
+    pub(super) writer: Mutex<()>,
+    pub(super) trees: RwLock<BTreeMap<String, Arc<OpenTree>>>,
+    pub(super) default_tree: Arc<OpenTree>,
+    pub(super) catalog: Tree,
+    pub(super) durability: Durability,
+    pub(super) options: super::background::CleanerOptions,
+    pub(super) env: Arc<dyn Env>,
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) dir: PathBuf,
+    pub(super) lock: Mutex<Option<Box<dyn FileLock>>>,
+    pub(super) is_closed: AtomicBool,
+    /// Whether the page cleaner runs, and what stopped it last.
+    pub(super) cleaner: Mutex<super::background::CleanerState>,
+    pub(super) is_cleaning: AtomicBool,
+    pub(super) is_syncing: AtomicBool,
+    /// Counts rounds of the page cleaner that failed.
+    pub(super) cleaner_failures: AtomicU64,
+    /// Notified when the redo log has more room, or the page cleaner failed.
+    pub(super) room: Signal,
+}
+
+impl State {
+    /// Refuses after closing.
+    #[inline]
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Aborted, "the database is closed"));
+        }
+        Ok(())
+    }
+}

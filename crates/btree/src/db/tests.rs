@@ -1,0 +1,249 @@
+//! The database through its doors.
+
+use super::*;
+use siltstone_base::clock::ManualClock;
+use siltstone_base::engine::conformance::check_kv;
+use siltstone_base::engine::{Admin, Durability, Kv, KvCursor};
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::StepExecutor;
+use siltstone_base::{ErrorKind, Result};
+use std::collections::BTreeMap;
+
+fn options() -> DbOptions {
+    DbOptions::default()
+        .create_if_missing(true)
+        .page_size(512)
+        .buffer_pool_bytes(64 * 512)
+        .redo_capacity_bytes(256 << 10)
+        .durability(Durability::Os)
+}
+
+fn open_on(disk: &SimDisk, options: &DbOptions) -> Result<Db> {
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    Db::open("/db", &options.clone().env(Some(disk.env())).executor(Some(executor)))
+}
+
+fn new_disk() -> SimDisk {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/db")).unwrap();
+    disk
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn rows(db: &Db) -> Map {
+    let mut cursor = db.cursor().unwrap();
+    let mut rows = Map::new();
+    let mut found = cursor.seek_to_first().unwrap();
+    while found {
+        rows.insert(cursor.key().to_vec(), cursor.value().to_vec());
+        found = cursor.next().unwrap();
+    }
+    let mut backward = Vec::new();
+    let mut found = cursor.seek_to_last().unwrap();
+    while found {
+        backward.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        found = cursor.prev().unwrap();
+    }
+    assert!(rows.iter().rev().eq(backward.iter().map(|(key, value)| (key, value))), "both directions agree");
+    rows
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key{:06}", number.wrapping_mul(2_654_435_761) % 1_000_000).into_bytes()
+}
+
+#[test]
+fn an_engine_of_keys_and_values() {
+    let dir = tempfile::tempdir().unwrap();
+    for durability in [Durability::Commit, Durability::EveryMillis(5), Durability::Os] {
+        let name = dir.path().join(durability.to_string());
+        check_kv(&|dir| Ok(Box::new(Db::open(dir, &options().durability(durability))?) as Box<dyn Kv>), &name);
+    }
+    let large = DbOptions::default().create_if_missing(true);
+    check_kv(&|dir| Ok(Box::new(Db::open(dir, &large)?) as Box<dyn Kv>), &dir.path().join("large"));
+}
+
+#[test]
+fn many_rows_in_a_small_pool_come_back_after_every_end() {
+    let disk = new_disk();
+    let mut model = Map::new();
+    let mut db = open_on(&disk, &options()).unwrap();
+    for round in 0..6_u32 {
+        for number in 0..3_000 {
+            let key = key(number * 7 + round);
+            if (number + round) % 3 == 0 {
+                db.delete(&key).unwrap();
+                model.remove(&key);
+            } else {
+                let value = vec![number as u8; (number % 40) as usize];
+                db.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+        assert_eq!(rows(&db), model);
+        let report = db.check().unwrap();
+        assert_eq!((report.rows, report.lost_pages), (model.len() as u64, 0));
+        for (key, value) in model.iter().step_by(17) {
+            assert_eq!(db.get(key).unwrap().as_ref(), Some(value));
+        }
+        if round % 2 == 0 {
+            db.close().unwrap();
+        }
+        drop(db);
+        db = open_on(&disk, &options()).unwrap();
+        assert_eq!(rows(&db), model, "round {round}");
+    }
+    for key in model.keys() {
+        db.delete(key).unwrap();
+    }
+    let report = db.check().unwrap();
+    assert_eq!((report.rows, report.levels, report.leaf_pages), (0, 1, 1), "merges give the pages back: {report:?}");
+    assert!(report.free_pages > 100);
+    assert!(db.metrics().get(crate::Counter::Merges) > 100);
+}
+
+#[test]
+fn rows_in_order_fill_their_pages() {
+    let disk = new_disk();
+    let options = options().page_size(4096).buffer_pool_bytes(128 * 4096).redo_capacity_bytes(4 << 20);
+    for ascending in [true, false] {
+        let db = open_on(&disk, &options).unwrap();
+        let tree = db.create_tree(if ascending { "up" } else { "down" }).unwrap();
+        for number in 0..8_000_u32 {
+            let number = if ascending { number } else { u32::MAX - number };
+            db.put_in(&tree, number.to_be_bytes(), [7; 50]).unwrap();
+        }
+        let report = db.check().unwrap();
+        let fill = report.leaf_bytes_used as f64 / (report.leaf_pages * 4096) as f64;
+        assert!((0.89..=0.97).contains(&fill), "{ascending}: {fill}");
+        if ascending {
+            db.drop_tree("up").unwrap();
+        }
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn long_values_lie_beside_their_rows() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    let mut model = Map::new();
+    for number in 0..200_u32 {
+        let value: Vec<u8> = (0..number * 37 % 3000).map(|byte| byte as u8).collect();
+        let key = key(number % 40);
+        db.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+    assert_eq!(rows(&db), model);
+    assert_eq!(db.check().unwrap().lost_pages, 0);
+    drop(db);
+    let db = open_on(&disk, &options()).unwrap();
+    assert_eq!(rows(&db), model);
+    model.keys().for_each(|key| db.delete(key).unwrap());
+    let report = db.check().unwrap();
+    assert_eq!((report.overflow_pages, report.lost_pages), (0, 0));
+    let error = db.put(b"k", vec![0; 1 << 20]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(db.put(vec![0; 65], b"").unwrap_err().kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn trees_come_and_go_with_their_files() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    db.flush().unwrap();
+    let before = Admin::stats(&db).unwrap().space_bytes.unwrap();
+    let one = db.create_tree("one").unwrap();
+    assert_eq!(db.create_tree("one").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    for number in 0..2_000 {
+        db.put_in(&one, key(number), b"value").unwrap();
+    }
+    db.put(b"elsewhere", b"1").unwrap();
+    assert_eq!(db.tree_names(), ["default", "one"]);
+    db.flush().unwrap();
+    assert!(Admin::stats(&db).unwrap().space_bytes.unwrap() > before);
+    let mut cursor = db.cursor_in(&one).unwrap();
+    assert!(cursor.seek_to_first().unwrap());
+    db.drop_tree("one").unwrap();
+    assert!(Admin::stats(&db).unwrap().space_bytes.unwrap() <= before + 8192);
+    assert_eq!(db.get_in(&one, b"k").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(db.put_in(&one, b"k", b"v").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(cursor.seek_to_first().unwrap_err().kind(), ErrorKind::NotFound);
+    let again = db.create_tree("one").unwrap();
+    assert_eq!(db.get_in(&again, key(3)).unwrap(), None);
+    db.put_in(&again, b"new", b"2").unwrap();
+    drop((db, cursor));
+    let db = open_on(&disk, &options()).unwrap();
+    assert_eq!(db.tree_names(), ["default", "one"]);
+    assert_eq!(db.get_in(&db.tree("one").unwrap(), b"new").unwrap(), Some(b"2".to_vec()));
+    assert_eq!(db.get(b"elsewhere").unwrap(), Some(b"1".to_vec()));
+    assert_eq!(db.drop_tree("none").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(db.drop_tree("default").unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn batches_are_seen_whole_and_cursors_see_their_moment() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    let other = db.create_tree("other").unwrap();
+    for number in 0..300 {
+        db.put(key(number), number.to_string()).unwrap();
+    }
+    let before = rows(&db);
+    let mut cursor = db.cursor().unwrap();
+    let mut batch = WriteBatch::new();
+    for round in 0..60_u32 {
+        batch.clear();
+        for number in 0..6 {
+            batch.put(key(round * 6 + number + 100), "changed");
+        }
+        batch.delete(key(round));
+        batch.put_in(&other, key(round), "there");
+        db.write(&batch).unwrap();
+    }
+    let mut seen = Map::new();
+    let mut found = cursor.seek_to_first().unwrap();
+    while found {
+        seen.insert(cursor.key().to_vec(), cursor.value().to_vec());
+        found = cursor.next().unwrap();
+    }
+    assert_eq!(seen, before);
+    let mut back = Map::new();
+    let mut found = cursor.seek_to_last().unwrap();
+    while found {
+        back.insert(cursor.key().to_vec(), cursor.value().to_vec());
+        found = cursor.prev().unwrap();
+    }
+    assert_eq!(back, before);
+    drop(cursor);
+    assert_ne!(rows(&db), before);
+    assert!(db.0.versions.is_empty());
+    assert_eq!(db.get_in(&other, key(59)).unwrap(), Some(b"there".to_vec()));
+}
+
+#[test]
+fn a_directory_is_opened_once_and_by_its_own_engine() {
+    let disk = new_disk();
+    assert_eq!(open_on(&disk, &options().create_if_missing(false)).unwrap_err().kind(), ErrorKind::NotFound);
+    let db = open_on(&disk, &options()).unwrap();
+    assert_eq!(open_on(&disk, &options()).unwrap_err().kind(), ErrorKind::Locked);
+    db.put(b"a", b"1").unwrap();
+    db.close().unwrap();
+    db.close().unwrap();
+    assert_eq!(db.put(b"a", b"1").unwrap_err().kind(), ErrorKind::Aborted);
+    assert_eq!(open_on(&disk, &options().error_if_exists(true)).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    // The directory keeps its page size.
+    let db = open_on(&disk, &options().page_size(1024).buffer_pool_bytes(64 << 10)).unwrap();
+    assert_eq!(db.get(b"a").unwrap(), Some(b"1".to_vec()));
+    for bad in [
+        options().page_size(1000),
+        options().buffer_pool_bytes(1),
+        options().redo_capacity_bytes(1),
+        options().io_capacity(0),
+        options().old_blocks_percent(99),
+        options().doublewrite_pages(1),
+    ] {
+        assert_eq!(open_on(&new_disk(), &bad).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}

@@ -1,0 +1,89 @@
+//! What the engine counts.
+
+use siltstone_base::sync::CachePadded;
+use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+
+macro_rules! counters {
+    ($( $(#[$meta:meta])* $variant:ident = $name:literal, )*) => {
+        /// One counter. All only ever grow; a difference of two readings describes the time between them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Counter {
+            $( $(#[$meta])* $variant, )*
+        }
+
+        impl Counter {
+            /// Every counter, in the order in which they are printed.
+            pub const ALL: &'static [Self] = &[$( Self::$variant, )*];
+
+            /// The name under which the counter is printed.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $name, )*
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Pages read from tablespaces.
+    PagesRead = "pages.read",
+    /// Pages written to tablespaces.
+    PagesWritten = "pages.written",
+    /// Pages written to the doublewrite file.
+    DoublewritePages = "doublewrite.pages",
+    /// Pages given up to make room for others.
+    PagesEvicted = "pages.evicted",
+    /// Batches of pages that a caller had to write because no page could be given up without.
+    ForegroundFlushes = "flush.foreground",
+    /// Descents that began again because a page changed under them.
+    DescentRestarts = "descent.restarts",
+    /// Latches taken on inner pages.
+    InnerLatches = "latches.inner",
+    /// Pages split.
+    Splits = "pages.split",
+    /// Pages merged into a neighbour.
+    Merges = "pages.merged",
+    /// Bytes appended to the redo log.
+    RedoBytes = "redo.bytes",
+    /// Writes of the redo log.
+    RedoWrites = "redo.writes",
+    /// Syncs of the redo log.
+    RedoSyncs = "redo.syncs",
+    /// Checkpoints.
+    Checkpoints = "checkpoints",
+    /// Microseconds that writers waited for room in the redo log.
+    RedoFullMicros = "stall.redo.full.micros",
+}
+
+const COUNTERS: usize = Counter::ALL.len();
+
+/// The counters of one open database. Any thread may count. What is counted here happens at most once for each page that is
+/// read, written or changed in shape: nothing is counted on the path of a get that finds its pages.
+pub struct Metrics {
+    values: [CachePadded<AtomicU64>; COUNTERS],
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        Self { values: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))) }
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, counter: Counter, amount: u64) {
+        self.values[counter as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// The value of a counter.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.values[counter as usize].load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(Counter::ALL.iter().map(|counter| (counter.name(), self.get(*counter)))).finish()
+    }
+}

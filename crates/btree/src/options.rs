@@ -1,0 +1,94 @@
+//! Options. Every struct is a builder: `DbOptions::default().create_if_missing(true)`.
+
+use siltstone_base::engine::Durability;
+use siltstone_base::env::Env;
+use siltstone_base::executor::Executor;
+use siltstone_base::{Error, Result};
+use std::sync::Arc;
+
+/// What protects pages from being torn when the machine stops while they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doublewrite {
+    /// Every page is written to the doublewrite file, which is synced, before it goes to its place. A torn page is restored.
+    On,
+    /// Pages go to their places at once. A torn page is noticed by its checksum and refused.
+    Off,
+}
+
+siltstone_base::define_options! {
+    /// Options of a whole database.
+    DbOptions {
+        /// Creates the database if there is none.
+        create_if_missing: bool = false,
+        /// Refuses to open a database that exists.
+        error_if_exists: bool = false,
+        /// Bytes of a page: 4, 8, 16, 32 or 64 KiB. A database that exists keeps its own.
+        page_size: usize = 16 << 10,
+        /// Bytes of pages that are kept in memory. At least 64 pages.
+        buffer_pool_bytes: usize = 128 << 20,
+        /// Percentage of the pool's pages in the sublist of old ones, where pages that are read come in. 5 to 95.
+        old_blocks_percent: usize = 37,
+        /// Milliseconds that a page must be in the old sublist before another use makes it young: a scan touches its pages
+        /// several times at once, and should leave no trace.
+        old_blocks_time_millis: u64 = 1000,
+        /// Bytes of the redo log, over all its files. The more, the later pages must be written. At least 256 KiB and 64 pages. A
+        /// database that exists keeps its own.
+        redo_capacity_bytes: u64 = 100 << 20,
+        /// How long a write has to be safe before its call returns.
+        durability: Durability = Durability::Commit,
+        /// What protects pages from being torn.
+        doublewrite: Doublewrite = Doublewrite::On,
+        /// Pages that the doublewrite file holds: so many are written between two syncs of the tablespaces. 16 to 4096.
+        doublewrite_pages: usize = 128,
+        /// Pages that the page cleaner writes in a second when the engine is idle, and the unit of its haste otherwise. At least 1.
+        io_capacity: usize = 10_000,
+        /// Pages that the page cleaner writes in a second at most. At least `io_capacity`.
+        io_capacity_max: usize = 20_000,
+        /// Percentage of dirty pages above which the page cleaner writes at `io_capacity`. 1 to 99.
+        max_dirty_pages_percent: usize = 90,
+        /// Bytes of older versions of rows that cursors may hold together; a cursor that needs one beyond ends with an error.
+        max_version_bytes: usize = 64 << 20,
+        /// Reads and writes pages past the operating system's page cache.
+        use_direct_io: bool = false,
+        /// Where the files are. `None`: the operating system's file system.
+        env: Option<Arc<dyn Env>> = None,
+        /// Who runs background jobs. `None`: threads of this database alone.
+        executor: Option<Arc<dyn Executor>> = None,
+    }
+}
+
+/// The shortest page that an option may ask for. Tests use less than a sector, so that trees grow high from few keys.
+const MIN_PAGE_SIZE: usize = if cfg!(any(test, feature = "testing")) { 512 } else { 4 << 10 };
+
+/// The shortest redo log. That of tests turns often.
+const MIN_REDO_CAPACITY: u64 = if cfg!(any(test, feature = "testing")) { 32 << 10 } else { 256 << 10 };
+
+impl DbOptions {
+    /// Refuses what cannot work, naming the option and its bounds.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let page = self.page_size;
+        let demands = [
+            (
+                page.is_power_of_two() && (MIN_PAGE_SIZE..=64 << 10).contains(&page),
+                "page_size is 4, 8, 16, 32 or 64 KiB",
+            ),
+            (self.buffer_pool_bytes / 64 >= page, "buffer_pool_bytes holds at least 64 pages"),
+            (self.buffer_pool_bytes / page < 1 << 31, "buffer_pool_bytes holds less than 2^31 pages"),
+            ((5..=95).contains(&self.old_blocks_percent), "old_blocks_percent is 5 to 95"),
+            (
+                self.redo_capacity_bytes >= (64 * page as u64).max(MIN_REDO_CAPACITY)
+                    && self.redo_capacity_bytes <= 1 << 40,
+                "redo_capacity_bytes is at least 256 KiB and 64 pages, and at most 1 TiB",
+            ),
+            ((16..=4096).contains(&self.doublewrite_pages), "doublewrite_pages is 16 to 4096"),
+            (self.io_capacity >= 1, "io_capacity is at least 1"),
+            (self.io_capacity_max >= self.io_capacity, "io_capacity_max is at least io_capacity"),
+            ((1..=99).contains(&self.max_dirty_pages_percent), "max_dirty_pages_percent is 1 to 99"),
+        ];
+        match demands.iter().find(|(holds, _)| !holds) {
+            Some((_, demand)) => Err(Error::invalid_argument(*demand)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The files of the redo log: a ring, and the two places of its checkpoints.
+
+use crate::page::{Lsn, PageMut, PageRead};
+use siltstone_base::checksum::xxh3_64;
+use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
+use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Files of the ring.
+pub(crate) const FILES: u64 = 2;
+
+/// Bytes of each file before its part of the ring: a header, and in the first file two checkpoints.
+const DATA_START: u64 = 12 << 10;
+const CHECKPOINT_AT: [u64; 2] = [4 << 10, 8 << 10];
+const BLOCK: usize = 512;
+const MAGIC: u64 = u64::from_le_bytes(*b"SiltRedo");
+const VERSION: u64 = 1;
+
+/// The first LSN of a database: 0 stands for none.
+pub(crate) const FIRST_LSN: Lsn = 4096;
+
+const CONTEXT: IoContext = IoContext::new(FileKind::Redo, IoPriority::User);
+
+/// From where recovery begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    /// Counts checkpoints.
+    pub(crate) sequence: u32,
+    /// Everything before is in the pages.
+    pub(crate) lsn: Lsn,
+    /// The log was durable up to here when the checkpoint was written: if it ends before, it was damaged.
+    pub(crate) synced: Lsn,
+    /// Whether the database was closed: the log ends here.
+    pub(crate) is_clean: bool,
+}
+
+#[derive(Debug)]
+struct File {
+    path: PathBuf,
+    file: Arc<dyn RandomWriteFile>,
+    unsynced: AtomicBool,
+}
+
+/// The open files.
+#[derive(Debug)]
+pub(crate) struct RedoFiles {
+    files: Vec<File>,
+    /// Bytes of the ring in each file.
+    file_len: u64,
+}
+
+/// A block that sums itself up: three words, then a checksum of them.
+fn block(words: [u64; 4]) -> [u8; BLOCK] {
+    let mut out = [0; BLOCK];
+    for (index, word) in words.into_iter().enumerate() {
+        out.as_mut_slice().set_word(8 * index, word);
+    }
+    let sum = xxh3_64(&out[..32]);
+    out.as_mut_slice().set_word(32, sum);
+    out
+}
+
+fn words(block: &[u8]) -> Option<[u64; 4]> {
+    let sum = xxh3_64(block.get(..32)?);
+    (block.word(32) == sum).then(|| [0, 8, 16, 24].map(|at| block.word(at)))
+}
+
+/// The name of a file of the ring.
+fn file_name(index: u64) -> String {
+    format!("redo-{index}.log")
+}
+
+impl RedoFiles {
+    /// Creates the files of a ring of about `capacity` bytes, with a first checkpoint, all durable but for the directory.
+    pub(crate) fn create(env: &dyn Env, dir: &Path, capacity: u64, id: u64) -> Result<()> {
+        let file_len = capacity / FILES;
+        for index in 0..FILES {
+            let path = dir.join(file_name(index));
+            let failed = |operation, error| Error::io(operation, &path, error);
+            let file = env
+                .open_random_write(&path, &FileOptions::new(FileKind::Redo))
+                .map_err(|error| failed("create", error))?;
+            file.set_len(0).map_err(|error| failed("truncate", error))?;
+            // So that the disk can't be full when a commit must be written.
+            file.preallocate(0, DATA_START + file_len).map_err(|error| failed("reserve space for", error))?;
+            let header = block([MAGIC, VERSION | index << 32, file_len, id]);
+            file.write_at(0, &header, CONTEXT).map_err(|error| failed("write", error))?;
+            if index == 0 {
+                let first = Checkpoint { sequence: 1, lsn: FIRST_LSN, synced: FIRST_LSN, is_clean: true };
+                file.write_at(CHECKPOINT_AT[1], &first.encode(), CONTEXT).map_err(|error| failed("write", error))?;
+            }
+            file.sync_data(CONTEXT).map_err(|error| failed("sync", error))?;
+        }
+        Ok(())
+    }
+
+    /// Opens the files of a database and reads the newest checkpoint.
+    pub(crate) fn open(env: &dyn Env, dir: &Path, id: u64) -> Result<(Self, Checkpoint)> {
+        let mut files = Vec::new();
+        let mut lens = Vec::new();
+        for index in 0..FILES {
+            let path = dir.join(file_name(index));
+            if !env.exists(&path).map_err(|error| Error::io("look for", &path, error))? {
+                return Err(Error::io("open", &path, std::io::ErrorKind::NotFound.into()));
+            }
+            let file = env.open_random_write(&path, &FileOptions::new(FileKind::Redo));
+            let file = file.map_err(|error| Error::io("open", &path, error))?;
+            let mut header = [0; BLOCK];
+            file.read_at(0, &mut header, CONTEXT).map_err(|error| Error::io("read", &path, error))?;
+            let found = words(&header).filter(|words| words[0] == MAGIC);
+            let Some([_, version, len, owner]) = found else {
+                return Err(Error::corruption(&path, 0, "the header of the redo log is damaged"));
+            };
+            if version as u32 != VERSION as u32 {
+                return Err(Error::not_supported("a redo log of another format version").with_file(&path));
+            }
+            if version >> 32 != index || owner != id || !(1 << 10..=1 << 40).contains(&len) {
+                return Err(Error::corruption(&path, 0, "the redo log belongs to another database, or elsewhere"));
+            }
+            lens.push(len);
+            files.push(File { path, file, unsynced: AtomicBool::new(true) });
+        }
+        let (Some(first), Some(len)) = (files.first(), lens.first().copied()) else {
+            return Err(Error::corrupt("a redo log without files"));
+        };
+        if lens.iter().any(|other| *other != len) {
+            return Err(Error::corruption(&first.path, 16, "the files of the redo log differ in length"));
+        }
+        let checkpoint = first.newest_checkpoint()?;
+        Ok((Self { files, file_len: len }, checkpoint))
+    }
+
+    /// Bytes of the ring.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.file_len * self.files.len() as u64
+    }
+
+    /// The first file, to name it in errors.
+    pub(crate) fn path(&self) -> &Path {
+        self.files.first().map_or(Path::new("redo"), |file| &file.path)
+    }
+
+    /// The file of an LSN, the offset in it, and the bytes up to its end.
+    fn place(&self, lsn: Lsn) -> Option<(&File, u64, u64)> {
+        let position = lsn % self.capacity();
+        let (index, offset) = (position / self.file_len, position % self.file_len);
+        Some((self.files.get(index as usize)?, DATA_START + offset, self.file_len - offset))
+    }
+
+    /// Writes the bytes of the log from `lsn` on.
+    pub(super) fn write(&self, mut lsn: Lsn, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let Some((file, offset, room)) = self.place(lsn) else {
+                return Err(Error::corrupt("no place in the redo log"));
+            };
+            let (now, later) = bytes.split_at(bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+            file.unsynced.store(true, Ordering::Release);
+            let written = file.file.write_at(offset, now, CONTEXT);
+            written.map_err(|error| Error::io("write", &file.path, error).with_offset(offset))?;
+            lsn += now.len() as u64;
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Reads the bytes of the log from `lsn` on; what was never written reads as zeros.
+    pub(super) fn read(&self, mut lsn: Lsn, mut bytes: &mut [u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let Some((file, offset, room)) = self.place(lsn) else {
+                return Err(Error::corrupt("no place in the redo log"));
+            };
+            let (now, later) = bytes.split_at_mut(bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+            let read = file.file.read_at(offset, now, CONTEXT);
+            let read = read.map_err(|error| Error::io("read", &file.path, error).with_offset(offset))?;
+            now[read..].fill(0);
+            lsn += now.len() as u64;
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that was written before. The caller is alone.
+    pub(super) fn sync(&self) -> Result<()> {
+        for file in &self.files {
+            if file.unsynced.swap(false, Ordering::AcqRel) {
+                file.file.sync_data(CONTEXT).map_err(|error| Error::io("sync", &file.path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<()> {
+        let Some(file) = self.files.first() else { return Ok(()) };
+        let at = CHECKPOINT_AT[checkpoint.sequence as usize % 2];
+        let written = file.file.write_at(at, &checkpoint.encode(), CONTEXT);
+        written.map_err(|error| Error::io("write", &file.path, error).with_offset(at))
+    }
+
+    pub(super) fn sync_checkpoint(&self) -> Result<()> {
+        let Some(file) = self.files.first() else { return Ok(()) };
+        file.file.sync_data(CONTEXT).map_err(|error| Error::io("sync", &file.path, error))
+    }
+}
+
+impl Checkpoint {
+    fn encode(&self) -> [u8; BLOCK] {
+        block([u64::from(self.sequence), self.lsn, self.synced, u64::from(self.is_clean)])
+    }
+}
+
+impl File {
+    fn newest_checkpoint(&self) -> Result<Checkpoint> {
+        let mut newest: Option<Checkpoint> = None;
+        for (slot, at) in (0_u32..).zip(CHECKPOINT_AT) {
+            let mut bytes = [0; BLOCK];
+            self.file.read_at(at, &mut bytes, CONTEXT).map_err(|error| Error::io("read", &self.path, error))?;
+            let Some([sequence, lsn, synced, is_clean]) = words(&bytes) else { continue };
+            let Ok(sequence) = u32::try_from(sequence) else { continue };
+            let is_sane = sequence % 2 == slot && lsn >= FIRST_LSN && synced <= 1 << 62 && lsn <= 1 << 62;
+            if is_sane && newest.is_none_or(|newest| newest.sequence < sequence) {
+                newest = Some(Checkpoint { sequence, lsn, synced, is_clean: is_clean != 0 });
+            }
+        }
+        newest.ok_or_else(|| Error::corruption(&self.path, CHECKPOINT_AT[0], "the redo log has no checkpoint"))
+    }
+}

@@ -1,0 +1,156 @@
+//! The log as it is read after every kind of end.
+
+use super::*;
+use crate::page::{Change, PageId};
+use siltstone_base::env::sim::SimDisk;
+use std::path::Path;
+
+const DIR: &str = "/db";
+const CAPACITY: u64 = 8 << 10;
+
+fn open(disk: &SimDisk) -> (RedoFiles, Checkpoint) {
+    RedoFiles::open(disk, Path::new(DIR), 7).unwrap()
+}
+
+fn log(disk: &SimDisk, end: Lsn) -> Redo {
+    let (files, checkpoint) = open(disk);
+    Redo::new(files, checkpoint, end, Arc::new(Health::default()), Arc::new(Metrics::new()))
+}
+
+fn entry(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_change(&mut out, PageId::new(1, 2), &Change::Write { offset: 96, data: text.as_bytes() });
+    out
+}
+
+/// The texts of all groups, and where the log ends.
+fn read(disk: &SimDisk) -> Result<(Vec<Vec<String>>, Lsn)> {
+    let (files, checkpoint) = open(disk);
+    let mut reader = RedoReader::new(&files, checkpoint);
+    let mut groups = Vec::new();
+    while let Some(group) = reader.next_group()? {
+        let texts = group.records.iter().flat_map(|(_, _, entries)| Entries(entries)).map(|entry| match entry {
+            Ok(Entry::Change(_, Change::Write { data, .. })) => String::from_utf8_lossy(data).into_owned(),
+            other => format!("{other:?}"),
+        });
+        groups.push(texts.collect());
+    }
+    Ok((groups, reader.end()))
+}
+
+fn new_disk() -> SimDisk {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new(DIR)).unwrap();
+    RedoFiles::create(&disk, Path::new(DIR), CAPACITY, 7).unwrap();
+    disk
+}
+
+fn append(log: &Redo, text: &str, flags: u8) -> Lsn {
+    log.append(&entry(text), flags, |_, _| {}).unwrap()
+}
+
+#[test]
+fn whole_groups_are_read_and_open_ones_are_not() {
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    append(&redo, "a", END);
+    append(&redo, "b1", 0);
+    let closed = append(&redo, "b2", END);
+    let end = append(&redo, "c1", 0);
+    redo.sync_to(end).unwrap();
+    assert_eq!(redo.closed(), closed);
+    let groups = vec![vec!["a".to_owned()], vec!["b1".to_owned(), "b2".to_owned()]];
+    assert_eq!(read(&disk).unwrap(), (groups.clone(), closed));
+
+    // The next life overwrites the open group with a record as long as its first: what follows belongs to nobody.
+    let redo = log(&disk, closed);
+    redo.write_checkpoint(FIRST_LSN, false).unwrap();
+    let end = append(&redo, "d1", END);
+    redo.sync_to(end).unwrap();
+    let groups = [groups, vec![vec!["d1".to_owned()]]].concat();
+    assert_eq!(read(&disk).unwrap(), (groups, end));
+}
+
+#[test]
+fn a_record_of_a_life_before_is_not_taken_for_a_successor() {
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    let first = append(&redo, "aa", 0);
+    let second = append(&redo, "bb", END);
+    redo.sync_to(second).unwrap();
+    // The first record is torn; the second is not.
+    let (files, _) = open(&disk);
+    files.write(FIRST_LSN, &[0xff; 4]).unwrap();
+    files.sync().unwrap();
+    assert_eq!(read(&disk).unwrap(), (Vec::new(), FIRST_LSN));
+    let redo = log(&disk, FIRST_LSN);
+    redo.write_checkpoint(FIRST_LSN, false).unwrap();
+    assert_eq!(append(&redo, "cc", END), first, "the old second record follows without a gap");
+    redo.sync_to(first).unwrap();
+    assert_eq!(read(&disk).unwrap(), (vec![vec!["cc".to_owned()]], first));
+}
+
+#[test]
+fn the_ring_turns_and_a_checkpoint_gives_room() {
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    let mut last = FIRST_LSN;
+    for number in 0..2_000 {
+        if redo.age() > CAPACITY / 2 {
+            redo.sync_to(last).unwrap();
+            redo.write_checkpoint(last, false).unwrap();
+        }
+        last = append(&redo, &format!("record {number}"), END);
+    }
+    assert!(last > 5 * CAPACITY);
+    redo.sync_to(last).unwrap();
+    let (groups, end) = read(&disk).unwrap();
+    assert_eq!((groups.last().unwrap(), end), (&vec!["record 1999".to_owned()], last));
+    // Without checkpoints the ring is full one day, and stays as it is.
+    let redo = log(&disk, last);
+    let refused = (0..1_000).find_map(|_| redo.append(&entry("x"), END, |_, _| {}).err());
+    assert_eq!(refused.unwrap().kind(), ErrorKind::LimitExceeded);
+    assert_eq!(redo.append(&entry("x"), END, |_, _| {}).unwrap_err().kind(), ErrorKind::ReadOnly);
+}
+
+#[test]
+fn a_log_that_lost_what_was_durable_is_damaged() {
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    append(&redo, "a", END);
+    let end = append(&redo, "b", END);
+    redo.sync_to(end).unwrap();
+    redo.write_checkpoint(FIRST_LSN, false).unwrap();
+    disk.flip(Path::new("/db/redo-1.log"), 0, 0).unwrap_or_default();
+    let at = (12 << 10) + FIRST_LSN % (CAPACITY / 2) + 30;
+    let file = if FIRST_LSN % CAPACITY < CAPACITY / 2 { "/db/redo-0.log" } else { "/db/redo-1.log" };
+    disk.flip(Path::new(file), at, 1).unwrap();
+    assert_eq!(read(&disk).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn one_of_two_checkpoints_may_be_torn() {
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    let first = append(&redo, "a", END);
+    redo.sync_to(first).unwrap();
+    redo.write_checkpoint(first, false).unwrap();
+    assert_eq!(open(&disk).1.lsn, first);
+    disk.flip(Path::new("/db/redo-0.log"), 4 << 10, 1).unwrap();
+    assert_eq!(open(&disk).1, Checkpoint { sequence: 1, lsn: FIRST_LSN, synced: FIRST_LSN, is_clean: true });
+    disk.flip(Path::new("/db/redo-0.log"), 8 << 10, 1).unwrap();
+    let error = RedoFiles::open(&disk, Path::new(DIR), 7).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn a_failed_sync_is_final() {
+    use siltstone_base::env::sim::{FaultKind, FaultPlan};
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    let end = append(&redo, "a", END);
+    disk.set_fault(FaultPlan::once(FaultKind::SyncFailsVisible, 0));
+    assert_eq!(redo.sync_to(end).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(redo.sync_to(end).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(redo.append(&entry("b"), END, |_, _| {}).unwrap_err().kind(), ErrorKind::ReadOnly);
+}

@@ -1,0 +1,82 @@
+//! Page 0 of a tablespace: what the file is, and which of its pages are free.
+
+use crate::page::{Change, HEADER_LEN, PageMut, PageRead};
+
+/// The page of a tablespace at which its tree begins. It never moves. Page 1 is reserved for a bitmap.
+pub(crate) const ROOT: u32 = 2;
+
+/// The first page that may be given out.
+const FIRST: u32 = 3;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"SiltPage");
+const VERSION: u32 = 1;
+
+/// What page 0 says behind its page header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpaceHeader {
+    /// Pages in use or free: the next one is this.
+    pub(crate) pages: u32,
+    /// The first free page, or 0.
+    pub(crate) free_head: u32,
+    /// Free pages.
+    pub(crate) free_count: u32,
+    /// For the catalog: the number of the tablespace that is created next. No number is used twice.
+    pub(crate) next_space: u32,
+}
+
+impl SpaceHeader {
+    /// The number of a tree's root.
+    pub(crate) const ROOT: u32 = ROOT;
+
+    /// That of a tablespace with nothing but a root.
+    pub(crate) const fn new(next_space: u32) -> Self {
+        Self { pages: FIRST, free_head: 0, free_count: 0, next_space }
+    }
+
+    /// Reads page 0; an error says what this version can't read.
+    pub(crate) fn read<P: PageRead + ?Sized>(page: &P) -> Result<Self, &'static str> {
+        if page.word(HEADER_LEN) != MAGIC {
+            return Err("the tablespace has no header");
+        }
+        let versions = page.word(HEADER_LEN + 8);
+        if versions as u32 != VERSION || (versions >> 32) as u32 != 0 {
+            return Err("the tablespace has a format or a feature that this version does not know");
+        }
+        let (numbers, free) = (page.word(HEADER_LEN + 16), page.word(HEADER_LEN + 24));
+        let header = Self {
+            pages: numbers as u32,
+            free_head: (numbers >> 32) as u32,
+            free_count: free as u32,
+            next_space: (free >> 32) as u32,
+        };
+        if header.pages < FIRST || header.free_head >= header.pages || header.free_count >= header.pages {
+            return Err("the header of the tablespace makes no sense");
+        }
+        Ok(header)
+    }
+
+    /// The bytes behind the page header.
+    pub(crate) fn encode(&self) -> [u8; 32] {
+        let mut out = [0; 32];
+        out.as_mut_slice().set_word(0, MAGIC);
+        out.as_mut_slice().set_word(8, u64::from(VERSION));
+        out.as_mut_slice().set_word(16, u64::from(self.pages) | u64::from(self.free_head) << 32);
+        out.as_mut_slice().set_word(24, u64::from(self.free_count) | u64::from(self.next_space) << 32);
+        out
+    }
+
+    /// The change that makes page 0 say this.
+    pub(crate) fn change(bytes: &[u8; 32]) -> Change<'_> {
+        Change::Write { offset: HEADER_LEN as u16, data: bytes }
+    }
+
+    /// The page that the file grows by. Page 1 of every so many as a page has bytes is reserved for a bitmap.
+    pub(crate) fn grow(&mut self, page_len: usize) -> Option<u32> {
+        let mut number = self.pages;
+        if number as usize % page_len == 1 {
+            number = number.checked_add(1)?;
+        }
+        self.pages = number.checked_add(1)?;
+        Some(number)
+    }
+}

@@ -1,0 +1,189 @@
+//! Tablespaces: one file of pages for each tree, so that dropping a tree gives its space back at once.
+
+mod header;
+
+pub(crate) use header::SpaceHeader;
+
+use crate::health::Health;
+use crate::metrics::{Counter, Metrics};
+use crate::page::PageId;
+use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::{Arc, Rank, RwLock};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// The open files are looked up under any latch.
+const RANK: Rank = Rank(600);
+
+/// The tablespace of the catalog.
+pub(crate) const CATALOG_SPACE: u32 = 0;
+
+/// One tablespace that is open.
+#[derive(Debug)]
+pub(crate) struct Space {
+    path: PathBuf,
+    file: Arc<dyn RandomWriteFile>,
+    /// Whether something was written since the last sync began.
+    unsynced: AtomicBool,
+}
+
+/// The file of a tablespace of a database that is being created.
+#[derive(Debug)]
+pub(crate) struct NewSpace {
+    path: PathBuf,
+    file: Arc<dyn RandomWriteFile>,
+    page_len: usize,
+}
+
+impl NewSpace {
+    /// Writes a sealed page.
+    pub(crate) fn write(&self, id: PageId, page: &[u8]) -> Result<()> {
+        let offset = u64::from(id.number) * self.page_len as u64;
+        let written = self.file.write_at(offset, page, context(IoPriority::User));
+        written.map_err(|error| Error::io("write", &self.path, error).with_offset(offset))
+    }
+
+    /// Makes the pages durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let synced = self.file.sync_data(context(IoPriority::User));
+        synced.map_err(|error| Error::io("sync", &self.path, error))
+    }
+}
+
+/// The tablespaces of a database. Any thread may use it.
+#[derive(Debug)]
+pub(crate) struct Spaces {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    page_len: usize,
+    direct: bool,
+    open: RwLock<HashMap<u32, Arc<Space>>>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+}
+
+/// The name of a tablespace's file.
+pub(crate) fn file_name(space: u32) -> String {
+    format!("{space:06}.pages")
+}
+
+/// The tablespace whose file has this name.
+pub(crate) fn space_of(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".pages")?;
+    digits.parse().ok().filter(|space| file_name(*space) == name)
+}
+
+fn context(priority: IoPriority) -> IoContext {
+    IoContext::new(FileKind::Page, priority)
+}
+
+impl Spaces {
+    pub(crate) fn new(
+        env: Arc<dyn Env>,
+        dir: &Path,
+        page_len: usize,
+        direct: bool,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let open = RwLock::new(RANK, HashMap::new());
+        Self { env, dir: dir.to_path_buf(), page_len, direct, open, health, metrics }
+    }
+
+    pub(crate) fn page_len(&self) -> usize {
+        self.page_len
+    }
+
+    pub(crate) fn path(&self, space: u32) -> PathBuf {
+        self.dir.join(file_name(space))
+    }
+
+    /// Opens the file of a tablespace; one that does not exist is created, and durable in its directory when this returns.
+    pub(crate) fn open(&self, space: u32) -> Result<()> {
+        let path = self.path(space);
+        let exists = self.env.exists(&path).map_err(|error| Error::io("look for", &path, error))?;
+        let options = FileOptions::new(FileKind::Page).direct(self.direct);
+        let file = self.env.open_random_write(&path, &options).map_err(|error| Error::io("open", &path, error))?;
+        if !exists {
+            self.env.sync_dir(&self.dir).map_err(|error| Error::io("sync", &self.dir, error))?;
+        }
+        self.open.write().insert(space, Arc::new(Space { path, file, unsynced: AtomicBool::new(false) }));
+        Ok(())
+    }
+
+    /// Forgets a tablespace and deletes its file.
+    pub(crate) fn delete(&self, space: u32) -> Result<()> {
+        self.open.write().remove(&space);
+        let path = self.path(space);
+        match self.env.remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("delete", &path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Creates the empty file of a tablespace that is not opened yet.
+    pub(crate) fn create_file(env: &dyn Env, dir: &Path, space: u32, page_len: usize) -> Result<NewSpace> {
+        let path = dir.join(file_name(space));
+        let file = env.open_random_write(&path, &FileOptions::new(FileKind::Page));
+        let file = file.map_err(|error| Error::io("create", &path, error))?;
+        Ok(NewSpace { path, file, page_len })
+    }
+
+    /// The tablespaces that are open.
+    pub(crate) fn all(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.open.read().keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    pub(crate) fn is_open(&self, space: u32) -> bool {
+        self.open.read().contains_key(&space)
+    }
+
+    fn get(&self, id: PageId) -> Result<Arc<Space>> {
+        let found = self.open.read().get(&id.space).cloned();
+        found.ok_or_else(|| Error::new(ErrorKind::MissingFile, format!("{id}: no such tablespace")))
+    }
+
+    /// The error that `what` is wrong with a page.
+    pub(crate) fn corruption(&self, id: PageId, what: &str) -> Error {
+        let offset = u64::from(id.number) * self.page_len as u64;
+        Error::corruption(&self.path(id.space), offset, format!("{id}: {what}"))
+    }
+
+    /// Reads a page. What lies behind the end of the file reads as zeros.
+    pub(crate) fn read(&self, id: PageId, page: &mut [u8], priority: IoPriority) -> Result<()> {
+        let space = self.get(id)?;
+        let offset = u64::from(id.number) * self.page_len as u64;
+        let read = space.file.read_at(offset, page, context(priority));
+        let read = read.map_err(|error| Error::io("read", &space.path, error).with_offset(offset))?;
+        page[read..].fill(0);
+        self.metrics.add(Counter::PagesRead, 1);
+        Ok(())
+    }
+
+    /// Writes a sealed page. A tablespace that was deleted meanwhile takes it silently.
+    pub(crate) fn write(&self, id: PageId, page: &[u8], priority: IoPriority) -> Result<()> {
+        let Ok(space) = self.get(id) else { return Ok(()) };
+        let offset = u64::from(id.number) * self.page_len as u64;
+        space.unsynced.store(true, Ordering::Release);
+        let written = space.file.write_at(offset, page, context(priority));
+        written.map_err(|error| Error::io("write", &space.path, error).with_offset(offset))?;
+        self.metrics.add(Counter::PagesWritten, 1);
+        Ok(())
+    }
+
+    /// Makes everything durable that was written before the call. A failure is final.
+    pub(crate) fn sync(&self, priority: IoPriority) -> Result<()> {
+        let spaces: Vec<Arc<Space>> = self.open.read().values().cloned().collect();
+        for space in spaces {
+            if space.unsynced.swap(false, Ordering::AcqRel) {
+                let synced = space.file.sync_data(context(priority));
+                synced.map_err(|error| self.health.fail(Error::io("sync", &space.path, error)))?;
+            }
+        }
+        self.health.check()
+    }
+}

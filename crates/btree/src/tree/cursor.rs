@@ -1,0 +1,175 @@
+//! Reading rows in order, a chunk at a time.
+//!
+//! A reader holds no latch between chunks. It remembers its page and the page's version: if both still stand it goes on where it was, else it
+//! looks for its place by key. It follows a link to a neighbour only if the page that has the link did not change before the neighbour was latched.
+
+use super::Tree;
+use super::overflow::Value;
+use super::search::Route;
+use crate::buffer::{Place, SharedGuard};
+use crate::page::{self, Header, PageKind};
+use siltstone_base::Result;
+
+/// Rows that were copied out of a page, in the order in which they were read.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    bytes: Vec<u8>,
+    /// Where each key and each value ends.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Chunk {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    /// Key and value of row `index`.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        let (key_end, end) = *self.ends.get(index)?;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before].1);
+        Some((&self.bytes[start..key_end], &self.bytes[key_end..end]))
+    }
+}
+
+/// Where to begin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Start<'a> {
+    /// At the first row, or for a reader that goes back at the last one.
+    End,
+    /// At the first row whose key is not less, or for a reader that goes back not greater.
+    At(&'a [u8]),
+    /// At the first row whose key is greater, or for a reader that goes back less.
+    Beyond(&'a [u8]),
+}
+
+/// Where a reader stopped: the slot that is next, or one above it for a reader that goes back.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Position {
+    place: Option<(Place, u32, usize)>,
+}
+
+/// Empty leaves in a row after which the links must be wrong.
+const MAX_EMPTY_LEAVES: usize = 1 << 16;
+
+impl Tree {
+    /// Reads up to `count` rows from `start` on, forwards or back, all of one leaf. `position` is where the last chunk ended that is continued; a new
+    /// one goes by `start` alone. The chunk is empty at the end of the tree.
+    pub(crate) fn read_chunk(
+        &self,
+        start: Start<'_>,
+        is_forward: bool,
+        position: &mut Position,
+        count: usize,
+        chunk: &mut Chunk,
+    ) -> Result<()> {
+        chunk.clear();
+        'again: loop {
+            let (mut number, mut leaf, mut slot) = match self.resume(position) {
+                Some(found) => found,
+                None => self.locate(start, is_forward)?,
+            };
+            for _ in 0..MAX_EMPTY_LEAVES {
+                let header = Header::read(leaf.bytes());
+                slot = self.copy_rows(number, leaf.bytes(), &header, slot, is_forward, count, chunk)?;
+                let place = leaf.place(self.page_id(number));
+                if !chunk.is_empty() {
+                    position.place = place.map(|place| (place, number, slot));
+                    return Ok(());
+                }
+                let next = if is_forward { header.right } else { header.left };
+                position.place = None;
+                if next == 0 {
+                    return Ok(());
+                }
+                // Never two latches at once: a split goes the other way.
+                drop(leaf);
+                let neighbour = self.pool.shared(self.page_id(next));
+                let is_still_so = place.is_some_and(|place| self.pool.resume(&place).is_some());
+                if !is_still_so {
+                    continue 'again;
+                }
+                leaf = neighbour?;
+                let found = Header::read(leaf.bytes());
+                if found.kind() != Some(PageKind::Leaf) || (if is_forward { found.left } else { found.right }) != number
+                {
+                    return Err(self.corruption(next, "a leaf was expected that leads back to its neighbour"));
+                }
+                number = next;
+                slot = if is_forward { 0 } else { usize::from(found.count) };
+            }
+            return Err(self.corruption(number, "the leaves are linked in a circle"));
+        }
+    }
+
+    fn resume(&self, position: &mut Position) -> Option<(u32, SharedGuard<'_>, usize)> {
+        let (place, number, slot) = position.place.take()?;
+        Some((number, self.pool.resume(&place)?, slot))
+    }
+
+    fn locate(&self, start: Start<'_>, is_forward: bool) -> Result<(u32, SharedGuard<'_>, usize)> {
+        let route = match start {
+            Start::End if is_forward => Route::First,
+            Start::End => Route::Last,
+            Start::At(key) | Start::Beyond(key) => Route::Key(key),
+        };
+        let (number, leaf) = self.leaf_shared(route)?;
+        let slot = match start {
+            Start::End if is_forward => 0,
+            Start::End => usize::from(Header::read(leaf.bytes()).count),
+            Start::At(key) | Start::Beyond(key) => {
+                let found = page::find(leaf.bytes(), key);
+                match found.ok_or_else(|| self.corruption(number, "the slots make no sense"))? {
+                    // The slots before this one are less, those from it on greater: the row itself is on the side where it is wanted.
+                    Ok((slot, _)) => slot + usize::from(matches!(start, Start::At(_)) != is_forward),
+                    Err(slot) => slot,
+                }
+            }
+        };
+        Ok((number, leaf, slot))
+    }
+
+    /// Copies rows from `slot` on, or below it. Returns where to go on.
+    #[expect(clippy::too_many_arguments, reason = "one step of read_chunk, of which it has the state")]
+    fn copy_rows(
+        &self,
+        number: u32,
+        bytes: &[u8],
+        header: &Header,
+        mut slot: usize,
+        is_forward: bool,
+        count: usize,
+        chunk: &mut Chunk,
+    ) -> Result<usize> {
+        while chunk.len() < count {
+            let index = if is_forward { Some(slot) } else { slot.checked_sub(1) };
+            let Some(index) = index.filter(|index| *index < usize::from(header.count)) else { break };
+            let cell = page::cell(bytes, header, index);
+            let cell = cell.ok_or_else(|| self.corruption(number, "the slots make no sense"))?;
+            if cell.flags == 0 {
+                chunk.push(cell.key, cell.value);
+            } else {
+                chunk.push(cell.key, &self.read_long(Value { flags: cell.flags, bytes: cell.value })?);
+            }
+            slot = if is_forward { slot + 1 } else { index };
+        }
+        Ok(slot)
+    }
+}

@@ -1,0 +1,82 @@
+//! The tree: rows in leaves, separators above them, all pages of a level linked in both directions.
+//!
+//! The root never moves: when it is full its contents go to two new pages, and when one child is left, its contents come back.
+//!
+//! **Descent.** Inner pages are read without latches: a page is searched at a version, then its child's version is taken, then the page's
+//! own is confirmed; where that fails the descent begins again. The leaf is latched, shared or exclusive, and its parent confirmed once more. So
+//! whoever holds a leaf knows that his key belongs to it: a leaf loses part of its range only together with a change of its parent,
+//! and only by someone who holds the leaf exclusively.
+//!
+//! **Changes of rows** need the latch of their leaf alone. **Changes of shape** (splits, merges) are mini-transactions that change no rows; they are made
+//! by one thread at a time for each tree, who holds the structure lock, and so finds inner pages as it left them. They latch page 0, then new
+//! pages, then pages of one level from left to right, then their parent.
+//!
+//! **Differences from the textbook.** Leaves may be empty for a while: a split at the end of a run of insertions leaves an empty page to the new row. Pages merge
+//! when they are less than half full and fit into seven eighths of one. There are no high keys: readers trust versions instead.
+
+mod check;
+mod cursor;
+mod delete;
+mod insert;
+mod merge;
+mod overflow;
+mod search;
+mod split;
+mod structure;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cursor::{Chunk, Position, Start};
+pub(crate) use overflow::Value;
+
+use crate::buffer::Pool;
+use crate::page::PageId;
+use crate::space::SpaceHeader;
+use siltstone_base::sync::atomic::AtomicU32;
+use siltstone_base::sync::{Arc, Mutex, Rank};
+
+/// Held by who changes the shape of a tree.
+const STRUCTURE_RANK: Rank = Rank(200);
+
+/// One tree: the pages of one tablespace. Any thread may use it.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    space: u32,
+    pool: Arc<Pool>,
+    /// The frame in which the root was last seen.
+    root_frame: AtomicU32,
+    structure: Mutex<()>,
+}
+
+impl Tree {
+    /// The tree of a tablespace that is open.
+    pub(crate) fn new(space: u32, pool: Arc<Pool>) -> Self {
+        Self { space, pool, root_frame: AtomicU32::new(0), structure: Mutex::new(STRUCTURE_RANK, ()) }
+    }
+
+    /// The tablespace.
+    pub(crate) fn space(&self) -> u32 {
+        self.space
+    }
+
+    /// The pool in which its pages are.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    #[inline]
+    fn page_id(&self, number: u32) -> PageId {
+        PageId::new(self.space, number)
+    }
+
+    #[inline]
+    fn root(&self) -> PageId {
+        self.page_id(SpaceHeader::ROOT)
+    }
+
+    /// The error that a page makes no sense.
+    #[cold]
+    fn corruption(&self, number: u32, what: &str) -> siltstone_base::Error {
+        self.pool.spaces.corruption(self.page_id(number), what)
+    }
+}

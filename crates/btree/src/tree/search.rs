@@ -1,0 +1,192 @@
+//! The descent.
+//!
+//! Path: get 3/5. Before: db/read.rs. After: buffer/pool.rs.
+
+use super::Tree;
+use super::overflow::Value;
+use crate::buffer::{ExclusiveGuard, Optimistic, SharedGuard};
+use crate::metrics::Counter;
+use crate::page::{self, Header, PageId, PageKind, PageRead};
+use siltstone_base::Result;
+use siltstone_base::sync::atomic::Ordering;
+
+/// Where a descent leads.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Route<'a> {
+    /// To the leaf that has the key, or would have it.
+    Key(&'a [u8]),
+    /// To the first leaf.
+    First,
+    /// To the last leaf.
+    Last,
+}
+
+impl Route<'_> {
+    #[inline]
+    fn child<P: PageRead + ?Sized>(&self, page: &P, header: &Header) -> Option<(usize, u32)> {
+        match self {
+            Self::Key(key) => page::child_for(page, header, key),
+            Self::First => Some((0, page::child_at(page, 0)?)),
+            Self::Last => {
+                let last = usize::from(header.count).checked_sub(1)?;
+                Some((last, page::child_at(page, last)?))
+            }
+        }
+    }
+}
+
+/// Why a step of a descent did not succeed.
+enum Miss {
+    /// Something changed: begin again.
+    Changed,
+    /// An error that stands.
+    Failed(siltstone_base::Error),
+}
+
+impl Tree {
+    /// The leaf of a route, for reading.
+    #[inline]
+    pub(super) fn leaf_shared(&self, route: Route<'_>) -> Result<(u32, SharedGuard<'_>)> {
+        self.descend(route, |id| self.pool.shared(id), |guard| guard.bytes())
+    }
+
+    /// The leaf of a route, for writing.
+    #[inline]
+    pub(super) fn leaf_exclusive(&self, route: Route<'_>) -> Result<(u32, ExclusiveGuard<'_>)> {
+        self.descend(route, |id| self.pool.exclusive(id), |guard| page::PageMut::bytes(guard))
+    }
+
+    /// Hands the value of a key to `found`. Returns whether there is one.
+    #[inline]
+    pub(crate) fn get<T>(&self, key: &[u8], found: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        let (number, leaf) = self.leaf_shared(Route::Key(key))?;
+        match page::find(leaf.bytes(), key) {
+            Some(Ok((_, cell))) => {
+                if cell.flags == 0 {
+                    return Ok(Some(found(cell.value)));
+                }
+                let value = self.read_long(Value { flags: cell.flags, bytes: cell.value })?;
+                drop(leaf);
+                Ok(Some(found(&value)))
+            }
+            Some(Err(_)) => Ok(None),
+            None => Err(self.corruption(number, "the slots make no sense")),
+        }
+    }
+
+    #[inline]
+    fn descend<G>(
+        &self,
+        route: Route<'_>,
+        take: impl Fn(PageId) -> Result<G>,
+        bytes: impl Fn(&G) -> &[u8],
+    ) -> Result<(u32, G)> {
+        loop {
+            match self.try_descend(route, &take, &bytes) {
+                Ok(found) => return Ok(found),
+                Err(Miss::Failed(error)) => return Err(error),
+                Err(Miss::Changed) => self.pool.metrics.add(Counter::DescentRestarts, 1),
+            }
+        }
+    }
+
+    #[inline]
+    fn try_descend<G>(
+        &self,
+        route: Route<'_>,
+        take: &impl Fn(PageId) -> Result<G>,
+        bytes: &impl Fn(&G) -> &[u8],
+    ) -> Result<(u32, G), Miss> {
+        let mut number = self.root().number;
+        let mut look = self.look_at_root()?;
+        let mut level = None;
+        loop {
+            let header = Header::read(look.page());
+            if header.kind_code != PageKind::Inner.code() {
+                return self.take_root_leaf(&look, &header, number, level, take, bytes);
+            }
+            let child = route.child(look.page(), &header);
+            if !look.is_valid() {
+                return Err(Miss::Changed);
+            }
+            let (Some((_, child)), true) = (child, header.level > 0) else {
+                return Err(Miss::Failed(self.corruption(number, "an inner page makes no sense")));
+            };
+            // Levels fall by one: so a descent ends, whatever the pages say.
+            if level.is_some_and(|above: u8| header.level != above - 1) {
+                return Err(Miss::Failed(self.corruption(number, "a page is on the wrong level")));
+            }
+            if header.level == 1 {
+                let leaf = take(self.page_id(child));
+                if !look.is_valid() {
+                    return Err(Miss::Changed);
+                }
+                let leaf = leaf.map_err(Miss::Failed)?;
+                if Header::read(bytes(&leaf)).kind_code != PageKind::Leaf.code() {
+                    return Err(Miss::Failed(self.corruption(child, "a leaf was expected")));
+                }
+                return Ok((child, leaf));
+            }
+            let below = self.look_at(self.page_id(child));
+            if !look.is_valid() {
+                return Err(Miss::Changed);
+            }
+            look = below?;
+            number = child;
+            level = Some(header.level);
+        }
+    }
+
+    /// The root is a leaf, or a page on the way is none that may be there.
+    #[cold]
+    fn take_root_leaf<G>(
+        &self,
+        look: &Optimistic<'_>,
+        header: &Header,
+        number: u32,
+        level: Option<u8>,
+        take: &impl Fn(PageId) -> Result<G>,
+        bytes: &impl Fn(&G) -> &[u8],
+    ) -> Result<(u32, G), Miss> {
+        if !look.is_valid() {
+            return Err(Miss::Changed);
+        }
+        if level.is_some() || header.kind_code != PageKind::Leaf.code() {
+            return Err(Miss::Failed(self.corruption(number, "an inner page was expected")));
+        }
+        let root = take(self.root()).map_err(Miss::Failed)?;
+        // It may have become an inner page meanwhile.
+        if Header::read(bytes(&root)).kind_code == PageKind::Leaf.code() {
+            Ok((number, root))
+        } else {
+            Err(Miss::Changed)
+        }
+    }
+
+    #[inline]
+    fn look_at_root(&self) -> Result<Optimistic<'_>, Miss> {
+        let root = self.root();
+        if let Some(look) = self.pool.optimistic_in(self.root_frame.load(Ordering::Relaxed), root) {
+            return Ok(look);
+        }
+        let look = self.look_at(root)?;
+        self.root_frame.store(look.index(), Ordering::Relaxed);
+        Ok(look)
+    }
+
+    #[inline]
+    fn look_at(&self, id: PageId) -> Result<Optimistic<'_>, Miss> {
+        match self.pool.optimistic(id) {
+            Some(look) => Ok(look),
+            None => self.look_slowly(id),
+        }
+    }
+
+    /// Reads the page, or waits until whoever changes it is done.
+    #[cold]
+    fn look_slowly(&self, id: PageId) -> Result<Optimistic<'_>, Miss> {
+        self.pool.metrics.add(Counter::InnerLatches, 1);
+        drop(self.pool.shared(id).map_err(Miss::Failed)?);
+        self.pool.optimistic(id).ok_or(Miss::Changed)
+    }
+}

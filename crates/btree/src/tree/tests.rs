@@ -1,0 +1,98 @@
+//! Where pages are split, and descents that begin again.
+
+use super::split::{inner_split_point, leaf_split_point};
+use crate::page::{Cell, Header, PageKind};
+use crate::{Counter, Db, DbOptions, Durability};
+
+fn cells(keys: &[&'static str]) -> Vec<Cell<'static>> {
+    keys.iter().map(|key| Cell { flags: 0, key: key.as_bytes(), value: &[0; 10] }).collect()
+}
+
+fn header(run: i16, last_insert: u16) -> Header {
+    Header { run, last_insert, ..Header::empty(PageKind::Leaf, 0, 512) }
+}
+
+#[test]
+fn pages_are_split_in_the_middle_or_at_the_end_of_a_run() {
+    let cells = cells(&["a1", "b1", "c1", "d1"]);
+    let split = |run, slot, key: &str| {
+        let point = leaf_split_point(&header(run, 3), &cells, slot, key.as_bytes(), 23);
+        (point.at, String::from_utf8(point.separator).unwrap())
+    };
+    assert_eq!(split(0, 4, "e1"), (2, "c".to_owned()));
+    assert_eq!(split(0, 0, "Z"), (1, "b".to_owned()));
+    assert_eq!(split(9, 4, "d2"), (4, "d2".to_owned()), "the new row goes alone");
+    assert_eq!(split(9, 2, "b2"), (2, "c".to_owned()), "a run that ended is none");
+    assert_eq!(split(-9, 0, "a0"), (0, "a1".to_owned()));
+    let point = inner_split_point(&header(9, 3), &cells).unwrap();
+    assert_eq!((point.at, point.separator.as_slice()), (3, &b"d1"[..]));
+    let point = inner_split_point(&header(0, 0), &cells).unwrap();
+    assert_eq!(point.at, 2);
+    assert!(inner_split_point(&header(0, 0), &cells[..1]).is_none());
+}
+
+fn small() -> DbOptions {
+    DbOptions::default()
+        .create_if_missing(true)
+        .page_size(512)
+        .buffer_pool_bytes(2 << 20)
+        .redo_capacity_bytes(8 << 20)
+        .durability(Durability::Os)
+}
+
+#[test]
+fn reading_takes_no_latch_on_inner_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    for number in 0..5_000_u32 {
+        db.put(number.to_be_bytes(), [1; 20]).unwrap();
+    }
+    assert!(db.check().unwrap().levels > 2);
+    let before = db.metrics().get(Counter::InnerLatches);
+    for number in 0..5_000_u32 {
+        assert!(db.get(number.to_be_bytes()).unwrap().is_some());
+    }
+    assert_eq!(db.metrics().get(Counter::InnerLatches), before);
+}
+
+#[test]
+fn readers_begin_again_when_the_shape_changes_under_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    for number in 0..2_000_u32 {
+        db.put((number * 1000).to_be_bytes(), number.to_be_bytes()).unwrap();
+    }
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = || {
+            let mut reads = 0_u64;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                for number in 0..2_000_u32 {
+                    let value = db.get((number * 1000).to_be_bytes()).unwrap();
+                    assert_eq!(value.as_deref(), Some(&number.to_be_bytes()[..]));
+                    reads += 1;
+                }
+            }
+            reads
+        };
+        let readers = [scope.spawn(reader), scope.spawn(reader)];
+        // Splits and merges, again and again, until a reader was caught in one.
+        let mut rounds = 0;
+        while rounds < 2 || (db.metrics().get(Counter::DescentRestarts) == 0 && rounds < 500) {
+            for number in (1..2_000_u32).flat_map(|number| [number * 1000 + 1, number * 1000 + 2]) {
+                db.put(number.to_be_bytes(), [0; 40]).unwrap();
+            }
+            for number in (1..2_000_u32).flat_map(|number| [number * 1000 + 1, number * 1000 + 2]) {
+                db.delete(number.to_be_bytes()).unwrap();
+            }
+            rounds += 1;
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        for reader in readers {
+            assert!(reader.join().unwrap() > 0);
+        }
+    });
+    assert!(db.metrics().get(Counter::DescentRestarts) > 0);
+    assert!(db.metrics().get(Counter::Merges) > 0 && db.metrics().get(Counter::Splits) > 0);
+    assert_eq!(db.check().unwrap().rows, 2_000);
+}
