@@ -21,13 +21,13 @@ fn config(seed: u64) -> CrashConfig {
 #[test]
 fn every_crash_leaves_a_prefix_of_the_commits_and_whole_trees() {
     let work: Vec<(u64, Durability)> =
-        (1..=10).map(|seed| (seed, if seed % 2 == 0 { Durability::Os } else { Durability::Commit })).collect();
+        (1..=8).map(|seed| (seed, if seed % 2 == 0 { Durability::Os } else { Durability::Commit })).collect();
     let work = Mutex::new(Rank(1), work);
     let total = Mutex::new(Rank(2), Tally::default());
     let explore_all = || {
         loop {
             let Some((seed, durability)) = work.lock().pop() else { return };
-            let ops = script(seed, 240, 400, true);
+            let ops = script(seed, 160, 300, true);
             let found = explore(&ops, &options(durability), &config(seed), 60);
             let found = found.unwrap_or_else(|message| panic!("script {seed}, {durability}: {message}"));
             let mut total = total.lock();

@@ -44,16 +44,12 @@ pub enum PlantedBug {
     OpenGroupIsApplied,
     /// A page is written before the redo log that covers it is durable.
     PageBeforeRedo,
-    /// A page is written although the group that changed it is open.
-    OpenGroupIsWritten,
     /// A checkpoint forgets a page that is dirty.
     FlushListHole,
     /// A checkpoint is written before the pages that it relies on are synced.
     CheckpointBeforeSync,
     /// Pages go to their places before the doublewrite file is synced.
     DoublewriteIsNotSynced,
-    /// The doublewrite file is written over before the pages in it are durable in their places.
-    DoublewriteReusedTooEarly,
     /// Recovery does not look into the doublewrite file.
     DoublewriteIsIgnored,
     /// A split does not tell the page behind that its neighbour changed.

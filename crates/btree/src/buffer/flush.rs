@@ -81,7 +81,7 @@ impl Pool {
         }
         let guard = self.try_shared(index)?;
         let (oldest_lsn, page_lsn) = (frame.oldest_lsn.load(Ordering::Acquire), frame.page_lsn());
-        let may_be_written = page_lsn <= self.redo.closed() || is_planted(PlantedBug::OpenGroupIsWritten);
+        let may_be_written = page_lsn <= self.redo.closed();
         if oldest_lsn == 0 || !may_be_written || frame.is_flushing.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -105,9 +105,7 @@ impl Pool {
         let bytes = buffer.taken.len() * page_len;
         if let Some(doublewrite) = &mut buffer.doublewrite {
             if doublewrite.is_full_for(buffer.taken.len()) {
-                if !is_planted(PlantedBug::DoublewriteReusedTooEarly) {
-                    self.spaces.sync(priority)?;
-                }
+                self.spaces.sync(priority)?;
                 doublewrite.rewind();
             }
             doublewrite.write(&buffer.copies[..bytes], &self.health, &self.metrics, priority)?;
