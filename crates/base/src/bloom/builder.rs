@@ -8,6 +8,26 @@ const MIN_MILLIBITS: u32 = 500;
 /// The most lines of a filter: its length stays below 2^32.
 const MAX_LINES: u64 = (u32::MAX / LINE_LEN as u32) as u64;
 
+/// Keys that are taken in between two questions whether time is over: a fraction of a millisecond.
+const KEYS_PER_PIECE: usize = 8192;
+
+/// A filter block that is built in pieces.
+#[derive(Debug)]
+pub struct BloomBuild {
+    block: Vec<u8>,
+    lines: u32,
+    probes: usize,
+    /// The keys before this one are in it.
+    next: usize,
+}
+
+impl BloomBuild {
+    /// The block, once [`BloomBuilder::step`] says that it is done.
+    pub fn into_block(self) -> Vec<u8> {
+        self.block
+    }
+}
+
 /// Collects the hashes of the keys of a table, and writes a filter for exactly as many.
 #[derive(Debug)]
 pub struct BloomBuilder {
@@ -70,24 +90,42 @@ impl BloomBuilder {
 
     /// The same, leaving a builder without keys that keeps its memory: for filters cut into partitions.
     pub fn finish_and_reset(&mut self) -> Vec<u8> {
-        if self.hashes.is_empty() {
-            return Vec::new();
-        }
-        if self.millibits < MIN_MILLIBITS {
-            self.hashes.clear();
-            return vec![0; 1 + TRAILER_LEN];
-        }
-        let lines = lines_for(self.hashes.len(), self.clamped());
-        let probes = probes_for(self.clamped());
-        let mut filter = vec![0; lines as usize * LINE_LEN + TRAILER_LEN];
-        let (bits, trailer) = filter.split_at_mut(lines as usize * LINE_LEN);
-        let (bits, _) = bits.as_chunks_mut::<LINE_LEN>();
-        for &hash in &self.hashes {
-            set_bits(&mut bits[line_of(hash, lines)], probes, hash);
-        }
-        trailer.copy_from_slice(&[0xff, 0, probes as u8, 0, 0]);
+        let mut build = self.begin();
+        while !self.step(&mut build, &mut || false) {}
         self.hashes.clear();
-        filter
+        build.block
+    }
+
+    /// Begins the filter of the keys so far, for building it in pieces.
+    pub fn begin(&self) -> BloomBuild {
+        let keys = self.hashes.len();
+        if keys == 0 || self.millibits < MIN_MILLIBITS {
+            // Nothing, or a filter that always matches.
+            let block = if keys == 0 { Vec::new() } else { vec![0; 1 + TRAILER_LEN] };
+            return BloomBuild { block, lines: 0, probes: 0, next: keys };
+        }
+        let lines = lines_for(keys, self.clamped());
+        let probes = probes_for(self.clamped());
+        let mut block = vec![0; lines as usize * LINE_LEN + TRAILER_LEN];
+        let (_, trailer) = block.split_at_mut(lines as usize * LINE_LEN);
+        trailer.copy_from_slice(&[0xff, 0, probes as u8, 0, 0]);
+        BloomBuild { block, lines, probes, next: 0 }
+    }
+
+    /// Works on a filter until `is_over`, which is asked after each piece; returns whether it is done. No key comes between.
+    pub fn step(&self, build: &mut BloomBuild, is_over: &mut dyn FnMut() -> bool) -> bool {
+        let (bits, _) = build.block.split_at_mut(build.lines as usize * LINE_LEN);
+        let (bits, _) = bits.as_chunks_mut::<LINE_LEN>();
+        for piece in self.hashes[build.next.min(self.hashes.len())..].chunks(KEYS_PER_PIECE) {
+            for &hash in piece {
+                set_bits(&mut bits[line_of(hash, build.lines)], build.probes, hash);
+            }
+            build.next += piece.len();
+            if build.next < self.hashes.len() && is_over() {
+                return false;
+            }
+        }
+        true
     }
 
     fn clamped(&self) -> u32 {

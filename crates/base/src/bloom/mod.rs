@@ -6,7 +6,7 @@
 mod builder;
 mod dynamic;
 
-pub use builder::{BloomBuilder, false_rate};
+pub use builder::{BloomBuild, BloomBuilder, false_rate};
 pub use dynamic::DynamicBloom;
 
 use crate::checksum::{hash32, xxph3};

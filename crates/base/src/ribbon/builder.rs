@@ -10,6 +10,10 @@ use super::{Equation, MAX_COLUMNS, SEGMENT_LEN, SLOTS_PER_BLOCK, spread_seed, st
 /// The most keys of a filter.
 const MAX_KEYS: usize = 950_000_000;
 
+/// Keys that are taken in, and blocks that are solved, between two questions whether time is over: a fraction of a millisecond.
+const KEYS_PER_PIECE: usize = 4096;
+const BLOCKS_PER_PIECE: usize = 128;
+
 /// Seeds that fit into the trailer.
 const SEEDS: u32 = 256;
 
@@ -52,25 +56,126 @@ pub struct RibbonBytes {
 
 /// A filter of the keys of `hashes` that answers wrongly once in `one_in`. `None` if there are no keys, too many, or no seed with which their equations can be solved.
 pub fn build(hashes: &[u64], one_in: f64) -> Option<RibbonBytes> {
-    let first = *hashes.first()?;
-    if hashes.len() > MAX_KEYS {
-        return None;
+    match RibbonBuild::new(hashes, one_in)?.step(hashes, &mut || false) {
+        RibbonProgress::Done(filter) => Some(filter),
+        RibbonProgress::More | RibbonProgress::Impossible => None,
     }
-    let blocks = blocks_for(hashes.len());
-    let mut banding = Banding::new(blocks);
-    // The seed is part of the hash of the first key: filters of different tables err on different keys.
-    let seeds = (0..SEEDS).map(|step| (first as u32).wrapping_add(step) as u8);
-    for seed in seeds {
-        banding.clear();
-        if banding.add_all(hashes, spread_seed(seed)) {
-            let segments = banding.solve(segments_for(blocks, one_in));
-            return Some(RibbonBytes { segments, seed, blocks });
+}
+
+/// How far a filter is that is built in pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RibbonProgress {
+    /// Time was over; another step is needed.
+    More,
+    /// It is there.
+    Done(RibbonBytes),
+    /// There is no seed with which the equations can be solved.
+    Impossible,
+}
+
+/// Builds a filter in pieces, so that other work is done between them.
+#[derive(Debug)]
+pub struct RibbonBuild {
+    banding: Banding,
+    segments: usize,
+    first_seed: u8,
+    attempt: u32,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The keys before this one are taken in.
+    Banding(usize),
+    Solving(Box<Solution>),
+}
+
+impl RibbonBuild {
+    /// Begins a filter of the keys of `hashes` that answers wrongly once in `one_in`. `None` if there are no keys, or too many.
+    pub fn new(hashes: &[u64], one_in: f64) -> Option<Self> {
+        let first = *hashes.first()?;
+        if hashes.len() > MAX_KEYS {
+            return None;
+        }
+        let blocks = blocks_for(hashes.len());
+        // The seed is part of the hash of the first key: filters of different tables err on different keys.
+        Some(Self {
+            banding: Banding::new(blocks),
+            segments: segments_for(blocks, one_in),
+            first_seed: first as u8,
+            attempt: 0,
+            stage: Stage::Banding(0),
+        })
+    }
+
+    /// Works until `is_over`, which is asked after each piece. `hashes` are those that it began with.
+    pub fn step(&mut self, hashes: &[u64], is_over: &mut dyn FnMut() -> bool) -> RibbonProgress {
+        loop {
+            let seed = self.first_seed.wrapping_add(self.attempt as u8);
+            match &mut self.stage {
+                Stage::Banding(next) => {
+                    let rest = hashes.get(*next..).unwrap_or_default();
+                    let piece = &rest[..rest.len().min(KEYS_PER_PIECE)];
+                    if piece.is_empty() {
+                        self.stage = Stage::Solving(Box::new(Solution::new(self.banding.blocks, self.segments)));
+                    } else if self.banding.add_all(piece, spread_seed(seed)) {
+                        *next += piece.len();
+                    } else {
+                        self.attempt += 1;
+                        if self.attempt == SEEDS {
+                            return RibbonProgress::Impossible;
+                        }
+                        self.banding.clear();
+                        *next = 0;
+                    }
+                }
+                Stage::Solving(solution) => {
+                    if self.banding.solve(solution, BLOCKS_PER_PIECE) {
+                        let segments = std::mem::take(&mut solution.bytes);
+                        return RibbonProgress::Done(RibbonBytes { segments, seed, blocks: self.banding.blocks });
+                    }
+                }
+            }
+            if is_over() {
+                return RibbonProgress::More;
+            }
         }
     }
-    None
+}
+
+/// A solution, from the last block to the first.
+#[derive(Debug)]
+struct Solution {
+    bytes: Vec<u8>,
+    /// The 128 slots from the current one on, a word a column.
+    window: [u128; MAX_COLUMNS as usize],
+    columns: usize,
+    /// Blocks that have one column less.
+    shorter: usize,
+    /// Blocks that are not solved.
+    blocks_left: usize,
+    /// Where their segments end.
+    end: usize,
+}
+
+impl Solution {
+    fn new(blocks: u32, segments: usize) -> Self {
+        let blocks = blocks as usize;
+        let columns = segments.div_ceil(blocks);
+        let bytes = vec![0; segments * SEGMENT_LEN];
+        Self {
+            end: bytes.len(),
+            bytes,
+            window: [0; MAX_COLUMNS as usize],
+            columns,
+            shorter: columns * blocks - segments,
+            blocks_left: blocks,
+        }
+    }
 }
 
 /// Equations in row echelon form: that of a slot has its first coefficient there.
+#[derive(Debug)]
 pub(super) struct Banding {
     blocks: u32,
     /// 0: the slot is free.
@@ -119,17 +224,12 @@ impl Banding {
         }
     }
 
-    /// The solution as `segments`.
-    fn solve(&self, segments: usize) -> Vec<u8> {
-        let blocks = self.blocks as usize;
-        let columns = segments.div_ceil(blocks);
-        let shorter = columns * blocks - segments;
-        let mut bytes = vec![0; segments * SEGMENT_LEN];
-        // The 128 slots from the current one on, a word a column.
-        let mut window = [0_u128; MAX_COLUMNS as usize];
-        let window = &mut window[..columns];
-        let mut end = bytes.len();
-        for block in (0..blocks).rev() {
+    /// Solves up to `limit` blocks; returns whether none is left.
+    fn solve(&self, solution: &mut Solution, limit: usize) -> bool {
+        let columns = solution.columns;
+        let window = &mut solution.window[..columns];
+        let first = solution.blocks_left.saturating_sub(limit);
+        for block in (first..solution.blocks_left).rev() {
             let slots = block * SLOTS_PER_BLOCK as usize..(block + 1) * SLOTS_PER_BLOCK as usize;
             for slot in slots.rev() {
                 let (coefficients, expected) = (self.coefficients[slot], self.expected[slot]);
@@ -140,14 +240,15 @@ impl Banding {
                     *bits = moved | u128::from(sum & 1);
                 }
             }
-            let stored = columns - usize::from(block < shorter);
-            let start = end - stored * SEGMENT_LEN;
-            let (into, _) = bytes[start..end].as_chunks_mut::<SEGMENT_LEN>();
+            let stored = columns - usize::from(block < solution.shorter);
+            let (start, end) = (solution.end - stored * SEGMENT_LEN, solution.end);
+            let (into, _) = solution.bytes[start..end].as_chunks_mut::<SEGMENT_LEN>();
             for (segment, bits) in into.iter_mut().zip(&*window) {
                 *segment = bits.to_le_bytes();
             }
-            end = start;
+            solution.end = start;
         }
-        bytes
+        solution.blocks_left = first;
+        first == 0
     }
 }

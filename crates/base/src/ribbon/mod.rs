@@ -13,7 +13,7 @@ mod builder;
 
 #[cfg(test)]
 use builder::Banding;
-pub use builder::{RibbonBytes, build, finished_len};
+pub use builder::{RibbonBuild, RibbonBytes, RibbonProgress, build, finished_len};
 
 /// Slots of a block, and bits of a coefficient row.
 const SLOTS_PER_BLOCK: u32 = 128;

@@ -49,6 +49,25 @@ fn nothing_is_forgotten_and_false_answers_are_as_rare_as_promised() {
 }
 
 #[test]
+fn a_filter_that_is_built_in_pieces_is_the_same() {
+    for keys in [1, 100, 5000, 40_000] {
+        let added = hashes(0..keys);
+        let mut build_in_pieces = RibbonBuild::new(&added, 118.0).unwrap();
+        let mut pieces = 0;
+        let filter = loop {
+            pieces += 1;
+            match build_in_pieces.step(&added, &mut || true) {
+                RibbonProgress::More => {}
+                RibbonProgress::Done(filter) => break filter,
+                RibbonProgress::Impossible => panic!("{keys} keys"),
+            }
+        };
+        assert!(pieces > keys / 5000, "{pieces} pieces of {keys} keys");
+        assert_eq!(Some(filter), build(&added, 118.0), "{keys}");
+    }
+}
+
+#[test]
 fn a_filter_takes_a_tenth_more_than_the_least_possible() {
     for (keys, one_in) in [(20_000_usize, 118.0_f64), (20_000, 1000.0), (1 << 20, 118.0)] {
         let least = keys as f64 * one_in.log2() / 8.0;

@@ -129,8 +129,9 @@ impl CompactJob {
     /// Waits as the rate limiter says for what was written since the last step.
     fn pace(&mut self, written: u64) -> Progress {
         let Some(limiter) = &self.db.rate_limiter else { return Progress::More };
-        let bytes = written - self.requested_bytes;
-        self.requested_bytes = written;
+        // Blocks that wait for a dictionary shrink when it is there.
+        let bytes = written.saturating_sub(self.requested_bytes);
+        self.requested_bytes = self.requested_bytes.max(written);
         let from_level0 = self.compaction.as_ref().is_some_and(|compaction| compaction.start_level() == 0);
         let priority = if from_level0 { IoPriority::High } else { IoPriority::Low };
         match limiter.request(bytes, priority) {

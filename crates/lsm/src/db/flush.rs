@@ -37,6 +37,8 @@ pub(crate) struct TableBuild {
     /// The range tombstones that the table gets.
     retained: Vec<RetainedTombstone>,
     unix_seconds: u64,
+    /// All entries are added.
+    is_read: bool,
 }
 
 /// What [`TableBuild`] needs of its surroundings; recovery has them before there is a database.
@@ -105,12 +107,15 @@ impl TableBuild {
             output_level: 0,
         });
         sieve.set_ranges(ranges);
-        Ok(Self { merged, builder: Some(builder), file_number, retained, sieve, unix_seconds })
+        Ok(Self { merged, builder: Some(builder), file_number, retained, sieve, unix_seconds, is_read: false })
     }
 
-    /// Adds entries within the budget. Returns whether all are added.
+    /// Adds entries, and prepares the table for its end, within the budget. Returns whether all is done.
     pub(crate) fn step(&mut self, mut budget: Option<&mut Budget<'_>>) -> Result<bool> {
         let Some(builder) = &mut self.builder else { return Ok(true) };
+        if self.is_read {
+            return builder.prepare(&mut || budget.as_ref().is_some_and(|budget| budget.is_over()));
+        }
         // The tables lie beneath.
         let mut beneath = |_: &[u8]| true;
         let mut write = |key: &[u8], value: &[u8], _: bool| builder.add(key, value);
@@ -125,7 +130,8 @@ impl TableBuild {
         }
         self.merged.status()?;
         self.sieve.finish(&mut write)?;
-        Ok(true)
+        self.is_read = true;
+        builder.prepare(&mut || budget.as_ref().is_some_and(|budget| budget.is_over()))
     }
 
     /// Makes the table durable and says what it is. `None`: no entry was left, and nothing may name the file.

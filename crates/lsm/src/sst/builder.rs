@@ -28,6 +28,9 @@ use std::sync::Arc;
 /// The first version whose properties name the codecs of all blocks.
 const COMPRESSION_MANAGER_VERSION: u32 = 7;
 
+/// Blocks that waited for a dictionary and are written between two questions whether time is over.
+const WAITING_BLOCKS_PER_PIECE: usize = 4;
+
 /// Key of the metaindex for the properties.
 pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 /// Key of the metaindex for the dictionary of data blocks.
@@ -135,6 +138,8 @@ pub(crate) struct TableBuilder {
     compression: (CompressionType, i32),
     collectors: Vec<Box<dyn TablePropertiesCollector>>,
     filter: Option<FilterBuilder>,
+    /// The filter in one block and the number of its keys, once [`prepare`](Self::prepare) made it.
+    filter_block: Option<(u64, Vec<u8>)>,
     /// Set if the filter is cut.
     filter_partitions: Option<FilterPartitionsBuilder>,
     checksum: BlockChecksum,
@@ -225,6 +230,7 @@ impl TableBuilder {
             prefixes,
             filter_partitions: FilterPartitionsBuilder::new(&options.table),
             filter,
+            filter_block: None,
             checksum,
             properties,
             ranges: RangeDelBuilder::new(),
@@ -311,16 +317,37 @@ impl TableBuilder {
         self.properties.num_entries
     }
 
-    /// Ends the table. It is durable when this returns, its name in the directory is not.
+    /// Does what ending the table needs much time for, until `is_over`, which is asked now and then; returns whether all of it is done. No entry follows.
+    ///
+    /// Training a dictionary is one call of the codec's library: it is not cut.
+    pub(crate) fn prepare(&mut self, is_over: &mut dyn FnMut() -> bool) -> Result<bool> {
+        self.finish_data_block()?;
+        self.make_dictionary()?;
+        while self.waiting.is_some() {
+            self.write_waiting_blocks(WAITING_BLOCKS_PER_PIECE)?;
+            if self.waiting.is_some() && is_over() {
+                return Ok(false);
+            }
+        }
+        if self.filter_partitions.is_none()
+            && let Some(filter) = self.filter.as_mut().filter(|filter| !filter.is_empty())
+        {
+            let keys = filter.len() as u64;
+            let Some(block) = filter.step(is_over) else { return Ok(false) };
+            self.filter_block = Some((keys, block));
+            self.filter = None;
+        }
+        Ok(true)
+    }
+
+    /// Ends the table; quickly, if it is [prepared](Self::prepare). It is durable when this returns, its name in the directory is not.
     pub(crate) fn finish(mut self) -> Result<TableSummary> {
         let points = match self.properties.num_entries {
             0 => None,
             _ => Some((self.smallest.clone(), InternalKey::decode(self.data_block.last_key())?)),
         };
         let (smallest, largest) = self.ranges.bounds(&self.comparator, points);
-        self.finish_data_block()?;
-        self.make_dictionary()?;
-        self.write_waiting_blocks(usize::MAX)?;
+        while !self.prepare(&mut || false)? {}
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), None, handle);
             self.cut_filter(None);
@@ -338,9 +365,8 @@ impl TableBuilder {
                 self.properties.filter_size = written.size;
                 metaindex.add(PARTITIONED_FILTER, written.handle);
             }
-        } else if let Some(mut filter) = self.filter.take().filter(|filter| !filter.is_empty()) {
-            self.properties.num_filter_entries = filter.len() as u64;
-            let block = filter.finish_and_reset();
+        } else if let Some((keys, block)) = self.filter_block.take() {
+            self.properties.num_filter_entries = keys;
             self.properties.filter_size = block.len() as u64;
             metaindex.add(FULL_FILTER, self.output.write_block(&block, false)?);
         }

@@ -1,10 +1,10 @@
 //! Writing the filter of a table.
 
 use crate::options::{FilterPolicy, TableOptions};
-use siltstone_base::bloom::{BloomBuilder, false_rate, ribbon_block};
+use siltstone_base::bloom::{BloomBuild, BloomBuilder, false_rate, ribbon_block};
 use siltstone_base::checksum::xxph3;
 use siltstone_base::prefix_extractor::PrefixExtractor;
-use siltstone_base::ribbon;
+use siltstone_base::ribbon::{self, RibbonBuild, RibbonProgress};
 use std::sync::Arc;
 
 /// Fewer bits per key are not worth a filter.
@@ -21,6 +21,15 @@ pub(crate) struct FilterBuilder {
     ribbon_one_in: Option<f64>,
     whole_keys: bool,
     prefixes: Option<Prefixes>,
+    /// The filter that is being built.
+    build: Option<FilterBuild>,
+}
+
+/// A filter that is built in pieces.
+#[derive(Debug)]
+enum FilterBuild {
+    Bloom(BloomBuild),
+    Ribbon(Box<RibbonBuild>),
 }
 
 /// Adds prefixes beside the keys. Both come in runs, so that each is compared with the one of its kind before.
@@ -48,7 +57,7 @@ impl FilterBuilder {
         let millibits = (bits_per_key * 1000.0).round() as u32;
         let ribbon_one_in = is_ribbon.then(|| 1.0 / false_rate(millibits));
         let prefixes = extractor.map(|extractor| Prefixes { extractor, last_key: None, last_prefix: None });
-        Some(Self { bloom: BloomBuilder::new(millibits), ribbon_one_in, whole_keys, prefixes })
+        Some(Self { bloom: BloomBuilder::new(millibits), ribbon_one_in, whole_keys, prefixes, build: None })
     }
 
     /// The name of a policy in the properties of a table that has a filter by it.
@@ -110,17 +119,55 @@ impl FilterBuilder {
 
     /// The filter block of the keys so far, which are forgotten.
     pub(crate) fn finish_and_reset(&mut self) -> Vec<u8> {
+        loop {
+            if let Some(block) = self.step(&mut || false) {
+                return block;
+            }
+        }
+    }
+
+    /// Builds the filter block of the keys so far until `is_over`, which is asked now and then; `None` if it needs another step. No key is added between steps;
+    /// once the block is there, all keys are forgotten.
+    pub(crate) fn step(&mut self, is_over: &mut dyn FnMut() -> bool) -> Option<Vec<u8>> {
+        loop {
+            match self.build.take() {
+                None => self.build = Some(self.begin()),
+                Some(FilterBuild::Ribbon(mut build)) => match build.step(self.bloom.hashes(), is_over) {
+                    RibbonProgress::More => {
+                        self.build = Some(FilterBuild::Ribbon(build));
+                        return None;
+                    }
+                    RibbonProgress::Done(ribbon) => {
+                        self.forget();
+                        return Some(ribbon_block(ribbon));
+                    }
+                    RibbonProgress::Impossible => self.build = Some(FilterBuild::Bloom(self.bloom.begin())),
+                },
+                Some(FilterBuild::Bloom(mut build)) => {
+                    if !self.bloom.step(&mut build, is_over) {
+                        self.build = Some(FilterBuild::Bloom(build));
+                        return None;
+                    }
+                    self.forget();
+                    return Some(build.into_block());
+                }
+            }
+        }
+    }
+
+    fn begin(&self) -> FilterBuild {
+        let one_in = self.ribbon_one_in.filter(|one_in| self.ribbon_is_smaller(*one_in));
+        match one_in.and_then(|one_in| RibbonBuild::new(self.bloom.hashes(), one_in)) {
+            Some(build) => FilterBuild::Ribbon(Box::new(build)),
+            None => FilterBuild::Bloom(self.bloom.begin()),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.bloom.clear();
         if let Some(prefixes) = &mut self.prefixes {
             (prefixes.last_key, prefixes.last_prefix) = (None, None);
         }
-        if let Some(one_in) = self.ribbon_one_in
-            && self.ribbon_is_smaller(one_in)
-            && let Some(ribbon) = ribbon::build(self.bloom.hashes(), one_in)
-        {
-            self.bloom.clear();
-            return ribbon_block(ribbon);
-        }
-        self.bloom.finish_and_reset()
     }
 
     fn ribbon_is_smaller(&self, one_in: f64) -> bool {
@@ -163,6 +210,28 @@ mod tests {
         let bloom = FilterPolicy::Bloom { bits_per_key: 10.0 };
         for keys in [1, 10, 100, 300, 1000, 1025, 5000] {
             assert!(build(RIBBON, 1, keys).1 <= build(bloom, 1, keys).1, "{keys} keys");
+        }
+    }
+
+    #[test]
+    fn a_filter_that_is_built_in_pieces_is_the_same() {
+        let always = FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 10.0, bloom_before_level: -1 };
+        for policy in [always, FilterPolicy::Bloom { bits_per_key: 10.0 }] {
+            for keys in [0_u64, 1, 8192, 50_000] {
+                let mut at_once = builder(policy, 0).unwrap();
+                (0..keys).for_each(|key| at_once.add(&key.to_be_bytes()));
+                let mut in_pieces = builder(policy, 0).unwrap();
+                (0..keys).for_each(|key| in_pieces.add(&key.to_be_bytes()));
+                let mut steps = 1;
+                let block = loop {
+                    match in_pieces.step(&mut || true) {
+                        Some(block) => break block,
+                        None => steps += 1,
+                    }
+                };
+                assert_eq!(block, at_once.finish_and_reset(), "{policy:?}, {keys} keys");
+                assert!(in_pieces.is_empty() && steps > keys / 9000, "{steps} steps");
+            }
         }
     }
 

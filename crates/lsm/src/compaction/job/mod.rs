@@ -92,6 +92,8 @@ pub(crate) struct CompactionJob {
     outputs: Outputs,
     /// Entries of the inputs, as their properties say.
     entries: u64,
+    /// All inputs are read; a table may remain to be ended.
+    is_read: bool,
     is_done: bool,
 }
 
@@ -110,7 +112,18 @@ impl CompactionJob {
         let blob_references = has_blobs.then(BlobTally::default);
         let beneath = Beneath::new(&compaction);
         let outputs = Outputs::new(&compaction, &env);
-        Self { compaction, env, input: None, sieve, blob_references, beneath, outputs, entries: 0, is_done: false }
+        Self {
+            compaction,
+            env,
+            input: None,
+            sieve,
+            blob_references,
+            beneath,
+            outputs,
+            entries: 0,
+            is_read: false,
+            is_done: false,
+        }
     }
 
     /// Bytes written so far, about.
@@ -141,11 +154,20 @@ impl CompactionJob {
             input.seek_to_first();
             self.input = Some(input);
         }
+        if !self.outputs.step(&mut || budget.is_over())? {
+            return Ok(false);
+        }
+        if self.is_read {
+            self.check_counts()?;
+            self.is_done = true;
+            return Ok(true);
+        }
         let Some(input) = &mut self.input else { return Ok(false) };
         let (outputs, env, beneath) = (&mut self.outputs, &self.env, &mut self.beneath);
         let mut beneath = |key: &[u8]| beneath.may_have(key);
-        let mut write = |key: &[u8], value: &[u8], is_first_of_key: bool| outputs.add(env, key, value, is_first_of_key);
         while input.valid() {
+            let mut write =
+                |key: &[u8], value: &[u8], is_first_of_key: bool| outputs.add(env, key, value, is_first_of_key);
             if let Some(tally) = &mut self.blob_references
                 && trailer(input.key()) as u8 == ValueType::BlobIndex as u8
             {
@@ -153,6 +175,9 @@ impl CompactionJob {
             }
             self.sieve.take(input.key(), input.value(), &mut beneath, &mut write)?;
             input.next();
+            if outputs.is_ending() && !outputs.step(&mut || budget.is_over())? {
+                return Ok(false);
+            }
             if budget.spend(1) {
                 return Ok(false);
             }
@@ -162,11 +187,11 @@ impl CompactionJob {
         {
             return Err(error);
         }
+        let mut write = |key: &[u8], value: &[u8], is_first_of_key: bool| outputs.add(env, key, value, is_first_of_key);
         self.sieve.finish(&mut write)?;
-        self.outputs.finish_table(&self.env, None)?;
-        self.check_counts()?;
-        self.is_done = true;
-        Ok(true)
+        self.outputs.end_table(&self.env, None)?;
+        self.is_read = true;
+        self.step(budget)
     }
 
     fn count_entries(&mut self) -> Result<()> {

@@ -26,6 +26,8 @@ use std::collections::VecDeque;
 pub(super) struct Outputs {
     cutter: OutputCutter,
     builder: Option<TableBuilder>,
+    /// The table before, which has all its entries.
+    ending: Option<EndingTable>,
     options: TableBuilderOptions,
     /// The smallest epoch of the inputs: the outputs are as old as the oldest of them.
     epoch_number: u64,
@@ -37,6 +39,14 @@ pub(super) struct Outputs {
     oldest_blob_file: Option<u64>,
     /// References to values in blob files that were appended.
     blob_references: BlobTally,
+}
+
+/// A table that only has to be ended.
+#[derive(Debug)]
+struct EndingTable {
+    builder: TableBuilder,
+    number: u64,
+    oldest_blob_file: Option<u64>,
 }
 
 impl Outputs {
@@ -77,6 +87,7 @@ impl Outputs {
         Self {
             cutter: OutputCutter::new(compaction),
             builder: None,
+            ending: None,
             options,
             epoch_number: epochs.min().unwrap_or(0),
             created: Vec::new(),
@@ -114,7 +125,7 @@ impl Outputs {
         if is_first_of_key {
             let file_size = self.builder.as_ref().map_or(0, TableBuilder::estimated_size);
             if self.cutter.ends_before(user_key(internal_key), file_size) {
-                self.finish_table(env, Some(user_key(internal_key)))?;
+                self.end_table(env, Some(user_key(internal_key)))?;
             }
         }
         let builder = match &mut self.builder {
@@ -134,22 +145,42 @@ impl Outputs {
         &self.blob_references
     }
 
-    /// Ends the current table, if there is one. `next_key` is the first user key of the next: range tombstones go as far as that.
-    pub(super) fn finish_table(&mut self, env: &CompactionEnv, next_key: Option<&[u8]>) -> Result<()> {
+    /// Closes the current table, if there is one, for entries; [`step`](Self::step) then ends it. `next_key` is the first user key of the next: range tombstones go as
+    /// far as that.
+    pub(super) fn end_table(&mut self, env: &CompactionEnv, next_key: Option<&[u8]>) -> Result<()> {
+        while !self.step(&mut || false)? {}
         if self.builder.is_none() && next_key.is_none() && !self.ranges.is_empty() {
             self.builder = Some(create_table(env, &mut self.options, &mut self.created)?);
         }
         if let Some(mut builder) = self.builder.take() {
             write_ranges(&mut builder, &mut self.ranges, &self.options.comparator, next_key)?;
-            let number = self.options.file_number;
-            let summary = builder.finish()?;
-            let mut file = self.file_meta(number, summary);
-            if let Some(oldest) = self.oldest_blob_file.take() {
+            let (number, oldest_blob_file) = (self.options.file_number, self.oldest_blob_file.take());
+            self.ending = Some(EndingTable { builder, number, oldest_blob_file });
+        }
+        Ok(())
+    }
+
+    /// Whether a table is to be ended: [`step`](Self::step) should come before the next entry.
+    #[inline]
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Works on the table that is to be ended until `is_over`; returns whether it is done, or there is none.
+    pub(super) fn step(&mut self, is_over: &mut dyn FnMut() -> bool) -> Result<bool> {
+        if let Some(ending) = &mut self.ending
+            && !ending.builder.prepare(is_over)?
+        {
+            return Ok(false);
+        }
+        if let Some(EndingTable { builder, number, oldest_blob_file }) = self.ending.take() {
+            let mut file = self.file_meta(number, builder.finish()?);
+            if let Some(oldest) = oldest_blob_file {
                 file.set_oldest_blob_file(oldest);
             }
             self.finished.push(file);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn file_meta(&self, number: u64, summary: TableSummary) -> FileMetaData {
@@ -177,12 +208,13 @@ impl Outputs {
     /// Bytes written so far, about.
     pub(super) fn bytes(&self) -> u64 {
         let finished = self.finished.iter().map(|file| file.file_size).fold(0, u64::saturating_add);
-        finished.saturating_add(self.builder.as_ref().map_or(0, TableBuilder::estimated_size))
+        let ending = self.ending.as_ref().map(|ending| &ending.builder);
+        self.builder.iter().chain(ending).map(TableBuilder::estimated_size).fold(finished, u64::saturating_add)
     }
 
     /// Removes every file that was created. What cannot be removed now is an orphan that the next open removes.
     pub(super) fn abandon(self, env: &CompactionEnv) {
-        drop(self.builder);
+        drop((self.builder, self.ending));
         for number in self.created {
             let _ = env.env.remove_file(&FileName::Table(number).path(&env.dir));
         }

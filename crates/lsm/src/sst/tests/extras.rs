@@ -2,15 +2,16 @@
 
 use crate::iterator::InternalIterator;
 use crate::key::{ColumnFamilyId, InternalKey, LookupKey, ValueType};
-use crate::options::{CompressionType, IndexType, TableOptions};
+use crate::options::{CompressionType, FilterPolicy, IndexType, TableOptions};
 use crate::sst::block::for_each_entry;
 use crate::sst::properties::TableProperties;
-use crate::sst::test_util::{build, builder_options, open, reader_options};
+use crate::sst::test_util::{MemoryFile, build, builder_options, open, reader_options};
 use crate::sst::{
-    CollectedEntry, DictionaryOptions, TableIter, TablePropertiesCollector, TablePropertiesCollectorFactory,
-    TableReadOptions,
+    CollectedEntry, DictionaryOptions, TableBuilder, TableIter, TablePropertiesCollector,
+    TablePropertiesCollectorFactory, TableReadOptions,
 };
 use siltstone_base::checksum::crc32c;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 fn entries(count: u64) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
@@ -54,6 +55,36 @@ fn tables_with_dictionaries_are_smaller_and_read_back() {
             let dictionary = DictionaryOptions { max_bytes: 4096, train_bytes, buffer_bytes };
             let with = size(dictionary);
             assert!(with < none * 9 / 10, "{codec:?}, {dictionary:?}: {with} of {none} bytes");
+        }
+    }
+}
+
+/// What ends a table takes as many steps as it needs, and changes nothing.
+#[test]
+fn tables_that_are_ended_in_steps_are_the_same() {
+    let ribbon = FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 10.0, bloom_before_level: -1 };
+    for policy in [FilterPolicy::None, FilterPolicy::Bloom { bits_per_key: 10.0 }, ribbon] {
+        for waiting in [0, 64 << 20] {
+            let options = || {
+                let table = TableOptions::default().block_size(256).filter_policy(policy);
+                let mut options = builder_options(table, CompressionType::Zstd);
+                options.dictionary =
+                    DictionaryOptions { max_bytes: waiting.min(1000), train_bytes: 0, buffer_bytes: waiting };
+                options
+            };
+            let (at_once, summary) = build(options(), entries(10_000)).unwrap();
+            let file = MemoryFile::new(Vec::new());
+            let mut builder =
+                TableBuilder::new(Box::new(file.clone()), PathBuf::from("000009.sst"), options()).unwrap();
+            entries(10_000).for_each(|(key, value)| builder.add(&key, &value).unwrap());
+            let mut steps = 1;
+            while !builder.prepare(&mut || true).unwrap() {
+                steps += 1;
+            }
+            assert_eq!(builder.finish().unwrap(), summary);
+            assert!(file.bytes() == at_once, "{policy:?}");
+            let least = if waiting > 0 { 100 } else { 0 } + if policy == FilterPolicy::None { 1 } else { 2 };
+            assert!(steps >= least, "{policy:?}, {waiting} bytes wait: {steps} steps");
         }
     }
 }
