@@ -74,6 +74,11 @@ impl Compaction {
         self.input_files().map(|(_, file)| file.file_size).fold(0, u64::saturating_add)
     }
 
+    /// Whether writes made this work. What a caller asks for below level 0 comes on top, and writers are not slowed down for it.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.reason != CompactionReason::Manual || self.start_level() == 0
+    }
+
     /// The level that the compaction takes data away from.
     pub(crate) fn start_level(&self) -> usize {
         self.inputs.first().map_or(self.output_level, |inputs| inputs.level)

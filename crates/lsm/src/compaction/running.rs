@@ -44,6 +44,10 @@ pub(crate) struct Moving {
 
 impl Moving {
     fn of(compaction: &Compaction) -> Self {
+        if !compaction.is_owed() {
+            let (start_level, output_level) = (compaction.start_level(), compaction.output_level);
+            return Self { start_level, output_level, start_files: 0, start_bytes: 0, input_bytes: 0 };
+        }
         let start = compaction.inputs.first().map_or(&[][..], |inputs| &inputs.files);
         Self {
             start_level: compaction.start_level(),

@@ -14,28 +14,42 @@ use siltstone_base::executor::Waited;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// Longest single wait for the pacer; the pace is looked at again afterwards.
+/// Longest single sleep for the pacer: errors and closing are seen after it.
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
 impl DbInner {
-    /// Waits as the pacer says for the bytes that were written since it was last asked.
+    /// Waits as the pacer says for the bytes that were written since it was last asked, `bytes` of this write among them.
+    ///
+    /// A write that must not wait is refused for what others wrote before it, never for its own size, and costs nothing then.
     #[cold]
-    pub(super) fn keep_pace(&self, pacer: &Pacer, unpaced_bytes: &mut u64, options: &WriteOptions) -> Result<()> {
+    pub(super) fn keep_pace(
+        &self,
+        pacer: &Pacer,
+        unpaced_bytes: &mut u64,
+        bytes: u64,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let started = self.now_nanos();
         if pacer.is_stale(started) {
             pacer.set(started, self.current_pace(pacer, started));
         }
-        let Some(turn) = pacer.wait_for(started, *unpaced_bytes) else {
+        if options.no_slowdown {
+            let before = unpaced_bytes.saturating_sub(bytes);
+            if pacer.wait_for(started, before).is_some() {
+                pacer.book(started, before);
+                *unpaced_bytes = 0;
+                return Err(delayed());
+            }
             pacer.book(started, std::mem::take(unpaced_bytes));
             return Ok(());
-        };
-        if options.no_slowdown {
-            return Err(delayed());
         }
+        let turn = pacer.wait_for(started, *unpaced_bytes);
         pacer.book(started, std::mem::take(unpaced_bytes));
+        let Some(turn) = turn else { return Ok(()) };
         let mut now = started;
         while now < turn.until_nanos {
-            self.executor.sleep(Duration::from_nanos(turn.until_nanos - now).min(MAX_WAIT));
+            let rest = Duration::from_micros((turn.until_nanos - now).div_ceil(1000));
+            self.executor.sleep(rest.min(MAX_WAIT));
             now = self.now_nanos();
             self.errors.check()?;
             if self.is_closing() {
@@ -74,6 +88,10 @@ impl DbInner {
         let pinned = family.super_version.load();
         if pinned.immutables.is_empty() || pinned.immutables.len() + 1 < family.options.max_write_buffer_number {
             return false;
+        }
+        if pinned.immutables.len() >= family.options.max_write_buffer_number {
+            // Writers are stopped until it is done.
+            return true;
         }
         let sealed = sealed_bytes(&pinned) as f64;
         let filled = pinned.memtable.approximate_memory_usage() as f64 / family.options.write_buffer_size.max(1) as f64;

@@ -7,7 +7,7 @@ use super::pacing::Working;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput};
-use crate::compaction::{Compaction, LevelTargets, RunningId};
+use crate::compaction::{Compaction, RunningId};
 use crate::event::{CompactionInfo, JobId};
 use crate::file_names::FileName;
 use crate::metrics::Counter;
@@ -88,8 +88,7 @@ impl CompactJob {
             self.begun = true;
             self.db.notify(|listener| listener.compaction_begin(&self.info));
             self.db.mend_manifest()?;
-            let version = Arc::clone(&self.family.super_version.load().version);
-            self.db.note_owed(&self.family, &version, &LevelTargets::new(&version, &self.family.options));
+            self.db.update_pressure(&self.family);
         }
         let Some(compaction) = &self.compaction else { return Ok(Progress::Done) };
         if compaction.trivial_move {
@@ -106,7 +105,9 @@ impl CompactJob {
                 let env = self.environment();
                 let level0 = compaction.inputs.iter().filter(|inputs| inputs.level == 0);
                 let level0 = level0.map(|inputs| inputs.files.len()).sum();
-                self.working = Some(Working::compaction(&self.family.work, self.info.input_bytes, level0));
+                if compaction.is_owed() {
+                    self.working = Some(Working::compaction(&self.family.work, self.info.input_bytes, level0));
+                }
                 self.running.insert(CompactionJob::new(compaction.clone(), env))
             }
         };
@@ -234,7 +235,7 @@ impl CompactJob {
         self.info.error = outcome.err();
         db.notify(|listener| listener.compaction_end(&self.info));
         db.update_pressure(&self.family);
-        self.working = None;
+        Working::end(self.working.take(), self.info.error.is_none());
         db.schedule();
         db.delete_obsolete_files();
         db.job_ended();

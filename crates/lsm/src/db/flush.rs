@@ -349,9 +349,7 @@ impl FlushJob {
             Err(error) => db.job_failed(error, failures),
         };
         self.memtables.clear();
-        if outcome.is_err() {
-            self.working = None;
-        }
+        Working::end(self.working.take(), outcome.is_ok());
         let micros = db.clock.now_micros() - self.started_micros;
         self.info.duration = Duration::from_micros(micros);
         self.info.error = outcome.err();
@@ -373,7 +371,6 @@ impl FlushJob {
             }
         }
         db.update_pressure(&self.family);
-        self.working = None;
         db.schedule();
         db.delete_obsolete_files();
         db.job_ended();

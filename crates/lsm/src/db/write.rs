@@ -280,7 +280,10 @@ impl DbInner {
         let mut outcome = self.make_room(side, bytes as u64, options);
         if outcome.is_ok() {
             if !self.write_queue.is_empty() {
+                let own_bytes = bytes;
                 bytes = self.take_followers(&mut group, bytes, options);
+                // Whoever leads next waits for what came along.
+                side.unpaced_bytes += (bytes - own_bytes) as u64;
             }
             outcome = self.write_group(side, &mut group, options, bytes, own_request);
         }
@@ -504,7 +507,7 @@ impl DbInner {
         if let Some(pacer) = &self.pacer {
             side.unpaced_bytes += bytes;
             if pacer.is_due(side.unpaced_bytes) {
-                self.keep_pace(pacer, &mut side.unpaced_bytes, options)?;
+                self.keep_pace(pacer, &mut side.unpaced_bytes, bytes, options)?;
             }
         }
         Ok(())

@@ -33,6 +33,9 @@ impl Meter {
 /// The flushed bytes that an amplification is measured over, in write buffers: what is older fades.
 const MEMORY_BUFFERS: f64 = 16.0;
 
+/// More than any tree needs; what is above comes of dropped families or deleted files.
+const MAX_AMPLIFICATION: f64 = 100.0;
+
 /// How much work for compactions a flushed byte makes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Amplification {
@@ -46,6 +49,7 @@ impl Amplification {
     pub(crate) fn add(&mut self, work: f64, flushed: f64, buffer_bytes: f64) {
         let total = self.flushed + flushed;
         if total > 0.0 {
+            let work = work.clamp(0.0, flushed * MAX_AMPLIFICATION);
             self.ratio = (self.ratio * self.flushed + work) / total;
             self.flushed = total.min(MEMORY_BUFFERS * buffer_bytes);
         }
@@ -53,6 +57,6 @@ impl Amplification {
 
     /// The ratio; 0 until there is one.
     pub(crate) fn ratio(&self) -> f64 {
-        self.ratio.max(0.0)
+        self.ratio
     }
 }

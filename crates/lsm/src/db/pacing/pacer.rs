@@ -25,8 +25,8 @@ const MAX_COST_NANOS: u64 = 1_000_000_000;
 /// The pace is computed anew after so long.
 const REFRESH_NANOS: u64 = 1_000_000;
 
-/// Work is measured over at least so long at a time, and no longer than that.
-const SAMPLE_SECONDS: (f64, f64) = (0.05, 1.0);
+/// Work is measured over at least so long at a time, and no longer than that: who looks seldom cannot tell work from idle time.
+const SAMPLE_SECONDS: (f64, f64) = (0.05, 0.2);
 
 /// Computes waits from the pace; measures what jobs achieve. Never sleeps itself.
 #[derive(Debug)]
@@ -139,7 +139,10 @@ impl Pacer {
         inner.compaction.look(now_nanos, figures.compaction);
         let now = (figures.flush.all_bytes as f64, figures.owed_bytes + figures.compaction.all_bytes as f64);
         let before = *inner.seen.get_or_insert(now);
-        if now.0 - before.0 >= figures.buffer_bytes / 8.0 {
+        if now.0 < before.0 {
+            // A family was dropped, or a job failed.
+            inner.seen = Some(now);
+        } else if now.0 - before.0 >= figures.buffer_bytes / 8.0 {
             inner.amplification.add(now.1 - before.1, now.0 - before.0, figures.buffer_bytes);
             inner.seen = Some(now);
         }
@@ -186,7 +189,8 @@ impl Measured {
         if seconds < SAMPLE_SECONDS.0 && done.is_running == self.was_running {
             return;
         }
-        if self.was_running && seconds <= SAMPLE_SECONDS.1 {
+        let ran_throughout = self.was_running && done.is_running && seconds <= SAMPLE_SECONDS.1;
+        if ran_throughout || (self.was_running && seconds < SAMPLE_SECONDS.0) {
             self.meter.add(done.bytes.saturating_sub(self.done), seconds);
         }
         *self = Self { meter: self.meter, seen_nanos: now_nanos, done: done.bytes, was_running: done.is_running };

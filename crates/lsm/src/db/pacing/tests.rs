@@ -101,9 +101,36 @@ fn work_in_flight_is_not_owed_and_ends_with_its_job() {
     job.reached(9, 2);
     assert_eq!((work.owed(), work.l0_files_done()), (400, 2.0), "and never beyond the end");
     work.set_owed(350);
-    drop(job);
+    Working::end(Some(job), true);
     assert_eq!((work.owed(), work.done(Kind::Compaction), work.l0_files_done()), (350, 600, 0.0));
     assert!(!work.is_running(Kind::Compaction));
+    let mut failed = Working::compaction(&work, 600, 2);
+    failed.reached(1, 2);
+    Working::end(Some(failed), false);
+    assert_eq!((work.owed(), work.done(Kind::Compaction)), (350, 600), "it will be done again");
+}
+
+#[test]
+fn time_in_which_nobody_looked_does_not_make_jobs_seem_slow() {
+    let pacer = Pacer::new();
+    let mut figures = Figures { buffer_bytes: BUFFER, ..Figures::default() };
+    let mut now = SECOND;
+    let mut flush_rate = None;
+    for _ in 0..100 {
+        // A flush of 64 MB at 640 MB/s that is looked at every 20 ms, and nobody who looks for a second when it is over.
+        for tick in 0..=5 {
+            figures.flush.is_running = true;
+            flush_rate = pacer.measure(now, &figures).flush;
+            if tick < 5 {
+                now += SECOND / 50;
+                figures.flush.bytes += (BUFFER / 5.0) as u64;
+            }
+        }
+        figures.flush.is_running = false;
+        now += SECOND;
+    }
+    let rate = flush_rate.unwrap() / MB;
+    assert!((600.0..=680.0).contains(&rate), "{rate} MB/s");
 }
 
 #[test]
@@ -113,7 +140,7 @@ fn flushes_of_a_few_rows_do_not_make_the_engine_seem_slow() {
     job.reached(1, 1);
     assert!(work.is_running(Kind::Flush));
     assert_eq!((work.done(Kind::Flush), work.measured(Kind::Flush)), (1_000, (0, false)));
-    drop(job);
+    Working::end(Some(job), true);
     let mut job = Working::flush(&work, 10 << 20);
     job.reached(1, 2);
     assert_eq!((work.done(Kind::Flush), work.measured(Kind::Flush)), (1_000 + (5 << 20), (5 << 20, true)));

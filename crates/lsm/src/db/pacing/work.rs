@@ -86,6 +86,7 @@ pub(crate) struct Working {
     l0_files: usize,
     done_bytes: u64,
     done_l0: u64,
+    succeeded: bool,
 }
 
 impl Working {
@@ -104,7 +105,7 @@ impl Working {
         if total_bytes >= MIN_MEASURED_BYTES {
             work.running_measured[kind as usize].fetch_add(1, Ordering::Relaxed);
         }
-        Self { work: Arc::clone(work), kind, total_bytes, l0_files, done_bytes: 0, done_l0: 0 }
+        Self { work: Arc::clone(work), kind, total_bytes, l0_files, done_bytes: 0, done_l0: 0, succeeded: false }
     }
 
     /// The job has read `done` of its `all` entries.
@@ -124,8 +125,20 @@ impl Working {
     }
 }
 
+impl Working {
+    /// The job is over. What a failed one did counts for nothing: it will be done again.
+    pub(crate) fn end(working: Option<Self>, succeeded: bool) {
+        if let Some(mut working) = working {
+            working.succeeded = succeeded;
+        }
+    }
+}
+
 impl Drop for Working {
     fn drop(&mut self) {
+        if !self.succeeded {
+            self.work.done[self.kind as usize].fetch_sub(self.done_bytes, Ordering::Relaxed);
+        }
         self.work.running[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
         if self.total_bytes >= MIN_MEASURED_BYTES {
             self.work.running_measured[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
