@@ -50,6 +50,7 @@ mod engine;
 mod event;
 mod file_meta;
 mod file_names;
+mod heads;
 mod iterator;
 mod key;
 mod memtable;

@@ -7,6 +7,7 @@
 
 use super::RangeTombstone;
 use super::stacks::{Cover, Stacks};
+use crate::heads::Heads;
 use crate::key::{InternalKeyComparator, SeqNo, head_of};
 use std::cmp::Ordering;
 
@@ -19,7 +20,7 @@ pub(crate) struct Fragments {
     /// Where each border ends.
     ends: Vec<usize>,
     /// Under the bytewise order: what all borders begin with, and the head of each behind that.
-    heads: Option<(usize, Vec<u64>)>,
+    heads: Option<(usize, Heads)>,
     /// Of each fragment the newest number, 0 for a gap. One less than there are borders.
     newest: Vec<SeqNo>,
     /// Of each fragment: where the run of fragments without a gap that it is in begins and ends, as indexes of borders.
@@ -95,7 +96,7 @@ impl Fragments {
                 [first, .., last] => first.iter().zip(*last).take_while(|(a, b)| a == b).count(),
                 _ => 0,
             };
-            (shared, borders.iter().map(|border| head_of(&border[shared..])).collect())
+            (shared, Heads::new(borders.iter().map(|border| head_of(&border[shared..])).collect()))
         });
         let runs = runs_of(&newest);
         Self {
@@ -212,10 +213,8 @@ impl Fragments {
                     Ordering::Greater => return self.ends.len(),
                     Ordering::Equal => {}
                 }
-                let head = head_of(rest);
-                let start = heads.partition_point(|border| *border < head);
-                let ties = heads[start..].iter().take_while(|border| **border == head).count();
-                start..start + ties
+                let (start, end) = heads.equal_range(head_of(rest));
+                start..end
             }
         };
         // Bisects what the heads do not tell apart.

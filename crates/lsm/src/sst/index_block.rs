@@ -8,7 +8,7 @@ use super::block::Layout;
 use super::block_builder::common_prefix;
 use super::block_slots::BlockSlots;
 use super::format::{BLOCK_TRAILER_LEN, BlockHandle};
-use super::index_heads::Heads;
+use crate::heads::Heads;
 use crate::key::{self, InternalKeyComparator, TRAILER_LEN, head_of};
 use siltstone_base::coding::{decode_varint32, get_varint64, zigzag_decode64};
 use siltstone_base::{Error, Result};

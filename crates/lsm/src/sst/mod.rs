@@ -31,7 +31,6 @@ mod filter_partitions_builder;
 mod format;
 mod index_block;
 mod index_builder;
-mod index_heads;
 mod index_partitions;
 mod iter;
 mod output;

@@ -1,4 +1,5 @@
-//! The first search of an index: 8 bytes of each separator, in a tree of cache lines.
+//! The first search among many sorted keys, the separators of an index or the borders of range tombstones: 8 bytes of each, in a tree of cache
+//! lines.
 //!
 //! A binary search over a large array waits for memory at each of its last steps, and each wait begins when the one before it
 //! has ended. Here every 16th head is repeated in a smaller array, every 16th of those in a still smaller one, and so on: a step
