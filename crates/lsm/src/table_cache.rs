@@ -1,6 +1,6 @@
 //! Open tables: each file is opened once, when it is first needed, and stays open while a version lists it.
 //!
-//! Path: get 5/7. Before: version/read.rs. After: sst/reader.rs.
+//! Path: get 5/7. Before: version/read.rs. After: sst/reader/mod.rs.
 
 use crate::file_meta::FileMeta;
 use crate::file_names::FileName;

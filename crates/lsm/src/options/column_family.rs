@@ -8,7 +8,7 @@ use siltstone_base::entry_filter::EntryFilter;
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use std::sync::Arc;
 
-options! {
+siltstone_base::define_options! {
     /// Options of one column family. Names and meanings are RocksDB's where it has the option.
     ColumnFamilyOptions {
         /// The order of keys. Fixed when the family is created.

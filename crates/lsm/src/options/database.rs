@@ -46,7 +46,7 @@ pub enum WriteAdmission {
     Rocksdb,
 }
 
-options! {
+siltstone_base::define_options! {
     /// Options of a whole database. Names and meanings are RocksDB's where it has the option.
     DbOptions {
         /// Creates the database if there is none.

@@ -11,7 +11,7 @@ pub enum ReadTier {
     BlockCache,
 }
 
-options! {
+siltstone_base::define_options! {
     /// Options of a read.
     ReadOptions {
         /// Reads the state at this snapshot instead of the newest.
@@ -43,7 +43,7 @@ options! {
     }
 }
 
-options! {
+siltstone_base::define_options! {
     /// Options of a write.
     WriteOptions {
         /// Returns only when the WAL that holds the write is durable.
@@ -55,7 +55,7 @@ options! {
     }
 }
 
-options! {
+siltstone_base::define_options! {
     /// Options of a flush.
     FlushOptions {
         /// Returns only when the flush is done.
@@ -63,7 +63,7 @@ options! {
     }
 }
 
-options! {
+siltstone_base::define_options! {
     /// Options of a manual compaction.
     CompactRangeOptions {
         /// Rewrites the last level too, even where nothing was merged into it.

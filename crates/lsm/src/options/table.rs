@@ -66,7 +66,7 @@ pub enum FilterPolicy {
     },
 }
 
-options! {
+siltstone_base::define_options! {
     /// Layout of table files.
     TableOptions {
         /// Version of the format, 5 to 7: 5 is read by RocksDB 6.6 and later, 6 by 8.6 and later, 7 by 10.4 and later.

@@ -1,6 +1,6 @@
 //! A position in a block of internal keys.
 //!
-//! Path: get 7/7. Before: sst/reader.rs.
+//! Path: get 7/7. Before: sst/reader/mod.rs.
 
 use super::block::{Block, EntryHeader};
 use super::block_builder::common_prefix;

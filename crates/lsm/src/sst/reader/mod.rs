@@ -2,40 +2,33 @@
 //!
 //! Path: get 6/7. Before: table_cache.rs. After: sst/block_cursor.rs.
 
-use super::block::{Block, for_each_entry};
-use super::block_cache::BlockCache;
-use super::block_cursor::BlockCursor;
-use super::builder::{DICTIONARY_BLOCK, INDEX_BLOCK, PROPERTIES_BLOCK};
-use super::external;
-use super::fetch::BlockFetcher;
-use super::filter_block::{FULL_FILTER, FilterBlock, FilterContent};
-use super::filter_partitions::{FilterPartitions, PARTITIONED_FILTER, PartitionSource};
-use super::format::{BlockHandle, FOOTER_LEN, Footer};
-use super::index_block::{Index, IndexEncoding};
-use super::index_partitions::IndexPartitions;
-use super::pinned::PinnedBytes;
-use super::prefix_index::{self, METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndex};
-use super::properties::{TableProperties, index_type};
-use super::range_del_block::{self, RANGE_DELETIONS_BLOCK};
+mod open;
+
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
 use crate::metrics::{Counter, Metrics};
 use crate::options::{ReadOptions, ReadTier};
 use crate::range_tombstones::{Fragments, RangeTombstone};
+use crate::sst::block::Block;
+use crate::sst::block_cache::BlockCache;
+use crate::sst::block_cursor::BlockCursor;
+use crate::sst::fetch::BlockFetcher;
+use crate::sst::filter_block::FilterBlock;
+use crate::sst::filter_partitions::{FilterPartitions, PartitionSource};
+use crate::sst::format::BlockHandle;
+use crate::sst::index_block::Index;
+use crate::sst::index_partitions::IndexPartitions;
+use crate::sst::pinned::PinnedBytes;
+use crate::sst::prefix_index::PrefixIndex;
+use crate::sst::properties::TableProperties;
+use crate::sst::range_del_block::{self};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::compression::DecompressionDictionary;
-use siltstone_base::env::{FileKind, IoContext, IoPriority, RandomFile};
+use siltstone_base::env::{FileKind, IoContext, IoPriority};
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Most sequence numbers that the fragments of a table's range tombstones may have: 128 MiB of them.
-const MAX_FRAGMENT_NUMBERS: usize = 16 << 20;
-
-/// Most entries that a metaindex may have.
-const MAX_META_BLOCKS: usize = 1024;
 
 /// What a [`TableReader`] needs to know.
 #[derive(Debug, Clone)]
@@ -194,120 +187,6 @@ fn give_cursor_back(cursor: Box<BlockCursor>) {
 }
 
 impl TableReader {
-    /// Opens the table `file` at `path`, which has `file_size` bytes.
-    ///
-    /// # Errors
-    ///
-    /// `Corruption` if the file is damaged or not the one expected, `NotSupported` naming a feature that is not
-    /// implemented, `InvalidArgument` if it was written with another comparator.
-    pub(crate) fn open(
-        file: Arc<dyn RandomFile>,
-        path: PathBuf,
-        file_size: u64,
-        options: &TableReaderOptions,
-    ) -> Result<Self> {
-        let context = IoContext::new(FileKind::Table, options.priority);
-        let footer = read_footer(&*file, &path, file_size, context)?;
-        let pool = options.block_pool.clone();
-        let fetcher = BlockFetcher {
-            file,
-            path,
-            file_size,
-            checksum: footer.checksum,
-            global_seqno: None,
-            dictionary: None,
-            pool,
-        };
-        Self::open_blocks(fetcher, &footer, options, context)
-    }
-
-    fn open_blocks(
-        mut fetcher: BlockFetcher,
-        footer: &Footer,
-        options: &TableReaderOptions,
-        context: IoContext,
-    ) -> Result<Self> {
-        let meta = MetaBlocks::read(&fetcher, footer, context)?;
-        let path = fetcher.path.clone();
-        let in_file = |error: Error| error.with_file(&path);
-        let properties = match meta.properties {
-            Some(handle) => TableProperties::decode(&fetcher.properties_block(handle, context)?)
-                .map_err(|error| fetcher.blame(error, handle))?,
-            None => TableProperties::default(),
-        };
-        check_properties(&properties, options).map_err(in_file)?;
-        fetcher.global_seqno = external::global_seqno(&properties, options.largest_seqno).map_err(in_file)?;
-        let ranges = match meta.range_deletions {
-            Some(handle) => read_fragments(&fetcher, handle, options, context)?,
-            None => None,
-        };
-        if let Some(handle) = meta.dictionary {
-            fetcher.dictionary = Some(DecompressionDictionary::new(&fetcher.meta_block(handle, context)?));
-        }
-        let encoding = IndexEncoding {
-            user_keys: properties.index_key_is_user_key,
-            delta_values: properties.index_value_is_delta_encoded,
-            first_keys: properties.index_type == index_type::BINARY_SEARCH_WITH_FIRST_KEY,
-        };
-        let partitions = (properties.index_type == index_type::TWO_LEVEL)
-            .then(|| IndexPartitions::new(encoding, &options.block_cache));
-        let Some(handle) = footer.index.or(meta.index) else {
-            return Err(in_file(Error::corrupt("table without an index")));
-        };
-        let block = fetcher.meta_block(handle, context)?;
-        let index = Index::decode(&block, encoding, &options.comparator, fetcher.file_size)
-            .map_err(|error| fetcher.blame(error, handle))?;
-        let hashes = !options.comparator.user().equal_may_differ();
-        let extractor = options.prefix_extractor.as_ref().filter(|_| hashes);
-        let extractor = extractor.filter(|extractor| extractor.name() == properties.prefix_extractor);
-        let prefixes = match (meta.prefixes, meta.prefix_metadata, extractor) {
-            (Some(prefixes), Some(handle), Some(extractor))
-                if properties.index_type == index_type::HASH_SEARCH
-                    && prefixes.size.max(handle.size) <= prefix_index::MAX_LEN as u64 =>
-            {
-                let (prefixes, metadata) =
-                    (fetcher.meta_block(prefixes, context)?, fetcher.meta_block(handle, context)?);
-                PrefixIndex::decode(&prefixes, &metadata, index.len(), Arc::clone(extractor))
-                    .map_err(|error| fetcher.blame(error, handle))?
-                    .map(Box::new)
-            }
-            _ => None,
-        };
-        let content = FilterContent::of(&properties, &**options.comparator.user(), options.prefix_extractor.as_ref());
-        let filter_asks = match content.as_ref().map(FilterContent::has_whole_keys) {
-            Some(true) => FilterAsks::Keys,
-            Some(false) => FilterAsks::Prefixes,
-            None => FilterAsks::Nothing,
-        };
-        let filter = match (meta.filter, meta.filter_partitions, content) {
-            (Some(handle), _, Some(content)) => {
-                TableFilter::Full(FilterBlock::new(fetcher.meta_block(handle, context)?.to_vec(), content))
-            }
-            (None, Some(handle), Some(content)) => {
-                let table = (&fetcher, &*options.block_cache, &options.comparator);
-                let stay = options.pin_filter_partitions;
-                let partitions = FilterPartitions::open(handle, encoding, content, table, stay, context)?;
-                TableFilter::Partitioned(Box::new(partitions))
-            }
-            _ => TableFilter::None,
-        };
-        Ok(Self {
-            comparator: options.comparator.clone(),
-            hashes,
-            fetcher,
-            index,
-            partitions,
-            prefixes,
-            filter_asks: if matches!(filter, TableFilter::None) { FilterAsks::Nothing } else { filter_asks },
-            filter,
-            metrics: Arc::clone(&options.metrics),
-            properties,
-            ranges,
-            cache_file: options.block_cache.new_file_id(),
-            block_cache: Arc::clone(&options.block_cache),
-        })
-    }
-
     /// The newest entry of the user key of `key` with a sequence number not above that of `key`, whatever its type. A range tombstone that
     /// hides what there is, here or in older sources, is a [`ValueType::Delete`].
     /// `key_hash` is the XXPH3 hash of the user key, if the caller made it already.
@@ -670,104 +549,4 @@ fn decode_tombstones(
         tombstones.iter_mut().for_each(|tombstone| tombstone.seqno = seqno);
     }
     Ok(tombstones)
-}
-
-/// The range tombstones in the block at `handle`, as fragments.
-fn read_fragments(
-    fetcher: &BlockFetcher,
-    handle: BlockHandle,
-    options: &TableReaderOptions,
-    context: IoContext,
-) -> Result<Option<Box<(Fragments, BlockHandle)>>> {
-    let tombstones = decode_tombstones(fetcher, handle, &options.comparator, context)?;
-    let Some(fragments) = Fragments::within(&options.comparator, &tombstones, MAX_FRAGMENT_NUMBERS) else {
-        let message = "range tombstones of a table overlap too much";
-        return Err(fetcher.blame(Error::new(ErrorKind::LimitExceeded, message), handle));
-    };
-    Ok((!fragments.is_empty()).then(|| Box::new((fragments, handle))))
-}
-
-fn read_footer(file: &dyn RandomFile, path: &Path, file_size: u64, context: IoContext) -> Result<Footer> {
-    let len = file_size.min(FOOTER_LEN as u64) as usize;
-    let mut tail = [0; FOOTER_LEN];
-    let read = file
-        .read_at(file_size - len as u64, &mut tail[..len], context)
-        .map_err(|error| Error::io("read footer", path, error))?;
-    if read < len {
-        return Err(Error::corruption(path, file_size, "file ends early"));
-    }
-    Footer::decode(&tail[..len], file_size).map_err(|error| error.with_file(path).with_offset(file_size - len as u64))
-}
-
-/// Blocks that the metaindex names.
-#[derive(Debug, Default)]
-struct MetaBlocks {
-    properties: Option<BlockHandle>,
-    index: Option<BlockHandle>,
-    filter: Option<BlockHandle>,
-    filter_partitions: Option<BlockHandle>,
-    dictionary: Option<BlockHandle>,
-    range_deletions: Option<BlockHandle>,
-    prefixes: Option<BlockHandle>,
-    prefix_metadata: Option<BlockHandle>,
-}
-
-impl MetaBlocks {
-    fn read(fetcher: &BlockFetcher, footer: &Footer, context: IoContext) -> Result<Self> {
-        let mut meta = Self::default();
-        let mut count = 0;
-        let block = fetcher.meta_block(footer.metaindex, context)?;
-        for_each_entry(&block, |name, mut value| {
-            count += 1;
-            if count > MAX_META_BLOCKS {
-                return Err(Error::corrupt("too many entries of a metaindex"));
-            }
-            let slot = if name == PROPERTIES_BLOCK.as_bytes() {
-                &mut meta.properties
-            } else if name == INDEX_BLOCK.as_bytes() {
-                &mut meta.index
-            } else if name == FULL_FILTER.as_bytes() {
-                &mut meta.filter
-            } else if name == PARTITIONED_FILTER.as_bytes() {
-                &mut meta.filter_partitions
-            } else if name == DICTIONARY_BLOCK.as_bytes() {
-                &mut meta.dictionary
-            } else if name == RANGE_DELETIONS_BLOCK.as_bytes() {
-                &mut meta.range_deletions
-            } else if name == PREFIXES_BLOCK.as_bytes() {
-                &mut meta.prefixes
-            } else if name == METADATA_BLOCK.as_bytes() {
-                &mut meta.prefix_metadata
-            } else {
-                return Ok(());
-            };
-            *slot = Some(BlockHandle::decode(&mut value)?);
-            Ok(())
-        })
-        .map_err(|error| fetcher.blame(error, footer.metaindex))?;
-        Ok(meta)
-    }
-}
-
-/// Refuses what cannot be read, and files that are not the expected one.
-fn check_properties(properties: &TableProperties, options: &TableReaderOptions) -> Result<()> {
-    match properties.index_type {
-        index_type::BINARY_SEARCH
-        | index_type::HASH_SEARCH
-        | index_type::TWO_LEVEL
-        | index_type::BINARY_SEARCH_WITH_FIRST_KEY => {}
-        other => return Err(Error::corrupt(format!("unknown index type {other}"))),
-    }
-    let comparator = options.comparator.user().name();
-    if !properties.comparator.is_empty() && properties.comparator != comparator {
-        let message = format!("table was written with comparator {}, not {comparator}", properties.comparator);
-        return Err(Error::invalid_argument(message));
-    }
-    if let (Some(expected), Some(found)) = (options.unique_id, properties.unique_id())
-        && expected != found
-        && expected != [0; 16]
-    {
-        return Err(Error::corrupt("unique id of a table is not the one in the MANIFEST"));
-    }
-    Ok(())
 }
