@@ -35,6 +35,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// A conflicting operation holds what this one needs; try again.
     Busy,
+    /// Transactions wait for one another; roll this one back and begin again. The source names them.
+    Deadlock,
     /// The call would have had to wait, or to do I/O, and was told not to.
     Incomplete,
     /// A background job, or a callback of the user in it, panicked.

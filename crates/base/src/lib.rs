@@ -2,7 +2,7 @@
 //!
 //! * [`mod@env`]: every byte of I/O; [`clock`]: all time; [`executor`]: all background work; [`sync`]: all locks.
 //! * [`coding`], [`checksum`], [`compression`], [`bloom`], [`ribbon`], [`comparator`], [`prefix_extractor`], [`memcomparable`]: bytes and their meaning.
-//! * [`block_pool`], [`cache`], [`mod@prefetch`], [`rate_limiter`], [`histogram`]: resources.
+//! * [`block_pool`], [`cache`], [`mod@prefetch`], [`rate_limiter`], [`row_locks`], [`histogram`]: resources.
 //! * [`engine`]: what the laboratory and the differential tests ask of an engine.
 //!
 //! ```
@@ -36,6 +36,7 @@ pub mod prefetch;
 pub mod prefix_extractor;
 pub mod rate_limiter;
 pub mod ribbon;
+pub mod row_locks;
 #[cfg(any(test, feature = "testing"))]
 pub mod script;
 pub mod sync;
