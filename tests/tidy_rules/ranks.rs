@@ -63,6 +63,7 @@ const LSM_RANKS: &[(&str, u8)] = &[
     ("compaction", 4),
     ("compaction::job", 5),
     ("compaction::outputs", 5),
+    ("compaction::simulator", 5),
     ("db", 6),
     ("engine", 7),
     ("probes", 7),

@@ -10,6 +10,8 @@ pub(crate) mod outputs;
 pub(crate) mod picker;
 mod rules;
 mod running;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod simulator;
 mod targets;
 
 pub(crate) use picker::{ManualRange, ManualStep, pick};

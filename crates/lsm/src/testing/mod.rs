@@ -73,6 +73,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub use crate::compaction::simulator::{Outcome, Pattern, Picture, Simulation};
+
 mod checker;
 mod comparator;
 mod decoders;

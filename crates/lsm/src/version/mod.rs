@@ -124,9 +124,19 @@ pub(crate) fn version_for_test(
 /// The version that `edit` leads to.
 #[cfg(test)]
 pub(crate) fn apply_for_test(version: &Arc<Version>, edit: &VersionEdit) -> Arc<Version> {
+    applied(version, edit, &Arc::new(crate::file_meta::ObsoleteTables::new()))
+}
+
+/// The same for make-believe tables: panics if it is no possible version.
+#[cfg(any(test, feature = "testing"))]
+#[expect(clippy::expect_used, reason = "a version that cannot be is a finding of the simulator")]
+pub(crate) fn applied(
+    version: &Arc<Version>,
+    edit: &VersionEdit,
+    obsolete_tables: &Arc<crate::file_meta::ObsoleteTables>,
+) -> Arc<Version> {
     let mut builder = builder::VersionBuilder::on(Arc::clone(version));
     builder.apply(&edit.deleted_files, edit.new_files.clone()).expect("an edit that fits");
-    let obsolete_tables = Arc::new(crate::file_meta::ObsoleteTables::new());
-    let built = builder.finish(version.family, &version.comparator, version.num_levels(), &obsolete_tables);
+    let built = builder.finish(version.family, &version.comparator, version.num_levels(), obsolete_tables);
     Arc::new(built.expect("a possible version").version)
 }

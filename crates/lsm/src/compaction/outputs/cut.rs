@@ -19,7 +19,7 @@ const SKIPPED_SIZE_DIVISOR: u64 = 8;
 
 /// Decides where outputs end.
 #[derive(Debug)]
-pub(super) struct OutputCutter {
+pub(in crate::compaction) struct OutputCutter {
     order: InternalKeyComparator,
     grandparents: Vec<Arc<FileMeta>>,
     target_file_size: u64,
@@ -36,7 +36,7 @@ pub(super) struct OutputCutter {
 }
 
 impl OutputCutter {
-    pub(super) fn new(compaction: &Compaction) -> Self {
+    pub(in crate::compaction) fn new(compaction: &Compaction) -> Self {
         Self {
             order: compaction.input_version.comparator().clone(),
             grandparents: compaction.grandparents.clone(),
@@ -53,7 +53,7 @@ impl OutputCutter {
     /// Whether the output that has `file_size` bytes ends before `user_key`, which is greater than all keys before it. With `file_size` 0
     /// there is no output to end.
     #[inline]
-    pub(super) fn ends_before(&mut self, user_key: &[u8], file_size: u64) -> bool {
+    pub(in crate::compaction) fn ends_before(&mut self, user_key: &[u8], file_size: u64) -> bool {
         let before = self.overlapped_bytes;
         let borders = if self.stays(user_key) { 0 } else { self.advance(user_key) };
         let ends = file_size > 0

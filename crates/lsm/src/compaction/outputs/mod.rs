@@ -4,6 +4,8 @@ mod cut;
 #[cfg(test)]
 mod tests;
 
+pub(super) use cut::OutputCutter;
+
 use super::Compaction;
 use super::blob_garbage::BlobTally;
 use super::dictionary_options;
@@ -14,7 +16,6 @@ use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
 use crate::options::FileChecksum;
 use crate::range_tombstones::RetainedTombstone;
 use crate::sst::{TableBuilder, TableBuilderOptions, TableSummary};
-use cut::OutputCutter;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
