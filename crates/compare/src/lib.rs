@@ -32,8 +32,8 @@
 //! | Siltstone LSM | `sync` in the write options | `wal_sync_interval_millis` | writes without `sync` |
 //! | RocksDB | `WriteOptions::sync` | `FlushWAL(true)` by a timer of the adapter | writes without `sync` |
 //! | fjall | `PersistMode::SyncData` at each commit | `persist(SyncData)` by a timer of the adapter | the default: the journal is written at each commit and never synced |
-//! | redb | `Durability::Immediate` | refused: commits that are not synced die with the process | refused: as before |
-//! | LMDB | the default: data and meta page synced at each commit | refused, as `Os` | refused: with `MDB_NOSYNC` a power loss may take the whole file, not only the last commits |
+//! | redb | `Durability::Immediate` | refused | `Durability::None`: *less than the mode says*, for such commits die with the process |
+//! | LMDB | the default: data and meta page synced at each commit | refused | `MDB_NOSYNC`: *less than the mode says*, for a power loss may take the whole file, not only the last commits |
 //!
 //! The engines `memory` and `null` of the laboratory keep nothing: durability means nothing to them.
 

@@ -3,7 +3,7 @@
 use crate::PeerSettings;
 use crate::error::{foreign, no_direct, no_durability};
 use heed::types::Bytes;
-use heed::{Database, Env, EnvOpenOptions, RoTxn, WithoutTls};
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, RoTxn, WithoutTls};
 use siltstone_base::Result;
 use siltstone_base::engine::{Admin, Capabilities, Durability, EngineStats, Kv, KvBatch, KvCursor, KvOp};
 use siltstone_base::env::{Env as _, PosixEnv};
@@ -31,11 +31,14 @@ impl LmdbEngine {
         if settings.direct {
             return Err(no_direct(NAME));
         }
-        if settings.durability != Durability::Commit {
-            return Err(no_durability(NAME, settings.durability));
-        }
+        let is_synced = match settings.durability {
+            Durability::Commit => true,
+            // More than a process may lose, less than a machine may: without syncs a power loss may take the whole file.
+            Durability::Os => false,
+            durability => return Err(no_durability(NAME, durability)),
+        };
         PosixEnv::new().create_dir_all(dir).map_err(|error| foreign(NAME, "create directory", error))?;
-        let env = open_env(dir).map_err(|error| foreign(NAME, "open", error))?;
+        let env = open_env(dir, is_synced).map_err(|error| foreign(NAME, "open", error))?;
         let mut transaction = env.write_txn().map_err(|error| foreign(NAME, "begin", error))?;
         let database =
             env.create_database(&mut transaction, None).map_err(|error| foreign(NAME, "create database", error))?;
@@ -55,11 +58,17 @@ impl LmdbEngine {
 }
 
 #[expect(unsafe_code, reason = "LMDB maps its file; heed leaves the promise that nobody truncates it to the caller")]
-fn open_env(dir: &Path) -> heed::Result<Env<WithoutTls>> {
+fn open_env(dir: &Path, is_synced: bool) -> heed::Result<Env<WithoutTls>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(MAP_BYTES);
-    // SAFETY: the laboratory alone uses the directory, so that nothing changes the mapped file behind LMDB.
-    unsafe { options.open(dir) }
+    // SAFETY: the laboratory alone uses the directory, so that nothing changes the mapped file behind LMDB. Without syncs a power loss may
+    // leave a file that LMDB must not open: a run begins with an empty directory, and none is read after the machine stopped.
+    unsafe {
+        if !is_synced {
+            options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC);
+        }
+        options.open(dir)
+    }
 }
 
 impl Admin for LmdbEngine {

@@ -17,6 +17,8 @@ const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("defa
 /// A redb database with one table. One writer at a time, one transaction a write.
 pub struct RedbEngine {
     database: Database,
+    /// What a commit of a write waits for.
+    durability: redb::Durability,
 }
 
 impl RedbEngine {
@@ -25,22 +27,39 @@ impl RedbEngine {
         if settings.direct {
             return Err(no_direct(NAME));
         }
-        if settings.durability != Durability::Commit {
-            return Err(no_durability(NAME, settings.durability));
-        }
+        let durability = match settings.durability {
+            Durability::Commit => redb::Durability::Immediate,
+            // Less than the mode promises of other engines: such commits are in the memory of the process alone.
+            Durability::Os => redb::Durability::None,
+            durability => return Err(no_durability(NAME, durability)),
+        };
         PosixEnv::new().create_dir_all(dir).map_err(|error| foreign(NAME, "create directory", error))?;
         let database = Database::builder()
             .set_cache_size(settings.cache_bytes + settings.write_buffer_bytes * settings.write_buffers)
             .create(dir.join("data.redb"))
             .map_err(|error| foreign(NAME, "open", error))?;
-        let engine = Self { database };
-        engine.commit(|_| Ok(()))?;
+        let engine = Self { database, durability };
+        engine.sync()?;
         Ok(engine)
     }
 
+    /// Makes every commit before this one safe.
+    fn sync(&self) -> Result<()> {
+        self.commit_as(redb::Durability::Immediate, |_| Ok(()))
+    }
+
     fn commit(&self, change: impl FnOnce(&mut redb::Table<'_, &[u8], &[u8]>) -> redb::Result<()>) -> Result<()> {
-        let transaction: WriteTransaction =
+        self.commit_as(self.durability, change)
+    }
+
+    fn commit_as(
+        &self,
+        durability: redb::Durability,
+        change: impl FnOnce(&mut redb::Table<'_, &[u8], &[u8]>) -> redb::Result<()>,
+    ) -> Result<()> {
+        let mut transaction: WriteTransaction =
             self.database.begin_write().map_err(|error| foreign(NAME, "begin", error))?;
+        transaction.set_durability(durability).map_err(|error| foreign(NAME, "set durability", error))?;
         {
             let mut table = transaction.open_table(TABLE).map_err(|error| foreign(NAME, "open table", error))?;
             change(&mut table).map_err(|error| foreign(NAME, "write", error))?;
@@ -64,7 +83,10 @@ impl Admin for RedbEngine {
     }
 
     fn flush(&self) -> Result<()> {
-        Ok(())
+        match self.durability {
+            redb::Durability::Immediate => Ok(()),
+            _ => self.sync(),
+        }
     }
 
     fn settle(&self) -> Result<()> {
@@ -76,7 +98,7 @@ impl Admin for RedbEngine {
     }
 
     fn close(&self) -> Result<()> {
-        Ok(())
+        self.flush()
     }
 }
 
