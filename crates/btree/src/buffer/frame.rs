@@ -5,6 +5,7 @@
 //! code in this crate.
 
 use crate::page::{Lsn, PageId, PageRead};
+use siltstone_base::prefetch::{CACHE_LINE, prefetch};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use siltstone_base::sync::{Latch, OnceLock};
 use std::cmp::Ordering as Order;
@@ -90,6 +91,9 @@ impl Frame {
     }
 }
 
+/// Lines of a page that a reader of it mostly needs: the header, and the slots of about a hundred rows.
+const FRONT_LINES: usize = 13;
+
 /// Frames whose memory is allocated together.
 const CHUNK_BYTES: usize = 4 << 20;
 
@@ -144,6 +148,14 @@ impl<'a> Words<'a> {
         // exclusive latch: while the caller holds the latch nobody else makes any, and a guard that stores takes itself mutably, which ends
         // the borrow of these bytes. Optimistic readers only load. Atomic words have the layout of plain ones.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>(), self.0.len() * 8) }
+    }
+
+    /// Asks for the header of the page and its first slots.
+    #[inline]
+    pub(super) fn prefetch_front(self) {
+        for line in self.0.chunks(CACHE_LINE / 8).take(FRONT_LINES) {
+            prefetch(line.as_ptr());
+        }
     }
 
     #[inline]

@@ -150,6 +150,8 @@ impl Pool {
     pub(crate) fn shared(&self, id: PageId) -> Result<SharedGuard<'_>> {
         loop {
             if let Some(index) = self.table.find(&self.frames, id) {
+                // Header and slots are needed next: the waits for their lines overlap with the one for the latch.
+                self.memory.words(index).prefetch_front();
                 if let Some(guard) = self.shared_in(index, id) {
                     self.touch(index);
                     return Ok(guard);

@@ -46,7 +46,7 @@ impl Cursor {
             state: Arc::clone(state),
             tree: Arc::clone(tree),
             snapshot,
-            chunk: Chunk::default(),
+            chunk: Chunk::recycled(),
             index: 0,
             is_forward: true,
             position: Position::default(),
@@ -102,12 +102,10 @@ impl Cursor {
     }
 
     fn fill_chunk(&mut self, start: Start<'_>) -> Result<bool> {
-        let open = Arc::clone(&self.tree);
-        let tree = open.live()?;
         let mut last: Option<Vec<u8>> = None;
         loop {
             let start = last.as_deref().map_or(start, Start::Beyond);
-            tree.read_chunk(start, self.is_forward, &mut self.position, self.rows, &mut self.chunk)?;
+            self.tree.live()?.read_chunk(start, self.is_forward, &mut self.position, self.rows, &mut self.chunk)?;
             self.check_order(start)?;
             // Pages first, versions second: what a page may show too early is kept before.
             let is_plain = self.state.versions.is_empty();
@@ -219,6 +217,7 @@ impl KvCursor for Cursor {
 impl Drop for Cursor {
     fn drop(&mut self) {
         self.state.versions.release(self.snapshot);
+        self.chunk.recycle();
     }
 }
 

@@ -37,8 +37,8 @@ struct Inner {
     last: u64,
     /// The last group that readers see.
     visible: u64,
-    /// Live snapshots: the group that each sees last, and how many see it.
-    snapshots: BTreeMap<u64, usize>,
+    /// Live snapshots: the group that each sees last, and how many see it. Oldest first.
+    snapshots: VecDeque<(u64, usize)>,
     /// By tablespace and key: the groups that changed the row, oldest first, each with what the row was before.
     rows: BTreeMap<Vec<u8>, Vec<(u64, Before)>>,
     /// What was kept, in the order of groups.
@@ -122,7 +122,11 @@ impl Versions {
     pub(super) fn snapshot(&self) -> u64 {
         let mut inner = self.inner.lock();
         let visible = inner.visible;
-        *inner.snapshots.entry(visible).or_default() += 1;
+        // What is visible only ever grows.
+        match inner.snapshots.back_mut() {
+            Some((newest, count)) if *newest == visible => *count += 1,
+            _ => inner.snapshots.push_back((visible, 1)),
+        }
         self.live.fetch_add(1, Ordering::AcqRel);
         visible
     }
@@ -130,11 +134,11 @@ impl Versions {
     /// Gives a snapshot back.
     pub(super) fn release(&self, snapshot: u64) {
         let mut inner = self.inner.lock();
-        if let Some(count) = inner.snapshots.get_mut(&snapshot) {
-            *count -= 1;
+        if let Ok(index) = inner.snapshots.binary_search_by_key(&snapshot, |(seen, _)| *seen) {
+            inner.snapshots[index].1 -= 1;
             self.live.fetch_sub(1, Ordering::AcqRel);
-            if *count == 0 {
-                inner.snapshots.remove(&snapshot);
+            if inner.snapshots[index].1 == 0 {
+                inner.snapshots.remove(index);
             }
         }
         self.prune(&mut inner);
@@ -142,7 +146,7 @@ impl Versions {
 
     /// Drops what nobody needs; and if that is not enough, what only cursors need.
     fn prune(&self, inner: &mut Inner) {
-        let oldest = inner.snapshots.keys().next().copied().unwrap_or(u64::MAX);
+        let oldest = inner.snapshots.front().map_or(u64::MAX, |(oldest, _)| *oldest);
         self.drop_up_to(inner, inner.visible.min(oldest));
         if inner.bytes > self.max_bytes && oldest < inner.visible {
             self.lost_below.store(inner.visible, Ordering::Release);

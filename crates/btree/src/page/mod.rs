@@ -38,6 +38,7 @@ pub use search::{search, search_from};
 pub use slotted::{Cell, EditError, build, cell, compact, insert, key_at, remove, replace_value, truncate};
 
 pub(crate) use access::u32_at;
+pub(crate) use slotted::prefetch_cells;
 
 /// A position in the redo log: the number of bytes that were ever appended before it.
 pub type Lsn = u64;

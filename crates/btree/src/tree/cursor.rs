@@ -9,6 +9,15 @@ use super::search::Route;
 use crate::buffer::{Place, SharedGuard};
 use crate::page::{self, Header, PageKind};
 use siltstone_base::Result;
+use std::cell::RefCell;
+
+/// Bytes of rows up to which the memory of a chunk is kept.
+const MAX_SPARE_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// The memory of a chunk that is not used.
+    static SPARE: RefCell<Chunk> = const { RefCell::new(Chunk { bytes: Vec::new(), ends: Vec::new() }) };
+}
 
 /// Rows that were copied out of a page, in the order in which they were read.
 #[derive(Debug, Default)]
@@ -30,6 +39,21 @@ impl Chunk {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
+    }
+
+    /// An empty chunk, in the memory of one that this thread gave back.
+    pub(crate) fn recycled() -> Self {
+        SPARE.try_with(RefCell::take).unwrap_or_default()
+    }
+
+    /// Keeps the memory for the next chunk of this thread.
+    pub(crate) fn recycle(&mut self) {
+        let mut spare = std::mem::take(self);
+        if spare.bytes.capacity() <= MAX_SPARE_BYTES {
+            spare.clear();
+            // A thread that ends keeps nothing.
+            let _ = SPARE.try_with(|kept| kept.replace(spare));
+        }
     }
 
     #[inline]
@@ -158,6 +182,10 @@ impl Tree {
         count: usize,
         chunk: &mut Chunk,
     ) -> Result<usize> {
+        let rows = count.min(if is_forward { usize::from(header.count).saturating_sub(slot) } else { slot });
+        let first = if is_forward { slot } else { slot - rows };
+        // The cells lie anywhere: the waits for their lines overlap.
+        page::prefetch_cells(bytes, first, rows);
         while chunk.len() < count {
             let index = if is_forward { Some(slot) } else { slot.checked_sub(1) };
             let Some(index) = index.filter(|index| *index < usize::from(header.count)) else { break };
