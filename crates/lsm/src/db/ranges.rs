@@ -4,6 +4,7 @@ use super::column_family::Family;
 use super::super_version::SuperVersion;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeSource, RangeView};
 use crate::key::{LookupKey, SeqNo};
+use crate::memtable::RangeReader;
 use siltstone_base::{Error, Result};
 
 /// The range tombstones of all that is pinned, for a reader at `seqno`; `None` if there are none. Sources are numbered as the children of an
@@ -15,8 +16,8 @@ pub(super) fn range_view(family: &Family, pinned: &SuperVersion, seqno: SeqNo) -
     let mut sources = Vec::new();
     let mut child = 0;
     for memtable in std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first()) {
-        if let Some(fragments) = memtable.range_fragments() {
-            sources.push((child, RangeSource::Memtable(fragments)));
+        if let Some(reader) = RangeReader::new(memtable) {
+            sources.push((child, RangeSource::Memtable(reader)));
         }
         child += 1;
     }
@@ -28,7 +29,7 @@ pub(super) fn range_view(family: &Family, pinned: &SuperVersion, seqno: SeqNo) -
 #[cold]
 fn refuse_ranges(family: &Family, pinned: &SuperVersion) -> Result<()> {
     let mut memtables = std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first());
-    let mut has_any = memtables.any(|memtable| memtable.range_fragments().is_some());
+    let mut has_any = memtables.any(|memtable| memtable.num_ranges() > 0);
     for (_, file) in pinned.version.all_files().filter(|(_, file)| file.may_have_ranges()) {
         has_any |= family.table_cache.reader(file)?.range_fragments().is_some();
     }

@@ -10,7 +10,7 @@
 
 use crate::file_meta::FileMeta;
 use crate::key::{InternalKeyComparator, SeqNo};
-use crate::memtable::FragmentSets;
+use crate::memtable::RangeReader;
 use crate::range_tombstones::Stretch;
 use crate::sst::TableReader;
 use crate::table_cache::TableCache;
@@ -24,7 +24,7 @@ const MAX_NEIGHBOURS: usize = 16;
 #[derive(Debug)]
 pub(crate) enum RangeSource {
     /// Those of one memtable.
-    Memtable(Arc<FragmentSets>),
+    Memtable(RangeReader),
     /// Those of a table of level 0.
     Table(Arc<TableReader>),
     /// Those of the tables of a sorted run.
@@ -98,6 +98,11 @@ impl RangeView {
     fn place(&mut self, user_key: &[u8]) -> Result<()> {
         self.is_placed = false;
         let mut common = Stretch { seqno: 0, start: None, end: None };
+        for (_, source) in &mut self.sources {
+            if let RangeSource::Memtable(reader) = source {
+                reader.before_search();
+            }
+        }
         for (_, source) in &self.sources {
             source.narrow(&self.order, user_key, self.seqno, false, &mut common)?;
         }
@@ -173,8 +178,8 @@ impl RangeSource {
         common: &mut Stretch<'a>,
     ) -> Result<()> {
         match self {
-            Self::Memtable(sets) => {
-                for set in sets.iter() {
+            Self::Memtable(reader) => {
+                for set in reader.sets() {
                     let stretch = if runs { set.run_at(user_key, seqno) } else { set.stretch_at(user_key, seqno) };
                     match runs {
                         // One set that covers is enough: what others say does not shorten its run.

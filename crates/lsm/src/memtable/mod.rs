@@ -20,8 +20,8 @@ use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, us
 use crate::range_tombstones::RangeTombstone;
 pub(crate) use immutable_list::ImmutableList;
 pub(crate) use iter::{MemtableIter, MemtableValue};
-pub(crate) use range_list::FragmentSets;
 use range_list::RangeList;
+pub(crate) use range_list::RangeReader;
 use siltstone_base::bloom::DynamicBloom;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::prefix_extractor::PrefixExtractor;
@@ -187,11 +187,6 @@ impl Memtable {
     /// How many range tombstones there are.
     pub(crate) fn num_ranges(&self) -> u64 {
         self.ranges.count()
-    }
-
-    /// The fragments of the range tombstones so far; `None` if there are none.
-    pub(crate) fn range_fragments(&self) -> Option<Arc<FragmentSets>> {
-        self.ranges.fragments()
     }
 
     /// The range tombstones, in no order.

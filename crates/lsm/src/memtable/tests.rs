@@ -441,3 +441,50 @@ proptest! {
         assert_gets(&memtable, &model, &[b"absent".to_vec(), vec![u8::MAX; 9]], &[50]);
     }
 }
+
+fn range_list_of(tombstones: u64) -> RangeList {
+    let list = RangeList::new(InternalKeyComparator::new(Arc::new(Bytewise)));
+    for number in 0..tombstones {
+        assert!(list.add(number + 1, &(3 * number).to_be_bytes(), &(3 * number + 2).to_be_bytes()));
+    }
+    list
+}
+
+fn assert_covers(list: &RangeList, tombstones: u64) {
+    for number in 0..tombstones {
+        assert_eq!(list.covering(&(3 * number + 1).to_be_bytes(), SeqNo::MAX), number + 1);
+        assert_eq!(list.covering(&(3 * number + 1).to_be_bytes(), number), 0, "not for readers before it");
+        assert_eq!(list.covering(&(3 * number + 2).to_be_bytes(), SeqNo::MAX), 0, "a gap");
+    }
+}
+
+#[test]
+fn searches_of_several_sets_of_range_tombstones_end_in_a_search_of_one() {
+    const TOMBSTONES: u64 = 1_000;
+    let list = range_list_of(TOMBSTONES);
+    let sets = list.fragments().expect("there are tombstones");
+    assert!(sets.len() > 1, "adding 1,000 leaves several sets");
+    assert_covers(&list, TOMBSTONES);
+    assert_eq!(list.fragments().expect("there are tombstones").len(), 1);
+    assert_covers(&list, TOMBSTONES);
+    assert_eq!(list.to_vec().len() as u64, TOMBSTONES);
+}
+
+#[test]
+fn range_tombstones_added_while_sets_are_merged_are_all_found() {
+    const TOMBSTONES: u64 = 2_000;
+    let list = range_list_of(TOMBSTONES);
+    std::thread::scope(|scope| {
+        let adder = scope.spawn(|| {
+            for number in TOMBSTONES..2 * TOMBSTONES {
+                assert!(list.add(number + 1, &(3 * number).to_be_bytes(), &(3 * number + 2).to_be_bytes()));
+                assert_eq!(list.covering(&(3 * number + 1).to_be_bytes(), SeqNo::MAX), number + 1);
+            }
+        });
+        while !adder.is_finished() {
+            assert_covers(&list, TOMBSTONES);
+        }
+    });
+    assert_covers(&list, 2 * TOMBSTONES);
+    assert_eq!(list.to_vec().len() as u64, 2 * TOMBSTONES);
+}
