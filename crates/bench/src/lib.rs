@@ -1,6 +1,6 @@
 //! The laboratory: workloads over the engine traits, what it takes to measure them, and reports.
 //!
-//! Commands of `siltstone-bench` are the modules [`kv`], [`insert`] and [`report`]; [`engines`] opens whatever they run on.
+//! Commands of `siltstone-bench` are the modules [`kv`], [`insert`], [`stalls`] and [`report`]; [`engines`] opens whatever they run on.
 //! Nothing here prints: commands write to the writer that they are given.
 //!
 //! ```
@@ -34,6 +34,7 @@ mod place;
 mod ratios;
 pub mod report;
 mod rng;
+pub mod stalls;
 mod stopwatch;
 mod values;
 

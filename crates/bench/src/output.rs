@@ -81,6 +81,14 @@ pub struct ResultLine {
     pub cv_plain: Option<f64>,
     /// The same against a centred 15-s moving median.
     pub cv_detrended: Option<f64>,
+    /// The worst 1-s rate as a part of the 15-s moving median around it.
+    pub worst_second: Option<f64>,
+    /// The worst 5-s rate as a part of the moving median of 15 such around it.
+    pub worst_five_seconds: Option<f64>,
+    /// The longest time in which no operation was completed.
+    pub longest_gap_us: Option<f64>,
+    /// Open loop: operations that arrived, per second.
+    pub offered_ops_per_s: Option<f64>,
     /// Runs of over two minutes: the rates of five equal parts of it.
     pub segment_ops_per_s: Option<Vec<f64>>,
     /// Beside readers: the writer's operations per second.

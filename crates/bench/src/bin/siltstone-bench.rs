@@ -25,6 +25,8 @@ enum Command {
     Kv(arguments::kv::KvArguments),
     /// The insert benchmark: primary-key order, three secondary indexes.
     Insert(arguments::insert::InsertArguments),
+    /// How evenly engines take writes: closed loop, then arrivals at parts of the maximum.
+    Stalls(arguments::stalls::StallsArguments),
     /// Results to one page: published figure, measured figure, ratio, charts.
     Report(arguments::report::ReportArguments),
 }
@@ -46,6 +48,9 @@ fn main() -> ExitCode {
         }),
         Command::Insert(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::insert::run(&arguments.config()?, output).map(drop)
+        }),
+        Command::Stalls(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
+            siltstone_bench::stalls::run(&arguments.config()?, output).map(drop)
         }),
         Command::Report(arguments) => output(None, &mut text, |output| {
             siltstone_bench::report::run(&arguments.results, &arguments.out)?;

@@ -28,6 +28,8 @@ pub use settings::{Admission, Device, EngineSettings};
 pub enum EngineKind {
     /// Siltstone's LSM-tree with leveled compaction.
     LsmLeveled,
+    /// The same with RocksDB's write admission: the classic triggers and delayed rates.
+    LsmClassic,
     /// Siltstone's B-tree.
     Btree,
     /// A `BTreeMap` in memory: the model.
@@ -52,6 +54,7 @@ impl EngineKind {
     /// Every engine of this build.
     pub const ALL: &'static [Self] = &[
         Self::LsmLeveled,
+        Self::LsmClassic,
         Self::Btree,
         Self::Memory,
         Self::Null,
@@ -69,6 +72,7 @@ impl EngineKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::LsmLeveled => "lsm-leveled",
+            Self::LsmClassic => "lsm-classic",
             Self::Btree => "btree",
             Self::Memory => "memory",
             Self::Null => "null",
@@ -93,6 +97,7 @@ impl EngineKind {
                 let engine = KvDb::open(dir, &lsm.database, &lsm.family, lsm.writes)?;
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env)
             }
+            Self::LsmClassic => Self::LsmLeveled.open_kv(dir, &settings.classic())?.named(self.name()),
             Self::Btree => {
                 let (env, options) = btree::options(settings);
                 OpenEngine::kv(Arc::new(siltstone_btree::Db::open(dir, &options)?)).in_dir(dir).through(env)
@@ -127,6 +132,7 @@ impl EngineKind {
                 let engine = TableDb::open(dir, &lsm.database, &lsm.family, &lsm.writes)?;
                 OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env)
             }
+            Self::LsmClassic => Self::LsmLeveled.open_tables(dir, &settings.classic())?.named(self.name()),
             Self::Btree => {
                 return Err(siltstone_base::Error::not_supported("the B-tree engine has no tables"));
             }

@@ -16,22 +16,23 @@ pub struct OpenEngine {
     tables: Option<Arc<dyn Tables>>,
     dir: Option<PathBuf>,
     env: Option<Arc<dyn Env>>,
+    name: Option<String>,
 }
 
 impl OpenEngine {
     /// An engine of keys and values.
     pub fn kv(engine: Arc<impl Kv + 'static>) -> Self {
-        Self { admin: engine.clone(), kv: Some(engine), tables: None, dir: None, env: None }
+        Self { admin: engine.clone(), kv: Some(engine), tables: None, dir: None, env: None, name: None }
     }
 
     /// An engine of tables.
     pub fn tables(engine: Arc<impl Tables + 'static>) -> Self {
-        Self { admin: engine.clone(), kv: None, tables: Some(engine), dir: None, env: None }
+        Self { admin: engine.clone(), kv: None, tables: Some(engine), dir: None, env: None, name: None }
     }
 
     /// An engine of both.
     pub fn both(engine: Arc<impl Kv + Tables + 'static>) -> Self {
-        Self { admin: engine.clone(), kv: Some(engine.clone()), tables: Some(engine), dir: None, env: None }
+        Self { admin: engine.clone(), kv: Some(engine.clone()), tables: Some(engine), dir: None, env: None, name: None }
     }
 
     /// The same, whose files are in `dir`.
@@ -48,14 +49,26 @@ impl OpenEngine {
         self
     }
 
+    /// The same, which results call `name`.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// The name by which results call it.
+    pub fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.admin.name())
+    }
+
     /// Its keys and values, or an error of kind [`NotSupported`](siltstone_base::ErrorKind::NotSupported).
     pub fn as_kv(&self) -> Result<&dyn Kv> {
-        self.kv.as_deref().ok_or_else(|| Error::not_supported(format!("{} has no keys and values", self.admin.name())))
+        self.kv.as_deref().ok_or_else(|| Error::not_supported(format!("{} has no keys and values", self.name())))
     }
 
     /// Its tables, or an error of kind [`NotSupported`](siltstone_base::ErrorKind::NotSupported).
     pub fn as_tables(&self) -> Result<&dyn Tables> {
-        self.tables.as_deref().ok_or_else(|| Error::not_supported(format!("{} has no tables", self.admin.name())))
+        self.tables.as_deref().ok_or_else(|| Error::not_supported(format!("{} has no tables", self.name())))
     }
 
     /// The environment that its bytes pass, or the operating system's files.
@@ -82,7 +95,7 @@ impl OpenEngine {
 
 impl fmt::Debug for OpenEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OpenEngine").field(&self.admin.name()).finish()
+        f.debug_tuple("OpenEngine").field(&self.name()).finish()
     }
 }
 

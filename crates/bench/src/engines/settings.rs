@@ -123,6 +123,11 @@ impl EngineSettings {
         self
     }
 
+    /// The same with RocksDB's write admission.
+    pub(super) fn classic(&self) -> Self {
+        Self { write_admission: Admission::Rocksdb, ..self.clone() }
+    }
+
     /// What differs from the machine as it is: memory, device, I/O, format.
     pub(crate) fn in_words(&self) -> String {
         let mib = |bytes: usize| bytes >> 20;

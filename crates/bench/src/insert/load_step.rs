@@ -83,7 +83,7 @@ pub(super) fn run(config: &InsertConfig, kind: EngineKind, dir: &Path, pair: u32
         .map(|client| tables.create_table(&config.schema.table(client)))
         .collect::<Result<Vec<_>>>()?;
     let binlog = Binlog::create(engine.env(), &binlog_dir(dir), config.binlog)?;
-    let name = engine.admin.name();
+    let name = engine.name();
     let label = format!("{name} insert");
     let load = Load {
         label: &label,
@@ -92,6 +92,8 @@ pub(super) fn run(config: &InsertConfig, kind: EngineKind, dir: &Path, pair: u32
         expected_ops: config.rows,
         interval_s: config.interval_s,
         bar,
+        most_seconds: None,
+        gauge: None,
     };
     let before = engine.stats()?;
     let (measured, bytes) = load::run(&load, |worker| client(config, &engine, &ids, binlog.as_ref(), worker))?;
@@ -148,10 +150,9 @@ struct Run {
 impl Run {
     fn line(&self, config: &InsertConfig, step: &str, measured: Measured, stats: EngineStats) -> Line {
         let is_load = step == LOAD;
-        let variation = load::variation(&measured.second_rates);
         let of_user = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / self.bytes_user.max(1) as f64);
         let rows = measured.ops.max(1) as f64;
-        let mut line = ResultLine {
+        let name = ResultLine {
             experiment: "insert".to_owned(),
             workload: step.to_owned(),
             engine: self.name.clone(),
@@ -159,37 +160,15 @@ impl Run {
             setup: config.setup(),
             pair: self.pair,
             threads: config.clients as u32,
-            ops: measured.ops,
-            seconds: measured.seconds,
-            ops_per_s: measured.ops as f64 / measured.seconds.max(1e-9),
-            machine_pause_us: Some(measured.pause_us),
             bytes_user: if is_load { self.bytes_user } else { 0 },
-            bytes_written: stats.bytes_written,
-            bytes_read: stats.bytes_read,
-            process_written: measured.usage.written,
-            process_read: measured.usage.read,
             write_amp: of_user(stats.bytes_written).filter(|_| is_load),
-            space_bytes: stats.space_bytes,
             space_amp: of_user(stats.space_bytes),
-            debt_bytes: stats.debt_bytes,
-            stall_us: stats.stall_micros,
-            cpu_s: measured.usage.cpu_s,
-            rss_mb: measured.usage.rss_mb,
-            segment_ops_per_s: load::segments(&measured.second_rates),
-            cv_plain: variation.map(|(plain, _)| plain),
-            cv_detrended: variation.map(|(_, detrended)| detrended),
             kb_written_per_row: measured.usage.written.filter(|_| is_load).map(|bytes| bytes as f64 / 1e3 / rows),
             binlog_bytes: self.binlog_bytes.filter(|_| is_load),
             ..ResultLine::default()
         };
-        line.set_latencies(measured.latencies.summary());
-        let interval = |&(interval_s, ops_per_s): &(f64, f64)| IntervalLine {
-            experiment: "insert".to_owned(),
-            workload: step.to_owned(),
-            engine: self.name.clone(),
-            interval_s,
-            ops_per_s,
-        };
-        (line, measured.intervals.iter().map(interval).collect())
+        let line = measured.line(stats, name);
+        let intervals = measured.interval_lines(&line);
+        (line, intervals)
     }
 }

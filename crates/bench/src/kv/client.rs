@@ -25,7 +25,7 @@ pub(super) fn key_rng(config: &KvConfig, workload: Workload, pair: u32, thread: 
     Rng::new(config.seed, stream)
 }
 
-pub(super) struct Client<'a> {
+pub(crate) struct Client<'a> {
     kv: &'a dyn Kv,
     workload: Workload,
     num: u64,
@@ -41,7 +41,7 @@ pub(super) struct Client<'a> {
 
 impl<'a> Client<'a> {
     /// A client of `workload` whose sequential keys begin at `first`.
-    pub(super) fn new(
+    pub(crate) fn new(
         kv: &'a dyn Kv,
         config: &KvConfig,
         workload: Workload,
@@ -69,13 +69,13 @@ impl<'a> Client<'a> {
     }
 
     /// Bytes of keys and values written or read so far.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Does operation `number`; false if there is nothing left to do.
     #[inline]
-    pub(super) fn step(&mut self, number: u64) -> Result<bool> {
+    pub(crate) fn step(&mut self, number: u64) -> Result<bool> {
         match self.workload {
             Workload::FillSeq => self.put(self.first + number),
             Workload::FillRandom | Workload::Overwrite | Workload::FillSync => {
@@ -117,7 +117,7 @@ impl<'a> Client<'a> {
 
     /// Puts a random key, whatever the workload: the writer beside readers.
     #[inline]
-    pub(super) fn put_random(&mut self) -> Result<bool> {
+    pub(crate) fn put_random(&mut self) -> Result<bool> {
         let number = self.rng.below(self.num);
         self.put(number)
     }

@@ -31,6 +31,7 @@ mod tables;
 mod tests;
 mod workload;
 
+pub(crate) use client::Client;
 pub use workload::Workload;
 
 /// What `kv` runs.

@@ -62,7 +62,7 @@ impl<'a> Session<'a> {
     pub(super) fn run(&mut self, workload: Workload, bar: bool) -> Result<(ResultLine, Vec<IntervalLine>)> {
         let config = self.config;
         let engine = self.open(workload)?;
-        let name = engine.admin.name();
+        let name = engine.name();
         let label = format!("{name} {workload}");
         let before = engine.stats()?;
         let run = measure(config, &engine, workload, self.pair, &label, bar)?;
@@ -75,9 +75,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        let line = self.line(workload, name, run, &before, &after);
-        let intervals = line.1;
-        Ok((line.0, intervals))
+        Ok(self.line(workload, name, run, &before, &after))
     }
 
     fn line(
@@ -92,49 +90,25 @@ impl<'a> Session<'a> {
         let stats = after.since(before);
         let live_bytes = self.live.as_ref().map(|live| live.count() * (KEY_BYTES + self.config.value_size) as u64);
         let ratio = |part: Option<u64>, whole: u64| part.filter(|_| whole > 0).map(|part| part as f64 / whole as f64);
-        let variation = load::variation(&measured.second_rates);
-        let mut line = ResultLine {
+        let name = ResultLine {
             experiment: "kv".to_owned(),
             workload: workload.name().to_owned(),
-            engine: engine.clone(),
+            engine,
             config_hash: self.config.config_hash(),
             setup: self.config.setup(),
             pair: self.pair,
             threads: self.config.threads as u32,
-            ops: measured.ops,
-            seconds: measured.seconds,
-            ops_per_s: measured.ops as f64 / measured.seconds.max(1e-9),
-            machine_pause_us: Some(measured.pause_us),
             generator_late_p99_us: lateness.map(|lateness| lateness.p99_us),
             generator_late_max_us: lateness.map(|lateness| lateness.max_us),
             bytes_user: bytes,
-            bytes_written: stats.bytes_written,
-            bytes_read: stats.bytes_read,
-            process_written: measured.usage.written,
-            process_read: measured.usage.read,
             write_amp: ratio(stats.bytes_written, if workload.writes() { bytes } else { 0 }),
-            space_bytes: stats.space_bytes,
             space_amp: live_bytes.and_then(|live| ratio(stats.space_bytes, live)),
-            debt_bytes: stats.debt_bytes,
-            stall_us: stats.stall_micros,
-            cpu_s: measured.usage.cpu_s,
-            rss_mb: measured.usage.rss_mb,
-            segment_ops_per_s: load::segments(&measured.second_rates),
-            cv_plain: variation.map(|(plain, _)| plain),
-            cv_detrended: variation.map(|(_, detrended)| detrended),
             writer_ops_per_s: (workload == Workload::ReadWhileWriting)
                 .then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
             ..ResultLine::default()
         };
-        line.set_latencies(measured.latencies.summary());
-        let interval = |&(interval_s, ops_per_s): &(f64, f64)| IntervalLine {
-            experiment: "kv".to_owned(),
-            workload: workload.name().to_owned(),
-            engine: engine.clone(),
-            interval_s,
-            ops_per_s,
-        };
-        let intervals = measured.intervals.iter().map(interval).collect();
+        let line = measured.line(stats, name);
+        let intervals = measured.interval_lines(&line);
         (line, intervals)
     }
 }
@@ -166,7 +140,16 @@ pub(super) fn measure(
     let threads = if workload == Workload::ReadSeq { 1 } else { config.threads };
     let ops = workload.ops(config.num);
     let companions = usize::from(workload == Workload::ReadWhileWriting);
-    let load = Load { label, threads, companions, expected_ops: ops, interval_s: config.interval_s, bar };
+    let load = Load {
+        label,
+        threads,
+        companions,
+        expected_ops: ops,
+        interval_s: config.interval_s,
+        bar,
+        most_seconds: None,
+        gauge: None,
+    };
     if let Some(rate) = config.rate.filter(|_| workload.is_of_points()) {
         return open_loop::measure(config, engine, workload, pair, &load, rate);
     }

@@ -11,11 +11,23 @@ use siltstone_base::{Error, ErrorKind, Result};
 use std::sync::Barrier;
 use std::time::Duration;
 
+mod arrivals;
+mod gaps;
+mod lines;
+mod open_loop;
+
+pub(crate) use arrivals::{Arrivals, Bursts, Process};
+pub(crate) use gaps::GapMeter;
+pub(crate) use open_loop::{End, OpenLoop};
+
 /// How often the main thread looks at the counters.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// A size that is looked at once a second. `None` if it is unknown.
+pub(crate) type Gauge<'a> = &'a (dyn Fn() -> Option<u64> + Sync);
+
 /// What is run.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Load<'a> {
     /// What the progress bar says.
     pub label: &'a str,
@@ -29,6 +41,10 @@ pub(crate) struct Load<'a> {
     pub interval_s: f64,
     /// Whether to draw a progress bar.
     pub bar: bool,
+    /// The clients are told to stop after so many seconds. `None`: when they have done what they had to.
+    pub most_seconds: Option<f64>,
+    /// Something to look at once a second.
+    pub gauge: Option<Gauge<'a>>,
 }
 
 /// What was measured.
@@ -48,6 +64,8 @@ pub(crate) struct Measured {
     pub pause_us: f64,
     /// Rates of the whole seconds of the run.
     pub second_rates: Vec<f64>,
+    /// What the gauge said at the end of each.
+    pub second_gauges: Vec<u64>,
     /// End and rate of each interval.
     pub intervals: Vec<(f64, f64)>,
 }
@@ -156,11 +174,12 @@ pub(crate) fn run<T: Send>(
             .collect();
         scope.spawn(|| pauses.watch());
         barrier.wait();
+        let run_watch = Stopwatch::start();
         let before = ProcessUsage::now();
         let counted = || counters[..load.threads].iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
         let samples = sampler.watch(&counted, || {
             let is_failed = failed.load(Ordering::Acquire);
-            if is_failed {
+            if is_failed || load.most_seconds.is_some_and(|most| run_watch.seconds() >= most) {
                 stop.store(true, Ordering::Release);
             }
             is_failed || ended.load(Ordering::Acquire) == load.threads
@@ -177,6 +196,7 @@ pub(crate) fn run<T: Send>(
             usage,
             pause_us: 0.0,
             second_rates: samples.second_rates,
+            second_gauges: samples.second_gauges,
             intervals: samples.intervals,
         };
         let mut returned = Vec::with_capacity(all);
@@ -219,6 +239,7 @@ pub(crate) fn settle(engine: &dyn Admin) -> Result<Measured> {
         usage: ProcessUsage::now().since(&before),
         pause_us: pauses.longest_us(),
         second_rates: Vec::new(),
+        second_gauges: Vec::new(),
         intervals: Vec::new(),
     })
 }
@@ -226,23 +247,25 @@ pub(crate) fn settle(engine: &dyn Admin) -> Result<Measured> {
 #[derive(Debug, Default)]
 struct Samples {
     second_rates: Vec<f64>,
+    second_gauges: Vec<u64>,
     intervals: Vec<(f64, f64)>,
 }
 
-struct Sampler {
+struct Sampler<'a> {
     bar: ProgressBar,
     interval_s: f64,
+    gauge: Option<Gauge<'a>>,
 }
 
-impl Sampler {
-    fn new(load: &Load<'_>) -> Self {
+impl<'a> Sampler<'a> {
+    fn new(load: &Load<'a>) -> Self {
         let target = if load.bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(load.expected_ops), target);
         if let Ok(style) = ProgressStyle::with_template("{msg:32} {bar:40} {percent:>3}% {per_sec:>16} {eta:>5}") {
             bar.set_style(style);
         }
         bar.set_message(load.label.to_owned());
-        Self { bar, interval_s: load.interval_s }
+        Self { bar, interval_s: load.interval_s, gauge: load.gauge }
     }
 
     fn watch(&self, counted: &dyn Fn() -> u64, is_over: impl Fn() -> bool) -> Samples {
@@ -256,6 +279,7 @@ impl Sampler {
             let (now, ops) = (watch.seconds(), counted());
             if let Some(rate) = second.rate_after(1.0, now, ops) {
                 samples.second_rates.push(rate);
+                samples.second_gauges.extend(self.gauge.and_then(|gauge| gauge()));
                 self.bar.set_position(ops);
             }
             if let Some(rate) = interval.rate_after(self.interval_s, now, ops) {
@@ -292,7 +316,6 @@ impl Mark {
 
 /// The coefficient of variation of 1-s rates: plain, and against a centred 15-s moving median. `None` below 5 rates.
 pub(crate) fn variation(rates: &[f64]) -> Option<(f64, f64)> {
-    const HALF_WINDOW: usize = 7;
     if rates.len() < 5 {
         return None;
     }
@@ -304,11 +327,23 @@ pub(crate) fn variation(rates: &[f64]) -> Option<(f64, f64)> {
         let squares = rates.iter().enumerate().map(|(at, rate)| (rate - centre(at)).powi(2)).sum::<f64>();
         (squares / rates.len() as f64).sqrt() / mean
     };
-    let moving = |at: usize| {
-        let window = &rates[at.saturating_sub(HALF_WINDOW)..rates.len().min(at + HALF_WINDOW + 1)];
-        median(window).unwrap_or(mean)
-    };
-    Some((deviation(&|_| mean), deviation(&moving)))
+    Some((deviation(&|_| mean), deviation(&|at| moving_median(rates, at))))
+}
+
+/// The median of the 15 rates around one of them.
+fn moving_median(rates: &[f64], at: usize) -> f64 {
+    const HALF_WINDOW: usize = 7;
+    let window = &rates[at.saturating_sub(HALF_WINDOW)..rates.len().min(at + HALF_WINDOW + 1)];
+    median(window).unwrap_or(0.0)
+}
+
+/// The smallest of `rates` as a part of the moving median around it. `None` below 5 rates.
+pub(crate) fn worst(rates: &[f64]) -> Option<f64> {
+    if rates.len() < 5 {
+        return None;
+    }
+    let parts = (0..rates.len()).map(|at| rates[at] / moving_median(rates, at).max(1e-9));
+    parts.min_by(f64::total_cmp)
 }
 
 /// The rates of five equal parts of a run of over two minutes, so that one pair of such runs makes five quotients.

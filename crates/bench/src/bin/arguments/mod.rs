@@ -9,6 +9,7 @@ use std::path::PathBuf;
 pub mod insert;
 pub mod kv;
 pub mod report;
+pub mod stalls;
 
 /// What every experiment takes.
 #[derive(Debug, Args)]

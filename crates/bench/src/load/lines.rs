@@ -1,0 +1,55 @@
+//! What was measured, as lines of results.
+
+use super::{Measured, segments, variation, worst};
+use crate::{IntervalLine, ResultLine};
+use siltstone_base::engine::EngineStats;
+
+/// Seconds of the longer intervals.
+const LONG: usize = 5;
+
+impl Measured {
+    /// Fills in what does not depend on the experiment: `line` names the run.
+    pub(crate) fn line(&self, stats: EngineStats, line: ResultLine) -> ResultLine {
+        let variation = variation(&self.second_rates);
+        let mut line = ResultLine {
+            ops: self.ops,
+            seconds: self.seconds,
+            ops_per_s: self.ops as f64 / self.seconds.max(1e-9),
+            machine_pause_us: Some(self.pause_us),
+            bytes_written: stats.bytes_written,
+            bytes_read: stats.bytes_read,
+            process_written: self.usage.written,
+            process_read: self.usage.read,
+            space_bytes: stats.space_bytes,
+            debt_bytes: stats.debt_bytes,
+            stall_us: stats.stall_micros,
+            cpu_s: self.usage.cpu_s,
+            rss_mb: self.usage.rss_mb,
+            segment_ops_per_s: segments(&self.second_rates),
+            cv_plain: variation.map(|(plain, _)| plain),
+            cv_detrended: variation.map(|(_, detrended)| detrended),
+            worst_second: worst(&self.second_rates),
+            worst_five_seconds: worst(&by_fives(&self.second_rates)),
+            ..line
+        };
+        line.set_latencies(self.latencies.summary());
+        line
+    }
+
+    /// The rates of the intervals of the run that `line` names.
+    pub(crate) fn interval_lines(&self, line: &ResultLine) -> Vec<IntervalLine> {
+        let interval = |&(interval_s, ops_per_s): &(f64, f64)| IntervalLine {
+            experiment: line.experiment.clone(),
+            workload: line.workload.clone(),
+            engine: line.engine.clone(),
+            interval_s,
+            ops_per_s,
+        };
+        self.intervals.iter().map(interval).collect()
+    }
+}
+
+/// The mean rates of five seconds each.
+fn by_fives(rates: &[f64]) -> Vec<f64> {
+    rates.chunks_exact(LONG).map(|part| part.iter().sum::<f64>() / LONG as f64).collect()
+}

@@ -1,0 +1,212 @@
+//! The steps on one engine, one after the other.
+
+use super::steady::is_growing;
+use super::{StallsConfig, Step};
+use crate::engines::{EngineKind, OpenEngine};
+use crate::kv::{Client, KvConfig, Workload};
+use crate::load::{self, Arrivals, Bursts, End, GapMeter, Load, Measured, OpenLoop};
+use crate::place::remove_database;
+use crate::{IntervalLine, LatencySummary, Output, ResultLine};
+use siltstone_base::Result;
+use std::path::Path;
+
+/// The most rounds of a maximum whose debt goes on growing.
+const MOST_ROUNDS: u32 = 6;
+
+/// What bursts are, beside the maximum.
+const BETWEEN_BURSTS: f64 = 0.5;
+const IN_BURSTS: f64 = 2.0;
+const BURSTS_EVERY_S: f64 = 60.0;
+const BURST_LENGTH_S: f64 = 10.0;
+
+pub(super) struct Session<'a> {
+    config: &'a StallsConfig,
+    clients: KvConfig,
+    engine: OpenEngine,
+    maximum: Option<f64>,
+}
+
+/// What one step gave.
+struct Outcome {
+    measured: Measured,
+    bytes: u64,
+    longest_gap_us: Option<f64>,
+    offered: Option<f64>,
+    lateness: Option<LatencySummary>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn open(config: &'a StallsConfig, kind: EngineKind, dir: &Path, maximum: Option<f64>) -> Result<Self> {
+        if !config.existing {
+            remove_database(dir)?;
+        }
+        let engine = kind.open_kv(dir, &config.settings)?;
+        Ok(Self { config, clients: config.for_clients(), engine, maximum })
+    }
+
+    /// Gives the engine its files back, and returns its maximum.
+    pub(super) fn close(self) -> Result<Option<f64>> {
+        self.engine.admin.close()?;
+        Ok(self.maximum)
+    }
+
+    /// Runs one step.
+    pub(super) fn run(
+        &mut self,
+        step: Step,
+        number: u32,
+        output: &mut Output<'_>,
+    ) -> Result<(ResultLine, Vec<IntervalLine>)> {
+        let before = self.engine.stats()?;
+        let outcome = match step {
+            Step::Settle => Outcome {
+                measured: load::settle(&*self.engine.admin)?,
+                bytes: 0,
+                longest_gap_us: None,
+                offered: None,
+                lateness: None,
+            },
+            Step::Maximum => self.maximum(number, output)?,
+            Step::Poisson(_) | Step::Constant(_) | Step::Bursts => self.open_loop(step, number, output.bars)?,
+            Step::Fill | Step::Overwrite | Step::Reads | Step::ReadsWhileFilling => {
+                self.closed_loop(step, number, output.bars)?
+            }
+        };
+        let stats = self.engine.stats()?.since(&before);
+        let Outcome { measured, bytes, longest_gap_us, offered, lateness } = outcome;
+        let write_amp = stats.bytes_written.filter(|_| step.writes() && bytes > 0);
+        let name = ResultLine {
+            experiment: "stalls".to_owned(),
+            workload: step.to_string(),
+            engine: self.engine.name(),
+            config_hash: self.config.config_hash(),
+            setup: self.config.setup(),
+            pair: 1,
+            threads: self.config.threads as u32,
+            bytes_user: bytes,
+            write_amp: write_amp.map(|written| written as f64 / bytes as f64),
+            generator_late_p99_us: lateness.map(|lateness| lateness.p99_us),
+            generator_late_max_us: lateness.map(|lateness| lateness.max_us),
+            longest_gap_us,
+            offered_ops_per_s: offered,
+            writer_ops_per_s: (step == Step::ReadsWhileFilling)
+                .then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
+            ..ResultLine::default()
+        };
+        let line = measured.line(stats, name);
+        let intervals = measured.interval_lines(&line);
+        Ok((line, intervals))
+    }
+
+    /// Overwrites until debt has stopped growing; the last round is what counts.
+    fn maximum(&mut self, number: u32, output: &mut Output<'_>) -> Result<Outcome> {
+        let mut round = 1;
+        let mut outcome = self.closed_loop(Step::Maximum, number, output.bars)?;
+        while is_growing(&outcome.measured.second_gauges) && round < MOST_ROUNDS {
+            outcome = self.closed_loop(Step::Maximum, number + (round << 16), output.bars)?;
+            round += 1;
+        }
+        if is_growing(&outcome.measured.second_gauges) {
+            output.say(format!("{}: debt was still growing at its maximum", self.engine.name()))?;
+        }
+        self.maximum = self.maximum.or(Some(rate_of(&outcome.measured)));
+        Ok(outcome)
+    }
+
+    fn load<'b>(&self, step: Step, label: &'b str, bar: bool, gauge: load::Gauge<'b>) -> Load<'b> {
+        let seconds = self.config.seconds;
+        let expected = match (step, self.maximum) {
+            (Step::Fill, _) => self.config.num as f64,
+            (_, Some(rate)) => rate * seconds,
+            (_, None) => 0.0,
+        };
+        Load {
+            label,
+            threads: self.config.threads,
+            companions: usize::from(step == Step::ReadsWhileFilling),
+            expected_ops: expected as u64,
+            interval_s: self.config.interval_s.min(1.0),
+            bar,
+            most_seconds: (step != Step::Fill && !step.is_open_loop()).then_some(seconds),
+            gauge: Some(gauge),
+        }
+    }
+
+    fn closed_loop(&self, step: Step, number: u32, bar: bool) -> Result<Outcome> {
+        let workload = match step {
+            Step::Reads => Workload::ReadRandom,
+            Step::ReadsWhileFilling => Workload::ReadWhileWriting,
+            _ => Workload::Overwrite,
+        };
+        let label = format!("{} {step}", self.engine.name());
+        let debt = || self.debt();
+        let load = self.load(step, &label, bar, &debt);
+        let gaps = GapMeter::start();
+        let ops = if step == Step::Fill { self.config.num } else { u64::MAX };
+        let (measured, bytes) = load::run(&load, |worker| {
+            let threads = load.threads as u64;
+            let mut client = Client::new(self.engine.as_kv()?, &self.clients, workload, number, worker.index, 0);
+            if worker.index >= load.threads {
+                worker.drive(0, 1, |_| client.put_random())?;
+                return Ok(0);
+            }
+            let share = ops / threads + u64::from((worker.index as u64) < ops % threads);
+            worker.drive(share, 1, |number| {
+                let goes_on = client.step(number)?;
+                gaps.complete();
+                Ok(goes_on)
+            })?;
+            Ok(client.bytes())
+        })?;
+        let bytes = bytes.iter().sum();
+        Ok(Outcome { measured, bytes, longest_gap_us: Some(gaps.longest_us()), offered: None, lateness: None })
+    }
+
+    fn open_loop(&self, step: Step, number: u32, bar: bool) -> Result<Outcome> {
+        let maximum = self.maximum.unwrap_or(1.0);
+        let arrivals = match step {
+            Step::Poisson(percent) | Step::Constant(percent) => {
+                Arrivals { process: step.process(), rate: maximum * f64::from(percent) / 100.0, bursts: None }
+            }
+            _ => Arrivals {
+                process: step.process(),
+                rate: maximum * BETWEEN_BURSTS,
+                bursts: Some(Bursts { every_s: BURSTS_EVERY_S, length_s: BURST_LENGTH_S, rate: maximum * IN_BURSTS }),
+            },
+        };
+        let offered = arrivals.mean_rate(self.config.seconds);
+        let label = format!("{} {step}", self.engine.name());
+        let debt = || self.debt();
+        let load = self.load(step, &label, bar, &debt);
+        let seed = self.config.seed ^ u64::from(number);
+        let open_loop = OpenLoop::start(arrivals, End::Seconds(self.config.seconds), load.threads, seed)?;
+        let gaps = GapMeter::start();
+        let (measured, bytes) = load::run(&load, |worker| {
+            let thread = worker.index;
+            let mut client = Client::new(self.engine.as_kv()?, &self.clients, Workload::Overwrite, number, thread, 0);
+            let mut queue = open_loop.queue(thread)?;
+            let mut goes_on = true;
+            while goes_on && !worker.is_stopped() {
+                goes_on = queue.serve(|number, waited| {
+                    client.step(number)?;
+                    worker.record(waited(), 1);
+                    gaps.complete();
+                    Ok(())
+                })?;
+            }
+            Ok(client.bytes())
+        })?;
+        let lateness = open_loop.lateness()?;
+        let bytes = bytes.iter().sum();
+        let longest_gap_us = Some(gaps.longest_us());
+        Ok(Outcome { measured, bytes, longest_gap_us, offered: Some(offered), lateness })
+    }
+
+    fn debt(&self) -> Option<u64> {
+        self.engine.admin.stats().ok()?.debt_bytes
+    }
+}
+
+fn rate_of(measured: &Measured) -> f64 {
+    measured.ops as f64 / measured.seconds.max(1e-9)
+}

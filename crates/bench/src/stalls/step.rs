@@ -1,0 +1,91 @@
+//! The steps of the experiment.
+
+use crate::load::Process;
+use std::fmt;
+use std::str::FromStr;
+
+/// One step on one engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Puts as many random keys as there are numbers, as fast as the engine takes them.
+    Fill,
+    /// Waits until no compaction is due.
+    Settle,
+    /// Overwrites random keys as fast as the engine takes them, until its debt has stopped growing.
+    Maximum,
+    /// Overwrites arrive at random, at this percentage of the maximum.
+    Poisson(u32),
+    /// Overwrites arrive with equal gaps, at this percentage of the maximum.
+    Constant(u32),
+    /// Overwrites arrive at random at half the maximum; for the last 10 s of every minute, at twice the maximum.
+    Bursts,
+    /// Overwrites random keys as fast as the engine takes them, for the time of a step.
+    Overwrite,
+    /// Gets random keys while nobody writes.
+    Reads,
+    /// Gets random keys beside a thread that overwrites as fast as the engine takes it.
+    ReadsWhileFilling,
+}
+
+impl Step {
+    /// The steps that are run unless others are asked for.
+    pub const DEFAULT: &'static str =
+        "fill,settle,reads,reads-while-filling,maximum,poisson-70,poisson-80,poisson-95,constant-80,bursts";
+
+    /// Whether its rate is a part of the maximum.
+    pub fn is_open_loop(self) -> bool {
+        matches!(self, Self::Poisson(_) | Self::Constant(_) | Self::Bursts)
+    }
+
+    /// Whether what it does is to put.
+    pub(super) fn writes(self) -> bool {
+        !matches!(self, Self::Settle | Self::Reads | Self::ReadsWhileFilling)
+    }
+
+    pub(super) fn process(self) -> Process {
+        if matches!(self, Self::Constant(_)) { Process::Constant } else { Process::Poisson }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fill => f.write_str("fill"),
+            Self::Settle => f.write_str("settle"),
+            Self::Maximum => f.write_str("maximum"),
+            Self::Poisson(percent) => write!(f, "poisson-{percent}"),
+            Self::Constant(percent) => write!(f, "constant-{percent}"),
+            Self::Bursts => f.write_str("bursts"),
+            Self::Overwrite => f.write_str("overwrite"),
+            Self::Reads => f.write_str("reads"),
+            Self::ReadsWhileFilling => f.write_str("reads-while-filling"),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected fill, settle, maximum, poisson-N or constant-N with a percentage of 1 to 1000, bursts, overwrite, reads or \
+             reads-while-filling";
+        if let Some((process, percent)) = text.split_once('-') {
+            let percent = percent.parse().ok().filter(|percent| (1..=1000).contains(percent));
+            match (process, percent) {
+                ("poisson", Some(percent)) => return Ok(Self::Poisson(percent)),
+                ("constant", Some(percent)) => return Ok(Self::Constant(percent)),
+                _ => {}
+            }
+        }
+        let steps = [
+            Self::Fill,
+            Self::Settle,
+            Self::Maximum,
+            Self::Bursts,
+            Self::Overwrite,
+            Self::Reads,
+            Self::ReadsWhileFilling,
+        ];
+        steps.into_iter().find(|step| step.to_string() == text).ok_or(EXPECTED)
+    }
+}
