@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+pub mod faults;
+
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::{CrashConfig, CrashModel, CrashStates, Recording, SimDisk};
@@ -216,12 +218,14 @@ pub struct Runner {
     pub life: Life,
     pub db: Option<Db>,
     pub history: History,
+    /// What the last call that failed would have led to.
+    pub failed: Option<State>,
 }
 
 impl Runner {
     pub fn new(life: Life) -> Result<Self> {
         let db = Some(life.open()?);
-        Ok(Self { life, db, history: History::new() })
+        Ok(Self { life, db, history: History::new(), failed: None })
     }
 
     fn tree(&self, number: u8) -> TreeHandle {
@@ -248,7 +252,7 @@ impl Runner {
             Err(_) => {
                 // What failed did not happen; whether it reached the disk is open only if the log failed.
                 self.history.commits.pop();
-                self.history.states.pop();
+                self.failed = self.history.states.pop();
             }
         }
         outcome

@@ -108,7 +108,7 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(frames: usize, page_len: usize) -> Self {
-        let per_chunk = (CHUNK_BYTES / page_len).max(1).next_power_of_two();
+        let per_chunk = (CHUNK_BYTES / page_len).max(1).next_power_of_two().min(frames.max(1).next_power_of_two());
         let chunks = (0..frames.div_ceil(per_chunk)).map(|_| OnceLock::new()).collect();
         Self { chunks, words_per_page: page_len / 8, chunk_shift: per_chunk.ilog2() }
     }

@@ -91,7 +91,7 @@ impl State {
         };
         let number = space.next_space;
         // Durable in its directory before the log speaks of it.
-        self.spaces.open(number)?;
+        self.spaces.create(number)?;
         let created = self.define(name, number, space);
         let end = match created {
             Ok(end) => end,
@@ -150,12 +150,12 @@ impl State {
         let mut mtr = Mtr::new(&self.pool);
         mtr.drop_space(space);
         let end = mtr.commit(Close::Group)?;
-        tree.is_dropped.store(true, Ordering::Release);
-        self.trees.write().remove(name);
         if is_planted(PlantedBug::SpaceDeletedTooEarly) {
             self.spaces.delete(space)?;
         }
         self.redo.sync_to(end)?;
+        tree.is_dropped.store(true, Ordering::Release);
+        self.trees.write().remove(name);
         if underfull {
             let _ = self.catalog.merge_at(name.as_bytes(), Close::Group);
         }

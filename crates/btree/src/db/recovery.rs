@@ -2,8 +2,8 @@
 //!
 //! 1. Torn pages come back from the doublewrite file.
 //! 2. The log is read once to find its end, and which tablespaces are gone.
-//! 3. The log is made durable up to there: what is shown from now on stays.
-//! 4. The log is read again; each change is made on its page, unless the page has it.
+//! 3. The log is written once more, and made durable up to there: what is shown from now on stays.
+//! 4. The log is read again; each change is made on its page, unless the page has it. The page is dirty either way.
 //! 5. A new checkpoint, at the same place, tells the records of this life from those that the last one left.
 
 use crate::buffer::{ExclusiveGuard, Pool};
@@ -69,11 +69,12 @@ fn apply_group(pool: &Pool, spaces: &Spaces, survey: &Survey, group: &Group) -> 
                 return Err(Error::new(ErrorKind::MissingFile, message).with_file(&spaces.path(id.space)));
             }
             let mut page = page_for(pool, id, &change)?;
+            // Also a page that has the change: if a sync failed what it shows need not be durable, and no later sync makes it so.
+            pool.mark_dirty(&page, *start);
             if page.lsn() >= *end && !touched.contains(&id) {
                 continue;
             }
             touched.insert(id);
-            pool.mark_dirty(&page, *start);
             if change.apply(&mut page).is_err() {
                 return Err(spaces.corruption(id, "a change in the redo log does not fit the page"));
             }

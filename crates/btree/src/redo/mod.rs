@@ -35,6 +35,9 @@ const WRITE_RANK: Rank = Rank(380);
 /// Held while a record is appended.
 const BUFFER_RANK: Rank = Rank(400);
 
+/// Bytes of the log that are written again at once.
+const REWRITE_BYTES: u64 = 1 << 20;
+
 /// The log of one open database. Any thread may append.
 #[derive(Debug)]
 pub(crate) struct Redo {
@@ -195,9 +198,18 @@ impl Redo {
         self.sync_to(self.end())
     }
 
-    /// Makes everything durable that recovery found: it was written, perhaps no more.
+    /// Makes everything durable that recovery found: it was written, perhaps no more. If a sync of it failed in an earlier life the system takes it for
+    /// clean, and would sync nothing: so it is written again.
     pub(crate) fn sync_again(&self) -> Result<()> {
         let _syncing = self.syncing.lock();
+        let (mut lsn, end) = (self.checkpoint.load(Ordering::Acquire), self.written.load(Ordering::Acquire));
+        let mut bytes = vec![0; REWRITE_BYTES.min(end.saturating_sub(lsn)) as usize];
+        while lsn < end {
+            let part = &mut bytes[..REWRITE_BYTES.min(end - lsn) as usize];
+            self.files.read(lsn, part)?;
+            self.files.write(lsn, part).map_err(|error| self.health.fail(error))?;
+            lsn += part.len() as u64;
+        }
         self.files.sync().map_err(|error| self.health.fail(error))?;
         self.synced.store(self.written.load(Ordering::Acquire), Ordering::Release);
         Ok(())

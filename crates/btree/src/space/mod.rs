@@ -100,15 +100,20 @@ impl Spaces {
         self.dir.join(file_name(space))
     }
 
-    /// Opens the file of a tablespace; one that does not exist is created, and durable in its directory when this returns.
+    /// Creates the file of a tablespace, and opens it. It is durable in its directory when this returns. An earlier attempt may have left a file.
+    pub(crate) fn create(&self, space: u32) -> Result<()> {
+        self.open(space)?;
+        self.env.sync_dir(&self.dir).map_err(|error| {
+            let _ = self.delete(space);
+            Error::io("sync", &self.dir, error)
+        })
+    }
+
+    /// Opens the file of a tablespace.
     pub(crate) fn open(&self, space: u32) -> Result<()> {
         let path = self.path(space);
-        let exists = self.env.exists(&path).map_err(|error| Error::io("look for", &path, error))?;
         let options = FileOptions::new(FileKind::Page).direct(self.direct);
         let file = self.env.open_random_write(&path, &options).map_err(|error| Error::io("open", &path, error))?;
-        if !exists {
-            self.env.sync_dir(&self.dir).map_err(|error| Error::io("sync", &self.dir, error))?;
-        }
         self.open.write().insert(space, Arc::new(Space { path, file, unsynced: AtomicBool::new(false) }));
         Ok(())
     }

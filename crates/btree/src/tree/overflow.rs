@@ -56,6 +56,8 @@ impl Tree {
             let page = match mtr.allocate(self.space) {
                 Ok(page) => page,
                 Err(error) => {
+                    // It holds page 0, which giving back needs.
+                    drop(mtr);
                     self.abandon_chain(value, next, last, payload);
                     return Err(error);
                 }

@@ -43,6 +43,21 @@ enum Miss {
     Failed(siltstone_base::Error),
 }
 
+#[cfg(test)]
+thread_local! {
+    /// What happens when a descent has found a child and not yet confirmed that the page says so, once.
+    pub(super) static MEANWHILE: std::cell::RefCell<Option<Box<dyn FnOnce()>>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Where others may change pages under a descent: a test lets it happen.
+#[inline(always)]
+fn meanwhile() {
+    #[cfg(test)]
+    if let Some(act) = MEANWHILE.take() {
+        act();
+    }
+}
+
 impl Tree {
     /// The leaf of a route, for reading.
     #[inline]
@@ -106,6 +121,7 @@ impl Tree {
                 return self.take_root_leaf(&look, &header, number, level, take, bytes);
             }
             let child = route.child(look.page(), &header);
+            meanwhile();
             if !look.is_valid() {
                 return Err(Miss::Changed);
             }

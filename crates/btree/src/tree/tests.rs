@@ -1,8 +1,9 @@
 //! Where pages are split, and descents that begin again.
 
+use super::search::MEANWHILE;
 use super::split::{inner_split_point, leaf_split_point};
 use crate::page::{Cell, Header, PageKind};
-use crate::{Counter, Db, DbOptions, Durability};
+use crate::{Counter, Db, DbOptions, Durability, KvCursor};
 
 fn cells(keys: &[&'static str]) -> Vec<Cell<'static>> {
     keys.iter().map(|key| Cell { flags: 0, key: key.as_bytes(), value: &[0; 10] }).collect()
@@ -48,15 +49,67 @@ fn reading_takes_no_latch_on_inner_pages() {
         db.put(number.to_be_bytes(), [1; 20]).unwrap();
     }
     assert!(db.check().unwrap().levels > 2);
-    let before = db.metrics().get(Counter::InnerLatches);
+    let latches = || db.metrics().get(Counter::InnerLatches);
+    let before = latches();
     for number in 0..5_000_u32 {
         assert!(db.get(number.to_be_bytes()).unwrap().is_some());
     }
-    assert_eq!(db.metrics().get(Counter::InnerLatches), before);
+    for number in (0..5_000_u32).step_by(7) {
+        let mut cursor = db.cursor().unwrap();
+        assert!(cursor.seek(&number.to_be_bytes()).unwrap() && cursor.key() == number.to_be_bytes());
+        for next in number + 1..(number + 100).min(5_000) {
+            assert!(cursor.next().unwrap() && cursor.key() == next.to_be_bytes());
+        }
+    }
+    let mut cursor = db.cursor().unwrap();
+    let mut rows = u64::from(cursor.seek_to_last().unwrap());
+    while cursor.prev().unwrap() {
+        rows += 1;
+    }
+    assert_eq!((rows, latches()), (5_000, before));
+}
+
+/// Readers whose way changes under them, at a moment that the test chooses.
+#[test]
+fn a_descent_begins_again_when_its_way_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    for number in 0..3_000_u32 {
+        db.put((number * 1000).to_be_bytes(), number.to_be_bytes()).unwrap();
+    }
+    let restarts = || db.metrics().get(Counter::DescentRestarts);
+    let change = |middle: u32, is_split: bool| {
+        let db = db.clone();
+        let keys = (1..200).map(move |step| (middle + step).to_be_bytes());
+        move || {
+            let shapes = || db.metrics().get(Counter::Splits) + db.metrics().get(Counter::Merges);
+            let before = shapes();
+            keys.for_each(|key| if is_split { db.put(key, [0; 40]).unwrap() } else { db.delete(key).unwrap() });
+            assert!(shapes() > before, "the shape changed");
+        }
+    };
+    for (round, middle) in [3_000_u32, 1_500_000, 2_900_000].into_iter().enumerate() {
+        for is_split in [true, false] {
+            // The leaf of the key itself is split, or merged with the others, while the descent is above it.
+            let key = middle.to_be_bytes();
+            let before = restarts();
+            MEANWHILE.set(Some(Box::new(change(middle, is_split))));
+            match round {
+                0 => assert_eq!(db.get(key).unwrap().as_deref(), Some(&(middle / 1000).to_be_bytes()[..])),
+                _ => {
+                    let mut cursor = db.cursor().unwrap();
+                    assert!(cursor.seek(&key).unwrap() && cursor.key() == key);
+                }
+            }
+            assert!(MEANWHILE.take().is_none(), "it happened");
+            assert!(restarts() > before, "round {round}, {is_split}");
+        }
+    }
+    assert_eq!(db.check().unwrap().rows, 3_000);
 }
 
 #[test]
-fn readers_begin_again_when_the_shape_changes_under_them() {
+fn readers_find_their_rows_while_the_shape_changes() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &small()).unwrap();
     for number in 0..2_000_u32 {
@@ -76,23 +129,19 @@ fn readers_begin_again_when_the_shape_changes_under_them() {
             reads
         };
         let readers = [scope.spawn(reader), scope.spawn(reader)];
-        // Splits and merges, again and again, until a reader was caught in one.
-        let mut rounds = 0;
-        while rounds < 2 || (db.metrics().get(Counter::DescentRestarts) == 0 && rounds < 500) {
+        for _ in 0..3 {
             for number in (1..2_000_u32).flat_map(|number| [number * 1000 + 1, number * 1000 + 2]) {
                 db.put(number.to_be_bytes(), [0; 40]).unwrap();
             }
             for number in (1..2_000_u32).flat_map(|number| [number * 1000 + 1, number * 1000 + 2]) {
                 db.delete(number.to_be_bytes()).unwrap();
             }
-            rounds += 1;
         }
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         for reader in readers {
             assert!(reader.join().unwrap() > 0);
         }
     });
-    assert!(db.metrics().get(Counter::DescentRestarts) > 0);
     assert!(db.metrics().get(Counter::Merges) > 0 && db.metrics().get(Counter::Splits) > 0);
     assert_eq!(db.check().unwrap().rows, 2_000);
 }
