@@ -29,6 +29,7 @@ pub const BTREE: Order = Order {
         ("buffer", 3),
         ("mtr", 4),
         ("tree", 5),
+        ("undo", 6),
         ("db", 7),
     ],
     strangers: &[("space", "redo"), ("redo", "tree")],

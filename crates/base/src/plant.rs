@@ -58,6 +58,14 @@ pub enum PlantedBug {
     MergeForgetsRightLink,
     /// A tablespace is deleted before its drop is durable.
     SpaceDeletedTooEarly,
+    /// Purge removes an older version of a row that a live view needs.
+    PurgeIgnoresViews,
+    /// The rollback of an unfinished transaction ends after its last change.
+    RollbackStopsHalfway,
+    /// Transactions that recovery found hold no locks.
+    RecoveredLocksAreLost,
+    /// A prepared transaction is rolled back at recovery.
+    PreparedIsLost,
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -45,9 +45,11 @@ pub mod page;
 mod redo;
 mod space;
 mod tree;
+mod undo;
 
-pub use db::{CheckReport, Cursor, Db, TreeHandle, WriteBatch};
+pub use db::{CheckReport, Cursor, Db, Transaction, TreeHandle, WriteBatch};
 pub use metrics::{Counter, Metrics};
 pub use options::{DbOptions, Doublewrite};
-pub use siltstone_base::engine::{Durability, KvCursor};
+pub use siltstone_base::engine::{Durability, Isolation, KvCursor, Savepoint, TransactionOptions};
+pub use siltstone_base::row_locks::Deadlock;
 pub use siltstone_base::{Error, ErrorKind, Result};

@@ -54,6 +54,16 @@ counters! {
     RedoSyncs = "redo.syncs",
     /// Checkpoints.
     Checkpoints = "checkpoints",
+    /// Transactions that began.
+    TransactionsBegun = "transactions.begun",
+    /// Transactions that were committed, those not counted that changed nothing.
+    TransactionsCommitted = "transactions.committed",
+    /// Transactions that were rolled back.
+    TransactionsRolledBack = "transactions.rolled.back",
+    /// Committed transactions, and batches that left older versions, of which nothing is left to purge.
+    TransactionsPurged = "transactions.purged",
+    /// Records of the undo log that were purged.
+    UndoRecordsPurged = "undo.records.purged",
     /// Microseconds that writers waited for room in the redo log.
     RedoFullMicros = "stall.redo.full.micros",
 }

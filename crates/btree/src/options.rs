@@ -47,8 +47,12 @@ siltstone_base::define_options! {
         io_capacity_max: usize = 20_000,
         /// Percentage of dirty pages above which the page cleaner writes at `io_capacity`. 1 to 99.
         max_dirty_pages_percent: usize = 90,
-        /// Bytes of older versions of rows that cursors may hold together; a cursor that needs one beyond ends with an error.
-        max_version_bytes: usize = 64 << 20,
+        /// Bytes of older versions of rows that are kept in memory for cursors and transactions; more of them go to the undo log.
+        max_version_bytes: usize = 16 << 20,
+        /// Bytes that the table of row locks may take. A row that a transaction changed is locked without, until somebody else wants it.
+        max_lock_bytes: usize = 64 << 20,
+        /// Milliseconds that a write waits for the lock of a row, unless its transaction says otherwise.
+        lock_timeout_millis: u64 = 10_000,
         /// Reads and writes pages past the operating system's page cache.
         use_direct_io: bool = false,
         /// Where the files are. `None`: the operating system's file system.

@@ -2,6 +2,7 @@
 //!
 //! * [`Kv`]: ordered bytes to bytes, with batches and [`KvCursor`]s;
 //! * [`Tables`]: rows with a primary key and secondary indexes that the engine maintains;
+//! * [`Transactional`]: transactions over [`Kv`], on two levels of isolation;
 //! * [`Admin`]: what every engine has: capabilities, flush, settling, statistics, close.
 //!
 //! An engine implements what it has and says so in its [`Capabilities`]; it never implements a trait by methods that
@@ -16,14 +17,18 @@ mod admin;
 mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance_transactions;
 mod kv;
 mod stats;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod transactional;
 
 pub use admin::{Admin, Capabilities, Durability};
 pub use batch::{KvBatch, KvOp, KvOps};
 pub use kv::{Kv, KvCursor};
 pub use stats::{EngineStats, StallMicros};
 pub use tables::{Row, TableId, TableSpec, Tables};
+pub use transactional::{Isolation, Savepoint, Transaction, TransactionOptions, Transactional};

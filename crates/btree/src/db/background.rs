@@ -198,7 +198,7 @@ impl Job for LogSyncer {
     }
 }
 
-fn poisoned(state: &Weak<State>, job: &str, message: &str) {
+pub(super) fn poisoned(state: &Weak<State>, job: &str, message: &str) {
     if let Some(state) = state.upgrade() {
         let error = Error::new(siltstone_base::ErrorKind::Poisoned, format!("the job {job} panicked: {message}"));
         state.health.fail(error);

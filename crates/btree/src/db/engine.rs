@@ -20,8 +20,9 @@ impl Admin for Db {
         Self::flush(self)
     }
 
-    /// Everything that the page cleaner would do sooner or later.
+    /// Everything that purge and the page cleaner would do sooner or later.
     fn settle(&self) -> Result<()> {
+        self.0.settle();
         Self::flush(self)
     }
 
@@ -79,12 +80,12 @@ impl Kv for Db {
         let moment = Cursor::new(&self.0, &self.0.default_tree)?;
         for (position, key) in keys.iter().enumerate() {
             let seen =
-                self.0.get(&self.0.default_tree, key, Some(moment.snapshot()), |value| found(position, Some(value)))?;
+                self.0.get(&self.0.default_tree, key, Some(moment.view()), |value| found(position, Some(value)))?;
             if seen.is_none() {
                 found(position, None);
             }
         }
-        moment.check()
+        Ok(())
     }
 
     fn cursor(&self) -> Result<Box<dyn KvCursor>> {

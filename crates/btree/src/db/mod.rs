@@ -15,11 +15,13 @@ mod scan;
 mod state;
 #[cfg(test)]
 mod tests;
+mod transactions;
 mod versions;
 mod write;
 
 pub use batch::WriteBatch;
 pub use scan::Cursor;
+pub use transactions::Transaction;
 
 use crate::metrics::Metrics;
 use crate::options::DbOptions;
@@ -47,8 +49,12 @@ pub struct TreeHandle(Arc<OpenTree>);
 pub struct CheckReport {
     /// Trees, the catalog not counted.
     pub trees: u64,
-    /// Rows.
+    /// Rows, those included that transactions have not committed.
     pub rows: u64,
+    /// Rows that are marked as deleted and wait for purge.
+    pub deleted_rows: u64,
+    /// Rows of the undo log.
+    pub undo_records: u64,
     /// Levels of the highest tree.
     pub levels: u8,
     /// Pages of rows.
@@ -228,10 +234,12 @@ impl Db {
         let _writer = self.0.writer.lock();
         self.0.catalog.check()?;
         let trees: Vec<_> = self.0.trees.read().values().cloned().collect();
-        let mut report = CheckReport { trees: trees.len() as u64, ..CheckReport::default() };
+        let undo = self.0.undo.check()?;
+        let mut report = CheckReport { trees: trees.len() as u64, undo_records: undo.rows, ..CheckReport::default() };
         for tree in &trees {
             let found = tree.tree.check()?;
             report.rows += found.rows;
+            report.deleted_rows += found.deleted_rows;
             report.levels = report.levels.max(found.levels);
             report.leaf_pages += found.leaf_pages;
             report.inner_pages += found.inner_pages;

@@ -12,11 +12,13 @@ use crate::metrics::Metrics;
 use crate::options::{DbOptions, Doublewrite};
 use crate::page::{self, PageId};
 use crate::redo::{FIRST_LSN, Redo, RedoFiles};
-use crate::space::{CATALOG_SPACE, SpaceHeader, Spaces, space_of};
+use crate::space::{CATALOG_SPACE, SpaceHeader, Spaces, UNDO_SPACE, space_of};
 use crate::tree::Tree;
+use crate::undo::UndoLog;
 use siltstone_base::clock::SystemClock;
 use siltstone_base::env::{Env, FileLock, IoPriority, PosixEnv};
 use siltstone_base::executor::{Executor, ThreadExecutor};
+use siltstone_base::row_locks::RowLocks;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, Mutex, RwLock, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -81,9 +83,11 @@ fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Id
     }
     let id = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ std::process::id() as u64;
     let identity = Identity { page_size: page_len, id };
-    for (space, next, rows) in
-        [(CATALOG_SPACE, DEFAULT_SPACE + 1, &[(DEFAULT_NAME, DEFAULT_SPACE)][..]), (DEFAULT_SPACE, 0, &[][..])]
-    {
+    for (space, next, rows) in [
+        (CATALOG_SPACE, UNDO_SPACE + 1, &[(DEFAULT_NAME, DEFAULT_SPACE)][..]),
+        (DEFAULT_SPACE, 0, &[][..]),
+        (UNDO_SPACE, 0, &[][..]),
+    ] {
         let pages = catalog::first_pages(page_len, next, rows);
         let pages = pages.ok_or_else(|| Error::invalid_argument("page_size is too small for a catalog"))?;
         let file = Spaces::create_file(env, dir, space, page_len)?;
@@ -148,17 +152,23 @@ fn open_existing(
     ));
     recovery::apply(&pool, &spaces, checkpoint, &survey)?;
     redo.write_checkpoint(checkpoint.lsn, false)?;
+    let undo = UndoLog::new(Arc::clone(&pool));
+    let transactions = super::transactions::recover(&undo)?;
     let (catalog, trees) = open_trees(&pool, &spaces)?;
     let default_tree = trees.get(DEFAULT_NAME).cloned();
     let default_tree = default_tree
         .ok_or_else(|| Error::corruption(&spaces.path(CATALOG_SPACE), 0, "the catalog lacks the default tree"))?;
-    Ok(Arc::new(State {
+    let state = Arc::new(State {
         pool,
         redo,
         spaces,
         health,
         metrics,
         versions: Versions::new(options.max_version_bytes),
+        transactions,
+        undo,
+        locks: RowLocks::new(options.max_lock_bytes),
+        lock_timeout: std::time::Duration::from_millis(options.lock_timeout_millis),
         writer: Mutex::new(WRITER_RANK, ()),
         trees: RwLock::new(TREES_RANK, trees),
         default_tree,
@@ -179,7 +189,10 @@ fn open_existing(
         is_syncing: AtomicBool::new(false),
         cleaner_failures: AtomicU64::new(0),
         room: Signal::new(),
-    }))
+    });
+    super::transactions::wake_roll_back(&state);
+    super::transactions::wake_purge(&state);
+    Ok(state)
 }
 
 type Trees = BTreeMap<String, Arc<OpenTree>>;
@@ -193,9 +206,12 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees)> {
     if !spaces.is_open(CATALOG_SPACE) {
         return Err(missing(CATALOG_SPACE));
     }
+    if !spaces.is_open(UNDO_SPACE) {
+        return Err(missing(UNDO_SPACE));
+    }
     let catalog = Tree::new(CATALOG_SPACE, Arc::clone(pool));
     let mut trees = Trees::new();
-    let mut known = vec![CATALOG_SPACE];
+    let mut known = vec![CATALOG_SPACE, UNDO_SPACE];
     for (name, space) in catalog::read(&catalog)? {
         if !spaces.is_open(space) {
             return Err(missing(space));

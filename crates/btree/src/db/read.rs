@@ -3,42 +3,78 @@
 //! Path: get 2/5. Before: db/mod.rs. After: tree/search.rs.
 
 use super::state::{OpenTree, State};
+use super::transactions::View;
+use crate::page::{self, FLAG_DELETED, Stamp};
 use siltstone_base::Result;
+use siltstone_base::sync::Arc;
 
 /// What the page said.
 enum Page<T> {
     /// Everyone may see it, and it was handed on.
     Seen(T),
     /// Perhaps something else is to be seen; this is what the page says.
-    Copied(Vec<u8>),
+    Copied(u8, Vec<u8>),
+    /// Whoever wrote the row has not ended.
+    Active,
 }
 
 impl State {
-    /// Hands the value of a key to `found`, once at most. Returns what it says, if the key exists for a snapshot or, without one, now.
+    /// Hands the value of a key to `found`, once at most. Returns what it says, if the key exists for a view or, without one, now.
     #[inline]
     pub(super) fn get<T>(
-        &self,
-        tree: &OpenTree,
+        self: &Arc<Self>,
+        open: &OpenTree,
         key: &[u8],
-        snapshot: Option<u64>,
+        view: Option<&View>,
         found: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        let tree = tree.live()?;
+        let tree = open.live()?;
         let mut found = Some(found);
-        let page = tree.get(key, |value| {
+        let page = tree.get(key, |flags, value| {
             // Whoever changed this page since kept the row before: under the latch that can be seen.
-            match found.take_if(|_| self.versions.is_empty()) {
+            match found.take_if(|_| flags == 0 && self.versions.is_empty()) {
                 Some(found) => Page::Seen(found(value)),
-                None => Page::Copied(value.to_vec()),
+                None => self.look(flags, value),
             }
         })?;
         let value = match page {
             Some(Page::Seen(seen)) => return Ok(Some(seen)),
-            Some(Page::Copied(value)) => Some(value),
             None if self.versions.is_empty() => return Ok(None),
-            None => None,
+            Some(Page::Copied(flags, value)) if view.is_none() => Some((flags, value)),
+            None if view.is_none() => None,
+            _ => return self.get_older(open, key, view, found),
         };
-        let value = self.versions.find(snapshot, tree.space(), key).unwrap_or(value);
-        Ok(value.and_then(|value| found.take().map(|found| found(&value))))
+        let cell = self.versions.find(None, tree.space(), key).unwrap_or(value);
+        let stamp = cell.as_ref().and_then(|(flags, value)| Stamp::of(*flags, value));
+        if stamp.is_some_and(|stamp| self.transactions.is_active(stamp.id)) {
+            return self.get_older(open, key, view, found);
+        }
+        let value = cell.filter(|(flags, _)| flags & FLAG_DELETED == 0);
+        Ok(value.and_then(|(flags, value)| found.take().map(|found| found(page::body(flags, &value)))))
+    }
+
+    /// A cell that needs a second look. Under the latch of its leaf: whoever undoes a change ends later.
+    #[cold]
+    fn look<T>(&self, flags: u8, value: &[u8]) -> Page<T> {
+        if Stamp::of(flags, value).is_some_and(|stamp| self.transactions.is_active(stamp.id)) {
+            return Page::Active;
+        }
+        Page::Copied(flags, value.to_vec())
+    }
+
+    /// A row as it was before someone changed it who has not ended, or for a view.
+    #[cold]
+    fn get_older<T>(
+        self: &Arc<Self>,
+        open: &OpenTree,
+        key: &[u8],
+        view: Option<&View>,
+        mut found: Option<impl FnOnce(&[u8]) -> T>,
+    ) -> Result<Option<T>> {
+        let row = match view {
+            Some(view) => self.read_row(view, open.live()?, key)?,
+            None => self.read_row(&self.view(0, 0), open.live()?, key)?,
+        };
+        Ok(row.and_then(|row| found.take().map(|found| found(&row))))
     }
 }

@@ -1,6 +1,7 @@
 //! Cursors: rows in order, as they were when the cursor was made.
 
 use super::state::{OpenTree, State};
+use super::transactions::{Seen, View};
 use crate::tree::{Chunk, Position, Start};
 use siltstone_base::Result;
 use siltstone_base::engine::KvCursor;
@@ -14,13 +15,12 @@ const MOST_ROWS: usize = 256;
 
 /// A position among the rows of one tree at one moment. It stands nowhere until it is told to seek.
 ///
-/// While it lives, older versions of rows that change are kept in memory for it, up to
-/// [`max_version_bytes`](crate::DbOptions::max_version_bytes) for all cursors; beyond that it ends with an error of kind
-/// [`Aborted`](crate::ErrorKind::Aborted).
+/// While it lives, older versions of rows that change are kept for it: in memory, up to
+/// [`max_version_bytes`](crate::DbOptions::max_version_bytes) for all cursors, and beyond that in the undo log.
 pub struct Cursor {
     state: Arc<State>,
     tree: Arc<OpenTree>,
-    snapshot: u64,
+    view: View,
     chunk: Chunk,
     /// The row of the chunk under the cursor; beyond its end the cursor stands nowhere.
     index: usize,
@@ -37,15 +37,18 @@ impl Cursor {
     pub(super) fn new(state: &Arc<State>, tree: &Arc<OpenTree>) -> Result<Self> {
         tree.live()?;
         state.check_open()?;
-        let snapshot = {
-            // While nobody writes what is visible is whole.
-            let _writer = state.writer.lock();
-            state.versions.snapshot()
-        };
+        let view = state.view(0, 0);
+        Self::with_view(state, tree, view)
+    }
+
+    /// A cursor over a tree at the moment of a view.
+    pub(super) fn with_view(state: &Arc<State>, tree: &Arc<OpenTree>, view: View) -> Result<Self> {
+        tree.live()?;
+        state.check_open()?;
         Ok(Self {
             state: Arc::clone(state),
             tree: Arc::clone(tree),
-            snapshot,
+            view,
             chunk: Chunk::recycled(),
             index: 0,
             is_forward: true,
@@ -57,13 +60,8 @@ impl Cursor {
     }
 
     /// The moment that the cursor shows.
-    pub(super) fn snapshot(&self) -> u64 {
-        self.snapshot
-    }
-
-    /// Refuses if the moment is lost.
-    pub(super) fn check(&self) -> Result<()> {
-        self.state.versions.check(self.snapshot)
+    pub(super) fn view(&self) -> &View {
+        &self.view
     }
 
     /// Begins anew at a place.
@@ -109,15 +107,18 @@ impl Cursor {
             self.check_order(start)?;
             // Pages first, versions second: what a page may show too early is kept before.
             let is_plain = self.state.versions.is_empty();
-            self.state.versions.check(self.snapshot)?;
-            if is_plain {
+            if is_plain && !self.chunk.has_flags() {
                 return Ok(!self.chunk.is_empty());
             }
             let is_end = self.chunk.is_empty();
             let end =
                 self.chunk.len().checked_sub(1).and_then(|last| self.chunk.get(last)).map(|(key, _)| key.to_vec());
-            self.merge_versions(start, end.as_deref());
-            self.state.versions.check(self.snapshot)?;
+            if !is_plain {
+                self.merge_versions(start, end.as_deref());
+            }
+            if self.chunk.has_flags() {
+                self.resolve_stamps()?;
+            }
             if !self.chunk.is_empty() || is_end {
                 return Ok(!self.chunk.is_empty());
             }
@@ -145,7 +146,7 @@ impl Cursor {
         };
         let far = end.map_or(Bound::Unbounded, Bound::Included);
         let (low, high) = if self.is_forward { (near, far) } else { (far, near) };
-        let mut versions = self.state.versions.range(self.snapshot, self.tree.tree.space(), low, high);
+        let mut versions = self.state.versions.range(self.view.snapshot, self.tree.tree.space(), low, high);
         if !self.is_forward {
             versions.reverse();
         }
@@ -159,16 +160,44 @@ impl Cursor {
         for index in 0..self.pages.len() {
             let Some((key, value)) = self.pages.get(index) else { break };
             while let Some((old, before)) = versions.next_if(|(old, _)| comes_first(old, key)) {
-                before.iter().for_each(|before| self.chunk.push(&old, before));
+                before.iter().for_each(|(flags, before)| self.chunk.push_cell(*flags, &old, before));
             }
             match versions.next_if(|(old, _)| old == key) {
-                Some((old, before)) => before.iter().for_each(|before| self.chunk.push(&old, before)),
-                None => self.chunk.push(key, value),
+                Some((old, before)) => {
+                    before.iter().for_each(|(flags, before)| self.chunk.push_cell(*flags, &old, before))
+                }
+                None => self.chunk.push_cell(self.pages.flags(index), key, value),
             }
         }
         for (old, before) in versions {
-            before.iter().for_each(|before| self.chunk.push(&old, before));
+            before.iter().for_each(|(flags, before)| self.chunk.push_cell(*flags, &old, before));
         }
+    }
+
+    /// Puts what the view sees in the place of rows with stamps.
+    #[cold]
+    fn resolve_stamps(&mut self) -> Result<()> {
+        std::mem::swap(&mut self.chunk, &mut self.pages);
+        self.chunk.clear();
+        let open = Arc::clone(&self.tree);
+        let tree = open.live()?;
+        for index in 0..self.pages.len() {
+            let Some((key, value)) = self.pages.get(index) else { break };
+            let flags = self.pages.flags(index);
+            if flags == 0 {
+                self.chunk.push(key, value);
+                continue;
+            }
+            let row = match self.state.resolve(&self.view, tree, key, Some((flags, value.to_vec())))? {
+                Seen::Row(row) => row,
+                // The row is what it was before by now.
+                Seen::Undone(_) => self.state.read_row(&self.view, tree, key)?,
+            };
+            if let Some(row) = row {
+                self.chunk.push(key, &row);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -216,16 +245,12 @@ impl KvCursor for Cursor {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
-        self.state.versions.release(self.snapshot);
         self.chunk.recycle();
     }
 }
 
 impl fmt::Debug for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cursor")
-            .field("tree", &self.tree.name)
-            .field("snapshot", &self.snapshot)
-            .finish_non_exhaustive()
+        f.debug_struct("Cursor").field("tree", &self.tree.name).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! What an open database shares among its handles and jobs.
 
+use super::transactions::Transactions;
 use super::versions::Versions;
 use crate::buffer::Pool;
 use crate::health::Health;
@@ -7,14 +8,17 @@ use crate::metrics::Metrics;
 use crate::redo::Redo;
 use crate::space::Spaces;
 use crate::tree::Tree;
+use crate::undo::UndoLog;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::{Env, FileLock};
 use siltstone_base::executor::Executor;
+use siltstone_base::row_locks::RowLocks;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, Mutex, Rank, RwLock, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Held by who writes: one group at a time. Groups wait for their sync without it.
 pub(super) const WRITER_RANK: Rank = Rank(100);
@@ -57,6 +61,10 @@ pub(super) struct State {
     pub(super) health: Arc<Health>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) versions: Versions,
+    pub(super) transactions: Transactions,
+    pub(super) undo: UndoLog,
+    pub(super) locks: RowLocks,
+    pub(super) lock_timeout: Duration,
     pub(super) writer: Mutex<()>,
     pub(super) trees: RwLock<BTreeMap<String, Arc<OpenTree>>>,
     pub(super) default_tree: Arc<OpenTree>,
@@ -79,6 +87,14 @@ pub(super) struct State {
 }
 
 impl State {
+    /// The tree of a tablespace, unless it was dropped.
+    pub(super) fn tree_of(&self, space: u32) -> Option<Arc<OpenTree>> {
+        if self.default_tree.tree.space() == space {
+            return Some(Arc::clone(&self.default_tree));
+        }
+        self.trees.read().values().find(|tree| tree.tree.space() == space).cloned()
+    }
+
     /// Refuses after closing.
     #[inline]
     pub(super) fn check_open(&self) -> Result<()> {

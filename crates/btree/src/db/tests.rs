@@ -9,7 +9,7 @@ use siltstone_base::executor::StepExecutor;
 use siltstone_base::{ErrorKind, Result};
 use std::collections::BTreeMap;
 
-fn options() -> DbOptions {
+pub(super) fn options() -> DbOptions {
     DbOptions::default()
         .create_if_missing(true)
         .page_size(512)
@@ -18,20 +18,20 @@ fn options() -> DbOptions {
         .durability(Durability::Os)
 }
 
-fn open_on(disk: &SimDisk, options: &DbOptions) -> Result<Db> {
+pub(super) fn open_on(disk: &SimDisk, options: &DbOptions) -> Result<Db> {
     let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
     Db::open("/db", &options.clone().env(Some(disk.env())).executor(Some(executor)))
 }
 
-fn new_disk() -> SimDisk {
+pub(super) fn new_disk() -> SimDisk {
     let disk = SimDisk::new();
     disk.make_durable_dir(Path::new("/db")).unwrap();
     disk
 }
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn rows(db: &Db) -> Map {
+pub(super) fn rows(db: &Db) -> Map {
     let mut cursor = db.cursor().unwrap();
     let mut rows = Map::new();
     let mut found = cursor.seek_to_first().unwrap();
@@ -104,7 +104,7 @@ fn many_rows_in_a_small_pool_come_back_after_every_end() {
 }
 
 #[test]
-fn rows_in_order_fill_their_pages() {
+pub(super) fn rows_in_order_fill_their_pages() {
     let disk = new_disk();
     let options = options().page_size(4096).buffer_pool_bytes(128 * 4096).redo_capacity_bytes(4 << 20);
     for ascending in [true, false] {

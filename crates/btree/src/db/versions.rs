@@ -2,21 +2,20 @@
 //!
 //! A group of writes that is not one row, that cursors must not see, or that is not safe yet, keeps for each row that it changes what the row was
 //! before. It does so before it changes the page. A reader looks at the page first and here second: if the page was changed by such a group the version is
-//! here, until the group is visible and no cursor is older.
+//! here, until the group is visible and no cursor is older. What would take more memory than it may goes to the undo log instead, with stamps in the rows.
 //!
 //! A group that fails is never made visible: what it changed stays hidden for the rest of the engine's life.
 
-use siltstone_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
 use siltstone_base::sync::{Mutex, Rank};
-use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 /// Taken under the latch of a leaf.
 const RANK: Rank = Rank(500);
 
-/// What a row was before a group changed it; `None`: it was not there.
-type Before = Option<Vec<u8>>;
+/// What a row's cell was before a group changed it, flags and bytes with no reference to a long value; `None`: it was not there.
+pub(super) type Before = Option<(u8, Vec<u8>)>;
 
 /// The older versions of all rows. Any thread may use it.
 #[derive(Debug)]
@@ -26,8 +25,6 @@ pub(super) struct Versions {
     kept: AtomicUsize,
     /// Live snapshots.
     live: AtomicUsize,
-    /// Snapshots below this lost versions that they need.
-    lost_below: AtomicU64,
     max_bytes: usize,
 }
 
@@ -56,7 +53,6 @@ impl Versions {
             inner: Mutex::new(RANK, Inner::default()),
             kept: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
-            lost_below: AtomicU64::new(0),
             max_bytes,
         }
     }
@@ -81,7 +77,7 @@ impl Versions {
     }
 
     /// Keeps what a row was before `group` changes it for the first time.
-    pub(super) fn keep(&self, group: u64, space: u32, key: &[u8], before: Option<&[u8]>) {
+    pub(super) fn keep(&self, group: u64, space: u32, key: &[u8], before: Option<(u8, &[u8])>) {
         let full = full_key(space, key);
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -89,8 +85,8 @@ impl Versions {
         if versions.last().is_some_and(|(last, _)| *last == group) {
             return;
         }
-        inner.bytes += 2 * full.len() + before.map_or(0, <[u8]>::len) + 128;
-        versions.push((group, before.map(<[u8]>::to_vec)));
+        inner.bytes += 2 * full.len() + before.map_or(0, |(_, bytes)| bytes.len()) + 128;
+        versions.push((group, before.map(|(flags, bytes)| (flags, bytes.to_vec()))));
         inner.order.push_back((group, full));
         self.kept.fetch_add(1, Ordering::AcqRel);
     }
@@ -131,6 +127,20 @@ impl Versions {
         visible
     }
 
+    /// Takes a snapshot once more that somebody has.
+    pub(super) fn share(&self, snapshot: u64) {
+        let mut inner = self.inner.lock();
+        if let Ok(index) = inner.snapshots.binary_search_by_key(&snapshot, |(seen, _)| *seen) {
+            inner.snapshots[index].1 += 1;
+            self.live.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether what is kept takes as much memory as it may: more for old snapshots goes to the undo log.
+    pub(super) fn is_full(&self) -> bool {
+        self.inner.lock().bytes >= self.max_bytes
+    }
+
     /// Gives a snapshot back.
     pub(super) fn release(&self, snapshot: u64) {
         let mut inner = self.inner.lock();
@@ -144,14 +154,10 @@ impl Versions {
         self.prune(&mut inner);
     }
 
-    /// Drops what nobody needs; and if that is not enough, what only cursors need.
+    /// Drops what nobody needs.
     fn prune(&self, inner: &mut Inner) {
         let oldest = inner.snapshots.front().map_or(u64::MAX, |(oldest, _)| *oldest);
         self.drop_up_to(inner, inner.visible.min(oldest));
-        if inner.bytes > self.max_bytes && oldest < inner.visible {
-            self.lost_below.store(inner.visible, Ordering::Release);
-            self.drop_up_to(inner, inner.visible);
-        }
     }
 
     fn drop_up_to(&self, inner: &mut Inner, horizon: u64) {
@@ -166,15 +172,6 @@ impl Versions {
                 self.kept.fetch_sub(1, Ordering::AcqRel);
             }
         }
-    }
-
-    /// Refuses a snapshot that lost what it needs.
-    pub(super) fn check(&self, snapshot: u64) -> Result<()> {
-        if snapshot < self.lost_below.load(Ordering::Acquire) {
-            let message = "the cursor is too old: max_version_bytes of newer changes were made since";
-            return Err(Error::new(ErrorKind::Aborted, message));
-        }
-        Ok(())
     }
 
     /// What a row was for a snapshot, or for who sees what is visible now; `None`: what its page says.
@@ -215,8 +212,8 @@ impl Versions {
 }
 
 impl Inner {
-    fn forget(&mut self, full: &[u8], before: Option<&Vec<u8>>, is_gone: bool) {
-        self.bytes = self.bytes.saturating_sub(2 * full.len() + before.map_or(0, Vec::len) + 128);
+    fn forget(&mut self, full: &[u8], before: Option<&(u8, Vec<u8>)>, is_gone: bool) {
+        self.bytes = self.bytes.saturating_sub(2 * full.len() + before.map_or(0, |(_, bytes)| bytes.len()) + 128);
         if is_gone {
             self.rows.remove(full);
         }
@@ -228,7 +225,7 @@ mod tests {
     use super::*;
 
     fn text(before: Option<&str>) -> Option<Before> {
-        Some(before.map(|text| text.as_bytes().to_vec()))
+        Some(before.map(|text| (0, text.as_bytes().to_vec())))
     }
 
     #[test]
@@ -236,21 +233,21 @@ mod tests {
         let versions = Versions::new(1 << 20);
         let first = versions.begin();
         versions.keep(first, 1, b"a", None);
-        versions.keep(first, 1, b"a", Some(b"its own change is not kept"));
+        versions.keep(first, 1, b"a", Some((0, b"its own change is not kept")));
         assert_eq!(versions.find(None, 1, b"a"), text(None));
         let before = versions.snapshot();
         versions.publish(first);
         assert_eq!(versions.find(None, 1, b"a"), None);
         assert_eq!(versions.find(Some(before), 1, b"a"), text(None));
         let second = versions.begin();
-        versions.keep(second, 1, b"a", Some(b"1"));
-        versions.keep(second, 1, b"c", Some(b"3"));
-        versions.keep(second, 2, b"b", Some(b"elsewhere"));
+        versions.keep(second, 1, b"a", Some((0, b"1")));
+        versions.keep(second, 1, b"c", Some((0, b"3")));
+        versions.keep(second, 2, b"b", Some((0, b"elsewhere")));
         let between = versions.snapshot();
         versions.publish(second);
         assert_eq!(versions.find(Some(between), 1, b"a"), text(Some("1")));
         let all = versions.range(before, 1, Bound::Unbounded, Bound::Unbounded);
-        assert_eq!(all, [(b"a".to_vec(), None), (b"c".to_vec(), Some(b"3".to_vec()))]);
+        assert_eq!(all, [(b"a".to_vec(), None), (b"c".to_vec(), Some((0, b"3".to_vec())))]);
         assert_eq!(versions.range(before, 1, Bound::Excluded(b"a"), Bound::Included(b"b")), []);
         versions.release(before);
         assert!(!versions.is_empty());
@@ -260,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_was_undone_leaves_nothing_and_cursors_give_way_to_memory() {
+    fn a_group_that_was_undone_leaves_nothing_and_memory_is_counted() {
         let versions = Versions::new(1000);
         let group = versions.begin();
         versions.keep(group, 1, b"a", None);
@@ -268,11 +265,14 @@ mod tests {
         assert!(versions.is_empty());
         let snapshot = versions.snapshot();
         let group = versions.begin();
-        versions.keep(group, 1, b"a", Some(&[0; 2000]));
-        assert!(versions.check(snapshot).is_ok());
+        assert!(!versions.is_full());
+        versions.keep(group, 1, b"a", Some((0, &[0; 2000])));
         versions.publish(group);
-        assert!(versions.is_empty());
-        assert_eq!(versions.check(snapshot).unwrap_err().kind(), ErrorKind::Aborted);
-        assert!(versions.check(versions.snapshot()).is_ok());
+        assert!(versions.is_full());
+        versions.share(snapshot);
+        versions.release(snapshot);
+        assert_eq!(versions.find(Some(snapshot), 1, b"a").flatten().map(|(_, bytes)| bytes.len()), Some(2000));
+        versions.release(snapshot);
+        assert!(versions.is_empty() && !versions.is_full() && !versions.has_snapshots());
     }
 }

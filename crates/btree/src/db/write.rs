@@ -2,6 +2,8 @@
 //!
 //! Writers apply their groups one after the other; they wait for the sync of the log together, and the first of them syncs for all.
 //!
+//! Older versions for cursors stay in memory as long as they take no more than they may; then they go to the undo log, and the rows get stamps.
+//!
 //! A put or delete of one row that nobody must be kept from seeing is one record: logged, handed to the operating system, applied. Everything else keeps
 //! older versions of its rows until it is safe, and brings the rows back if it fails.
 //!
@@ -10,8 +12,9 @@
 use super::state::{OpenTree, State};
 use crate::metrics::Counter;
 use crate::mtr::{Close, close_group};
-use crate::page::{self, FLAG_OVERFLOW, Lsn, OverflowRef};
+use crate::page::{self, FLAG_DELETED, FLAG_OVERFLOW, Lsn, OverflowRef, Stamp};
 use crate::tree::{Tree, Value};
+use crate::undo::Fate;
 use siltstone_base::engine::{Durability, KvOp};
 use siltstone_base::sync::{Arc, MutexGuard};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -24,8 +27,9 @@ pub(super) type Op<'a> = (&'a Arc<OpenTree>, KvOp<'a>);
 struct Undo<'a> {
     tree: &'a Tree,
     key: &'a [u8],
-    /// Flags and bytes of the row's cell as it was.
+    /// Flags and bytes of the row's cell as it was; one with a stamp is in the undo log instead.
     before: Option<(u8, Vec<u8>)>,
+    stamp: Option<Stamp>,
 }
 
 /// What a group did so far.
@@ -36,6 +40,18 @@ struct Group<'a> {
     written: Vec<(&'a Tree, OverflowRef)>,
     /// Keys whose leaves it left too empty.
     underfull: Vec<(&'a Tree, &'a [u8])>,
+    /// The number under which it leaves versions in the undo log, if it may have to, and how many it left.
+    id: Option<u64>,
+    stamped: u32,
+}
+
+/// The locks of rows that a batch took because others may hold some of them. Given back when it is dropped.
+struct Locked<'a>(&'a State, u64);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.0.locks.release_all(self.1);
+    }
 }
 
 impl State {
@@ -45,7 +61,23 @@ impl State {
             return Ok(());
         }
         let needed = self.check_ops(ops)?;
-        let writer = self.lock_with_room(needed)?;
+        let mut locked = None;
+        let writer = loop {
+            let writer = self.lock_with_room(needed)?;
+            if locked.is_some() || !self.transactions.has_owners() {
+                break writer;
+            }
+            if self.are_rows_free(ops)? {
+                break writer;
+            }
+            // Behind whoever was first, and in front of those who come now.
+            let owner = self.new_id()?;
+            drop(writer);
+            let owner = locked.insert(Locked(self, owner)).1;
+            for (tree, op) in ops {
+                self.lock_row(owner, tree, key_of(op), None)?;
+            }
+        };
         for (tree, _) in ops {
             tree.live()?;
         }
@@ -60,8 +92,20 @@ impl State {
         outcome
     }
 
+    /// Whether no transaction holds the lock of a row.
+    #[cold]
+    fn are_rows_free(&self, ops: &[Op<'_>]) -> Result<bool> {
+        for (tree, op) in ops {
+            let stamp = tree.live()?.stamp(key_of(op))?;
+            if self.is_row_locked(0, tree, key_of(op), stamp) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Refuses what can't be written; returns the bytes that the log may need.
-    fn check_ops(&self, ops: &[Op<'_>]) -> Result<u64> {
+    pub(super) fn check_ops(&self, ops: &[Op<'_>]) -> Result<u64> {
         let page_len = self.pool.page_len();
         if ops.len() > 1 && ops.len() > self.pool.frames().max(64) / 8 {
             let message = "a batch has no more operations than an eighth of the buffer pool has pages";
@@ -142,9 +186,10 @@ impl State {
     }
 
     /// Rows that become visible together, when they are safe.
-    fn write_group<'a>(&'a self, ops: &[Op<'a>], writer: MutexGuard<'_, ()>) -> Result<()> {
+    fn write_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>], writer: MutexGuard<'_, ()>) -> Result<()> {
+        let id = if self.versions.has_snapshots() { Some(self.new_id()?) } else { None };
         let number = self.versions.begin();
-        let mut group = Group::default();
+        let mut group = Group { id, ..Group::default() };
         let mut outcome = Ok(());
         for (tree, op) in ops {
             outcome = self.apply(&tree.tree, op, number, &mut group);
@@ -152,10 +197,14 @@ impl State {
                 break;
             }
         }
+        if let (Ok(()), Some(id), 1..) = (&outcome, id, group.stamped) {
+            outcome = self.undo.set_fate(id, &Fate::Committed);
+        }
         if let Err(error) = outcome {
             // Where this fails too, what was changed stays hidden, and the engine takes no more writes.
             self.roll_back(&group).map_err(|error| self.health.fail(error))?;
             self.versions.abandon(number);
+            self.end_stamps(&group, false);
             return Err(error);
         }
         self.free_replaced(&group);
@@ -163,6 +212,7 @@ impl State {
         if self.durability != Durability::Commit {
             self.redo.write_to(end)?;
             self.versions.publish(number);
+            self.end_stamps(&group, true);
         }
         for (tree, key) in &group.underfull {
             self.merge(tree, key);
@@ -171,23 +221,47 @@ impl State {
         if self.durability == Durability::Commit {
             self.redo.sync_to(end)?;
             self.versions.publish(number);
+            self.end_stamps(&group, true);
         }
         Ok(())
     }
 
+    /// Lets what a group stamped be seen, and given away.
+    #[inline]
+    fn end_stamps(self: &Arc<Self>, group: &Group<'_>, is_committed: bool) {
+        if let (Some(id), 1..) = (group.id, group.stamped) {
+            self.transactions.end(id, false, is_committed);
+            self.locks.release_all(id);
+            super::transactions::wake_purge(self);
+        }
+    }
+
     fn apply<'a>(&self, tree: &'a Tree, op: &KvOp<'a>, number: u64, group: &mut Group<'a>) -> Result<()> {
+        // Once a row got a stamp all that follow do, so that no version in memory is one of this group.
+        if group.stamped > 0 || (group.id.is_some() && self.versions.is_full()) {
+            return self.apply_stamped(tree, op, group);
+        }
         let (undo, key) = (&mut group.undo, key_of(op));
+        let has_views = group.id.is_some();
+        let mut needs_stamp = false;
         let mut before = |row: Option<Value<'_>>| {
+            if has_views && row.is_some_and(|value| value.chain().is_some()) {
+                // Its pages are not given back while somebody may read them: purge knows when.
+                needs_stamp = true;
+                return Err(Error::new(ErrorKind::Busy, "the older version of a long value goes to the undo log"));
+            }
             let whole = match row {
-                Some(value) if value.flags & FLAG_OVERFLOW != 0 => Some(tree.read_long(value)?),
+                Some(value) if value.flags & FLAG_OVERFLOW != 0 => Some(tree.whole(value)?),
                 _ => None,
             };
-            let seen = whole.as_deref().or(row.map(|value| value.bytes));
+            let whole = whole.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
+            let seen = whole.or(row.map(|value| (value.flags, value.bytes)));
             self.versions.keep(number, tree.space(), key, seen);
-            undo.push(Undo { tree, key, before: row.map(|value| (value.flags, value.bytes.to_vec())) });
+            let before = row.map(|value| (value.flags, value.bytes.to_vec()));
+            undo.push(Undo { tree, key, before, stamp: None });
             Ok(())
         };
-        match op {
+        let outcome = match op {
             KvOp::Put { key, value } if tree.is_long(key, value) => {
                 let reference = tree.write_long(value)?;
                 group.written.push((tree, reference));
@@ -197,20 +271,60 @@ impl State {
             KvOp::Put { key, value } => {
                 tree.put(key, Value::inline(value), true, Close::Open, Close::Open, &mut before)
             }
-            KvOp::Delete { key } => {
-                if tree.delete(key, true, Close::Open, &mut before)? {
+            KvOp::Delete { key } => match tree.delete(key, true, Close::Open, &mut before) {
+                Ok(true) => {
                     group.underfull.push((tree, *key));
+                    Ok(())
                 }
-                Ok(())
-            }
+                outcome => outcome.map(drop),
+            },
+        };
+        if !needs_stamp {
+            return outcome;
         }
+        if let KvOp::Put { key, value } = op
+            && tree.is_long(key, value)
+            && let Some((tree, chain)) = group.written.pop()
+        {
+            tree.give_back(&chain, Close::Open)?;
+        }
+        self.apply_stamped(tree, op, group)
+    }
+
+    /// Changes a row and leaves the older version in the undo log.
+    #[cold]
+    fn apply_stamped<'a>(&self, tree: &'a Tree, op: &KvOp<'a>, group: &mut Group<'a>) -> Result<()> {
+        let Some(id) = group.id else { return Ok(()) };
+        let (key, value) = match op {
+            KvOp::Put { key, value } => (*key, Some(*value)),
+            KvOp::Delete { key } => (*key, None),
+        };
+        let before = tree.raw(key)?;
+        if value.is_none() && before.as_ref().is_none_or(|(flags, _)| flags & FLAG_DELETED != 0) {
+            return Ok(());
+        }
+        if group.stamped == 0 {
+            self.transactions.activate(id, false);
+        }
+        group.stamped += 1;
+        let stamp = Stamp { id, number: group.stamped };
+        let seen = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
+        self.change_row(tree, stamp, key, value, seen)?;
+        group.undo.push(Undo { tree, key, before: None, stamp: Some(stamp) });
+        Ok(())
     }
 
     /// Brings rows back, newest change first, and closes the group: it then says nothing.
     #[cold]
     fn roll_back(&self, group: &Group<'_>) -> Result<Lsn> {
         self.health.check()?;
-        for Undo { tree, key, before } in group.undo.iter().rev() {
+        for Undo { tree, key, before, stamp } in group.undo.iter().rev() {
+            if let Some(stamp) = stamp {
+                if let Some(record) = self.undo.get(*stamp)? {
+                    self.undo_change(*stamp, &record)?;
+                }
+                continue;
+            }
             match before {
                 Some((flags, bytes)) => {
                     let value = Value { flags: *flags, bytes };
@@ -218,6 +332,9 @@ impl State {
                 }
                 None => drop(tree.delete(key, true, Close::Open, &mut |_| Ok(()))?),
             }
+        }
+        if let (Some(id), 1..) = (group.id, group.stamped) {
+            self.undo.remove(Stamp { id, number: 0 })?;
         }
         for (tree, chain) in &group.written {
             tree.give_back(chain, Close::Open)?;
@@ -229,7 +346,7 @@ impl State {
     fn free_replaced(&self, group: &Group<'_>) {
         for Undo { tree, before, .. } in &group.undo {
             let Some((flags, bytes)) = before else { continue };
-            if let (true, Some(chain)) = (flags & FLAG_OVERFLOW != 0, OverflowRef::decode(bytes)) {
+            if let Some(chain) = page::chain(*flags, bytes) {
                 let _ = tree.give_back(&chain, Close::Open);
             }
         }

@@ -4,7 +4,9 @@ use super::access::PageRead;
 use super::header::{Header, PageKind, at};
 use super::search::{Slot, head_of, slot_at};
 use super::slotted::cell;
-use super::{CELL_HEADER_LEN, FLAG_OVERFLOW, HEADER_LEN, KNOWN_FLAGS, OverflowRef, TRAILER_LEN};
+use super::{
+    CELL_HEADER_LEN, FLAG_DELETED, FLAG_OVERFLOW, FLAG_STAMP, HEADER_LEN, KNOWN_FLAGS, Stamp, TRAILER_LEN, body, chain,
+};
 
 /// Whether the slots and cells of a page are as this version writes them: within the page, in order, with the heads that belong to
 /// their keys. Costs a walk over all cells.
@@ -73,8 +75,14 @@ fn check_value(flags: u8, value: &[u8], is_inner: bool) -> Result<(), &'static s
     if is_inner && (value.len() != 4 || flags != 0) {
         return Err("a child is not a page number");
     }
-    if flags & FLAG_OVERFLOW != 0 && OverflowRef::decode(value).is_none() {
+    if flags & FLAG_STAMP != 0 && Stamp::of(flags, value).is_none_or(|stamp| stamp.id == 0) {
+        return Err("a stamp is malformed");
+    }
+    if flags & FLAG_OVERFLOW != 0 && chain(flags, value).is_none() {
         return Err("a reference to a long value is malformed");
+    }
+    if flags & FLAG_DELETED != 0 && (flags != FLAG_STAMP | FLAG_DELETED || !body(flags, value).is_empty()) {
+        return Err("a deleted row has a value, or no stamp");
     }
     Ok(())
 }

@@ -75,6 +75,7 @@ pub(super) mod at {
     pub(in super::super) const KIND: usize = 24;
     pub(in super::super) const RIGHT: usize = 32;
     pub(in super::super) const GARBAGE: usize = 40;
+    pub(in super::super) const HIGHEST_ID: usize = 48;
     pub(in super::super) const PREFIX: usize = 64;
 }
 

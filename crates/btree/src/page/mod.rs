@@ -23,6 +23,7 @@ mod overflow;
 mod seal;
 mod search;
 mod slotted;
+mod stamp;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +36,8 @@ pub use leaf::find;
 pub use overflow::{OverflowRef, overflow_payload};
 pub use seal::{Damage, seal, verify};
 pub use search::{search, search_from};
-pub use slotted::{Cell, EditError, build, cell, compact, insert, key_at, remove, replace_value, truncate};
+pub use slotted::{Cell, EditError, build, cell, compact, highest_id, insert, key_at, remove, replace_value, truncate};
+pub use stamp::{Stamp, body, chain};
 
 pub(crate) use access::u32_at;
 pub(crate) use slotted::prefetch_cells;
@@ -61,19 +63,25 @@ pub const MAX_PAGE_LEN: usize = 64 << 10;
 /// The longest prefix that the header keeps.
 pub const MAX_PREFIX_LEN: usize = 32;
 
+/// Cell flag: the value begins with a [`Stamp`].
+pub const FLAG_STAMP: u8 = 0x01;
+
+/// Cell flag: the row is deleted, for those who see its stamp.
+pub const FLAG_DELETED: u8 = 0x04;
+
 /// Cell flag: the value lies on overflow pages; the cell holds an [`OverflowRef`].
 pub const FLAG_OVERFLOW: u8 = 0x02;
 
 /// Every cell flag that this version knows. A page with another is refused.
-pub const KNOWN_FLAGS: u8 = FLAG_OVERFLOW;
+pub const KNOWN_FLAGS: u8 = FLAG_STAMP | FLAG_OVERFLOW | FLAG_DELETED;
 
 /// The longest key of pages of `page_len` bytes: four cells always fit on a page.
 pub const fn max_key_len(page_len: usize) -> usize {
     page_len / 8
 }
 
-/// The longest value that lies in its cell; a longer one goes to overflow pages.
+/// The longest value that lies in its cell, which has room for a stamp beside it; a longer one goes to overflow pages.
 pub const fn max_inline_len(page_len: usize, key_len: usize) -> usize {
-    let most = (page_len - HEADER_LEN - TRAILER_LEN) / 4 - SLOT_LEN - CELL_HEADER_LEN;
+    let most = (page_len - HEADER_LEN - TRAILER_LEN) / 4 - SLOT_LEN - CELL_HEADER_LEN - Stamp::LEN;
     most.saturating_sub(key_len)
 }

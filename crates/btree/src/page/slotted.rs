@@ -3,7 +3,7 @@
 use super::access::{PageMut, PageRead, u16_at};
 use super::header::{Header, at};
 use super::search::{Slot, head_of, slot_at};
-use super::{CELL_HEADER_LEN, MAX_PREFIX_LEN, PageKind, SLOT_LEN, TRAILER_LEN};
+use super::{CELL_HEADER_LEN, FLAG_STAMP, MAX_PREFIX_LEN, PageKind, SLOT_LEN, Stamp, TRAILER_LEN};
 use siltstone_base::prefetch::{CACHE_LINE, prefetch};
 
 /// A cell of a leaf or of an inner page.
@@ -119,6 +119,22 @@ fn admit_key<P: PageMut + ?Sized>(page: &mut P, header: &mut Header, index: usiz
     set_prefix(page, header, &shorter)
 }
 
+/// Takes note of the stamp that a cell has: the header knows the highest id.
+#[inline]
+fn note_stamp<P: PageMut + ?Sized>(page: &mut P, flags: u8, value: &[u8]) {
+    if flags & FLAG_STAMP != 0
+        && let Some(stamp) = Stamp::of(flags, value)
+        && stamp.id > page.word(at::HIGHEST_ID)
+    {
+        page.set_word(at::HIGHEST_ID, stamp.id);
+    }
+}
+
+/// The highest id of a transaction that wrote a row of the page with a stamp, or higher.
+pub fn highest_id<P: PageRead + ?Sized>(page: &P) -> u64 {
+    page.word(at::HIGHEST_ID)
+}
+
 /// Puts a cell before slot `index`.
 ///
 /// # Errors
@@ -169,6 +185,7 @@ fn write_cell<P: PageMut + ?Sized>(page: &mut P, offset: usize, cell: &Cell<'_>)
     page.write(offset, &[cell.flags, low, high]);
     page.write(offset + CELL_HEADER_LEN, cell.key);
     page.write(offset + CELL_HEADER_LEN + cell.key.len(), cell.value);
+    note_stamp(page, cell.flags, cell.value);
 }
 
 /// Follows runs of insertions, each beside the one before: a page that is full of one is split at its end.
@@ -230,6 +247,7 @@ pub fn replace_value<P: PageMut + ?Sized>(
         let [low, high] = (value.len() as u16).to_le_bytes();
         page.write(offset, &[flags, low, high]);
         page.write(offset + CELL_HEADER_LEN + key_len, value);
+        note_stamp(page, flags, value);
         if value.len() < old_len {
             header.garbage = header.garbage.saturating_add((old_len - value.len()) as u16);
             header.write(page);

@@ -20,6 +20,9 @@ const RANK: Rank = Rank(600);
 /// The tablespace of the catalog.
 pub(crate) const CATALOG_SPACE: u32 = 0;
 
+/// The tablespace of the undo log.
+pub(crate) const UNDO_SPACE: u32 = 2;
+
 /// One tablespace that is open.
 #[derive(Debug)]
 pub(crate) struct Space {

@@ -2,7 +2,7 @@
 
 use super::Tree;
 use super::overflow::Value;
-use crate::page::{self, Header, PageKind};
+use crate::page::{self, FLAG_DELETED, FLAG_OVERFLOW, Header, PageKind};
 use crate::space::SpaceHeader;
 use siltstone_base::Result;
 use std::collections::BTreeSet;
@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TreeReport {
     pub(crate) rows: u64,
+    /// Rows that are marked as deleted; not among `rows`.
+    pub(crate) deleted_rows: u64,
     pub(crate) levels: u8,
     pub(crate) leaf_pages: u64,
     pub(crate) inner_pages: u64,
@@ -132,9 +134,11 @@ impl Checker<'_> {
             return Ok(());
         }
         self.report.leaf_pages += 1;
-        self.report.rows += u64::from(header.count);
+        let deleted = cells.iter().filter(|cell| cell.flags & FLAG_DELETED != 0).count() as u64;
+        self.report.rows += u64::from(header.count) - deleted;
+        self.report.deleted_rows += deleted;
         self.report.leaf_bytes_used += header.used(page.bytes().len()) as u64;
-        for cell in cells.iter().filter(|cell| cell.flags != 0) {
+        for cell in cells.iter().filter(|cell| cell.flags & FLAG_OVERFLOW != 0) {
             self.walk_long(Value { flags: cell.flags, bytes: cell.value })?;
         }
         Ok(())

@@ -16,7 +16,7 @@ const MAX_SPARE_BYTES: usize = 64 << 10;
 
 thread_local! {
     /// The memory of a chunk that is not used.
-    static SPARE: RefCell<Chunk> = const { RefCell::new(Chunk { bytes: Vec::new(), ends: Vec::new() }) };
+    static SPARE: RefCell<Chunk> = const { RefCell::new(Chunk { bytes: Vec::new(), ends: Vec::new(), flags: Vec::new() }) };
 }
 
 /// Rows that were copied out of a page, in the order in which they were read.
@@ -25,12 +25,35 @@ pub(crate) struct Chunk {
     bytes: Vec<u8>,
     /// Where each key and each value ends.
     ends: Vec<(usize, usize)>,
+    /// The rows that have flags, in order, and which: their values begin with stamps.
+    flags: Vec<(usize, u8)>,
 }
 
 impl Chunk {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+        self.flags.clear();
+    }
+
+    /// Whether a row has flags.
+    #[inline]
+    pub(crate) fn has_flags(&self) -> bool {
+        !self.flags.is_empty()
+    }
+
+    /// The flags of row `index`.
+    pub(crate) fn flags(&self, index: usize) -> u8 {
+        let found = self.flags.binary_search_by_key(&index, |(index, _)| *index);
+        found.ok().and_then(|place| self.flags.get(place)).map_or(0, |(_, flags)| *flags)
+    }
+
+    /// Adds a row with flags.
+    pub(crate) fn push_cell(&mut self, flags: u8, key: &[u8], value: &[u8]) {
+        if flags != 0 {
+            self.flags.push((self.ends.len(), flags));
+        }
+        self.push(key, value);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -194,7 +217,8 @@ impl Tree {
             if cell.flags == 0 {
                 chunk.push(cell.key, cell.value);
             } else {
-                chunk.push(cell.key, &self.read_long(Value { flags: cell.flags, bytes: cell.value })?);
+                let (flags, value) = self.whole(Value { flags: cell.flags, bytes: cell.value })?;
+                chunk.push_cell(flags, cell.key, &value);
             }
             slot = if is_forward { slot + 1 } else { index };
         }

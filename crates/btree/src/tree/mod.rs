@@ -26,6 +26,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::TreeReport;
 pub(crate) use cursor::{Chunk, Position, Start};
 pub(crate) use overflow::Value;
 

@@ -2,7 +2,9 @@
 
 use super::Tree;
 use crate::mtr::{Close, Mtr};
-use crate::page::{self, Change, FLAG_OVERFLOW, HEADER_LEN, Header, OverflowRef, PageKind, PageMut, TRAILER_LEN};
+use crate::page::{
+    self, Change, FLAG_OVERFLOW, FLAG_STAMP, HEADER_LEN, Header, OverflowRef, PageKind, PageMut, TRAILER_LEN,
+};
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// A value as a cell holds it.
@@ -21,8 +23,8 @@ impl<'a> Value<'a> {
     }
 
     /// The pages that belong to the value.
-    pub(super) fn chain(&self) -> Option<OverflowRef> {
-        (self.flags & FLAG_OVERFLOW != 0).then(|| OverflowRef::decode(self.bytes)).flatten()
+    pub(crate) fn chain(&self) -> Option<OverflowRef> {
+        page::chain(self.flags, self.bytes)
     }
 }
 
@@ -106,11 +108,21 @@ impl Tree {
         mtr.commit(close).map(drop)
     }
 
-    /// Reads a value that may be long. Whoever calls holds its leaf.
+    /// A cell's value with its stamp, and with what it refers to in place of the reference; its flags say so. Whoever calls holds its leaf, or knows that the
+    /// value's pages are not given back meanwhile.
+    #[cold]
+    pub(crate) fn whole(&self, value: Value<'_>) -> Result<(u8, Vec<u8>)> {
+        let long = self.read_long(value)?;
+        let stamp = &value.bytes[..value.bytes.len() - page::body(value.flags, value.bytes).len()];
+        let stamp = if value.flags & FLAG_STAMP == 0 { &[][..] } else { stamp.get(..page::Stamp::LEN).unwrap_or(&[]) };
+        Ok((value.flags & !FLAG_OVERFLOW, [stamp, &long].concat()))
+    }
+
+    /// Reads the value behind a stamp, which may be long. Whoever calls holds its leaf.
     #[cold]
     pub(crate) fn read_long(&self, value: Value<'_>) -> Result<Vec<u8>> {
         if value.flags & FLAG_OVERFLOW == 0 {
-            return Ok(value.bytes.to_vec());
+            return Ok(page::body(value.flags, value.bytes).to_vec());
         }
         let chain = value.chain().ok_or_else(|| Error::corrupt("a reference to a long value is malformed"))?;
         let len = chain.len as usize;

@@ -6,7 +6,7 @@ use super::Tree;
 use super::overflow::Value;
 use crate::buffer::{ExclusiveGuard, Optimistic, SharedGuard};
 use crate::metrics::Counter;
-use crate::page::{self, Header, PageId, PageKind, PageRead};
+use crate::page::{self, FLAG_OVERFLOW, Header, PageId, PageKind, PageRead, Stamp};
 use siltstone_base::Result;
 use siltstone_base::sync::atomic::Ordering;
 
@@ -71,19 +71,40 @@ impl Tree {
         self.descend(route, |id| self.pool.exclusive(id), |guard| page::PageMut::bytes(guard))
     }
 
-    /// Hands the value of a key to `found`. Returns whether there is one.
+    /// Hands the cell of a key to `found`: flags, of which none says that the value is elsewhere, and the value with its stamp. Returns
+    /// what it says, if there is a cell.
     #[inline]
-    pub(crate) fn get<T>(&self, key: &[u8], found: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+    pub(crate) fn get<T>(&self, key: &[u8], found: impl FnOnce(u8, &[u8]) -> T) -> Result<Option<T>> {
         let (number, leaf) = self.leaf_shared(Route::Key(key))?;
         match page::find(leaf.bytes(), key) {
             Some(Ok((_, cell))) => {
-                if cell.flags == 0 {
-                    return Ok(Some(found(cell.value)));
+                if cell.flags & FLAG_OVERFLOW == 0 {
+                    return Ok(Some(found(cell.flags, cell.value)));
                 }
-                let value = self.read_long(Value { flags: cell.flags, bytes: cell.value })?;
+                let (flags, value) = self.whole(Value { flags: cell.flags, bytes: cell.value })?;
                 drop(leaf);
-                Ok(Some(found(&value)))
+                Ok(Some(found(flags, &value)))
             }
+            Some(Err(_)) => Ok(None),
+            None => Err(self.corruption(number, "the slots make no sense")),
+        }
+    }
+
+    /// The cell of a key as it is: flags and bytes. For who holds the lock of writers.
+    pub(crate) fn raw(&self, key: &[u8]) -> Result<Option<(u8, Vec<u8>)>> {
+        let (number, leaf) = self.leaf_shared(Route::Key(key))?;
+        match page::find(leaf.bytes(), key) {
+            Some(Ok((_, cell))) => Ok(Some((cell.flags, cell.value.to_vec()))),
+            Some(Err(_)) => Ok(None),
+            None => Err(self.corruption(number, "the slots make no sense")),
+        }
+    }
+
+    /// The stamp of a key's cell, if it has one.
+    pub(crate) fn stamp(&self, key: &[u8]) -> Result<Option<Stamp>> {
+        let (number, leaf) = self.leaf_shared(Route::Key(key))?;
+        match page::find(leaf.bytes(), key) {
+            Some(Ok((_, cell))) => Ok(Stamp::of(cell.flags, cell.value)),
             Some(Err(_)) => Ok(None),
             None => Err(self.corruption(number, "the slots make no sense")),
         }

@@ -1,0 +1,127 @@
+//! Changing rows with a stamp, and undoing that.
+
+use super::super::state::State;
+use crate::mtr::{Close, close_group};
+use crate::page::{FLAG_DELETED, FLAG_OVERFLOW, FLAG_STAMP, Stamp};
+use crate::tree::{Tree, Value};
+use crate::undo::UndoRecord;
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// Nothing has to be told of a row: its record is in the undo log.
+fn ignore(_: Option<Value<'_>>) -> Result<()> {
+    Ok(())
+}
+
+impl State {
+    /// A number for a transaction. For who holds the lock of writers, with no group open.
+    pub(in super::super) fn new_id(&self) -> Result<u64> {
+        if let Some(id) = self.transactions.take_id() {
+            return Ok(id);
+        }
+        let end = self.transactions.next_reservation();
+        // No number is used twice: the reservation is in the log before what uses it.
+        if let Err(error) = self.undo.set_next_id(end) {
+            close_group(&self.pool)?;
+            return Err(error);
+        }
+        self.transactions.reserve(end);
+        let none = || Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^64 transactions in its life");
+        self.transactions.take_id().ok_or_else(none)
+    }
+
+    /// Sets or removes a row as part of an open group, and leaves what it was in the undo log. `before` is the row's cell. What fails leaves no trace.
+    pub(in super::super) fn change_row(
+        &self,
+        tree: &Tree,
+        stamp: Stamp,
+        key: &[u8],
+        value: Option<&[u8]>,
+        before: Option<(u8, &[u8])>,
+    ) -> Result<()> {
+        self.undo.add(stamp, tree.space(), key, value.is_none(), before)?;
+        let outcome = self.put_stamped(tree, stamp, key, value);
+        if outcome.is_err() {
+            // If this fails too the record stays. Who undoes it finds a row that has another stamp, and leaves it.
+            let _ = self.undo.remove(stamp);
+        }
+        outcome
+    }
+
+    fn put_stamped(&self, tree: &Tree, stamp: Stamp, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let stamp = stamp.encode();
+        let put = |flags: u8, bytes: &[u8]| {
+            tree.put(key, Value { flags, bytes }, true, Close::Open, Close::Open, &mut ignore)
+        };
+        match value {
+            None => put(FLAG_STAMP | FLAG_DELETED, &stamp),
+            Some(value) if tree.is_long(key, value) => {
+                let reference = tree.write_long(value)?;
+                let outcome = put(FLAG_STAMP | FLAG_OVERFLOW, &[&stamp[..], &reference.encode()].concat());
+                if outcome.is_err() {
+                    let _ = tree.give_back(&reference, Close::Open);
+                }
+                outcome
+            }
+            Some(value) => put(FLAG_STAMP, &[&stamp[..], value].concat()),
+        }
+    }
+
+    /// Undoes a change as part of an open group: the row is what it was, and the record is gone. It may be done again if it fails. Returns whether the row's leaf
+    /// should be merged, and the undo log's.
+    pub(in super::super) fn undo_change(&self, stamp: Stamp, record: &UndoRecord) -> Result<(bool, bool)> {
+        let mut is_underfull = false;
+        if let Some(open) = self.tree_of(record.space) {
+            let (tree, key) = (&open.tree, &record.key);
+            let now = tree.raw(key)?;
+            if let Some((flags, bytes)) = now.filter(|(flags, bytes)| Stamp::of(*flags, bytes) == Some(stamp)) {
+                match &record.before {
+                    Some((flags, bytes)) => {
+                        let value = Value { flags: *flags, bytes };
+                        tree.put(key, value, true, Close::Open, Close::Open, &mut ignore)?;
+                    }
+                    None => is_underfull = tree.delete(key, true, Close::Open, &mut ignore)?,
+                }
+                if let Some(chain) = (Value { flags, bytes: &bytes }).chain() {
+                    // Pages that can't be given back are lost until the tree is dropped.
+                    let _ = tree.give_back(&chain, Close::Open);
+                }
+            }
+        }
+        Ok((is_underfull, self.undo.remove(stamp)?))
+    }
+
+    /// Undoes the last change of a transaction, unless its number is `down_to` or lower, as a group of its own. For who holds the lock of writers. Returns whether there
+    /// was one.
+    pub(super) fn undo_last(&self, id: u64, down_to: u32) -> Result<bool> {
+        let Some((number, record)) = self.undo.last(id)?.filter(|(number, _)| *number > down_to) else {
+            return Ok(false);
+        };
+        let stamp = Stamp { id, number };
+        let outcome = self.undo_change(stamp, &record);
+        close_group(&self.pool)?;
+        let (is_underfull, is_log_underfull) = outcome?;
+        if is_underfull && let Some(open) = self.tree_of(record.space) {
+            let _ = open.tree.merge_at(&record.key, Close::Group);
+        }
+        if is_log_underfull {
+            self.undo.merge(stamp);
+        }
+        Ok(true)
+    }
+
+    /// Bytes of the redo log that the change of a row, or undoing it, may need.
+    pub(super) fn room_for(&self, key: &[u8], value: usize) -> u64 {
+        24 * self.pool.page_len() as u64 + 4 * (key.len() + value) as u64
+    }
+
+    /// Undoes the changes of a transaction behind a number, newest first, each as a group of its own.
+    pub(super) fn undo_all(self: &Arc<Self>, id: u64, down_to: u32) -> Result<()> {
+        loop {
+            let _writer = self.lock_with_room(self.room_for(&[], 4 * self.pool.page_len()))?;
+            if !self.undo_last(id, down_to)? {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! A transaction in the hands of its user.
+
+use super::super::scan::Cursor;
+use super::super::state::{OpenTree, State};
+use super::super::{Db, TreeHandle};
+use super::View;
+use crate::metrics::Counter;
+use crate::mtr::close_group;
+use crate::page::{FLAG_DELETED, Stamp};
+use crate::undo::Fate;
+use siltstone_base::engine::{Durability, Isolation, KvOp, Savepoint, TransactionOptions};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::fmt;
+use std::time::Duration;
+
+/// Bytes of the longest name of a prepared transaction.
+const MAX_NAME_LEN: usize = 64;
+
+/// Changes of rows that become visible and safe together, or not at all. It may be larger than memory. One that is dropped is rolled back in the background.
+///
+/// Every method that reads or writes names its tree, or means the default one. A call that fails leaves the transaction as it was before.
+pub struct Transaction {
+    state: Arc<State>,
+    id: u64,
+    timeout: Option<Duration>,
+    /// What it sees, on the level `Snapshot`.
+    view: Option<View>,
+    /// The number of its last change.
+    number: u32,
+    /// Whether somebody else is responsible for it from now on.
+    is_over: bool,
+}
+
+impl Db {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` after closing, `ReadOnly` after an error of the redo log, those of I/O.
+    pub fn begin(&self, options: &TransactionOptions) -> Result<Transaction> {
+        let state = &self.0;
+        let _writer = state.lock_with_room(state.room_for(&[], 0))?;
+        let id = state.new_id()?;
+        state.transactions.activate(id, true);
+        let view = (options.isolation == Isolation::Snapshot).then(|| state.view_as_writer(id, u32::MAX));
+        state.metrics.add(Counter::TransactionsBegun, 1);
+        Ok(Transaction { state: Arc::clone(state), id, timeout: options.lock_timeout, view, number: 0, is_over: false })
+    }
+
+    /// The names of prepared transactions, sorted: those of this life of the database and of earlier ones.
+    pub fn prepared_transactions(&self) -> Vec<Vec<u8>> {
+        self.0.transactions.prepared()
+    }
+
+    /// Commits a prepared transaction.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is none of that name; those of [`Transaction::commit`], after which it is still prepared.
+    pub fn commit_prepared(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        let name = name.as_ref();
+        let id = self.take_prepared(name)?;
+        self.0.commit(id).inspect_err(|_| self.0.transactions.set_prepared(name.to_vec(), id))
+    }
+
+    /// Rolls a prepared transaction back.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is none of that name, and those of I/O, after which it is still prepared. An error after the decision was written leaves the rest to the background.
+    pub fn rollback_prepared(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        let name = name.as_ref();
+        let id = self.take_prepared(name)?;
+        // Without a fate it is an unfinished one: a crash from here on leads to the same end.
+        let decided = self.0.decide(id, None);
+        if let Err(error) = decided {
+            self.0.transactions.set_prepared(name.to_vec(), id);
+            return Err(error);
+        }
+        self.0.roll_back_now(id)
+    }
+
+    fn take_prepared(&self, name: &[u8]) -> Result<u64> {
+        let missing = || Error::new(ErrorKind::NotFound, "no transaction is prepared under this name");
+        self.0.transactions.take_prepared(name).ok_or_else(missing)
+    }
+
+    /// Committed transactions, and batches that left older versions, whose records wait for purge.
+    pub fn history_len(&self) -> usize {
+        self.0.transactions.history_len()
+    }
+
+    /// Transactions that recovery found unfinished, or that were dropped, and that are not rolled back yet.
+    pub fn rolling_back_len(&self) -> usize {
+        self.0.transactions.abandoned_len()
+    }
+}
+
+impl State {
+    /// Writes what becomes of a transaction, and waits until that is safe.
+    fn decide(self: &Arc<Self>, id: u64, fate: Option<&Fate>) -> Result<()> {
+        let (end, batch) = {
+            let _writer = self.lock_with_room(self.room_for(&[], MAX_NAME_LEN))?;
+            let outcome = match fate {
+                Some(fate) => self.undo.set_fate(id, fate),
+                None => self.undo.remove(Stamp { id, number: 0 }).map(drop),
+            };
+            let end = close_group(&self.pool)?;
+            outcome?;
+            if self.durability != Durability::Commit {
+                self.redo.write_to(end)?;
+            }
+            (end, self.versions.begin())
+        };
+        if self.durability == Durability::Commit {
+            self.redo.sync_to(end)?;
+        }
+        // Batches that came before are as safe, and the transaction may have built on them.
+        self.versions.publish(batch);
+        self.wake_jobs();
+        Ok(())
+    }
+
+    fn commit(self: &Arc<Self>, id: u64) -> Result<()> {
+        self.decide(id, Some(&Fate::Committed))?;
+        self.finish(id, true);
+        self.metrics.add(Counter::TransactionsCommitted, 1);
+        Ok(())
+    }
+
+    /// Lets go of a transaction of which nothing is left to do but purge.
+    pub(super) fn finish(self: &Arc<Self>, id: u64, has_history: bool) {
+        self.transactions.end(id, true, has_history);
+        self.locks.release_all(id);
+        if has_history {
+            super::wake_purge(self);
+        }
+    }
+
+    /// Undoes all changes of a transaction; what can't be undone now is left to the background.
+    fn roll_back_now(self: &Arc<Self>, id: u64) -> Result<()> {
+        let outcome = self.undo_all(id, 0);
+        if outcome.is_ok() {
+            self.finish(id, false);
+            self.metrics.add(Counter::TransactionsRolledBack, 1);
+        } else {
+            self.leave_to_background(id);
+        }
+        outcome
+    }
+
+    fn leave_to_background(self: &Arc<Self>, id: u64) {
+        self.transactions.abandon(id);
+        super::recover::wake_roll_back(self);
+    }
+}
+
+impl Transaction {
+    /// The number of the transaction: the one that a [`Deadlock`](crate::Deadlock) names. No other one of the directory ever has it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The value of a key, if the transaction sees it.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption`, and those of I/O.
+    pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_of(&Arc::clone(&self.state.default_tree), key.as_ref())
+    }
+
+    /// The value of a key of a tree, if the transaction sees it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`get`](Self::get); `NotFound` if the tree was dropped.
+    pub fn get_in(&mut self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_of(&tree.0, key.as_ref())
+    }
+
+    fn get_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match &self.view {
+            Some(view) => self.state.read_row(view, tree.live()?, key),
+            None => {
+                let view = self.state.view(self.id, u32::MAX);
+                self.state.read_row(&view, tree.live()?, key)
+            }
+        }
+    }
+
+    /// Locks a key, which need not exist, and reads its newest value, which nobody changes before the transaction ends.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` if someone else holds the lock for too long; `Deadlock`, with a [`Deadlock`](crate::Deadlock) as its source; `Busy` on the level `Snapshot` if the row
+    /// changed since the transaction began; those of [`get`](Self::get).
+    pub fn get_for_update(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_for_update_of(&Arc::clone(&self.state.default_tree), key.as_ref())
+    }
+
+    /// Locks a key of a tree and reads its newest value.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`get_for_update`](Self::get_for_update); `NotFound` if the tree was dropped.
+    pub fn get_for_update_in(&mut self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_for_update_of(&tree.0, key.as_ref())
+    }
+
+    fn get_for_update_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.state.lock_row(self.id, tree, key, self.timeout)?;
+        let _writer = self.state.writer.lock();
+        let live = tree.live()?;
+        let stamp = live.stamp(key)?;
+        self.check_unchanged(tree, key, stamp)?;
+        // A batch that is not safe yet is safe before this transaction is.
+        let row = live
+            .get(key, |flags, bytes| (flags & FLAG_DELETED == 0).then(|| crate::page::body(flags, bytes).to_vec()))?;
+        Ok(row.flatten())
+    }
+
+    /// The first to change a row wins: refuses one that changed since the transaction began.
+    fn check_unchanged(&self, tree: &OpenTree, key: &[u8], stamp: Option<Stamp>) -> Result<()> {
+        let Some(view) = &self.view else { return Ok(()) };
+        let is_seen = stamp.is_none_or(|stamp| view.sees(stamp));
+        if is_seen && self.state.versions.find(Some(view.snapshot), tree.tree.space(), key).is_none() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Busy, "a row changed since the transaction began"))
+    }
+
+    /// Sets a key.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`get_for_update`](Self::get_for_update) and of [`Db::put`].
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.change(&Arc::clone(&self.state.default_tree), key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Sets a key of a tree.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put); `NotFound` if the tree was dropped.
+    pub fn put_in(&mut self, tree: &TreeHandle, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.change(&tree.0, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Removes a key, and locks it also if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put).
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.change(&Arc::clone(&self.state.default_tree), key.as_ref(), None)
+    }
+
+    /// Removes a key of a tree, and locks it also if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put_in`](Self::put_in).
+    pub fn delete_in(&mut self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<()> {
+        self.change(&tree.0, key.as_ref(), None)
+    }
+
+    fn change(&mut self, tree: &Arc<OpenTree>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let state = &self.state;
+        let op = match value {
+            Some(value) => KvOp::Put { key, value },
+            None => KvOp::Delete { key },
+        };
+        let needed = state.check_ops(&[(tree, op)])? + state.room_for(key, value.map_or(0, <[u8]>::len));
+        loop {
+            let writer = state.lock_with_room(needed)?;
+            let live = tree.live()?;
+            let before = live.raw(key)?;
+            let stamp = before.as_ref().and_then(|(flags, bytes)| Stamp::of(*flags, bytes));
+            if state.is_row_locked(self.id, tree, key, stamp) {
+                state.lock_row_from(writer, self.id, tree, key, self.timeout)?;
+                continue;
+            }
+            self.check_unchanged(tree, key, stamp)?;
+            let is_there = before.as_ref().is_some_and(|(flags, _)| flags & FLAG_DELETED == 0);
+            if value.is_none() && !is_there {
+                // There is no row whose stamp could be the lock.
+                state.locks.try_lock(self.id, live.space(), key, siltstone_base::row_locks::LockMode::Exclusive)?;
+                return Ok(());
+            }
+            let too_many = || Error::new(ErrorKind::LimitExceeded, "a transaction makes less than 2^32 changes");
+            let number = self.number.checked_add(1).ok_or_else(too_many)?;
+            let before = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
+            let outcome = state.change_row(live, Stamp { id: self.id, number }, key, value, before);
+            close_group(&state.pool)?;
+            // Also of one that failed: its record may be there still.
+            self.number = number;
+            drop(writer);
+            state.wake_jobs();
+            return outcome;
+        }
+    }
+
+    /// A cursor over the default tree as the transaction sees it now, its own changes up to now included.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` after closing.
+    pub fn cursor(&mut self) -> Result<Cursor> {
+        self.cursor_of(&Arc::clone(&self.state.default_tree))
+    }
+
+    /// A cursor over a tree as the transaction sees it now.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the tree was dropped; `Aborted` after closing.
+    pub fn cursor_in(&mut self, tree: &TreeHandle) -> Result<Cursor> {
+        self.cursor_of(&tree.0)
+    }
+
+    fn cursor_of(&mut self, tree: &Arc<OpenTree>) -> Result<Cursor> {
+        let view = match &self.view {
+            Some(view) => view.up_to(self.number),
+            None => self.state.view(self.id, self.number),
+        };
+        Cursor::with_view(&self.state, tree, view)
+    }
+
+    /// A place to which the transaction can be rolled back.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(u64::from(self.number))
+    }
+
+    /// Undoes the changes since a savepoint of this transaction, newest first. Locks that stand in the table of locks stay; rows that are what they were before are free.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a savepoint of the future; those of I/O, after which it may be called again.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let number = u32::try_from(savepoint.0).ok().filter(|number| *number <= self.number);
+        let number = number.ok_or_else(|| Error::invalid_argument("the savepoint is none of this transaction"))?;
+        self.state.undo_all(self.id, number)
+    }
+
+    /// Makes the changes visible, when they are as safe as [`durability`](crate::DbOptions::durability) says.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::put`]. The transaction is then rolled back, unless the redo log failed: then opening the database again decides.
+    pub fn commit(mut self) -> Result<()> {
+        self.is_over = true;
+        if self.number == 0 {
+            self.state.finish(self.id, false);
+            return Ok(());
+        }
+        let outcome = self.state.commit(self.id);
+        if outcome.is_err() && self.state.health.error().is_none() {
+            self.state.leave_to_background(self.id);
+        }
+        outcome
+    }
+
+    /// Undoes all changes.
+    ///
+    /// # Errors
+    ///
+    /// Those of I/O; the rest is then left to the background.
+    pub fn rollback(mut self) -> Result<()> {
+        self.is_over = true;
+        self.view = None;
+        self.state.roll_back_now(self.id)
+    }
+
+    /// Makes the changes safe under a name, without deciding about them: they and their locks survive a crash. Locks of rows that were only read do not.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`; `InvalidArgument` for a name that is empty or longer than 64 bytes; those of [`commit`](Self::commit). The transaction is then rolled back in the
+    /// background.
+    pub fn prepare(mut self, name: impl AsRef<[u8]>) -> Result<()> {
+        let name = name.as_ref();
+        if name.is_empty() || name.len() > MAX_NAME_LEN {
+            return Err(Error::invalid_argument("the name of a prepared transaction has 1 to 64 bytes"));
+        }
+        if !self.state.transactions.reserve_name(name, self.id) {
+            return Err(Error::new(ErrorKind::AlreadyExists, "a transaction is prepared under this name"));
+        }
+        self.view = None;
+        let outcome = self.state.decide(self.id, Some(&Fate::Prepared(name.to_vec())));
+        match &outcome {
+            Ok(()) => self.is_over = true,
+            Err(_) => drop(self.state.transactions.take_prepared(name)),
+        }
+        outcome
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.view = None;
+        if self.number == 0 {
+            self.state.finish(self.id, false);
+        } else {
+            self.state.leave_to_background(self.id);
+        }
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("id", &self.id).field("changes", &self.number).finish_non_exhaustive()
+    }
+}

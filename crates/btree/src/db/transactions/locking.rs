@@ -1,0 +1,63 @@
+//! Taking row locks: those in the table, and those that stamps stand for.
+
+use super::super::state::{OpenTree, State};
+use crate::page::Stamp;
+use siltstone_base::Result;
+use siltstone_base::row_locks::{LockMode, Requested};
+use siltstone_base::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+impl State {
+    /// Whether someone else may have the lock of a row: by its stamp or in the table. For who holds the lock of writers.
+    pub(in super::super) fn is_row_locked(
+        &self,
+        owner: u64,
+        tree: &OpenTree,
+        key: &[u8],
+        stamp: Option<Stamp>,
+    ) -> bool {
+        let space = tree.tree.space();
+        let is_stamped = stamp.is_some_and(|stamp| stamp.id != owner && self.transactions.is_active(stamp.id));
+        is_stamped
+            || (self.locks.is_locked_by_other(owner, space, key)
+                && self.locks.mode(owner, space, key) != Some(LockMode::Exclusive))
+    }
+
+    /// Locks a row; `owner` holds the lock in the table afterwards. The caller holds no lock.
+    pub(in super::super) fn lock_row(
+        self: &Arc<Self>,
+        owner: u64,
+        tree: &OpenTree,
+        key: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let writer = self.writer.lock();
+        self.check_open()?;
+        self.lock_row_from(writer, owner, tree, key, timeout)
+    }
+
+    /// The same, for who holds the lock of writers, which is given back before anything is waited for.
+    pub(super) fn lock_row_from(
+        self: &Arc<Self>,
+        writer: MutexGuard<'_, ()>,
+        owner: u64,
+        tree: &OpenTree,
+        key: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let space = tree.tree.space();
+        if let Some(stamp) = tree.live()?.stamp(key)?.filter(|stamp| stamp.id != owner) {
+            // The stamp of an active transaction is a lock that the table learns of when somebody else wants it.
+            let inner = self.transactions.inner.lock();
+            if inner.active.contains(&stamp.id) {
+                self.locks.grant(stamp.id, space, key);
+            }
+        }
+        let requested = self.locks.request(owner, space, key, LockMode::Exclusive)?;
+        drop(writer);
+        match requested {
+            Requested::Granted => Ok(()),
+            Requested::Waiting(wait) => wait.wait(&*self.executor, Some(timeout.unwrap_or(self.lock_timeout))),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Purge: what no view needs any more is removed, a few records at a time.
+
+use super::super::state::State;
+use crate::metrics::Counter;
+use crate::mtr::{Close, close_group};
+use crate::page::{FLAG_DELETED, Stamp};
+use crate::tree::Value;
+use siltstone_base::Result;
+use siltstone_base::executor::{Budget, Job, Priority, Progress};
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Records of one group: its pages stay in memory until it is closed.
+const RECORDS: usize = 4;
+
+/// After a round that failed, or found no room in the redo log.
+const RETRY: Duration = Duration::from_millis(10);
+
+#[derive(Debug)]
+struct Purge(Weak<State>);
+
+/// Starts the job if it does not run.
+#[cold]
+pub(in super::super) fn wake_purge(state: &Arc<State>) {
+    let is_due = state.transactions.purgeable().is_some() && state.check_open().is_ok();
+    if is_due && !state.transactions.is_purging.swap(true, Ordering::AcqRel) {
+        state.executor.submit(Priority::Low, Box::new(Purge(Arc::downgrade(state))));
+    }
+}
+
+impl State {
+    /// Removes some records of the oldest transaction that everyone sees. Returns what to do next.
+    fn purge_some(self: &Arc<Self>) -> Result<Progress> {
+        let Some(id) = self.transactions.purgeable() else { return Ok(Progress::Done) };
+        let writer = self.writer.lock();
+        self.check_open()?;
+        self.health.check()?;
+        if !self.redo.has_room(RECORDS as u64 * self.room_for(&[], self.pool.page_len())) {
+            drop(writer);
+            self.wake_cleaner();
+            return Ok(Progress::After(RETRY));
+        }
+        let records = self.undo.records(id, 1, RECORDS)?;
+        if records.is_empty() {
+            // The fate goes last: records without one would be taken for those of an unfinished transaction.
+            let stamp = Stamp { id, number: 0 };
+            let outcome = self.undo.remove(stamp);
+            close_group(&self.pool)?;
+            if outcome? {
+                self.undo.merge(stamp);
+            }
+            self.transactions.purged(id);
+            self.metrics.add(Counter::TransactionsPurged, 1);
+            return Ok(Progress::More);
+        }
+        let (mut underfull, mut log_underfull) = (Vec::new(), None);
+        let mut outcome = Ok(());
+        for (number, record) in &records {
+            let stamp = Stamp { id, number: *number };
+            // The record first: what fails behind it leaves pages that are lost, or a row that is marked, and never a record of what is gone.
+            match self.undo.remove(stamp) {
+                Ok(is_underfull) => log_underfull = log_underfull.or(is_underfull.then_some(stamp)),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+            let Some(open) = self.tree_of(record.space) else { continue };
+            if let Some(chain) =
+                record.before.as_ref().and_then(|(flags, bytes)| Value { flags: *flags, bytes }.chain())
+            {
+                let _ = open.tree.give_back(&chain, Close::Open);
+            }
+            if !record.is_deletion {
+                continue;
+            }
+            let is_marked =
+                |(flags, bytes): (u8, Vec<u8>)| flags & FLAG_DELETED != 0 && Stamp::of(flags, &bytes) == Some(stamp);
+            if matches!(open.tree.raw(&record.key).map(|cell| cell.is_some_and(is_marked)), Ok(true))
+                && let Ok(true) = open.tree.delete(&record.key, true, Close::Open, &mut |_| Ok(()))
+            {
+                underfull.push((open, &record.key));
+            }
+        }
+        close_group(&self.pool)?;
+        for (open, key) in underfull {
+            let _ = open.tree.merge_at(key, Close::Group);
+        }
+        if let Some(stamp) = log_underfull {
+            self.undo.merge(stamp);
+        }
+        self.metrics.add(Counter::UndoRecordsPurged, records.len() as u64);
+        drop(writer);
+        self.wake_jobs();
+        outcome.map(|()| Progress::More)
+    }
+
+    /// Waits until nothing is left that purge or a rollback in the background could do.
+    pub(in super::super) fn settle(self: &Arc<Self>) {
+        wake_purge(self);
+        let is_busy = |flag: &AtomicBool| flag.load(Ordering::Acquire);
+        let mut is_over = || {
+            let transactions = &self.transactions;
+            let is_stopped = self.check_open().is_err() || self.health.error().is_some();
+            is_stopped || !(is_busy(&transactions.is_purging) || is_busy(&transactions.is_rolling_back))
+        };
+        self.executor.wait_until(&self.room, None, &mut is_over);
+    }
+
+    fn stop_purging(self: &Arc<Self>) -> Progress {
+        self.transactions.is_purging.store(false, Ordering::Release);
+        self.room.notify_all();
+        // Whoever committed, or gave a view back, just before found the job running.
+        if self.health.error().is_none() {
+            wake_purge(self);
+        }
+        Progress::Done
+    }
+}
+
+impl Job for Purge {
+    fn name(&self) -> &'static str {
+        "purge"
+    }
+
+    fn step(&mut self, budget: &mut Budget<'_>) -> Progress {
+        let Some(state) = self.0.upgrade() else { return Progress::Done };
+        loop {
+            if state.check_open().is_err() || state.health.error().is_some() {
+                state.transactions.is_purging.store(false, Ordering::Release);
+                return Progress::Done;
+            }
+            match state.purge_some() {
+                Ok(Progress::More) if !budget.spend(32) => {}
+                Ok(Progress::Done) => return state.stop_purging(),
+                Ok(progress) => return progress,
+                Err(_) => return Progress::After(10 * RETRY),
+            }
+        }
+    }
+
+    fn poisoned(&mut self, message: &str) {
+        super::super::background::poisoned(&self.0, "purge", message);
+    }
+}

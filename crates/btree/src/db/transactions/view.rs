@@ -1,0 +1,143 @@
+//! Read views: what somebody sees, and rows as they were for it.
+
+use super::super::state::State;
+use crate::page::{FLAG_DELETED, Stamp};
+use crate::tree::{Tree, Value};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, Result};
+
+/// A moment of the database. While it lives nothing is purged that it needs.
+#[derive(Debug)]
+pub(in super::super) struct View {
+    state: Arc<State>,
+    /// The last batch that it sees of those that leave no stamps.
+    pub(in super::super) snapshot: u64,
+    /// Transactions from this number on began later.
+    high: u64,
+    /// Those that had not ended, in order.
+    active: Vec<u64>,
+    /// The transaction whose view it is, or 0, and up to which of its changes it goes.
+    own: u64,
+    own_number: u32,
+    /// The commits that it sees.
+    commits: u64,
+}
+
+/// A cell: flags and bytes.
+pub(in super::super) type CellBytes = (u8, Vec<u8>);
+
+/// What a cell is for a view.
+pub(in super::super) enum Seen {
+    /// The row, if there is one.
+    Row(Option<Vec<u8>>),
+    /// The change of this stamp was undone meanwhile: the row must be read again.
+    Undone(Stamp),
+}
+
+impl State {
+    /// What is to be seen now, by a transaction or, with 0, by anyone else.
+    pub(in super::super) fn view(self: &Arc<Self>, own: u64, own_number: u32) -> View {
+        // While nobody writes what is visible is whole.
+        let _writer = self.writer.lock();
+        self.view_as_writer(own, own_number)
+    }
+
+    /// The same, for who holds the lock of writers.
+    pub(in super::super) fn view_as_writer(self: &Arc<Self>, own: u64, own_number: u32) -> View {
+        let (high, active, commits) = {
+            let mut inner = self.transactions.inner.lock();
+            let commits = inner.add_view();
+            (inner.next, inner.active.iter().copied().filter(|id| *id != own).collect(), commits)
+        };
+        let snapshot = self.versions.snapshot();
+        View { state: Arc::clone(self), snapshot, high, active, own, own_number, commits }
+    }
+
+    /// A row for a view.
+    pub(in super::super) fn read_row(&self, view: &View, tree: &Tree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut last = None;
+        loop {
+            let page = tree.get(key, |flags, bytes| (flags, bytes.to_vec()))?;
+            // Pages first, versions second: what a page may show too early is kept before.
+            let cell = self.versions.find(Some(view.snapshot), tree.space(), key).unwrap_or(page);
+            match self.resolve(view, tree, key, cell)? {
+                Seen::Row(row) => return Ok(row),
+                Seen::Undone(stamp) if last == Some(stamp) => {
+                    return Err(
+                        Error::corrupt("a row's older version is missing").with_file(&self.spaces.path(tree.space()))
+                    );
+                }
+                Seen::Undone(stamp) => last = Some(stamp),
+            }
+        }
+    }
+
+    /// Follows a row's older versions to the one that a view sees.
+    pub(in super::super) fn resolve(
+        &self,
+        view: &View,
+        tree: &Tree,
+        key: &[u8],
+        cell: Option<CellBytes>,
+    ) -> Result<Seen> {
+        let mut cell = cell;
+        // Versions that lead in a circle are damage: one of them is met again.
+        let (mut steps, mut known) = (0_u64, None);
+        loop {
+            let Some((flags, bytes)) = cell else { return Ok(Seen::Row(None)) };
+            let value = Value { flags, bytes: &bytes };
+            let Some(stamp) = Stamp::of(flags, &bytes) else { return Ok(Seen::Row(Some(tree.read_long(value)?))) };
+            if view.sees(stamp) {
+                let row = if flags & FLAG_DELETED != 0 { None } else { Some(tree.read_long(value)?) };
+                return Ok(Seen::Row(row));
+            }
+            if known == Some(stamp) {
+                return Err(
+                    Error::corrupt("a row's versions lead in a circle").with_file(&self.spaces.path(tree.space()))
+                );
+            }
+            steps += 1;
+            if steps.is_power_of_two() {
+                known = Some(stamp);
+            }
+            let Some(record) = self.undo.get(stamp)? else { return Ok(Seen::Undone(stamp)) };
+            if record.space != tree.space() || record.key != key {
+                return Err(
+                    Error::corrupt("a row's older version is another row's").with_file(&self.spaces.path(tree.space()))
+                );
+            }
+            cell = record.before;
+        }
+    }
+}
+
+impl View {
+    /// The same moment, with the transaction's own changes up to one.
+    pub(super) fn up_to(&self, own_number: u32) -> Self {
+        self.state.versions.share(self.snapshot);
+        self.state.transactions.inner.lock().share_view(self.commits);
+        Self { state: Arc::clone(&self.state), active: self.active.clone(), own_number, ..*self }
+    }
+
+    /// Whether a change is part of the moment.
+    pub(in super::super) fn sees(&self, stamp: Stamp) -> bool {
+        if stamp.id == self.own {
+            return stamp.number <= self.own_number;
+        }
+        stamp.id < self.high && self.active.binary_search(&stamp.id).is_err()
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.state.versions.release(self.snapshot);
+        let is_due = {
+            let mut inner = self.state.transactions.inner.lock();
+            inner.remove_view(self.commits);
+            !inner.history.is_empty()
+        };
+        if is_due {
+            super::wake_purge(&self.state);
+        }
+    }
+}
