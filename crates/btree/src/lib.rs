@@ -1,7 +1,7 @@
-//! A page-based B+tree storage engine in the manner of InnoDB: buffer pool, redo log, doublewrite.
+//! A page-based B+tree storage engine in the manner of InnoDB: buffer pool, redo log, doublewrite, transactions over an undo log.
 //!
 //! ```
-//! use siltstone_btree::{Db, DbOptions, Durability, KvCursor, WriteBatch};
+//! use siltstone_btree::{Db, DbOptions, Durability, KvCursor, TransactionOptions, WriteBatch};
 //!
 //! # fn main() -> siltstone_btree::Result<()> {
 //! # let dir = tempfile::tempdir().expect("a directory");
@@ -23,6 +23,15 @@
 //! assert!(before.seek_to_first()?);
 //! assert_eq!((before.key(), before.value()), (&b"granite"[..], &b"igneous"[..]));
 //! assert!(!before.next()?);
+//!
+//! // A transaction keeps others from its rows until it ends.
+//! let mut transaction = db.begin(&TransactionOptions::default())?;
+//! let kind = transaction.get_for_update("slate")?.unwrap_or_default();
+//! transaction.put("marble", kind)?;
+//! transaction.delete("slate")?;
+//! assert_eq!(db.get("marble")?, None);
+//! transaction.commit()?;
+//! assert_eq!((db.get("slate")?, db.get("marble")?.is_some()), (None, true));
 //! db.close()
 //! # }
 //! ```
@@ -30,6 +39,7 @@
 //! | you want to | see |
 //! | --- | --- |
 //! | read and write rows | [`Db`], [`WriteBatch`], [`Cursor`] |
+//! | change rows together with others at work | [`Db::begin`], [`Transaction`], [`Isolation`] |
 //! | keep several trees in one directory | [`Db::create_tree`], [`TreeHandle`] |
 //! | choose sizes and promises | [`DbOptions`], [`Durability`] |
 //! | know what the engine does, and whether its files are sound | [`Metrics`], [`Db::check`] |

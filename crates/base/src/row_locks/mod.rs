@@ -285,6 +285,16 @@ impl RowLocks {
         }
     }
 
+    /// Gives one lock of an owner back, to those who waited for it; none if it has none.
+    pub fn unlock(&self, owner: u64, space: u32, key: &[u8]) {
+        let hash = RowKey::hash_of(space, key);
+        let row = self.shard(hash).lock().find(hash, space, key).map(|entry| Arc::clone(&entry.row));
+        if let Some(row) = row {
+            self.owners.retract(owner, &row);
+            self.release(owner, &row);
+        }
+    }
+
     fn release(&self, owner: u64, row: &RowKey) {
         let mut granted = Vec::new();
         let mut shard = self.shard(row.hash).lock();

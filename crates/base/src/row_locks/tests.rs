@@ -39,6 +39,7 @@ fn run(locks: &'static RowLocks, waits: &mut BTreeMap<u64, (String, LockWait<'st
             }
         }
         "release" => locks.release_all(owner),
+        "unlock" => locks.unlock(owner, 1, key.as_bytes()),
         "cancel" => drop(waits.remove(&owner)),
         "grant" => locks.grant(owner, 1, key.as_bytes()),
         other => panic!("{other}"),

@@ -243,8 +243,14 @@ impl State {
         }
         let (undo, key) = (&mut group.undo, key_of(op));
         let has_views = group.id.is_some();
-        let mut needs_stamp = false;
+        let is_deletion = matches!(op, KvOp::Delete { .. });
+        let (mut needs_stamp, mut is_nothing) = (false, false);
         let mut before = |row: Option<Value<'_>>| {
+            if is_deletion && row.is_none_or(|value| value.flags & FLAG_DELETED != 0) {
+                // Purge knows when a row that is marked may go.
+                is_nothing = row.is_some();
+                return if is_nothing { Err(Error::new(ErrorKind::NotFound, "the row is deleted")) } else { Ok(()) };
+            }
             if has_views && row.is_some_and(|value| value.chain().is_some()) {
                 // Its pages are not given back while somebody may read them: purge knows when.
                 needs_stamp = true;
@@ -279,6 +285,9 @@ impl State {
                 outcome => outcome.map(drop),
             },
         };
+        if is_nothing {
+            return Ok(());
+        }
         if !needs_stamp {
             return outcome;
         }

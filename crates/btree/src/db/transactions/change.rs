@@ -76,11 +76,11 @@ impl State {
             let now = tree.raw(key)?;
             if let Some((flags, bytes)) = now.filter(|(flags, bytes)| Stamp::of(*flags, bytes) == Some(stamp)) {
                 match &record.before {
-                    Some((flags, bytes)) => {
+                    Some((flags, bytes)) if !self.is_purged(*flags, bytes)? => {
                         let value = Value { flags: *flags, bytes };
                         tree.put(key, value, true, Close::Open, Close::Open, &mut ignore)?;
                     }
-                    None => is_underfull = tree.delete(key, true, Close::Open, &mut ignore)?,
+                    _ => is_underfull = tree.delete(key, true, Close::Open, &mut ignore)?,
                 }
                 if let Some(chain) = (Value { flags, bytes: &bytes }).chain() {
                     // Pages that can't be given back are lost until the tree is dropped.
@@ -89,6 +89,14 @@ impl State {
             }
         }
         Ok((is_underfull, self.undo.remove(stamp)?))
+    }
+
+    /// Whether a cell is of a row that is deleted for everyone: purge came by while the row was another one.
+    fn is_purged(&self, flags: u8, bytes: &[u8]) -> Result<bool> {
+        match Stamp::of(flags, bytes) {
+            Some(stamp) if flags & FLAG_DELETED != 0 => Ok(self.undo.get(stamp)?.is_none()),
+            _ => Ok(false),
+        }
     }
 
     /// Undoes the last change of a transaction, unless its number is `down_to` or lower, as a group of its own. For who holds the lock of writers. Returns whether there

@@ -210,15 +210,30 @@ impl Transaction {
     }
 
     fn get_for_update_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let had_lock = self.has_lock(tree, key);
         self.state.lock_row(self.id, tree, key, self.timeout)?;
         let _writer = self.state.writer.lock();
         let live = tree.live()?;
         let stamp = live.stamp(key)?;
-        self.check_unchanged(tree, key, stamp)?;
+        if let Err(error) = self.check_unchanged(tree, key, stamp) {
+            self.give_back(had_lock, tree, key);
+            return Err(error);
+        }
         // A batch that is not safe yet is safe before this transaction is.
         let row = live
             .get(key, |flags, bytes| (flags & FLAG_DELETED == 0).then(|| crate::page::body(flags, bytes).to_vec()))?;
         Ok(row.flatten())
+    }
+
+    fn has_lock(&self, tree: &OpenTree, key: &[u8]) -> bool {
+        self.state.locks.mode(self.id, tree.tree.space(), key).is_some()
+    }
+
+    /// A call that fails keeps no lock that it took.
+    fn give_back(&self, had_lock: bool, tree: &OpenTree, key: &[u8]) {
+        if !had_lock {
+            self.state.locks.unlock(self.id, tree.tree.space(), key);
+        }
     }
 
     /// The first to change a row wins: refuses one that changed since the transaction began.
@@ -274,16 +289,21 @@ impl Transaction {
             None => KvOp::Delete { key },
         };
         let needed = state.check_ops(&[(tree, op)])? + state.room_for(key, value.map_or(0, <[u8]>::len));
+        let mut took_lock = false;
         loop {
             let writer = state.lock_with_room(needed)?;
             let live = tree.live()?;
             let before = live.raw(key)?;
             let stamp = before.as_ref().and_then(|(flags, bytes)| Stamp::of(*flags, bytes));
             if state.is_row_locked(self.id, tree, key, stamp) {
+                took_lock = !self.has_lock(tree, key);
                 state.lock_row_from(writer, self.id, tree, key, self.timeout)?;
                 continue;
             }
-            self.check_unchanged(tree, key, stamp)?;
+            if let Err(error) = self.check_unchanged(tree, key, stamp) {
+                self.give_back(!took_lock, tree, key);
+                return Err(error);
+            }
             let is_there = before.as_ref().is_some_and(|(flags, _)| flags & FLAG_DELETED == 0);
             if value.is_none() && !is_there {
                 // There is no row whose stamp could be the lock.
