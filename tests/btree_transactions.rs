@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 type Map = BTreeMap<u8, Vec<u8>>;
+type Changes = BTreeMap<u8, Option<Vec<u8>>>;
 
 /// Transactions at once.
 const SLOTS: usize = 3;
@@ -76,11 +77,11 @@ struct Plan {
     /// What was committed when it began, and how many commits that was.
     base: Map,
     begun: usize,
-    changes: BTreeMap<u8, Option<Vec<u8>>>,
+    changes: Changes,
     locked: BTreeSet<u8>,
     /// Rows that were locked by changes that were undone: whether they still are is not said.
     perhaps: BTreeSet<u8>,
-    save: Option<(Savepoint, BTreeMap<u8, Option<Vec<u8>>>)>,
+    save: Option<(Savepoint, Changes)>,
 }
 
 impl Plan {
@@ -91,7 +92,7 @@ impl Plan {
     }
 }
 
-fn apply(map: &mut Map, changes: &BTreeMap<u8, Option<Vec<u8>>>) {
+fn apply(map: &mut Map, changes: &Changes) {
     for (key, value) in changes {
         match value {
             Some(value) => map.insert(*key, value.clone()),
@@ -190,7 +191,7 @@ impl World {
         outcome.is_ok()
     }
 
-    fn commit(&mut self, changes: &BTreeMap<u8, Option<Vec<u8>>>) {
+    fn commit(&mut self, changes: &Changes) {
         self.commits += 1;
         apply(&mut self.now, changes);
         for key in changes.keys() {
