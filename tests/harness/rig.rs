@@ -4,7 +4,8 @@ use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 use siltstone_lsm::{
-    ColumnFamilyOptions, CompactionInfo, CompressionType, Db, DbOptions, EventListener, FlushInfo, Result, TableOptions,
+    ColumnFamilyOptions, CompactionInfo, CompactionStyle, CompressionType, Db, DbOptions, EventListener, FlushInfo,
+    Result, TableOptions,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Profile {
     pub num_levels: usize,
     /// Derives the targets of levels from the last one.
     pub dynamic_levels: bool,
+    /// How tables are merged.
+    pub style: CompactionStyle,
     /// Starts no compaction by itself.
     pub disable_auto_compactions: bool,
     /// Syncs the WAL in the background every so many milliseconds.
@@ -51,6 +54,7 @@ impl Default for Profile {
             level_base: 8 << 10,
             num_levels: 4,
             dynamic_levels: true,
+            style: CompactionStyle::Leveled,
             disable_auto_compactions: false,
             wal_sync_interval_millis: 0,
             schedule: None,
@@ -69,6 +73,7 @@ impl Profile {
             .target_file_size_base(self.level_base / 2)
             .level_compaction_dynamic_level_bytes(self.dynamic_levels)
             .num_levels(self.num_levels)
+            .compaction_style(self.style)
             .disable_auto_compactions(self.disable_auto_compactions)
             .compression(CompressionType::None)
             .table(TableOptions::default().block_size(1024))

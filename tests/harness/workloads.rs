@@ -2,6 +2,7 @@
 
 use super::rig::Profile;
 use super::script::{Mix, Script, random};
+use siltstone_lsm::CompactionStyle;
 
 /// What a family of scripts is about.
 type Kind = (&'static str, Profile, Mix);
@@ -28,6 +29,24 @@ pub fn kinds() -> Vec<Kind> {
             "deep",
             Profile { l0_trigger: 2, level_base: 4 << 10, num_levels: 5, dynamic_levels: false, ..profile.clone() },
             Mix { value_len: 900, deletes: 35, keys: 40, weights: [80, 8, 0, 1, 8, 20, 0, 0, 4], ..mix.clone() },
+        ),
+        (
+            "universal",
+            Profile {
+                l0_trigger: 3,
+                level_base: 4 << 10,
+                num_levels: 6,
+                write_buffer_size: 2 << 10,
+                style: CompactionStyle::Universal,
+                ..profile.clone()
+            },
+            Mix {
+                value_len: 700,
+                deletes: 25,
+                range_deletes: 5,
+                weights: [80, 12, 0, 1, 8, 20, 0, 2, 4],
+                ..mix.clone()
+            },
         ),
         (
             "ranges",

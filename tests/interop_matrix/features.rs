@@ -2,8 +2,8 @@
 
 use crate::interop_tools::Script;
 use siltstone::lsm::{
-    CappedPrefix, ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, FilterPolicy, FixedPrefix,
-    IndexType, TableOptions, UInt64AddOperator,
+    CappedPrefix, ChecksumType, ColumnFamilyOptions, CompactionStyle, CompressionType, DataBlockIndexType,
+    FilterPolicy, FixedPrefix, IndexType, TableOptions, UInt64AddOperator, UniversalCompactionOptions,
 };
 use std::sync::Arc;
 
@@ -387,6 +387,23 @@ pub const FEATURES: &[Feature] = &[
         ours: Ok(|options| {
             let options = options.target_file_size_base(8 << 10).max_bytes_for_level_base(16 << 10);
             with_table(options, |table| table.block_size(512).block_restart_interval(3))
+        }),
+        ..PLAIN
+    },
+    Feature {
+        group: "tree",
+        name: "universal",
+        rocksdb: &[
+            ("compaction_style", "kCompactionStyleUniversal"),
+            ("compaction_options_universal", "{max_size_amplification_percent=100;incremental=true;}"),
+            ("target_file_size_base", "8192"),
+        ],
+        ours: Ok(|options| {
+            let universal = UniversalCompactionOptions::default().max_size_amplification_percent(100);
+            options
+                .compaction_style(CompactionStyle::Universal)
+                .compaction_options_universal(universal)
+                .target_file_size_base(8 << 10)
         }),
         ..PLAIN
     },

@@ -2,10 +2,10 @@
 
 use siltstone::lsm::{
     AppendOperator, BlockCache, CappedPrefix, ChecksumType, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions,
-    CompactRangeOptions, CompressionType, DataBlockIndexType, DbOptions, EventListener, FileChecksum, FilterPolicy,
-    FixedPrefix, FlushOptions, IndexType, MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor, ReadOptions,
-    ReadTier, Snapshot, TableOptions, TablePropertiesCollector, TablePropertiesCollectorFactory, WalRecoveryMode,
-    WriteAdmission, WriteOptions,
+    CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions, EventListener, FileChecksum,
+    FilterPolicy, FixedPrefix, FlushOptions, IndexType, MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor,
+    ReadOptions, ReadTier, Snapshot, TableOptions, TablePropertiesCollector, TablePropertiesCollectorFactory,
+    UniversalCompactionOptions, UniversalStopStyle, WalRecoveryMode, WriteAdmission, WriteOptions,
 };
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -204,6 +204,8 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         max_bytes_for_level_multiplier = draw.of(&[2, 4, 10]),
         level_compaction_dynamic_level_bytes = draw.of(&[false, true]),
         max_compaction_bytes = draw.of(&[0, 8 << 10]),
+        compaction_style = draw.of(&[CompactionStyle::Leveled, CompactionStyle::Universal]),
+        compaction_options_universal = universal(draw),
         disable_auto_compactions = draw.of(&[false, false, false, true]),
         compression = draw.of(&CODECS),
         compression_per_level = draw.of(&[
@@ -228,6 +230,19 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         ]),
         merge_operator = operator(draw),
         table = table,
+    })
+}
+
+fn universal(draw: &mut Draw) -> UniversalCompactionOptions {
+    draw!(draw, UniversalCompactionOptions, {
+        size_ratio = draw.of(&[0, 1, 50]),
+        min_merge_width = draw.of(&[2, 2, 3]),
+        max_merge_width = draw.of(&[3, 4, u32::MAX]),
+        max_size_amplification_percent = draw.of(&[0, 25, 100, 200]),
+        compression_size_percent = draw.of(&[-1, 0, 60]),
+        stop_style = draw.of(&[UniversalStopStyle::TotalSize, UniversalStopStyle::SimilarSize]),
+        allow_trivial_move = draw.of(&[false, true]),
+        incremental = draw.of(&[true, true, false]),
     })
 }
 
@@ -377,6 +392,7 @@ pub fn all_names() -> Vec<&'static str> {
     };
     add("DbOptions", DbOptions::NAMES);
     add("ColumnFamilyOptions", ColumnFamilyOptions::NAMES);
+    add("UniversalCompactionOptions", UniversalCompactionOptions::NAMES);
     add("TableOptions", TableOptions::NAMES);
     add("ReadOptions", ReadOptions::NAMES);
     add("WriteOptions", WriteOptions::NAMES);

@@ -1,31 +1,45 @@
 //! What the compaction styles cost, as the picker simulator has it: a line for each setting of the knob between write and space amplification.
 //!
 //! ```text
-//! cargo run --release -p siltstone-lsm --features testing --example pickers -- FLUSHES
+//! cargo run --release -p siltstone-lsm --features testing --example pickers -- [FLUSHES [GIB]]
 //! ```
 //!
-//! A flush has 64 MiB; there are 10 GiB of keys, overwritten with uniform probability.
+//! A flush has 64 MiB; keys are overwritten with uniform probability.
 
 #![expect(clippy::print_stdout, reason = "an example")]
 
-use siltstone_lsm::ColumnFamilyOptions;
 use siltstone_lsm::testing::Simulation;
+use siltstone_lsm::{ColumnFamilyOptions, CompactionStyle, UniversalCompactionOptions};
 
 fn main() {
-    let flushes = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(10_000);
-    println!("{flushes} flushes of 64 MiB over 10 GiB of keys of 400 bytes, uniformly drawn");
-    println!("{:32} {:>6} {:>6} {:>6} {:>6} {:>5} {:>8}", "", "write", "space", "most", "runs", "most", "largest");
-    for multiplier in [4, 6, 8, 10, 15] {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse().ok());
+    let flushes = arguments.next().flatten().unwrap_or(5_000);
+    let gib: u64 = arguments.next().flatten().unwrap_or(10);
+    println!("{flushes} flushes of 64 MiB over {gib} GiB of keys");
+    println!("| style | write | space | most | runs | most | largest |\n| --- | --- | --- | --- | --- | --- | --- |");
+    for multiplier in [4, 6, 10] {
         let options = ColumnFamilyOptions::default().max_bytes_for_level_multiplier(multiplier);
-        print(&format!("leveled, multiplier {multiplier}"), options, flushes);
+        print(&format!("leveled, multiplier {multiplier}"), options, flushes, gib);
+    }
+    for trigger in [4, 6, 8, 12] {
+        for percent in [25, 50, 100, 200, 300] {
+            let universal = UniversalCompactionOptions::default().max_size_amplification_percent(percent);
+            let options = ColumnFamilyOptions::default()
+                .compaction_style(CompactionStyle::Universal)
+                .num_levels(trigger.max(7))
+                .level0_file_num_compaction_trigger(trigger)
+                .compaction_options_universal(universal);
+            print(&format!("universal, {trigger} runs, {percent} %"), options, flushes, gib);
+        }
     }
 }
 
-fn print(name: &str, options: ColumnFamilyOptions, flushes: u64) {
-    let simulation = Simulation { keys: (10 << 30) / 400, entry_bytes: 400, ..Simulation::new(options) };
+fn print(name: &str, options: ColumnFamilyOptions, flushes: u64, gib: u64) {
+    let entry_bytes = 400;
+    let simulation = Simulation { keys: (gib << 30) / entry_bytes, entry_bytes, ..Simulation::new(options) };
     let cost = simulation.run(flushes);
     println!(
-        "{name:32} {:>6.1} {:>6.2} {:>6.2} {:>6.1} {:>5} {:>6.0} %",
+        "| {name} | {:.1} | {:.2} | {:.2} | {:.1} | {} | {:.0} % |",
         cost.write_amp,
         cost.space_amp,
         cost.space_amp_max,

@@ -32,6 +32,12 @@ pub enum CompactionReason {
     L0FileCount,
     /// A level is larger than its target.
     MaxLevelSize,
+    /// There are too many sorted runs.
+    SortedRunCount,
+    /// Neighbouring sorted runs have similar sizes.
+    SizeRatio,
+    /// All sorted runs but the oldest are too large, together.
+    SpaceAmplification,
     /// The caller asked.
     Manual,
 }

@@ -81,9 +81,10 @@ pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
 pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
 pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property};
 pub use options::{
-    ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompressionType, DataBlockIndexType, DbOptions,
-    FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType, LoadedOptions, ReadOptions, ReadTier,
-    TableOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
+    ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType,
+    DbOptions, FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType, LoadedOptions, ReadOptions,
+    ReadTier, TableOptions, UniversalCompactionOptions, UniversalStopStyle, WalRecoveryMode, WriteAdmission,
+    WriteOptions,
 };
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::{Error, ErrorKind, Result};

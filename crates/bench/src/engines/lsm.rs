@@ -4,7 +4,9 @@ use super::{Admission, Device, EngineSettings};
 use siltstone_base::clock::SystemClock;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::{DeviceModel, Env, PosixEnv, ThrottledEnv};
-use siltstone_lsm::{BlockCache, ColumnFamilyOptions, DbOptions, TableOptions, WriteAdmission, WriteOptions};
+use siltstone_lsm::{
+    BlockCache, ColumnFamilyOptions, CompactionStyle, DbOptions, TableOptions, WriteAdmission, WriteOptions,
+};
 use std::sync::Arc;
 
 /// What the engine is opened with.
@@ -16,7 +18,7 @@ pub(super) struct LsmOptions {
 }
 
 impl LsmOptions {
-    pub(super) fn new(settings: &EngineSettings) -> Self {
+    pub(super) fn new(settings: &EngineSettings, style: CompactionStyle) -> Self {
         let env = env_of(settings.device);
         let sync_millis = match settings.durability {
             Durability::EveryMillis(millis) => millis,
@@ -38,7 +40,12 @@ impl LsmOptions {
         if let Some(version) = settings.format_version {
             table = table.format_version(version);
         }
-        let family = ColumnFamilyOptions::default()
+        let mut family = ColumnFamilyOptions::default();
+        if style == CompactionStyle::Universal {
+            // As many runs as a get may ask with bloom filters, and a level for each.
+            family = family.compaction_style(style).level0_file_num_compaction_trigger(8).num_levels(9);
+        }
+        let family = family
             .write_buffer_size(settings.write_buffer_bytes)
             .max_write_buffer_number(settings.write_buffers)
             .table(table);

@@ -3,7 +3,7 @@
 use siltstone_base::Result;
 #[cfg(feature = "peers")]
 use siltstone_base::engine::Kv;
-use siltstone_lsm::{KvDb, TableDb};
+use siltstone_lsm::{CompactionStyle, KvDb, TableDb};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub enum EngineKind {
     LsmLeveled,
     /// The same with RocksDB's write admission: the classic triggers and delayed rates.
     LsmClassic,
+    /// Siltstone's LSM-tree with universal compaction.
+    LsmUniversal,
     /// Siltstone's B-tree.
     Btree,
     /// A `BTreeMap` in memory: the model.
@@ -55,6 +57,7 @@ impl EngineKind {
     pub const ALL: &'static [Self] = &[
         Self::LsmLeveled,
         Self::LsmClassic,
+        Self::LsmUniversal,
         Self::Btree,
         Self::Memory,
         Self::Null,
@@ -73,6 +76,7 @@ impl EngineKind {
         match self {
             Self::LsmLeveled => "lsm-leveled",
             Self::LsmClassic => "lsm-classic",
+            Self::LsmUniversal => "lsm-universal",
             Self::Btree => "btree",
             Self::Memory => "memory",
             Self::Null => "null",
@@ -87,15 +91,19 @@ impl EngineKind {
         }
     }
 
+    fn compaction_style(self) -> CompactionStyle {
+        if self == Self::LsmUniversal { CompactionStyle::Universal } else { CompactionStyle::Leveled }
+    }
+
     /// Opens the engine in `dir` for keys and values, creating what is not there.
     pub fn open_kv(self, dir: &Path, settings: &EngineSettings) -> Result<OpenEngine> {
         #[cfg(feature = "peers")]
         use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine};
         Ok(match self {
-            Self::LsmLeveled => {
-                let lsm = lsm::LsmOptions::new(settings);
+            Self::LsmLeveled | Self::LsmUniversal => {
+                let lsm = lsm::LsmOptions::new(settings, self.compaction_style());
                 let engine = KvDb::open(dir, &lsm.database, &lsm.family, lsm.writes)?;
-                OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env)
+                OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_kv(dir, &settings.classic())?.named(self.name()),
             Self::Btree => {
@@ -127,10 +135,10 @@ impl EngineKind {
             OpenEngine::tables(Arc::new(KvTables::new(kv))).in_dir(dir)
         }
         Ok(match self {
-            Self::LsmLeveled => {
-                let lsm = lsm::LsmOptions::new(settings);
+            Self::LsmLeveled | Self::LsmUniversal => {
+                let lsm = lsm::LsmOptions::new(settings, self.compaction_style());
                 let engine = TableDb::open(dir, &lsm.database, &lsm.family, &lsm.writes)?;
-                OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env)
+                OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_tables(dir, &settings.classic())?.named(self.name()),
             Self::Btree => {

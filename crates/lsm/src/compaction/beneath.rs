@@ -10,8 +10,16 @@ use siltstone_base::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Beneath {
     order: InternalKeyComparator,
-    /// Of each level below the outputs that has any: its tables in the range of the compaction.
+    /// Of each sorted run below the outputs that has any: its tables in the range of the compaction.
     levels: Vec<Walk>,
+}
+
+/// Tables of level 0 that stay, and are older than outputs that go there.
+fn older_in_level0(compaction: &Compaction) -> Vec<Arc<FileMeta>> {
+    let oldest = compaction.inputs.first().filter(|inputs| inputs.level == 0).and_then(|inputs| inputs.files.last());
+    let Some(oldest) = oldest.filter(|_| compaction.output_level == 0) else { return Vec::new() };
+    let newest_first = compaction.input_version.files(0).iter();
+    newest_first.skip_while(|file| file.number != oldest.number).skip(1).cloned().collect()
 }
 
 #[derive(Debug)]
@@ -32,7 +40,9 @@ impl Beneath {
         let (smallest, largest) = compaction.user_key_range();
         let below = compaction.output_level + 1..version.num_levels();
         let files = below.map(|level| version.overlapping_files(level, Some(smallest), Some(largest)));
-        let levels = files.filter(|files| !files.is_empty()).map(|files| Walk { files, position: 0 }).collect();
+        let level0 = older_in_level0(compaction).into_iter().map(|file| vec![file]);
+        let runs = level0.chain(files).filter(|files| !files.is_empty());
+        let levels = runs.map(|files| Walk { files, position: 0 }).collect();
         Self { order, levels }
     }
 

@@ -14,10 +14,10 @@ mod running;
 pub(crate) mod simulator;
 mod targets;
 
-pub(crate) use picker::{ManualRange, ManualStep, pick};
+pub(crate) use picker::{ManualRange, ManualStep, pending_compaction_bytes, pick, scores, urgency};
 pub(crate) use rules::{DroppedEntries, RulesOptions, Sieve};
 pub(crate) use running::{Moving, Running, RunningId};
-pub(crate) use targets::{LevelTargets, estimated_pending_compaction_bytes, level_scores};
+pub(crate) use targets::{LevelScore, LevelTargets};
 
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
@@ -61,8 +61,21 @@ pub(crate) struct Compaction {
     pub(crate) compression: CompressionType,
     /// Whether files only change their level.
     pub(crate) trivial_move: bool,
-    /// Whether no level below the output level has anything in the range.
+    /// Whether nothing that is older has anything in the range.
     pub(crate) bottommost: bool,
+    /// User keys before which an output ends, whatever its size. Ascending.
+    pub(crate) fences: Vec<Vec<u8>>,
+    /// The merge of whole levels that is under way in the family once this runs.
+    pub(crate) merge: Option<Merge>,
+}
+
+/// A merge of several levels into one that is done range by range, by many compactions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Merge {
+    /// The first level that it empties.
+    pub(crate) first_level: usize,
+    /// The level where everything goes.
+    pub(crate) output_level: usize,
 }
 
 impl Compaction {

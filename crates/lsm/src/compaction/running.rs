@@ -1,6 +1,6 @@
 //! The compactions of one family that run at the same time: what a pick must keep away from.
 
-use super::Compaction;
+use super::{Compaction, Merge};
 use crate::key::InternalKeyComparator;
 use siltstone_base::sync::atomic::Ordering;
 
@@ -11,6 +11,8 @@ use siltstone_base::sync::atomic::Ordering;
 pub(crate) struct Running {
     next_id: u64,
     compactions: Vec<RunningCompaction>,
+    /// The merge of whole levels that was begun last; it may be done.
+    merge: Option<Merge>,
 }
 
 /// Names a registered compaction.
@@ -67,6 +69,7 @@ impl Running {
         }
         let id = RunningId(self.next_id);
         self.next_id += 1;
+        self.merge.clone_from(&compaction.merge);
         let (smallest, largest) = compaction.user_key_range();
         self.compactions.push(RunningCompaction {
             id,
@@ -90,6 +93,11 @@ impl Running {
     /// What each of them moves.
     pub(crate) fn moving(&self) -> Vec<Moving> {
         self.compactions.iter().map(|running| running.moving).collect()
+    }
+
+    /// The merge of whole levels that is under way, unless it is done.
+    pub(super) fn merge(&self) -> Option<&Merge> {
+        self.merge.as_ref()
     }
 
     /// Whether level 0 is being compacted.

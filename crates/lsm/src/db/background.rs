@@ -10,6 +10,7 @@ use super::write_stall::Pressure;
 use crate::compaction::{self, Compaction, LevelTargets};
 use crate::event::StallInfo;
 use crate::metrics::Counter;
+use crate::options::CompactionStyle;
 use crate::version::Version;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::{Arc, Weak};
@@ -18,19 +19,6 @@ use std::time::Duration;
 
 /// Failures in a row after which a job that met an error other than a full device makes the engine read-only.
 pub(crate) const MAX_FAILURES: u32 = 3;
-
-/// The score of the family's most urgent level.
-pub(crate) fn highest_score(version: &Version, family: &Family) -> f64 {
-    let targets = LevelTargets::new(version, &family.options);
-    let scores = compaction::level_scores(version, &family.options, &targets);
-    scores.first().map_or(0.0, |level| level.score)
-}
-
-/// RocksDB's estimate of the bytes that compactions of the family must still rewrite.
-pub(crate) fn pending_compaction_bytes(version: &Version, family: &Family) -> u64 {
-    let targets = LevelTargets::new(version, &family.options);
-    compaction::estimated_pending_compaction_bytes(version, &family.options, &targets)
-}
 
 /// Time before a failed job is tried again: doubles with every failure, and stays below the second within which
 /// writes must resume when a full device has room again.
@@ -104,7 +92,7 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&family.super_version.load().version);
-            let score = highest_score(&version, family);
+            let score = compaction::urgency(&version, &family.options, &background.running);
             if score >= 1.0 {
                 candidates.push((score, family));
             }
@@ -143,7 +131,11 @@ impl DbInner {
         let pressure = Pressure {
             immutable_memtables: pinned.immutables.len(),
             l0_files: version.files(0).len(),
-            pending_compaction_bytes: compaction::estimated_pending_compaction_bytes(version, options, &targets),
+            pending_compaction_bytes: match options.compaction_style {
+                CompactionStyle::Leveled => compaction::pending_compaction_bytes(version, options),
+                // As in RocksDB, they slow nobody down: a large merge has time.
+                CompactionStyle::Universal => 0,
+            },
         };
         self.note_owed(family, version, &targets);
         let (previous, current) = self.controller.update(family.id, pressure, &family.options);
@@ -159,7 +151,13 @@ impl DbInner {
             return;
         }
         let running = self.state.lock().families.get(&family.id).map(|background| background.running.moving());
-        let owed = pacing::owed_bytes(version, &family.options, targets, &running.unwrap_or_default());
+        let owed = match family.options.compaction_style {
+            CompactionStyle::Leveled => {
+                pacing::owed_bytes(version, &family.options, targets, &running.unwrap_or_default())
+            }
+            // What level 0 must be merged for; deeper merges have time.
+            CompactionStyle::Universal => version.level_bytes(0),
+        };
         family.work.set_owed(owed);
     }
 
@@ -259,10 +257,11 @@ impl DbInner {
 
     /// Whether the picker would start a compaction of the family if jobs were free.
     pub(crate) fn compaction_is_due(&self, family: &Family, version: &Arc<Version>, state: &State) -> bool {
-        if family.options.disable_auto_compactions || highest_score(version, family) < 1.0 {
+        let Some(background) = state.families.get(&family.id) else { return false };
+        let is_urgent = || compaction::urgency(version, &family.options, &background.running) >= 1.0;
+        if family.options.disable_auto_compactions || !is_urgent() {
             return false;
         }
-        let Some(background) = state.families.get(&family.id) else { return false };
         let waits = background.compaction_not_before_micros > self.clock.now_micros();
         waits || compaction::pick(version, &family.options, &background.running).is_some()
     }

@@ -1,9 +1,8 @@
 //! RocksDB's properties, answered from the state of a family.
 
-use super::background::{highest_score, pending_compaction_bytes};
 use super::column_family::Family;
 use super::state::DbInner;
-use crate::compaction::{LevelTargets, level_scores};
+use crate::compaction::{self, LevelScore, LevelTargets};
 use crate::event::StallCondition;
 use crate::metrics::{Counter, LevelStats, MetricsTable, Property};
 use crate::version::Version;
@@ -38,7 +37,9 @@ impl DbInner {
             Property::MemTableFlushPending => u64::from(!pinned.immutables.is_empty()),
             Property::NumRunningFlushes => self.state.lock().running_flushes as u64,
             Property::NumRunningCompactions => self.state.lock().running_compactions as u64,
-            Property::CompactionPending => u64::from(highest_score(version, family) >= 1.0),
+            Property::CompactionPending => {
+                u64::from(self.level_scores(family, version).first().is_some_and(|level| level.score >= 1.0))
+            }
             Property::BackgroundErrors => self.metrics.get(Counter::BackgroundErrors),
             Property::CurSizeActiveMemTable => active.approximate_memory_usage() as u64,
             Property::CurSizeAllMemTables => all_memory(),
@@ -64,7 +65,7 @@ impl DbInner {
             Property::TotalSstFilesSize => version.total_bytes() + family.replaced.bytes_beside(&pinned).1,
             Property::LiveSstFilesSize => version.total_bytes(),
             Property::BaseLevel => LevelTargets::new(version, &family.options).base_level as u64,
-            Property::EstimatePendingCompactionBytes => pending_compaction_bytes(version, family),
+            Property::EstimatePendingCompactionBytes => compaction::pending_compaction_bytes(version, &family.options),
             Property::ActualDelayedWriteRate if let Some(pacer) = &self.pacer => pacer.rate().unwrap_or(0),
             Property::ActualDelayedWriteRate => match self.controller.condition() {
                 StallCondition::Delayed(_) => self.controller.delayed_rate(),
@@ -97,8 +98,7 @@ impl DbInner {
     /// The counters of the database and the tree of `family`.
     pub(crate) fn metrics_table(&self, family: &Family) -> MetricsTable {
         let pinned = family.super_version.load();
-        let targets = LevelTargets::new(&pinned.version, &family.options);
-        let scores = level_scores(&pinned.version, &family.options, &targets);
+        let scores = self.level_scores(family, &pinned.version);
         let levels = (0..pinned.version.num_levels()).map(|level| {
             let files = pinned.version.files(level);
             LevelStats {
@@ -115,10 +115,18 @@ impl DbInner {
             levels: levels.collect(),
             memtable_bytes: (pinned.memtable.approximate_memory_usage() + sealed) as u64,
             immutable_memtables: pinned.immutables.len() as u64,
-            pending_compaction_bytes: pending_compaction_bytes(&pinned.version, family),
+            pending_compaction_bytes: compaction::pending_compaction_bytes(&pinned.version, &family.options),
             uptime: Duration::from_micros(self.clock.now_micros().saturating_sub(self.opened_micros)),
             counters: self.metrics.counters(),
         }
+    }
+
+    /// The scores of the family's levels, the most urgent first.
+    fn level_scores(&self, family: &Family, version: &Version) -> Vec<LevelScore> {
+        let state = self.state.lock();
+        let background = state.families.get(&family.id);
+        background
+            .map_or_else(Vec::new, |family_state| compaction::scores(version, &family.options, &family_state.running))
     }
 
     fn level_stats_text(&self, family: &Family) -> String {

@@ -1,6 +1,6 @@
 //! Options of one column family.
 
-use super::{CompressionType, TableOptions};
+use super::{CompactionStyle, CompressionType, TableOptions, UniversalCompactionOptions};
 use crate::merge::MergeOperator;
 use crate::sst::TablePropertiesCollectorFactory;
 use siltstone_base::comparator::{Bytewise, Comparator};
@@ -24,7 +24,7 @@ siltstone_base::define_options! {
         /// among the keys of one prefix pass by what has none of them; see [`ReadOptions`](crate::ReadOptions). Tables that were written with
         /// another extractor are still read, without that help. Unused if keys of different bytes may be equal.
         prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None,
-        /// Files in level 0 at which it is compacted. At least 1.
+        /// Files in level 0 at which it is compacted; with the universal style sorted runs. At least 1.
         level0_file_num_compaction_trigger: usize = 4,
         /// Files in level 0 at which writers are slowed down. At least the compaction trigger.
         level0_slowdown_writes_trigger: usize = 20,
@@ -48,6 +48,10 @@ siltstone_base::define_options! {
         level_compaction_dynamic_level_bytes: bool = true,
         /// Most bytes of inputs of one compaction. 0: 25 times `target_file_size_base`.
         max_compaction_bytes: u64 = 0,
+        /// How tables are merged.
+        compaction_style: CompactionStyle = CompactionStyle::Leveled,
+        /// Options of the universal style.
+        compaction_options_universal: UniversalCompactionOptions = UniversalCompactionOptions::default(),
         /// Starts no compaction unless asked.
         disable_auto_compactions: bool = false,
         /// Codec of levels that `compression_per_level` does not name.

@@ -1,6 +1,7 @@
 //! Options. Every struct is a builder: `DbOptions::default().create_if_missing(true)`.
 
 mod column_family;
+mod compaction;
 mod database;
 pub(crate) mod file;
 mod operation;
@@ -10,6 +11,7 @@ mod tests;
 mod validate;
 
 pub use column_family::ColumnFamilyOptions;
+pub use compaction::{CompactionStyle, UniversalCompactionOptions, UniversalStopStyle};
 pub use database::{DbOptions, FileChecksum, WalRecoveryMode, WriteAdmission};
 pub use file::{IgnoredOption, LoadedOptions};
 pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};

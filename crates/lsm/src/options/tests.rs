@@ -75,6 +75,15 @@ fn bounds_of_families_are_checked() {
         refused(options().zstd_max_train_bytes((256 << 20) + 1)),
         "zstd_max_train_bytes: 268435457 is not within 0 and 268435456"
     );
+    let universal = |change: fn(UniversalCompactionOptions) -> UniversalCompactionOptions| {
+        refused(options().compaction_options_universal(change(UniversalCompactionOptions::default())))
+    };
+    assert_eq!(universal(|options| options.min_merge_width(1)), "min_merge_width: 1 is less than 2");
+    assert_eq!(universal(|options| options.min_merge_width(4).max_merge_width(3)), "max_merge_width: 3 is less than 4");
+    assert_eq!(
+        universal(|options| options.compression_size_percent(101)),
+        "compression_size_percent: 101 is not within -2147483648 and 100"
+    );
     assert_eq!(refused(options().zstd_level(-8)), "zstd_level: -8 is not within -7 and 22");
     let table = TableOptions::default().block_size(255);
     assert_eq!(refused(options().table(table)), "block_size: 255 is not within 256 and 16777216");

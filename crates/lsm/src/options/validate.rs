@@ -2,7 +2,9 @@
 //!
 //! An error names the option, its value and its bounds.
 
-use super::{ColumnFamilyOptions, CompressionType, DbOptions, FilterPolicy, IndexType, TableOptions};
+use super::{
+    ColumnFamilyOptions, CompressionType, DbOptions, FilterPolicy, IndexType, TableOptions, UniversalCompactionOptions,
+};
 use siltstone_base::comparator::TIMESTAMP_LEN;
 use siltstone_base::{Error, Result};
 use std::fmt::Display;
@@ -68,6 +70,7 @@ impl ColumnFamilyOptions {
         at_least("target_file_size_multiplier", self.target_file_size_multiplier, 1)?;
         at_least("max_bytes_for_level_base", self.max_bytes_for_level_base, 1)?;
         at_least("max_bytes_for_level_multiplier", self.max_bytes_for_level_multiplier, 2)?;
+        self.compaction_options_universal.validate()?;
         writable("compression", self.compression)?;
         self.compression_per_level.iter().try_for_each(|codec| writable("compression_per_level", *codec))?;
         self.bottommost_compression.iter().try_for_each(|codec| writable("bottommost_compression", *codec))?;
@@ -92,6 +95,19 @@ impl ColumnFamilyOptions {
             0 => Ok(()),
             hard => at_least("hard_pending_compaction_bytes_limit", hard, soft),
         }
+    }
+}
+
+impl UniversalCompactionOptions {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` names the option and its bounds.
+    pub fn validate(&self) -> Result<()> {
+        at_least("min_merge_width", self.min_merge_width, 2)?;
+        at_least("max_merge_width", self.max_merge_width, self.min_merge_width)?;
+        within("compression_size_percent", self.compression_size_percent, i32::MIN..=100)
     }
 }
 

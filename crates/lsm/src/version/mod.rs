@@ -86,6 +86,12 @@ impl Version {
         self.levels.iter().rposition(|level| !level.is_empty())
     }
 
+    /// Whether a table of `level`, which is below 0, has user keys in `smallest..=largest`.
+    pub(crate) fn overlaps(&self, level: usize, smallest: &[u8], largest: &[u8]) -> bool {
+        let Some(files) = self.levels.get(level) else { return false };
+        !files.overlapping_range(&self.comparator, Some(smallest), Some(largest)).is_empty()
+    }
+
     /// The tables of `level` whose range of user keys meets `smallest..=largest`, in the order of the level; `None` is no bound.
     pub(crate) fn overlapping_files(
         &self,

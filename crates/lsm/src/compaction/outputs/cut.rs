@@ -1,7 +1,8 @@
 //! Where an output of a compaction ends: a pure decision before each new user key.
 //!
 //! An output that ends where a table of the next level begins or ends makes the compactions after it smaller. So an output ends at such a
-//! border once it is large enough, and without one when it reaches its largest size. The thresholds are RocksDB's.
+//! border once it is large enough, and without one when it reaches its largest size. The thresholds are RocksDB's. It also ends at
+//! every fence, where the picker has set some.
 
 use crate::compaction::Compaction;
 use crate::file_meta::FileMeta;
@@ -33,6 +34,9 @@ pub(in crate::compaction) struct OutputCutter {
     overlapped_bytes: u64,
     /// Borders of grandparents that the current output went past.
     borders: u64,
+    /// Keys before which an output ends in any case, ascending, and how many of them are passed.
+    fences: Vec<Vec<u8>>,
+    passed_fences: usize,
 }
 
 impl OutputCutter {
@@ -47,6 +51,8 @@ impl OutputCutter {
             within: false,
             overlapped_bytes: 0,
             borders: 0,
+            fences: compaction.fences.clone(),
+            passed_fences: 0,
         }
     }
 
@@ -56,14 +62,24 @@ impl OutputCutter {
     pub(in crate::compaction) fn ends_before(&mut self, user_key: &[u8], file_size: u64) -> bool {
         let before = self.overlapped_bytes;
         let borders = if self.stays(user_key) { 0 } else { self.advance(user_key) };
+        let is_at_fence = self.passed_fences < self.fences.len() && self.passes_fence(user_key);
         let ends = file_size > 0
-            && (file_size >= self.max_output_file_size
+            && (is_at_fence
+                || file_size >= self.max_output_file_size
                 || (borders > 0 && self.ends_at_border(borders, before, file_size)));
         if ends || file_size == 0 {
             self.overlapped_bytes = self.current_bytes();
             self.borders = 0;
         }
         ends
+    }
+
+    /// Whether a fence lies between the last key and `user_key`, or at it.
+    fn passes_fence(&mut self, user_key: &[u8]) -> bool {
+        let before = self.passed_fences;
+        let rest = &self.fences[before..];
+        self.passed_fences += rest.iter().take_while(|fence| self.order.compare_user(fence, user_key).is_le()).count();
+        self.passed_fences > before
     }
 
     /// Whether no border lies between the last key and `user_key`.

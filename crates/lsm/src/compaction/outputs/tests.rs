@@ -39,6 +39,8 @@ fn run(command: &Command) -> String {
         compression: CompressionType::None,
         trivial_move: false,
         bottommost: false,
+        fences: command.values("fences").unwrap_or_default().iter().map(|key| key.as_bytes().to_vec()).collect(),
+        merge: None,
     };
     let mut cutter = OutputCutter::new(&compaction);
     let entry: u64 = command.get_or("entry", 10);

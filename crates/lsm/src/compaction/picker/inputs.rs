@@ -150,6 +150,8 @@ impl Scene<'_> {
             compression,
             trivial_move,
             bottommost,
+            fences: Vec::new(),
+            merge: self.running.merge().filter(|merge| !merge.is_done(self.version)).cloned(),
         })
     }
 

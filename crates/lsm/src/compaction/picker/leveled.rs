@@ -1,34 +1,30 @@
 //! The leveled style: each level below 0 is one sorted run with a target size, and what is too much moves down.
 
 use super::inputs::{Draft, Scene};
-use crate::compaction::targets::{LevelTargets, level_scores};
-use crate::compaction::{Compaction, Running, max_compaction_bytes};
+use crate::compaction::targets::level_scores;
+use crate::compaction::{Compaction, max_compaction_bytes};
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
-use crate::options::ColumnFamilyOptions;
-use crate::version::Version;
 use std::sync::Arc;
 
 /// Most neighbours that one trivial move below level 0 takes along.
 const MAX_MOVED_FILES: usize = 4;
 
 /// The most urgent compaction that does not collide with those that run; `None` if none is due.
-pub(crate) fn pick(version: &Arc<Version>, options: &ColumnFamilyOptions, running: &Running) -> Option<Compaction> {
-    let targets = LevelTargets::new(version, options);
-    let scene = Scene { version, options, targets: &targets, running };
+pub(super) fn pick(scene: &Scene<'_>) -> Option<Compaction> {
     let mut level0_waits = false;
-    for candidate in level_scores(version, options, &targets) {
+    for candidate in level_scores(scene.version, scene.options, scene.targets) {
         if candidate.score < 1.0 {
             return None;
         }
         if candidate.level == 0 {
-            match pick_level0(&scene) {
+            match pick_level0(scene) {
                 None => level0_waits = true,
                 picked => return picked,
             }
-        } else if !(level0_waits && candidate.level == targets.base_level) {
+        } else if !(level0_waits && candidate.level == scene.targets.base_level) {
             // While level 0 waits for the base level, the base level starts nothing of its own: level 0 would starve.
-            let picked = pick_below(&scene, candidate.level);
+            let picked = pick_below(scene, candidate.level);
             if picked.is_some() {
                 return picked;
             }

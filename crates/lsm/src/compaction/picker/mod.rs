@@ -5,7 +5,49 @@ mod leveled;
 mod manual;
 #[cfg(test)]
 mod tests;
+mod universal;
 
 pub(crate) use inputs::user_key_range;
-pub(crate) use leveled::pick;
 pub(crate) use manual::{ManualRange, ManualStep};
+
+use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, level_scores};
+use super::{Compaction, Running};
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
+use crate::version::Version;
+use inputs::Scene;
+use std::sync::Arc;
+
+/// The most urgent compaction that does not collide with those that run; `None` if none is due.
+pub(crate) fn pick(version: &Arc<Version>, options: &ColumnFamilyOptions, running: &Running) -> Option<Compaction> {
+    let targets = LevelTargets::new(version, options);
+    let scene = Scene { version, options, targets: &targets, running };
+    match options.compaction_style {
+        CompactionStyle::Leveled => leveled::pick(&scene),
+        CompactionStyle::Universal => universal::pick(&scene),
+    }
+}
+
+/// How urgent the family's next compaction is: at or above 1 one may be due. The larger goes first.
+pub(crate) fn urgency(version: &Version, options: &ColumnFamilyOptions, running: &Running) -> f64 {
+    scores(version, options, running).first().map_or(0.0, |level| level.score)
+}
+
+/// The scores of the levels that have one, the most urgent first.
+pub(crate) fn scores(version: &Version, options: &ColumnFamilyOptions, running: &Running) -> Vec<LevelScore> {
+    match options.compaction_style {
+        CompactionStyle::Leveled => level_scores(version, options, &LevelTargets::new(version, options)),
+        CompactionStyle::Universal => {
+            vec![LevelScore { level: 0, score: universal::score(version, options, running) }]
+        }
+    }
+}
+
+/// Bytes that compactions must rewrite until nothing is due any more, estimated.
+pub(crate) fn pending_compaction_bytes(version: &Version, options: &ColumnFamilyOptions) -> u64 {
+    match options.compaction_style {
+        CompactionStyle::Leveled => {
+            estimated_pending_compaction_bytes(version, options, &LevelTargets::new(version, options))
+        }
+        CompactionStyle::Universal => universal::pending_bytes(version, options),
+    }
+}

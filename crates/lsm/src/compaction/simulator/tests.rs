@@ -1,7 +1,7 @@
 //! Tests of what styles cost, and of the trees that they make.
 
 use super::*;
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, CompactionStyle, UniversalCompactionOptions};
 use siltstone_base::script::{Command, run_dir};
 
 /// A flush has 64 KiB unless it is said.
@@ -15,6 +15,15 @@ fn simulation_of(command: &Command) -> Simulation {
         .max_bytes_for_level_multiplier(command.get_or("multiplier", 10))
         .target_file_size_base(kib("target", 64))
         .level_compaction_dynamic_level_bytes(!command.has("static"));
+    let options = match command.has("universal") {
+        false => options,
+        true => options.compaction_style(CompactionStyle::Universal).compaction_options_universal(
+            UniversalCompactionOptions::default()
+                .size_ratio(command.get_or("ratio", 1))
+                .max_size_amplification_percent(command.get_or("space", 200))
+                .incremental(!command.has("at-once")),
+        ),
+    };
     let mut simulation = Simulation::new(options);
     simulation.pattern = match command.get_or("pattern", "uniform".to_owned()).as_str() {
         "uniform" => Pattern::Uniform,

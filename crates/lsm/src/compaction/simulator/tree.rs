@@ -3,7 +3,7 @@
 use super::content::{Content, Segment, refine, union};
 use super::{Outcome, Pattern, Picture, Simulation};
 use crate::compaction::outputs::OutputCutter;
-use crate::compaction::{Compaction, LevelTargets, Running, RunningId, estimated_pending_compaction_bytes, pick};
+use crate::compaction::{Compaction, Running, RunningId, pending_compaction_bytes, pick};
 use crate::file_meta::{FileMetaData, ObsoleteTables};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
 use crate::version::{Version, VersionEdit, applied};
@@ -219,6 +219,7 @@ impl Tree {
         for file in &compaction.grandparents {
             borders.extend([key_of(file.smallest.user_key()), key_of(file.largest.user_key()) + 1]);
         }
+        borders.extend(compaction.fences.iter().map(|key| key_of(key)));
         borders.sort_unstable();
         let entry_bytes = self.simulation.entry_bytes as f64;
         let step = compaction.target_file_size.div_ceil(STEPS_PER_FILE) as f64 / entry_bytes;
@@ -258,8 +259,7 @@ impl Tree {
         let unfinished = self.jobs.iter().filter(|job| !job.compaction.trivial_move);
         let unfinished: u64 = unfinished.map(|job| job.compaction.input_bytes() - job.left).sum();
         let space = (version.total_bytes() + unfinished) as f64 / self.live_bytes.max(1) as f64;
-        let targets = LevelTargets::new(version, &self.simulation.options);
-        let debt = estimated_pending_compaction_bytes(version, &self.simulation.options, &targets);
+        let debt = pending_compaction_bytes(version, &self.simulation.options);
         self.samples += 1;
         self.debt_flushes = if debt > 0 { self.debt_flushes + 1 } else { 0 };
         let outcome = &mut self.outcome;

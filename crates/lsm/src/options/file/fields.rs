@@ -1,9 +1,11 @@
 //! Which options a file holds, under which names, and how their values are written.
 
+use super::parts::{self, Part, part};
 use crate::merge;
 use crate::options::{
-    ChecksumType, ColumnFamilyOptions, CompressionType, DataBlockIndexType, DbOptions, FileChecksum, FilterPolicy,
-    IndexType, TableOptions, WalRecoveryMode, WriteAdmission,
+    ChecksumType, ColumnFamilyOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions, FileChecksum,
+    FilterPolicy, IndexType, TableOptions, UniversalCompactionOptions, UniversalStopStyle, WalRecoveryMode,
+    WriteAdmission,
 };
 use siltstone_base::prefix_extractor;
 use std::fmt::Display;
@@ -152,7 +154,19 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
     field!(ColumnFamilyOptions.bottommost_compression),
     field!(own ColumnFamilyOptions.memtable_bloom_bits_per_key),
     field!(own ColumnFamilyOptions.zstd_level),
-    Field { name: "compression_opts", is_own: false, text: compression_opts_text, take: take_compression_opts },
+    Field {
+        name: "compression_opts",
+        is_own: false,
+        text: |options, before| Some(parts::render(COMPRESSION_PARTS, options, before)),
+        take: |options, text| parts::read(COMPRESSION_PARTS, options, text),
+    },
+    field!(ColumnFamilyOptions.compaction_style),
+    Field {
+        name: "compaction_options_universal",
+        is_own: false,
+        text: |options, before| Some(parts::render(UNIVERSAL_PARTS, &options.compaction_options_universal, before)),
+        take: |options, text| parts::read(UNIVERSAL_PARTS, &mut options.compaction_options_universal, text),
+    },
 ];
 
 /// Options of the section `TableOptions/BlockBasedTable`.
@@ -183,47 +197,23 @@ pub(super) const TABLE: &[Field<TableOptions>] = &[
     field!(own TableOptions.pin_filter_partitions),
 ];
 
-/// Numbers within `compression_opts`.
-type Part = (&'static str, fn(&mut ColumnFamilyOptions) -> &mut usize);
-
-/// Those that this engine has.
-const COMPRESSION_PARTS: [Part; 3] = [
-    ("max_dict_bytes", |options| &mut options.max_dict_bytes),
-    ("zstd_max_train_bytes", |options| &mut options.zstd_max_train_bytes),
-    ("max_dict_buffer_bytes", |options| &mut options.max_dict_buffer_bytes),
+/// What this engine has of `compression_opts`.
+const COMPRESSION_PARTS: &[Part<ColumnFamilyOptions>] = &[
+    part!(ColumnFamilyOptions.max_dict_bytes),
+    part!(ColumnFamilyOptions.zstd_max_train_bytes),
+    part!(ColumnFamilyOptions.max_dict_buffer_bytes),
 ];
 
-/// The parts `name=value;` of `{..}`.
-fn parts(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or_default();
-    inner.split(';').filter_map(|part| part.split_once('='))
-}
-
-/// What was there, with other numbers.
-fn compression_opts_text(options: &ColumnFamilyOptions, before: Option<&str>) -> Option<String> {
-    let mut options = options.clone();
-    let before = before.unwrap_or_default();
-    let is_other = |(name, _): &(&str, &str)| COMPRESSION_PARTS.iter().all(|(known, _)| known != name);
-    let others = parts(before).filter(is_other).map(|(name, value)| format!("{name}={value};"));
-    let own = COMPRESSION_PARTS.iter().map(|(name, part)| format!("{name}={};", part(&mut options)));
-    Some(format!("{{{}}}", others.chain(own).collect::<String>()))
-}
-
-fn take_compression_opts(options: &mut ColumnFamilyOptions, text: &str) -> Taken {
-    // Before 6.0 RocksDB separated bare numbers by colons.
-    if !text.starts_with('{') {
-        return Taken::Unknown;
-    }
-    for (name, value) in parts(text) {
-        let Some((_, part)) = COMPRESSION_PARTS.iter().find(|(known, _)| *known == name) else { continue };
-        match number(value) {
-            Ok(Some(number)) => *part(options) = number,
-            Ok(None) => {}
-            Err(Malformed) => return Taken::Malformed,
-        }
-    }
-    Taken::Yes
-}
+const UNIVERSAL_PARTS: &[Part<UniversalCompactionOptions>] = &[
+    part!(UniversalCompactionOptions.size_ratio),
+    part!(UniversalCompactionOptions.min_merge_width),
+    part!(UniversalCompactionOptions.max_merge_width),
+    part!(UniversalCompactionOptions.max_size_amplification_percent),
+    part!(UniversalCompactionOptions.compression_size_percent),
+    part!(UniversalCompactionOptions.stop_style),
+    part!(UniversalCompactionOptions.allow_trivial_move),
+    part!(UniversalCompactionOptions.incremental),
+];
 
 /// What stands for an object that is not there.
 const NOTHING: &str = "nullptr";
@@ -278,7 +268,7 @@ fn built_in(name: &str) -> Option<Arc<dyn siltstone_base::comparator::Comparator
     siltstone_base::comparator::by_name(name)
 }
 
-fn take<T: Value>(option: &mut T, text: &str) -> Taken {
+pub(super) fn take<T: Value>(option: &mut T, text: &str) -> Taken {
     match T::from_text(text) {
         Ok(Some(value)) => {
             *option = value;
@@ -289,10 +279,10 @@ fn take<T: Value>(option: &mut T, text: &str) -> Taken {
     }
 }
 
-struct Malformed;
+pub(super) struct Malformed;
 
 /// A value that has a form in the file.
-trait Value: Sized {
+pub(super) trait Value: Sized {
     fn to_text(&self) -> String;
 
     /// `None`: well-formed, and nothing that this engine has.
@@ -376,6 +366,34 @@ impl Value for WriteAdmission {
 
     fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
         named(ADMISSIONS, text)
+    }
+}
+
+const STYLES: &[(CompactionStyle, &str)] =
+    &[(CompactionStyle::Leveled, "kCompactionStyleLevel"), (CompactionStyle::Universal, "kCompactionStyleUniversal")];
+
+impl Value for CompactionStyle {
+    fn to_text(&self) -> String {
+        name_of(STYLES, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        named(STYLES, text)
+    }
+}
+
+const STOP_STYLES: &[(UniversalStopStyle, &str)] = &[
+    (UniversalStopStyle::SimilarSize, "kCompactionStopStyleSimilarSize"),
+    (UniversalStopStyle::TotalSize, "kCompactionStopStyleTotalSize"),
+];
+
+impl Value for UniversalStopStyle {
+    fn to_text(&self) -> String {
+        name_of(STOP_STYLES, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        named(STOP_STYLES, text)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod fields;
 mod ini;
+mod parts;
 #[cfg(test)]
 mod tests;
 

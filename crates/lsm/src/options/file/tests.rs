@@ -1,7 +1,10 @@
 //! Tests of OPTIONS files: round trips, what is kept, and files that are no options.
 
 use super::*;
-use crate::options::{ChecksumType, CompressionType, FileChecksum, IndexType, WalRecoveryMode};
+use crate::options::{
+    ChecksumType, CompactionStyle, CompressionType, FileChecksum, IndexType, UniversalCompactionOptions,
+    UniversalStopStyle, WalRecoveryMode,
+};
 use siltstone_base::ErrorKind;
 use siltstone_base::comparator::ReverseBytewise;
 use std::sync::Arc;
@@ -36,6 +39,14 @@ fn what_is_written_is_read_again() {
         .bottommost_compression(Some(CompressionType::Snappy))
         .zstd_level(-3)
         .memtable_bloom_bits_per_key(0)
+        .compaction_style(CompactionStyle::Universal)
+        .compaction_options_universal(
+            UniversalCompactionOptions::default()
+                .size_ratio(7)
+                .stop_style(UniversalStopStyle::SimilarSize)
+                .compression_size_percent(80)
+                .incremental(false),
+        )
         .table(table);
     let default = ColumnFamilyOptions::default();
     let name = "odd # \\ \n: name\"";
@@ -306,4 +317,22 @@ fn no_bytes_make_reading_panic() {
             }
         }
     }
+}
+
+#[test]
+fn parts_that_only_rocksdb_knows_stay() {
+    let text = |universal: &str| {
+        format!(
+            "[DBOptions]\n[CFOptions \"default\"]\n  compaction_style=kCompactionStyleUniversal\n  compaction_options_universal={universal}\n"
+        )
+    };
+    let file = parse(&text("{size_ratio=3;max_read_amp=-1;stop_style=kCompactionStopStyleSimilarSize;}")).unwrap();
+    let family = &file.load().unwrap().families[0].1;
+    assert_eq!(family.compaction_style, CompactionStyle::Universal);
+    assert_eq!(family.compaction_options_universal.size_ratio, 3);
+    assert_eq!(family.compaction_options_universal.stop_style, UniversalStopStyle::SimilarSize);
+    let written = render(&DbOptions::default(), &[("default", family)], Some(&file));
+    assert!(written.contains("  compaction_options_universal={max_read_amp=-1;size_ratio=3;"), "{written}");
+    let error = parse(&text("{size_ratio=many;}")).unwrap().load().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
 }

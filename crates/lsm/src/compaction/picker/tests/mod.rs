@@ -3,10 +3,11 @@
 mod simulate;
 
 use super::*;
-use crate::compaction::{Compaction, LevelTargets, Running, estimated_pending_compaction_bytes, level_scores};
+use crate::compaction::targets::estimated_pending_compaction_bytes;
+use crate::compaction::{Compaction, Running};
 use crate::file_meta::{FileMeta, FileMetaData, ObsoleteTables};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
-use crate::options::{ColumnFamilyOptions, CompressionType};
+use crate::options::{ColumnFamilyOptions, CompactionStyle, CompressionType, UniversalCompactionOptions};
 use crate::version::{Version, version_for_test};
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -101,6 +102,9 @@ impl World {
     }
 
     fn describe(&self) -> String {
+        if self.options.compaction_style == CompactionStyle::Universal {
+            return format!("pending {}", pending_compaction_bytes(&self.version, &self.options));
+        }
         let targets = LevelTargets::new(&self.version, &self.options);
         let mut text = format!("base L{}", targets.base_level);
         for (level, bytes) in targets.max_bytes.iter().enumerate().filter(|(_, bytes)| **bytes != u64::MAX) {
@@ -127,6 +131,14 @@ fn options_of(command: &Command) -> ColumnFamilyOptions {
         .target_file_size_base(command.get_or("target", 100))
         .max_compaction_bytes(command.get_or("max-compaction", 0))
         .level_compaction_dynamic_level_bytes(!command.has("static"));
+    if command.has("universal") {
+        options.compaction_style = CompactionStyle::Universal;
+        options.write_buffer_size = command.get_or("flush", 100);
+        options.compaction_options_universal = UniversalCompactionOptions::default()
+            .compression_size_percent(command.get_or("compress", -1))
+            .allow_trivial_move(command.has("move"))
+            .incremental(!command.has("at-once"));
+    }
     if let Some(codecs) = command.values("codecs") {
         let codec = |name: &String| CompressionType::from_property_name(name).unwrap();
         options.compression_per_level = codecs.iter().map(codec).collect();
@@ -199,6 +211,13 @@ fn show(compaction: &Compaction) -> String {
         text.push_str(", nothing beneath");
     } else {
         write!(text, ", above [{}]", numbers(&compaction.grandparents)).unwrap();
+    }
+    if !compaction.fences.is_empty() {
+        let fences: Vec<_> = compaction.fences.iter().map(|key| String::from_utf8_lossy(key)).collect();
+        write!(text, ", fences {}", fences.join(" ")).unwrap();
+    }
+    if let Some(merge) = &compaction.merge {
+        write!(text, ", of a merge of L{} to L{}", merge.first_level, merge.output_level).unwrap();
     }
     text
 }

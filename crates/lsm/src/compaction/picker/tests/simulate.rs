@@ -109,10 +109,15 @@ impl Tree {
             }
         }
         let mut edit = compaction.deletions();
-        let per_table = (compaction.target_file_size / ENTRY).max(1) as usize;
+        let per_table = match compaction.output_level {
+            0 => usize::MAX,
+            _ => (compaction.target_file_size / ENTRY).max(1) as usize,
+        };
         let rows: Vec<_> = merged.into_iter().collect();
+        let epoch = compaction.input_files().map(|(_, file)| file.epoch_number).min().unwrap();
         for rows in rows.chunks(per_table) {
-            let file = self.table(rows.iter().copied().collect());
+            let mut file = self.table(rows.iter().copied().collect());
+            file.epoch_number = epoch;
             edit.add_file(compaction.output_level, file);
         }
         edit
@@ -154,9 +159,17 @@ proptest! {
         events in proptest::collection::vec(event(), 1..150),
         dynamic in any::<bool>(),
         multiplier in 2u64..6,
+        universal in any::<bool>(),
+        incremental in any::<bool>(),
+        trigger in 1usize..6,
+        num_levels in 2usize..7,
     ) {
         let options = ColumnFamilyOptions::default()
-            .num_levels(5)
+            .num_levels(num_levels)
+            .write_buffer_size(100)
+            .level0_file_num_compaction_trigger(trigger)
+            .compaction_style(if universal { CompactionStyle::Universal } else { CompactionStyle::Leveled })
+            .compaction_options_universal(UniversalCompactionOptions::default().incremental(incremental))
             .level_compaction_dynamic_level_bytes(dynamic)
             .max_bytes_for_level_base(300)
             .max_bytes_for_level_multiplier(multiplier)
@@ -179,6 +192,9 @@ proptest! {
             }
             tree.finish(0);
             tree.check();
+        }
+        if universal {
+            return Ok(());
         }
         let targets = LevelTargets::new(&tree.version, &tree.options);
         prop_assert_eq!(estimated_pending_compaction_bytes(&tree.version, &tree.options, &targets), 0);

@@ -1,0 +1,38 @@
+//! Tests of choices by size alone.
+
+use super::runs::{SortedRun, choose};
+use crate::options::{ColumnFamilyOptions, UniversalCompactionOptions, UniversalStopStyle};
+use siltstone_base::script::{Command, run_file};
+
+/// `L0:1 L0:1 L5:4* L6:100`: runs with their bytes, newest first; * is busy.
+fn run_of(word: &str) -> SortedRun {
+    let (word, is_busy) = word.strip_suffix('*').map_or((word, false), |word| (word, true));
+    let (level, bytes) = word.split_once(':').unwrap();
+    SortedRun { level: level.strip_prefix('L').unwrap().parse().unwrap(), bytes: bytes.parse().unwrap(), is_busy }
+}
+
+fn run(command: &Command) -> String {
+    assert_eq!(command.name, "choose");
+    let runs: Vec<SortedRun> = command.input.split_whitespace().map(run_of).collect();
+    let universal = UniversalCompactionOptions::default()
+        .size_ratio(command.get_or("ratio", 1))
+        .min_merge_width(command.get_or("min", 2))
+        .max_merge_width(command.get_or("max", u32::MAX))
+        .max_size_amplification_percent(command.get_or("space", 200))
+        .stop_style(match command.has("similar") {
+            true => UniversalStopStyle::SimilarSize,
+            false => UniversalStopStyle::TotalSize,
+        });
+    let options = ColumnFamilyOptions::default()
+        .level0_file_num_compaction_trigger(command.get_or("trigger", 4))
+        .compaction_options_universal(universal);
+    match choose(&runs, !command.has("above"), &options) {
+        Some(choice) => format!("{} to {}: {:?}", choice.runs.start, choice.runs.end - 1, choice.reason),
+        None => "nothing".to_owned(),
+    }
+}
+
+#[test]
+fn runs_are_chosen_as_the_script_says() {
+    run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/universal_choice"), run);
+}
