@@ -12,6 +12,9 @@ use std::sync::Arc;
 pub enum Doublewrite {
     /// Every page is written to the doublewrite file, which is synced, before it goes to its place. A torn page is restored.
     On,
+    /// Only the names of the pages are written there first, at a fraction of the bytes. After a crash those pages are looked at, and a torn one is refused when
+    /// the database is opened, not when it is read.
+    DetectOnly,
     /// Pages go to their places at once. A torn page is noticed by its checksum and refused.
     Off,
 }
@@ -39,7 +42,7 @@ siltstone_base::define_options! {
         durability: Durability = Durability::Commit,
         /// What protects pages from being torn.
         doublewrite: Doublewrite = Doublewrite::On,
-        /// Pages that the doublewrite file holds: so many are written between two syncs of the tablespaces. 16 to 4096.
+        /// Pages that the doublewrite file holds, or batches of names: so many are written between two syncs of the tablespaces. 16 to 4096.
         doublewrite_pages: usize = 128,
         /// Pages that the page cleaner writes in a second when the engine is idle, and the unit of its haste otherwise. At least 1.
         io_capacity: usize = 10_000,

@@ -1,14 +1,17 @@
-//! The doublewrite file: copies of the pages that are being written, so that one of the two is whole after a crash.
+//! The doublewrite file: copies of the pages that are being written, so that one of the two is whole after a crash; or only their names, so that recovery
+//! knows where to look for torn ones.
 
 use crate::health::Health;
 use crate::metrics::{Counter, Metrics};
-use crate::page::{self, Damage, Lsn, PageId, u32_at};
+use crate::page::{self, Damage, Lsn, PageId, PageMut, PageRead, u32_at};
 use crate::space::Spaces;
-use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
+use siltstone_base::block_pool::{BlockPool, PooledBuf};
+use siltstone_base::checksum::xxh3_64;
+use siltstone_base::env::{DIRECT_ALIGNMENT, Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "doublewrite";
@@ -24,11 +27,59 @@ pub(crate) struct DoublewriteFile {
     page_len: usize,
     slots: usize,
     next: usize,
+    /// Whether the file holds copies; else each slot holds the names of one batch.
+    has_copies: bool,
+}
+
+/// The first bytes of a slot of names.
+const NAMES_MAGIC: u64 = u64::from_le_bytes(*b"SiltName");
+/// Where its number of names stands, and where they begin; a checksum ends the slot.
+const NAMES_COUNT_AT: usize = 8;
+const NAMES_AT: usize = 16;
+
+/// A slot of names.
+fn encode_names(page_len: usize, names: impl Iterator<Item = PageId>) -> Vec<u8> {
+    let mut slot = vec![0; page_len];
+    let bytes = slot.as_mut_slice();
+    let mut count = 0;
+    for name in names {
+        bytes.set_word(NAMES_AT + 8 * count, u64::from(name.space) << 32 | u64::from(name.number));
+        count += 1;
+    }
+    bytes.set_word(0, NAMES_MAGIC);
+    bytes.set_word(NAMES_COUNT_AT, count as u64);
+    let sum = xxh3_64(&bytes[..page_len - 8]);
+    bytes.set_word(page_len - 8, sum);
+    slot
+}
+
+/// The names of a slot, if it is one of names and whole.
+fn decode_names(slot: &[u8]) -> Option<impl Iterator<Item = PageId> + '_> {
+    let end = slot.len().checked_sub(8)?;
+    if slot.word(0) != NAMES_MAGIC || slot.word(end) != xxh3_64(&slot[..end]) {
+        return None;
+    }
+    let count = usize::try_from(slot.word(NAMES_COUNT_AT)).ok().filter(|count| *count <= (end - NAMES_AT) / 8)?;
+    Some((0..count).map(|index| {
+        let word = slot.word(NAMES_AT + 8 * index);
+        PageId::new((word >> 32) as u32, word as u32)
+    }))
 }
 
 impl DoublewriteFile {
-    /// Opens the file, creating it if there is none. Copies of an earlier life are not needed any more.
-    pub(crate) fn open(env: &dyn Env, dir: &Path, page_len: usize, slots: usize, direct: bool) -> Result<Self> {
+    /// Opens the file, creating it if there is none. What an earlier life left is not needed any more.
+    pub(crate) fn open(
+        env: &dyn Env,
+        dir: &Path,
+        page_len: usize,
+        slots: usize,
+        direct: bool,
+        has_copies: bool,
+    ) -> Result<Self> {
+        if !has_copies {
+            // Copies that are not replaced would be taken for newer than they are.
+            Self::remove(env, dir)?;
+        }
         let path = dir.join(NAME);
         let exists = env.exists(&path).map_err(|error| Error::io("look for", &path, error))?;
         let options = FileOptions::new(FileKind::Doublewrite).direct(direct);
@@ -38,16 +89,26 @@ impl DoublewriteFile {
             file.preallocate(0, bytes).map_err(|error| Error::io("reserve space for", &path, error))?;
             env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
         }
-        Ok(Self { path, file, page_len, slots, next: 0 })
+        Ok(Self { path, file, page_len, slots, next: 0, has_copies })
     }
 
-    /// Pages that the file holds.
-    pub(super) fn slots(&self) -> usize {
-        self.slots
+    /// Deletes the file, durably: an old copy must not take the place of a page that is torn later.
+    pub(crate) fn remove(env: &dyn Env, dir: &Path) -> Result<()> {
+        let path = dir.join(NAME);
+        if env.exists(&path).map_err(|error| Error::io("look for", &path, error))? {
+            env.remove_file(&path).map_err(|error| Error::io("delete", &path, error))?;
+            env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+        }
+        Ok(())
+    }
+
+    /// Pages that one batch may have.
+    pub(super) fn batch_pages(&self) -> usize {
+        if self.has_copies { self.slots } else { (self.page_len - NAMES_AT - 8) / 8 }
     }
 
     pub(super) fn is_full_for(&self, pages: usize) -> bool {
-        self.next + pages > self.slots
+        self.next + if self.has_copies { pages } else { 1 } > self.slots
     }
 
     /// Begins at the front again: every page in the file is durable in its place.
@@ -55,9 +116,10 @@ impl DoublewriteFile {
         self.next = 0;
     }
 
-    /// Writes sealed pages, and makes them durable. A failed sync is final.
+    /// Writes sealed pages, or their names, and makes that durable. A failed sync is final.
     pub(super) fn write(
         &mut self,
+        names: impl Iterator<Item = PageId>,
         pages: &[u8],
         health: &Health,
         metrics: &Metrics,
@@ -65,6 +127,13 @@ impl DoublewriteFile {
     ) -> Result<()> {
         let context = IoContext::new(FileKind::Doublewrite, priority);
         let offset = (self.next * self.page_len) as u64;
+        let slot;
+        let pages = if self.has_copies {
+            pages
+        } else {
+            slot = self.names_slot(names);
+            &*slot
+        };
         let written = self.file.write_at(offset, pages, context);
         written.map_err(|error| Error::io("write", &self.path, error).with_offset(offset))?;
         if !is_planted(PlantedBug::DoublewriteIsNotSynced) {
@@ -76,9 +145,20 @@ impl DoublewriteFile {
         metrics.add(Counter::DoublewritePages, count as u64);
         Ok(())
     }
+
+    /// A slot of names in memory that direct I/O accepts.
+    fn names_slot(&self, names: impl Iterator<Item = PageId>) -> PooledBuf {
+        let mut slot = BlockPool::new(0).alloc_aligned(self.page_len, DIRECT_ALIGNMENT);
+        slot.copy_from_slice(&encode_names(self.page_len, names));
+        slot
+    }
 }
 
 /// Puts pages back that are torn in their places and whole in the doublewrite file. Returns how many. The first thing that recovery does.
+///
+/// # Errors
+///
+/// `Corruption` if a page is torn of which there is only the name.
 pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usize) -> Result<usize> {
     let path = dir.join(NAME);
     let exists = env.exists(&path).map_err(|error| Error::io("look for", &path, error))?;
@@ -91,11 +171,16 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
     let len = file.len().map_err(|error| Error::io("measure", &path, error))?;
     let mut newest: BTreeMap<PageId, (Lsn, u64)> = BTreeMap::new();
     let mut page = vec![0; page_len];
+    let mut named = BTreeSet::new();
     let slots = (len / page_len as u64).min(MAX_SLOTS);
     for slot in 0..slots {
         let offset = slot * page_len as u64;
         let read = file.read_at(offset, &mut page, context);
         let read = read.map_err(|error| Error::io("read", &path, error).with_offset(offset))?;
+        if let Some(names) = decode_names(&page) {
+            named.extend(names);
+            continue;
+        }
         let id = PageId::new(u32_at(&page, 16), u32_at(&page, 20));
         if let (true, Ok(lsn)) = (read == page_len, page::verify(&page, id)) {
             let best = newest.entry(id).or_insert((lsn, offset));
@@ -117,6 +202,12 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
         read.map_err(|error| Error::io("read", &path, error).with_offset(offset))?;
         spaces.write(id, &page, IoPriority::User)?;
         restored += 1;
+    }
+    for id in named.into_iter().filter(|id| spaces.is_open(id.space)) {
+        spaces.read(id, &mut page, IoPriority::User)?;
+        if matches!(page::verify(&page, id), Err(Damage::Checksum)) {
+            return Err(spaces.corruption(id, "a crash tore the page, and doublewrite kept its name only"));
+        }
     }
     if restored > 0 {
         spaces.sync(IoPriority::User)?;

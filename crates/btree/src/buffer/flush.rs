@@ -50,7 +50,8 @@ impl Pool {
         let mut frames = frames.iter();
         let mut done = 0;
         while done < count {
-            let most = BATCH.min(count - done).min(buffer.doublewrite.as_ref().map_or(BATCH, DoublewriteFile::slots));
+            let most =
+                BATCH.min(count - done).min(buffer.doublewrite.as_ref().map_or(BATCH, DoublewriteFile::batch_pages));
             buffer.taken.clear();
             let page_len = self.page_len();
             for frame in frames.by_ref() {
@@ -108,7 +109,8 @@ impl Pool {
                 self.spaces.sync(priority)?;
                 doublewrite.rewind();
             }
-            doublewrite.write(&buffer.copies[..bytes], &self.health, &self.metrics, priority)?;
+            let names = buffer.taken.iter().map(|taken| taken.id);
+            doublewrite.write(names, &buffer.copies[..bytes], &self.health, &self.metrics, priority)?;
         }
         for (taken, copy) in buffer.taken.iter().zip(buffer.copies.chunks_exact(page_len)) {
             self.spaces.write(taken.id, copy, priority)?;

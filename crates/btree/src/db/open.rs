@@ -132,8 +132,14 @@ fn open_existing(
     let redo = Arc::new(Redo::new(files, checkpoint, survey.end, Arc::clone(&health), Arc::clone(&metrics)));
     redo.sync_again()?;
     let doublewrite = match options.doublewrite {
-        Doublewrite::On => Some(DoublewriteFile::open(&*env, dir, page_len, options.doublewrite_pages, direct)?),
-        Doublewrite::Off => None,
+        Doublewrite::Off => {
+            DoublewriteFile::remove(&*env, dir)?;
+            None
+        }
+        mode => {
+            let slots = options.doublewrite_pages;
+            Some(DoublewriteFile::open(&*env, dir, page_len, slots, direct, mode == Doublewrite::On)?)
+        }
     };
     let pool_options = PoolOptions {
         frames,

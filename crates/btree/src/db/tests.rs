@@ -247,3 +247,66 @@ fn a_directory_is_opened_once_and_by_its_own_engine() {
         assert_eq!(open_on(&new_disk(), &bad).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }
+
+/// Flips a bit of the root of the default tree, as a torn write would.
+fn tear_root(disk: &SimDisk) {
+    disk.flip(Path::new("/db/000001.pages"), 2 * 512 + 300, 1).unwrap();
+}
+
+#[test]
+fn doublewrite_restores_a_torn_page_or_names_it_or_leaves_it_to_its_reader() {
+    use crate::Doublewrite;
+    for mode in [Doublewrite::On, Doublewrite::DetectOnly, Doublewrite::Off] {
+        let disk = new_disk();
+        let options = options().doublewrite(mode);
+        let db = open_on(&disk, &options).unwrap();
+        db.put(b"a", b"1").unwrap();
+        db.flush().unwrap();
+        drop(db);
+        let disk = disk.after_process_death();
+        tear_root(&disk);
+        let opened = open_on(&disk, &options);
+        match mode {
+            Doublewrite::On => assert_eq!(opened.unwrap().get(b"a").unwrap(), Some(b"1".to_vec())),
+            Doublewrite::DetectOnly => {
+                let error = opened.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corruption);
+                assert!(error.to_string().contains("page 1:2: a crash tore the page"), "{error}");
+            }
+            Doublewrite::Off => assert_eq!(opened.unwrap().get(b"a").unwrap_err().kind(), ErrorKind::Corruption),
+        }
+    }
+}
+
+#[test]
+fn a_copy_of_an_earlier_life_takes_no_page_s_place() {
+    use crate::Doublewrite;
+    for later in [Doublewrite::DetectOnly, Doublewrite::Off] {
+        let disk = new_disk();
+        let db = open_on(&disk, &options()).unwrap();
+        db.put(b"a", b"old").unwrap();
+        db.close().unwrap();
+        drop(db);
+        let db = open_on(&disk, &options().doublewrite(later)).unwrap();
+        db.put(b"a", b"new").unwrap();
+        db.flush().unwrap();
+        drop(db);
+        let disk = disk.after_process_death();
+        tear_root(&disk);
+        let found = open_on(&disk, &options()).and_then(|db| db.get(b"a"));
+        assert_eq!(found.unwrap_err().kind(), ErrorKind::Corruption, "{later:?}");
+    }
+}
+
+#[test]
+fn a_batch_that_is_too_large_says_how_large_one_may_be() {
+    let db = open_on(&new_disk(), &options()).unwrap();
+    let mut batch = WriteBatch::new();
+    for number in 0..9 {
+        batch.put(key(number), "value");
+    }
+    let error = db.write(&batch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(error.to_string().contains("a batch of 9 operations; an eighth of the buffer pool's pages, 8,"), "{error}");
+    assert!(rows(&db).is_empty());
+}

@@ -107,8 +107,12 @@ impl State {
     /// Refuses what can't be written; returns the bytes that the log may need.
     pub(super) fn check_ops(&self, ops: &[Op<'_>]) -> Result<u64> {
         let page_len = self.pool.page_len();
-        if ops.len() > 1 && ops.len() > self.pool.frames().max(64) / 8 {
-            let message = "a batch has no more operations than an eighth of the buffer pool has pages";
+        let most = self.pool.frames().max(64) / 8;
+        if ops.len() > 1 && ops.len() > most {
+            let message = format!(
+                "a batch of {} operations; an eighth of the buffer pool's pages, {most}, is the most",
+                ops.len()
+            );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let mut needed = (ops.len() as u64 + 4) * page_len as u64;
@@ -123,7 +127,9 @@ impl State {
             needed += (key.len() + value) as u64 * 5 / 4 + 128;
         }
         if needed > self.redo.capacity() / 2 {
-            let message = "a batch that may need more than half of redo_capacity_bytes";
+            let half = self.redo.capacity() / 2;
+            let message =
+                format!("a batch that may need {needed} bytes of the redo log; half of it, {half} bytes, is the most");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         Ok(needed)
