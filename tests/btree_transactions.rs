@@ -9,10 +9,12 @@ use btree_support::{Life, new_disk, options};
 use proptest::prelude::*;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;
+use siltstone_base::plant::{PlantedBug, with_planted};
 use siltstone_btree::{
     Cursor, Db, ErrorKind, Isolation, KvCursor, Result, Savepoint, Transaction, TransactionOptions, WriteBatch,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 type Map = BTreeMap<u8, Vec<u8>>;
@@ -388,4 +390,32 @@ proptest! {
         }
         world.finish();
     }
+}
+
+/// Purge that does not ask whether a view is alive is seen by the model.
+#[test]
+fn purge_that_ignores_views_is_seen() {
+    let steps: Vec<Step> = (0..6)
+        .flat_map(|round: u16| {
+            let change =
+                |key: u8| Step::Batch(vec![(key, (!(u16::from(key) + round).is_multiple_of(3)).then_some(20 + round))]);
+            let mut steps: Vec<Step> = (0..14).map(change).collect();
+            steps.extend([
+                Step::KeepCursor,
+                Step::Batch(vec![(3, Some(9)), (4, None)]),
+                Step::Pause,
+                Step::LookAtCursor,
+            ]);
+            steps
+        })
+        .collect();
+    let run = || {
+        let disk = new_disk();
+        let mut world = World::new(&disk, Durability::Os, 0);
+        steps.iter().for_each(|step| world.step(step));
+        world.finish();
+    };
+    run();
+    let caught = with_planted(PlantedBug::PurgeIgnoresViews, || catch_unwind(AssertUnwindSafe(run)));
+    assert!(caught.is_err(), "it was not seen");
 }

@@ -399,7 +399,7 @@ pub fn explore(
     Ok(tally)
 }
 
-fn verify(
+pub fn verify(
     history: &History,
     found: &State,
     cut: usize,

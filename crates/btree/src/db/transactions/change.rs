@@ -120,13 +120,14 @@ impl State {
 
     /// Bytes of the redo log that the change of a row, or undoing it, may need.
     pub(super) fn room_for(&self, key: &[u8], value: usize) -> u64 {
-        24 * self.pool.page_len() as u64 + 4 * (key.len() + value) as u64
+        // Two rows, each with a split, and what a batch needs beside its rows.
+        10 * self.pool.page_len() as u64 + 2 * (key.len() + value) as u64
     }
 
     /// Undoes the changes of a transaction behind a number, newest first, each as a group of its own.
     pub(super) fn undo_all(self: &Arc<Self>, id: u64, down_to: u32) -> Result<()> {
         loop {
-            let _writer = self.lock_with_room(self.room_for(&[], 4 * self.pool.page_len()))?;
+            let _writer = self.lock_with_room(self.room_for(&[], self.pool.page_len()))?;
             if !self.undo_last(id, down_to)? {
                 return Ok(());
             }

@@ -36,7 +36,7 @@ impl State {
         let writer = self.writer.lock();
         self.check_open()?;
         self.health.check()?;
-        if !self.redo.has_room(RECORDS as u64 * self.room_for(&[], self.pool.page_len())) {
+        if !self.redo.has_room(self.room_for(&[], 2 * RECORDS * self.pool.page_len())) {
             drop(writer);
             self.wake_cleaner();
             return Ok(Progress::After(RETRY));

@@ -58,7 +58,7 @@ impl State {
         let writer = self.writer.lock();
         self.check_open()?;
         self.health.check()?;
-        if !self.redo.has_room(self.room_for(&[], 4 * self.pool.page_len())) {
+        if !self.redo.has_room(self.room_for(&[], self.pool.page_len())) {
             drop(writer);
             self.wake_cleaner();
             return Ok(Progress::After(RETRY));
