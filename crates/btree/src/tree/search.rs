@@ -7,8 +7,8 @@ use super::overflow::Value;
 use crate::buffer::{ExclusiveGuard, Optimistic, SharedGuard};
 use crate::metrics::Counter;
 use crate::page::{self, FLAG_OVERFLOW, Header, PageId, PageKind, PageRead, Stamp};
-use siltstone_base::Result;
 use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::{Error, ErrorKind, Result};
 
 /// Where a descent leads.
 #[derive(Debug, Clone, Copy)]
@@ -35,12 +35,15 @@ impl Route<'_> {
     }
 }
 
+/// Times that a descent begins again. Others change a page now and then; so often it only happens where all frames but one are dirty and can't be written.
+const MAX_RESTARTS: usize = 100_000;
+
 /// Why a step of a descent did not succeed.
 enum Miss {
     /// Something changed: begin again.
     Changed,
     /// An error that stands.
-    Failed(siltstone_base::Error),
+    Failed(Error),
 }
 
 #[cfg(test)]
@@ -117,13 +120,15 @@ impl Tree {
         take: impl Fn(PageId) -> Result<G>,
         bytes: impl Fn(&G) -> &[u8],
     ) -> Result<(u32, G)> {
-        loop {
+        for _ in 0..MAX_RESTARTS {
             match self.try_descend(route, &take, &bytes) {
                 Ok(found) => return Ok(found),
                 Err(Miss::Failed(error)) => return Err(error),
                 Err(Miss::Changed) => self.pool.metrics.add(Counter::DescentRestarts, 1),
             }
         }
+        let message = "the pages of one descent push each other out; buffer_pool_bytes is too small for this call";
+        Err(Error::new(ErrorKind::Busy, message))
     }
 
     #[inline]
