@@ -65,6 +65,8 @@ pub struct CheckReport {
     pub overflow_pages: u64,
     /// Pages that are free within their tablespaces.
     pub free_pages: u64,
+    /// Pages of long values that were replaced, which the undo log keeps until purge.
+    pub kept_pages: u64,
     /// Pages that nothing leads to: of long values whose replacement could not give them back. They go with their tree.
     pub lost_pages: u64,
     /// Bytes of leaves that rows take.
@@ -234,8 +236,13 @@ impl Db {
         let _writer = self.0.writer.lock();
         self.0.catalog.check()?;
         let trees: Vec<_> = self.0.trees.read().values().cloned().collect();
-        let undo = self.0.undo.check()?;
-        let mut report = CheckReport { trees: trees.len() as u64, undo_records: undo.rows, ..CheckReport::default() };
+        let (undo, kept) = self.0.undo.check()?;
+        let mut report = CheckReport {
+            trees: trees.len() as u64,
+            undo_records: undo.rows,
+            lost_pages: undo.lost_pages,
+            ..CheckReport::default()
+        };
         for tree in &trees {
             let found = tree.tree.check()?;
             report.rows += found.rows;
@@ -245,7 +252,9 @@ impl Db {
             report.inner_pages += found.inner_pages;
             report.overflow_pages += found.overflow_pages;
             report.free_pages += found.free_pages;
-            report.lost_pages += found.lost_pages;
+            let kept = kept.get(&tree.tree.space()).copied().unwrap_or_default();
+            report.kept_pages += kept;
+            report.lost_pages += found.lost_pages.saturating_sub(kept);
             report.leaf_bytes_used += found.leaf_bytes_used;
         }
         Ok(report)

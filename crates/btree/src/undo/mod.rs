@@ -14,11 +14,12 @@ pub(crate) use record::{Fate, UndoRecord};
 
 use crate::buffer::Pool;
 use crate::mtr::Close;
-use crate::page::{FLAG_OVERFLOW, Stamp};
+use crate::page::{self, FLAG_OVERFLOW, Stamp};
 use crate::space::UNDO_SPACE;
 use crate::tree::{Chunk, Position, Start, Tree, TreeReport, Value};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
+use std::collections::BTreeMap;
 
 /// The first byte of a key: what the row is.
 const META: u8 = 0;
@@ -181,16 +182,23 @@ impl UndoLog {
         self.put(&NEXT_ID, &next.to_le_bytes(), Close::Group)
     }
 
-    /// Checks the tree, and every record.
-    pub(crate) fn check(&self) -> Result<TreeReport> {
+    /// Checks the tree, and every record. Also returns how many pages of long values records keep, in each tablespace.
+    pub(crate) fn check(&self) -> Result<(TreeReport, BTreeMap<u32, u64>)> {
         let report = self.tree.check()?;
+        let page_len = self.tree.pool().page_len();
+        let mut kept = BTreeMap::new();
         for (id, _) in self.transactions()? {
             let mut from = 1;
-            while let Some((last, _)) = self.records(id, from, 64)?.last() {
-                let Some(next) = last.checked_add(1) else { break };
+            loop {
+                let records = self.records(id, from, 64)?;
+                let Some(next) = records.last().and_then(|(last, _)| last.checked_add(1)) else { break };
                 from = next;
+                for (_, record) in records {
+                    let chain = record.before.and_then(|(flags, bytes)| page::chain(flags, &bytes));
+                    *kept.entry(record.space).or_default() += chain.map_or(0, |chain| chain.pages(page_len) as u64);
+                }
             }
         }
-        Ok(report)
+        Ok((report, kept))
     }
 }
