@@ -50,7 +50,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn cases() -> u32 {
-    std::env::var("SILTSTONE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(96)
+    std::env::var("SILTSTONE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000)
 }
 
 fn run(seed: u64) {

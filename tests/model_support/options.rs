@@ -2,17 +2,20 @@
 
 use siltstone::lsm::{
     AppendOperator, BlockCache, CappedPrefix, ChecksumType, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions,
-    CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions, EventListener, FileChecksum,
-    FilterPolicy, FixedPrefix, FlushOptions, IndexType, MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor,
-    ReadOptions, ReadTier, Snapshot, TableOptions, TablePropertiesCollector, TablePropertiesCollectorFactory,
-    UniversalCompactionOptions, UniversalStopStyle, WalRecoveryMode, WriteAdmission, WriteOptions,
+    CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions, EventListener,
+    FifoCompactionOptions, FileChecksum, FilterPolicy, FixedPrefix, FlushOptions, IndexType, MergeFailure,
+    MergeOperator, NoopPrefix, PrefixExtractor, ReadOptions, ReadTier, Snapshot, TableOptions,
+    TablePropertiesCollector, TablePropertiesCollectorFactory, UniversalCompactionOptions, UniversalStopStyle,
+    WalRecoveryMode, WriteAdmission, WriteOptions,
 };
+use siltstone_base::clock::ManualClock;
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Options that the harness sets itself.
 pub const EXCUSED: &[(&str, &str)] = &[
@@ -68,6 +71,21 @@ impl EntryFilter for KeepAll {
     }
 
     fn filter(&self, _: usize, _: &[u8], _: &[u8]) -> Decision {
+        Decision::Keep
+    }
+}
+
+/// Keeps every value, and lets time pass: so a step of a compaction ends in the midst of its entries, and other jobs run in between.
+#[derive(Debug)]
+struct KeepSlowly(Arc<ManualClock>);
+
+impl EntryFilter for KeepSlowly {
+    fn name(&self) -> &str {
+        "keep slowly"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], _: &[u8]) -> Decision {
+        self.0.advance(Duration::from_micros(300));
         Decision::Keep
     }
 }
@@ -172,7 +190,11 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
     options.env(Some(disk.env())).executor(Some(executor))
 }
 
-pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> ColumnFamilyOptions {
+pub fn column_family(
+    draw: &mut Draw,
+    comparator: Arc<dyn Comparator>,
+    clock: &Arc<ManualClock>,
+) -> ColumnFamilyOptions {
     const CODECS: [CompressionType; 5] = [
         CompressionType::None,
         CompressionType::Lz4,
@@ -204,8 +226,17 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         max_bytes_for_level_multiplier = draw.of(&[2, 4, 10]),
         level_compaction_dynamic_level_bytes = draw.of(&[false, true]),
         max_compaction_bytes = draw.of(&[0, 8 << 10]),
-        compaction_style = draw.of(&[CompactionStyle::Leveled, CompactionStyle::Universal]),
+        compaction_style = draw.of(&[
+            CompactionStyle::Leveled,
+            CompactionStyle::Leveled,
+            CompactionStyle::Universal,
+            CompactionStyle::Universal,
+            CompactionStyle::Fifo,
+        ]),
         compaction_options_universal = universal(draw),
+        compaction_options_fifo = fifo(draw),
+        // Nothing here is as old.
+        ttl = draw.of(&[0, 1 << 40]),
         disable_auto_compactions = draw.of(&[false, false, false, true]),
         compression = draw.of(&CODECS),
         compression_per_level = draw.of(&[
@@ -226,10 +257,20 @@ pub fn column_family(draw: &mut Draw, comparator: Arc<dyn Comparator>) -> Column
         compaction_filter = draw.of(&[
             None,
             Some(Arc::new(KeepAll) as Arc<dyn EntryFilter>),
+            Some(Arc::new(KeepSlowly(Arc::clone(clock)))),
+            Some(Arc::new(KeepSlowly(Arc::clone(clock)))),
             Some(Arc::new(Tidy) as Arc<dyn EntryFilter>),
         ]),
         merge_operator = operator(draw),
         table = table,
+    })
+}
+
+/// Deletes nothing: what is too much is lost.
+fn fifo(draw: &mut Draw) -> FifoCompactionOptions {
+    draw!(draw, FifoCompactionOptions, {
+        max_table_files_size = draw.of(&[1 << 40, u64::MAX]),
+        allow_compaction = draw.of(&[false, true]),
     })
 }
 
@@ -371,12 +412,12 @@ pub fn compact_range(draw: &mut Draw, force: bool) -> CompactRangeOptions {
 pub fn names_drawn() -> BTreeSet<String> {
     let mut draw = Draw::new(1);
     let disk = SimDisk::new();
-    let clock = Arc::new(siltstone_base::clock::ManualClock::new(0));
-    let executor = Arc::new(siltstone_base::executor::StepExecutor::new(clock));
+    let clock = Arc::new(ManualClock::new(0));
+    let executor = Arc::new(siltstone_base::executor::StepExecutor::new(Arc::clone(&clock)));
     let draw = &mut draw;
     let _ = database(draw, &disk, executor);
     let order = comparator(draw);
-    let _ = column_family(draw, order);
+    let _ = column_family(draw, order, &clock);
     let _ = read(draw, None, (None, None));
     let _ = write(draw, false);
     let _ = flush(draw);
@@ -393,6 +434,7 @@ pub fn all_names() -> Vec<&'static str> {
     add("DbOptions", DbOptions::NAMES);
     add("ColumnFamilyOptions", ColumnFamilyOptions::NAMES);
     add("UniversalCompactionOptions", UniversalCompactionOptions::NAMES);
+    add("FifoCompactionOptions", FifoCompactionOptions::NAMES);
     add("TableOptions", TableOptions::NAMES);
     add("ReadOptions", ReadOptions::NAMES);
     add("WriteOptions", WriteOptions::NAMES);

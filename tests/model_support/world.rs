@@ -107,8 +107,10 @@ impl World {
         };
         let db_options = options::database(&mut draw, &disk, Arc::<StepExecutor>::clone(&executor));
         let orders: Vec<_> = NAMES.iter().map(|_| options::comparator(&mut draw)).collect();
-        let family_options: Vec<_> =
-            orders.iter().map(|order| options::column_family(&mut draw, Arc::clone(order))).collect();
+        let family_options: Vec<_> = orders
+            .iter()
+            .map(|order| options::column_family(&mut draw, Arc::clone(order), executor.manual_clock()))
+            .collect();
         let models = family_options.iter().map(model).collect();
         let mut world = Self {
             draw,

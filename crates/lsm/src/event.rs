@@ -38,6 +38,10 @@ pub enum CompactionReason {
     SizeRatio,
     /// All sorted runs but the oldest are too large, together.
     SpaceAmplification,
+    /// There are more bytes than a family with the FIFO style may have.
+    FifoMaxSize,
+    /// The oldest tables of a family with the FIFO style are too old.
+    FifoTtl,
     /// The caller asked.
     Manual,
 }

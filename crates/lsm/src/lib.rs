@@ -82,9 +82,9 @@ pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64
 pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property};
 pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType,
-    DbOptions, FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType, LoadedOptions, ReadOptions,
-    ReadTier, TableOptions, UniversalCompactionOptions, UniversalStopStyle, WalRecoveryMode, WriteAdmission,
-    WriteOptions,
+    DbOptions, FifoCompactionOptions, FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType,
+    LoadedOptions, ReadOptions, ReadTier, TableOptions, UniversalCompactionOptions, UniversalStopStyle,
+    WalRecoveryMode, WriteAdmission, WriteOptions,
 };
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::{Error, ErrorKind, Result};

@@ -61,6 +61,8 @@ pub(crate) struct Compaction {
     pub(crate) compression: CompressionType,
     /// Whether files only change their level.
     pub(crate) trivial_move: bool,
+    /// Whether files only go.
+    pub(crate) deletes: bool,
     /// Whether nothing that is older has anything in the range.
     pub(crate) bottommost: bool,
     /// User keys before which an output ends, whatever its size. Ascending.
@@ -114,10 +116,18 @@ impl Compaction {
         edit
     }
 
-    /// The edit of a trivial move.
-    pub(crate) fn trivial_move_edit(&self) -> VersionEdit {
-        debug_assert!(self.trivial_move);
+    /// Whether nothing is read or written but the MANIFEST.
+    pub(crate) fn is_edit(&self) -> bool {
+        self.trivial_move || self.deletes
+    }
+
+    /// The edit of a compaction that is nothing else.
+    pub(crate) fn edit(&self) -> VersionEdit {
+        debug_assert!(self.is_edit());
         let mut edit = self.deletions();
+        if self.deletes {
+            return edit;
+        }
         for (_, file) in self.input_files() {
             edit.add_file(self.output_level, file.data());
         }

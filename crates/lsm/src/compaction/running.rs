@@ -56,7 +56,7 @@ impl Moving {
             output_level: compaction.output_level,
             start_files: start.len(),
             start_bytes: start.iter().map(|file| file.file_size).fold(0, u64::saturating_add),
-            input_bytes: if compaction.trivial_move { 0 } else { compaction.input_bytes() },
+            input_bytes: if compaction.is_edit() { 0 } else { compaction.input_bytes() },
         }
     }
 }

@@ -9,7 +9,7 @@ use super::state::DbInner;
 use super::super_version::SuperVersion;
 use super::write_controller::Admission;
 use crate::metrics::Counter;
-use crate::options::WriteOptions;
+use crate::options::{CompactionStyle, WriteOptions};
 use siltstone_base::executor::Waited;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
@@ -158,7 +158,7 @@ fn gauges(family: &Family) -> Gauges {
         unflushed_bytes: unflushed as f64,
         l0_files: pinned.version.files(0).len() as f64 - work.l0_files_done(),
         l0_trigger: options.level0_file_num_compaction_trigger as f64,
-        l0_stop: if options.disable_auto_compactions {
+        l0_stop: if options.disable_auto_compactions || options.compaction_style == CompactionStyle::Fifo {
             f64::INFINITY
         } else {
             options.level0_stop_writes_trigger as f64

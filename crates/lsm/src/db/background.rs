@@ -84,6 +84,7 @@ impl DbInner {
             return Some(found);
         }
         let now_micros = self.clock.now_micros();
+        let now_seconds = self.clock.unix_seconds();
         let families = self.families.load();
         let mut candidates: Vec<(f64, &Arc<Family>)> = Vec::new();
         for family in families.values() {
@@ -92,7 +93,7 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&family.super_version.load().version);
-            let score = compaction::urgency(&version, &family.options, &background.running);
+            let score = compaction::urgency(&version, &family.options, now_seconds, &background.running);
             if score >= 1.0 {
                 candidates.push((score, family));
             }
@@ -101,7 +102,7 @@ impl DbInner {
         candidates.into_iter().find_map(|(_, family)| {
             let background = state.families.get(&family.id)?;
             let version = Arc::clone(&family.super_version.load().version);
-            let compaction = compaction::pick(&version, &family.options, &background.running)?;
+            let compaction = compaction::pick(&version, &family.options, now_seconds, &background.running)?;
             Some((Arc::clone(family), compaction, None))
         })
     }
@@ -130,11 +131,11 @@ impl DbInner {
         let (version, options) = (&pinned.version, &family.options);
         let pressure = Pressure {
             immutable_memtables: pinned.immutables.len(),
-            l0_files: version.files(0).len(),
+            l0_files: if options.compaction_style == CompactionStyle::Fifo { 0 } else { version.files(0).len() },
             pending_compaction_bytes: match options.compaction_style {
                 CompactionStyle::Leveled => compaction::pending_compaction_bytes(version, options),
                 // As in RocksDB, they slow nobody down: a large merge has time.
-                CompactionStyle::Universal => 0,
+                CompactionStyle::Universal | CompactionStyle::Fifo => 0,
             },
         };
         self.note_owed(family, version, &targets);
@@ -157,6 +158,7 @@ impl DbInner {
             }
             // What level 0 must be merged for; deeper merges have time.
             CompactionStyle::Universal => version.level_bytes(0),
+            CompactionStyle::Fifo => 0,
         };
         family.work.set_owed(owed);
     }
@@ -258,11 +260,12 @@ impl DbInner {
     /// Whether the picker would start a compaction of the family if jobs were free.
     pub(crate) fn compaction_is_due(&self, family: &Family, version: &Arc<Version>, state: &State) -> bool {
         let Some(background) = state.families.get(&family.id) else { return false };
-        let is_urgent = || compaction::urgency(version, &family.options, &background.running) >= 1.0;
+        let now_seconds = self.clock.unix_seconds();
+        let is_urgent = || compaction::urgency(version, &family.options, now_seconds, &background.running) >= 1.0;
         if family.options.disable_auto_compactions || !is_urgent() {
             return false;
         }
         let waits = background.compaction_not_before_micros > self.clock.now_micros();
-        waits || compaction::pick(version, &family.options, &background.running).is_some()
+        waits || compaction::pick(version, &family.options, now_seconds, &background.running).is_some()
     }
 }

@@ -91,9 +91,11 @@ impl CompactJob {
             self.db.update_pressure(&self.family);
         }
         let Some(compaction) = &self.compaction else { return Ok(Progress::Done) };
-        if compaction.trivial_move {
-            self.install(compaction.trivial_move_edit())?;
-            self.db.metrics.add(Counter::TrivialMoves, self.info.inputs.len() as u64);
+        if compaction.is_edit() {
+            self.install(compaction.edit())?;
+            if compaction.trivial_move {
+                self.db.metrics.add(Counter::TrivialMoves, self.info.inputs.len() as u64);
+            }
             return Ok(Progress::Done);
         }
         if self.db.is_flush_urgent(&self.family) {

@@ -125,8 +125,9 @@ impl DbInner {
     fn level_scores(&self, family: &Family, version: &Version) -> Vec<LevelScore> {
         let state = self.state.lock();
         let background = state.families.get(&family.id);
-        background
-            .map_or_else(Vec::new, |family_state| compaction::scores(version, &family.options, &family_state.running))
+        background.map_or_else(Vec::new, |family_state| {
+            compaction::scores(version, &family.options, self.clock.unix_seconds(), &family_state.running)
+        })
     }
 
     fn level_stats_text(&self, family: &Family) -> String {

@@ -1,6 +1,6 @@
 //! Options of one column family.
 
-use super::{CompactionStyle, CompressionType, TableOptions, UniversalCompactionOptions};
+use super::{CompactionStyle, CompressionType, FifoCompactionOptions, TableOptions, UniversalCompactionOptions};
 use crate::merge::MergeOperator;
 use crate::sst::TablePropertiesCollectorFactory;
 use siltstone_base::comparator::{Bytewise, Comparator};
@@ -52,6 +52,10 @@ siltstone_base::define_options! {
         compaction_style: CompactionStyle = CompactionStyle::Leveled,
         /// Options of the universal style.
         compaction_options_universal: UniversalCompactionOptions = UniversalCompactionOptions::default(),
+        /// Options of the FIFO style.
+        compaction_options_fifo: FifoCompactionOptions = FifoCompactionOptions::default(),
+        /// With the FIFO style, deletes tables that were written so many seconds ago; without effect in other styles. 0: never.
+        ttl: u64 = 0,
         /// Starts no compaction unless asked.
         disable_auto_compactions: bool = false,
         /// Codec of levels that `compression_per_level` does not name.

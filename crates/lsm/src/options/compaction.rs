@@ -8,6 +8,8 @@ pub enum CompactionStyle {
     Leveled,
     /// Sorted runs of similar sizes are merged with each other: less writing, more space. See [`UniversalCompactionOptions`].
     Universal,
+    /// Nothing is merged, and the oldest tables are deleted with what they have: a cache. See [`FifoCompactionOptions`].
+    Fifo,
 }
 
 /// When a merge takes no further sorted run.
@@ -18,6 +20,18 @@ pub enum UniversalStopStyle {
     SimilarSize,
     /// When the next run is larger than all that were taken, together.
     TotalSize,
+}
+
+siltstone_base::define_options! {
+    /// Options of [`CompactionStyle::Fifo`]. All tables stay in level 0, whose number slows no writer down. What is too old or too much is looked at when a flush or a
+    /// compaction ends. [`Db::compact_range`](crate::Db::compact_range) flushes and does nothing else.
+    FifoCompactionOptions {
+        /// Bytes of all tables above which the oldest are deleted.
+        max_table_files_size: u64 = 1 << 30,
+        /// Merges tables that are no larger than a flush makes them, when there are
+        /// [`level0_file_num_compaction_trigger`](super::ColumnFamilyOptions::level0_file_num_compaction_trigger) of them, so that reads ask fewer.
+        allow_compaction: bool = false,
+    }
 }
 
 siltstone_base::define_options! {

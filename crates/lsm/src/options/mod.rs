@@ -11,7 +11,7 @@ mod tests;
 mod validate;
 
 pub use column_family::ColumnFamilyOptions;
-pub use compaction::{CompactionStyle, UniversalCompactionOptions, UniversalStopStyle};
+pub use compaction::{CompactionStyle, FifoCompactionOptions, UniversalCompactionOptions, UniversalStopStyle};
 pub use database::{DbOptions, FileChecksum, WalRecoveryMode, WriteAdmission};
 pub use file::{IgnoredOption, LoadedOptions};
 pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};

@@ -144,7 +144,7 @@ impl World {
 
     /// Runs a compaction of `version` to its end and returns the version that comes of it.
     fn compact(&self, version: &Arc<Version>, snapshots: Vec<SeqNo>) -> Result<(Arc<Version>, CompactionOutput)> {
-        let compaction = pick(version, &self.options, &Running::default()).expect("something to do");
+        let compaction = pick(version, &self.options, 0, &Running::default()).expect("something to do");
         assert!(!compaction.trivial_move);
         let mut job = self.job(compaction, snapshots);
         let clock = ManualClock::new(0);
@@ -172,9 +172,9 @@ impl World {
 
     /// Moves and compacts until nothing is due.
     fn settle(&self, mut version: Arc<Version>, snapshots: &[SeqNo]) -> Arc<Version> {
-        while let Some(compaction) = pick(&version, &self.options, &Running::default()) {
+        while let Some(compaction) = pick(&version, &self.options, 0, &Running::default()) {
             version = match compaction.trivial_move {
-                true => self.apply(&version, &compaction.trivial_move_edit()),
+                true => self.apply(&version, &compaction.edit()),
                 false => self.compact(&version, snapshots.to_vec()).unwrap().0,
             };
         }
@@ -347,7 +347,7 @@ fn damaged_inputs_are_corruption() {
 #[test]
 fn a_job_works_in_steps() {
     let (world, version) = world_of_rows();
-    let compaction = pick(&version, &world.options, &Running::default()).unwrap();
+    let compaction = pick(&version, &world.options, 0, &Running::default()).unwrap();
     let mut job = world.job(compaction.clone(), Vec::new());
     let clock = Arc::new(ManualClock::new(0));
     let mut steps = 0;

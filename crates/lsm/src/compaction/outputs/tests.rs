@@ -38,6 +38,7 @@ fn run(command: &Command) -> String {
         max_compaction_bytes: command.get_or("max-compaction", u64::MAX),
         compression: CompressionType::None,
         trivial_move: false,
+        deletes: false,
         bottommost: false,
         fences: command.values("fences").unwrap_or_default().iter().map(|key| key.as_bytes().to_vec()).collect(),
         merge: None,

@@ -48,6 +48,8 @@ pub(super) struct Scene<'a> {
     pub(super) options: &'a ColumnFamilyOptions,
     pub(super) targets: &'a LevelTargets,
     pub(super) running: &'a Running,
+    /// Unix seconds.
+    pub(super) now: u64,
 }
 
 /// A compaction being put together.
@@ -149,6 +151,7 @@ impl Scene<'_> {
             max_compaction_bytes: max_compaction_bytes(options),
             compression,
             trivial_move,
+            deletes: false,
             bottommost,
             fences: Vec::new(),
             merge: self.running.merge().filter(|merge| !merge.is_done(self.version)).cloned(),

@@ -6,7 +6,7 @@ use crate::compaction::{Compaction, Running, max_compaction_bytes};
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
 use crate::key::InternalKey;
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 use std::sync::Arc;
 
@@ -59,8 +59,12 @@ impl ManualRange {
         options: &ColumnFamilyOptions,
         running: &Running,
     ) -> ManualStep {
+        if options.compaction_style == CompactionStyle::Fifo {
+            // There is no last level to go to.
+            return ManualStep::Done;
+        }
         let targets = LevelTargets::new(version, options);
-        let scene = Scene { version, options, targets: &targets, running };
+        let scene = Scene { version, options, targets: &targets, running, now: 0 };
         let deepest = (0..version.num_levels()).rev().find(|level| !self.files(version, *level).is_empty());
         let Some(deepest) = deepest else { return ManualStep::Done };
         let last_level = *self.last_level.get_or_insert(deepest.max(targets.base_level));

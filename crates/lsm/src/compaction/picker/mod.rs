@@ -1,5 +1,6 @@
 //! Pickers: which compaction should run next. Pure: they see a version, options and what runs, and touch nothing.
 
+mod fifo;
 mod inputs;
 mod leveled;
 mod manual;
@@ -18,26 +19,38 @@ use inputs::Scene;
 use std::sync::Arc;
 
 /// The most urgent compaction that does not collide with those that run; `None` if none is due.
-pub(crate) fn pick(version: &Arc<Version>, options: &ColumnFamilyOptions, running: &Running) -> Option<Compaction> {
+///
+/// `now` is the wall time in Unix seconds.
+pub(crate) fn pick(
+    version: &Arc<Version>,
+    options: &ColumnFamilyOptions,
+    now: u64,
+    running: &Running,
+) -> Option<Compaction> {
     let targets = LevelTargets::new(version, options);
-    let scene = Scene { version, options, targets: &targets, running };
+    let scene = Scene { version, options, targets: &targets, running, now };
     match options.compaction_style {
         CompactionStyle::Leveled => leveled::pick(&scene),
         CompactionStyle::Universal => universal::pick(&scene),
+        CompactionStyle::Fifo => fifo::pick(&scene),
     }
 }
 
 /// How urgent the family's next compaction is: at or above 1 one may be due. The larger goes first.
-pub(crate) fn urgency(version: &Version, options: &ColumnFamilyOptions, running: &Running) -> f64 {
-    scores(version, options, running).first().map_or(0.0, |level| level.score)
+pub(crate) fn urgency(version: &Version, options: &ColumnFamilyOptions, now: u64, running: &Running) -> f64 {
+    scores(version, options, now, running).first().map_or(0.0, |level| level.score)
 }
 
 /// The scores of the levels that have one, the most urgent first.
-pub(crate) fn scores(version: &Version, options: &ColumnFamilyOptions, running: &Running) -> Vec<LevelScore> {
+pub(crate) fn scores(version: &Version, options: &ColumnFamilyOptions, now: u64, running: &Running) -> Vec<LevelScore> {
     match options.compaction_style {
         CompactionStyle::Leveled => level_scores(version, options, &LevelTargets::new(version, options)),
         CompactionStyle::Universal => {
             vec![LevelScore { level: 0, score: universal::score(version, options, running) }]
+        }
+        CompactionStyle::Fifo => {
+            let score = if fifo::is_due(version, options, now) { 1.0 } else { 0.0 };
+            vec![LevelScore { level: 0, score }]
         }
     }
 }
@@ -49,5 +62,6 @@ pub(crate) fn pending_compaction_bytes(version: &Version, options: &ColumnFamily
             estimated_pending_compaction_bytes(version, options, &LevelTargets::new(version, options))
         }
         CompactionStyle::Universal => universal::pending_bytes(version, options),
+        CompactionStyle::Fifo => 0,
     }
 }

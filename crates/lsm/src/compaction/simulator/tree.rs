@@ -181,8 +181,10 @@ impl Tree {
     }
 
     fn start(&mut self) -> bool {
-        let Some(compaction) = pick(&self.version, &self.simulation.options, &self.running) else { return false };
-        let left = if compaction.trivial_move { 0 } else { compaction.input_bytes() };
+        let Some(compaction) = pick(&self.version, &self.simulation.options, self.now(), &self.running) else {
+            return false;
+        };
+        let left = if compaction.is_edit() { 0 } else { compaction.input_bytes() };
         if self.outcome.flushes > WARM_UP {
             let share = left as f64 / self.live_bytes.max(1) as f64;
             self.outcome.largest_input = self.outcome.largest_input.max(share);
@@ -194,9 +196,9 @@ impl Tree {
 
     fn finish(&mut self, index: usize) {
         let Job { id, compaction, .. } = self.jobs.swap_remove(index);
-        if compaction.trivial_move {
+        if compaction.is_edit() {
             self.outcome.edits += 1;
-            self.apply(&compaction.trivial_move_edit());
+            self.apply(&compaction.edit());
         } else {
             self.outcome.compactions += 1;
             let edit = self.merge(&compaction);
@@ -256,7 +258,7 @@ impl Tree {
         let runs =
             version.files(0).len() + (1..version.num_levels()).filter(|level| version.level_bytes(*level) > 0).count();
         // Inputs are read and outputs written at the same pace.
-        let unfinished = self.jobs.iter().filter(|job| !job.compaction.trivial_move);
+        let unfinished = self.jobs.iter().filter(|job| !job.compaction.is_edit());
         let unfinished: u64 = unfinished.map(|job| job.compaction.input_bytes() - job.left).sum();
         let space = (version.total_bytes() + unfinished) as f64 / self.live_bytes.max(1) as f64;
         let debt = pending_compaction_bytes(version, &self.simulation.options);

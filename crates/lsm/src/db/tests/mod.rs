@@ -9,6 +9,7 @@ mod pins;
 mod prefixes;
 mod prepared;
 mod ranges;
+mod styles;
 mod table_files;
 mod timestamps;
 mod upkeep;

@@ -3,9 +3,9 @@
 use super::parts::{self, Part, part};
 use crate::merge;
 use crate::options::{
-    ChecksumType, ColumnFamilyOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions, FileChecksum,
-    FilterPolicy, IndexType, TableOptions, UniversalCompactionOptions, UniversalStopStyle, WalRecoveryMode,
-    WriteAdmission,
+    ChecksumType, ColumnFamilyOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions,
+    FifoCompactionOptions, FileChecksum, FilterPolicy, IndexType, TableOptions, UniversalCompactionOptions,
+    UniversalStopStyle, WalRecoveryMode, WriteAdmission,
 };
 use siltstone_base::prefix_extractor;
 use std::fmt::Display;
@@ -161,6 +161,13 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
         take: |options, text| parts::read(COMPRESSION_PARTS, options, text),
     },
     field!(ColumnFamilyOptions.compaction_style),
+    field!(ColumnFamilyOptions.ttl),
+    Field {
+        name: "compaction_options_fifo",
+        is_own: false,
+        text: |options, before| Some(parts::render(FIFO_PARTS, &options.compaction_options_fifo, before)),
+        take: |options, text| parts::read(FIFO_PARTS, &mut options.compaction_options_fifo, text),
+    },
     Field {
         name: "compaction_options_universal",
         is_own: false,
@@ -203,6 +210,9 @@ const COMPRESSION_PARTS: &[Part<ColumnFamilyOptions>] = &[
     part!(ColumnFamilyOptions.zstd_max_train_bytes),
     part!(ColumnFamilyOptions.max_dict_buffer_bytes),
 ];
+
+const FIFO_PARTS: &[Part<FifoCompactionOptions>] =
+    &[part!(FifoCompactionOptions.max_table_files_size), part!(FifoCompactionOptions.allow_compaction)];
 
 const UNIVERSAL_PARTS: &[Part<UniversalCompactionOptions>] = &[
     part!(UniversalCompactionOptions.size_ratio),
@@ -369,8 +379,11 @@ impl Value for WriteAdmission {
     }
 }
 
-const STYLES: &[(CompactionStyle, &str)] =
-    &[(CompactionStyle::Leveled, "kCompactionStyleLevel"), (CompactionStyle::Universal, "kCompactionStyleUniversal")];
+const STYLES: &[(CompactionStyle, &str)] = &[
+    (CompactionStyle::Leveled, "kCompactionStyleLevel"),
+    (CompactionStyle::Universal, "kCompactionStyleUniversal"),
+    (CompactionStyle::Fifo, "kCompactionStyleFIFO"),
+];
 
 impl Value for CompactionStyle {
     fn to_text(&self) -> String {

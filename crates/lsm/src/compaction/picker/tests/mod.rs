@@ -7,7 +7,9 @@ use crate::compaction::targets::estimated_pending_compaction_bytes;
 use crate::compaction::{Compaction, Running};
 use crate::file_meta::{FileMeta, FileMetaData, ObsoleteTables};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
-use crate::options::{ColumnFamilyOptions, CompactionStyle, CompressionType, UniversalCompactionOptions};
+use crate::options::{
+    ColumnFamilyOptions, CompactionStyle, CompressionType, FifoCompactionOptions, UniversalCompactionOptions,
+};
 use crate::version::{Version, version_for_test};
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -58,7 +60,7 @@ impl World {
                 self.describe()
             }
             "pick" => {
-                let picked = pick(&self.version, &self.options, &self.running);
+                let picked = pick(&self.version, &self.options, command.get_or("now", 0), &self.running);
                 if command.has("run")
                     && let Some(compaction) = &picked
                 {
@@ -102,7 +104,7 @@ impl World {
     }
 
     fn describe(&self) -> String {
-        if self.options.compaction_style == CompactionStyle::Universal {
+        if self.options.compaction_style != CompactionStyle::Leveled {
             return format!("pending {}", pending_compaction_bytes(&self.version, &self.options));
         }
         let targets = LevelTargets::new(&self.version, &self.options);
@@ -138,6 +140,14 @@ fn options_of(command: &Command) -> ColumnFamilyOptions {
             .compression_size_percent(command.get_or("compress", -1))
             .allow_trivial_move(command.has("move"))
             .incremental(!command.has("at-once"));
+    }
+    if command.has("fifo") {
+        options.compaction_style = CompactionStyle::Fifo;
+        options.write_buffer_size = command.get_or("flush", 100);
+        options.ttl = command.get_or("ttl", 0);
+        options.compaction_options_fifo = FifoCompactionOptions::default()
+            .max_table_files_size(command.get_or("size", u64::MAX))
+            .allow_compaction(command.has("merge"));
     }
     if let Some(codecs) = command.values("codecs") {
         let codec = |name: &String| CompressionType::from_property_name(name).unwrap();
@@ -180,6 +190,7 @@ fn file_of(number: u64, smallest: &str, largest: &str, file_size: u64) -> FileMe
         smallest_seqno: 1,
         largest_seqno: 9,
         epoch_number: number,
+        file_creation_time: number,
         ..FileMetaData::default()
     }
 }
@@ -201,6 +212,9 @@ fn show(compaction: &Compaction) -> String {
     let inputs = compaction.inputs.iter().map(|inputs| format!("L{} [{}]", inputs.level, numbers(&inputs.files)));
     let mut text = inputs.collect::<Vec<_>>().join(" + ");
     write!(text, " -> L{}", compaction.output_level).unwrap();
+    if compaction.deletes {
+        return text + ", delete";
+    }
     if compaction.trivial_move {
         text.push_str(", move");
     } else {

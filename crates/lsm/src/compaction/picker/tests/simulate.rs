@@ -85,7 +85,7 @@ impl Tree {
 
     /// Starts a compaction, if one is due.
     fn start(&mut self) -> bool {
-        let Some(compaction) = pick(&self.version, &self.options, &self.running) else { return false };
+        let Some(compaction) = pick(&self.version, &self.options, 0, &self.running) else { return false };
         assert!(compaction.input_files().all(|(_, file)| !file.is_being_compacted()), "inputs are taken once");
         let id = self.running.register(&compaction);
         self.jobs.push((id, compaction));
@@ -95,7 +95,7 @@ impl Tree {
     /// Ends the running compaction `index`.
     fn finish(&mut self, index: usize) {
         let (id, compaction) = self.jobs.swap_remove(index);
-        let edit = if compaction.trivial_move { compaction.trivial_move_edit() } else { self.merge(&compaction) };
+        let edit = if compaction.is_edit() { compaction.edit() } else { self.merge(&compaction) };
         self.apply(&edit);
         self.running.unregister(id, &compaction);
     }

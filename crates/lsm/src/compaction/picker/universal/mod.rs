@@ -254,6 +254,7 @@ impl<'a> Tree<'a> {
             max_compaction_bytes: max_compaction_bytes(options),
             compression: self.compression(&inputs, output_level, is_last),
             trivial_move,
+            deletes: false,
             bottommost,
             merge,
             inputs,

@@ -1,0 +1,153 @@
+//! Compaction styles on real tables, and what runs between their steps.
+
+use super::basics::options;
+use crate::event::{CompactionInfo, EventListener, FlushInfo};
+use crate::metrics::Counter;
+use crate::options::{CompactionStyle, FifoCompactionOptions};
+use crate::{ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, FlushOptions};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::entry_filter::{Decision, EntryFilter};
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::StepExecutor;
+use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Sees what jobs do.
+#[derive(Debug, Default)]
+struct Watch {
+    flushes_begun: AtomicU64,
+    largest_input: AtomicU64,
+}
+
+impl EventListener for Watch {
+    fn flush_begin(&self, _: &FlushInfo) {
+        self.flushes_begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn compaction_begin(&self, info: &CompactionInfo) {
+        if !info.trivial_move {
+            self.largest_input.fetch_max(info.input_bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Keeps every value, and takes its time: so steps end, although no time passes by itself.
+#[derive(Debug)]
+struct Slow(Arc<ManualClock>);
+
+impl EntryFilter for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], _: &[u8]) -> Decision {
+        self.0.advance(Duration::from_micros(20));
+        Decision::Keep
+    }
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("{number:08}").into_bytes()
+}
+
+fn plain() -> ColumnFamilyOptions {
+    ColumnFamilyOptions::default().compression(CompressionType::None)
+}
+
+#[test]
+fn fifo_deletes_the_oldest_tables() {
+    let disk = SimDisk::new();
+    let fifo = FifoCompactionOptions::default().max_table_files_size(64 << 10);
+    let family = plain().compaction_style(CompactionStyle::Fifo).compaction_options_fifo(fifo);
+    let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
+    for number in 0..40 {
+        db.put(key(number), [7; 8 << 10]).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    db.wait_for_background_work().unwrap();
+    let bytes: u64 = db.property("rocksdb.live-sst-files-size").unwrap().parse().unwrap();
+    assert!((32 << 10..=64 << 10).contains(&bytes), "{bytes}");
+    assert!(db.get(key(0)).unwrap().is_none(), "the oldest is gone");
+    assert!(db.get(key(39)).unwrap().is_some(), "the newest is there");
+    assert_eq!(db.metrics().get(Counter::Compactions), 0, "nothing was rewritten");
+    db.check().unwrap();
+}
+
+#[test]
+fn universal_merges_what_is_large_in_pieces() {
+    const KEYS: u64 = 10_000;
+    let disk = SimDisk::new();
+    let watch = Arc::new(Watch::default());
+    let family = plain()
+        .compaction_style(CompactionStyle::Universal)
+        .write_buffer_size(32 << 10)
+        .target_file_size_base(32 << 10)
+        .level0_file_num_compaction_trigger(4)
+        .memtable_bloom_bits_per_key(0);
+    let options = options(&disk).listeners(vec![watch.clone()]);
+    let db = Db::open_families("/db", &options, &[("default", family)]).unwrap();
+    let mut round = 0_u64;
+    let mut put = |count: u64| {
+        for _ in 0..count {
+            round += 1;
+            let value = format!("{round:0100}");
+            db.put(key(round * 7919 % KEYS), value).unwrap();
+            if round.is_multiple_of(250) {
+                // Level 0 never has more than the trigger says.
+                db.flush(&FlushOptions::default()).unwrap();
+                db.wait_for_background_work().unwrap();
+            }
+        }
+        round
+    };
+    put(2 * KEYS);
+    watch.largest_input.store(0, Ordering::Relaxed);
+    let last = put(4 * KEYS);
+    let live: u64 = KEYS * 120;
+    let largest = watch.largest_input.load(Ordering::Relaxed);
+    // Four write buffers in level 0 are more than a tenth here.
+    assert!(largest > 0 && largest <= live / 4, "{largest} of {live}");
+    for number in last - KEYS + 1..=last {
+        let value = db.get(key(number * 7919 % KEYS)).unwrap().unwrap();
+        assert_eq!(*value, *format!("{number:0100}").as_bytes());
+    }
+    db.check().unwrap();
+    let force = CompactRangeOptions::default().force_bottommost(true);
+    db.compact_range(&db.default_family(), None, None, &force).unwrap();
+    let level = |level| db.property(&format!("rocksdb.num-files-at-level{level}")).unwrap();
+    assert!((0..6).all(|number| level(number) == "0"), "all in the last level");
+    assert_ne!(level(6), "0");
+    db.check().unwrap();
+}
+
+#[test]
+fn a_flush_begins_within_one_step_while_a_compaction_runs() {
+    let disk = SimDisk::new();
+    let watch = Arc::new(Watch::default());
+    let clock = Arc::new(ManualClock::new(1_700_000_000));
+    let executor = Arc::new(StepExecutor::new(clock.clone()));
+    let family = plain().compaction_filter(Some(Arc::new(Slow(clock))));
+    let options = options(&disk).executor(Some(executor.clone())).listeners(vec![watch.clone()]);
+    let db = Db::open_families("/db", &options, &[("default", family)]).unwrap();
+    // The first of them just moves.
+    for round in 0..5 {
+        for number in 0..20_000 {
+            db.put(key(number), [round; 20]).unwrap();
+        }
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    assert_eq!(db.property("rocksdb.num-running-compactions").unwrap(), "1");
+    for _ in 0..5 {
+        assert!(executor.step());
+    }
+    let before = watch.flushes_begun.load(Ordering::Relaxed);
+    db.put("new", "value").unwrap();
+    db.flush(&FlushOptions::default().wait(false)).unwrap();
+    assert!(executor.step());
+    assert_eq!(watch.flushes_begun.load(Ordering::Relaxed), before + 1);
+    assert_eq!(db.property("rocksdb.num-running-compactions").unwrap(), "1", "it is not over");
+    db.wait_for_background_work().unwrap();
+    assert!(db.get("new").unwrap().is_some());
+    db.check().unwrap();
+}
