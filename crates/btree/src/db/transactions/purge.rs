@@ -103,7 +103,8 @@ impl State {
         let mut is_over = || {
             let transactions = &self.transactions;
             let is_stopped = self.check_open().is_err() || self.health.error().is_some();
-            is_stopped || !(is_busy(&transactions.is_purging) || is_busy(&transactions.is_rolling_back))
+            let is_due = transactions.purgeable().is_some() || transactions.abandoned().is_some();
+            is_stopped || !(is_due || is_busy(&transactions.is_purging) || is_busy(&transactions.is_rolling_back))
         };
         self.executor.wait_until(&self.room, None, &mut is_over);
     }

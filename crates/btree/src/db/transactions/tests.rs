@@ -227,3 +227,69 @@ fn a_dropped_tree_takes_its_uncommitted_rows_with_it() {
     assert_eq!(rows(&db).len(), 1);
     db.check().unwrap();
 }
+
+/// Threads move amounts between accounts, some by transactions of either level and some by batches beside them; whoever looks sees all of it or nothing.
+#[test]
+fn threads_move_amounts_and_none_is_lost() {
+    const ACCOUNTS: u64 = 12;
+    const MOVES: u64 = 150;
+    let dir = tempfile::tempdir().unwrap();
+    let options = options().buffer_pool_bytes(256 * 512).max_version_bytes(2000).lock_timeout_millis(60_000);
+    let db = Db::open(dir.path(), &options).unwrap();
+    let name = |account: u64| format!("account{account:02}");
+    for account in 0..ACCOUNTS {
+        db.put(name(account), 100_u64.to_le_bytes()).unwrap();
+    }
+    let amount = |bytes: Option<Vec<u8>>| u64::from_le_bytes(bytes.unwrap().try_into().unwrap());
+    let sum = |db: &Db| {
+        let mut cursor = db.cursor().unwrap();
+        let (mut sum, mut found) = (0, cursor.seek_to_first().unwrap());
+        while found {
+            if cursor.key().starts_with(b"account") {
+                sum += u64::from_le_bytes(cursor.value().try_into().unwrap());
+            }
+            found = cursor.next().unwrap();
+        }
+        sum
+    };
+    let try_move = |db: &Db, level: Isolation, from: &str, to: &str| -> Result<()> {
+        let mut transaction = db.begin(&TransactionOptions::new(level))?;
+        let left = amount(transaction.get_for_update(from)?);
+        let right = amount(transaction.get_for_update(to)?);
+        if left > 0 {
+            transaction.put(from, (left - 1).to_le_bytes())?;
+            transaction.put(to, (right + 1).to_le_bytes())?;
+        }
+        transaction.commit()
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let db = db.clone();
+            scope.spawn(move || {
+                let mut random = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+                let mut done = 0;
+                while done < MOVES {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let from = (random >> 33) % ACCOUNTS;
+                    let to = (from + 1 + (random >> 50) % (ACCOUNTS - 1)) % ACCOUNTS;
+                    let level = if thread == 0 { Isolation::Snapshot } else { Isolation::ReadCommitted };
+                    match try_move(&db, level, &name(from), &name(to)) {
+                        Ok(()) => done += 1,
+                        Err(error) => {
+                            assert!(matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::Busy), "{error}");
+                        }
+                    }
+                    db.put(format!("noise{}", random % 50), vec![1; (random % 90) as usize]).unwrap();
+                    if done % 8 == 0 {
+                        assert_eq!(sum(&db), 100 * ACCOUNTS);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(sum(&db), 100 * ACCOUNTS);
+    Admin::settle(&db).unwrap();
+    assert!(db.0.locks.is_empty() && !db.0.transactions.has_owners());
+    assert_eq!((db.history_len(), db.rolling_back_len(), db.check().unwrap().deleted_rows), (0, 0, 0));
+    db.close().unwrap();
+}
