@@ -299,10 +299,8 @@ impl RowLocks {
         let mut granted = Vec::new();
         let mut shard = self.shard(row.hash).lock();
         if let Some(entry) = shard.find_mut(row) {
-            if entry.queue.release(owner, &mut granted) {
-                self.counters.locks.fetch_sub(1, Ordering::AcqRel);
-            }
-            self.finish(shard, row, granted);
+            let released = usize::from(entry.queue.release(owner, &mut granted));
+            self.finish(shard, row, granted, released);
         }
     }
 
@@ -314,16 +312,20 @@ impl RowLocks {
             Some(entry) => !entry.queue.cancel(waiter, &mut granted),
             None => true,
         };
-        self.finish(shard, row, granted);
+        self.finish(shard, row, granted, 0);
         self.counters.bytes.fetch_sub(WAITER_BYTES, Ordering::AcqRel);
         self.waits.lock().end(waiter.owner);
         is_held
     }
 
     /// Ends a change of a queue, and tells those who were given the lock; under no lock, since a waker is foreign code.
-    fn finish(&self, mut shard: MutexGuard<'_, Shard>, row: &RowKey, granted: Vec<Granted>) {
+    fn finish(&self, mut shard: MutexGuard<'_, Shard>, row: &RowKey, granted: Vec<Granted>, released: usize) {
         let new = granted.iter().filter(|granted| granted.is_new).count();
-        self.counters.locks.fetch_add(new, Ordering::AcqRel);
+        // One step: who asks meanwhile whether there are locks must not find none while one is handed over.
+        match new.checked_sub(released) {
+            Some(more) => self.counters.locks.fetch_add(more, Ordering::AcqRel),
+            None => self.counters.locks.fetch_sub(released - new, Ordering::AcqRel),
+        };
         shard.remove_if_unused(row, &self.counters.bytes);
         drop(shard);
         granted.iter().for_each(|granted| granted.waiter.grant());

@@ -30,6 +30,7 @@ impl State {
     ) -> Result<Option<T>> {
         let tree = open.live()?;
         let mut found = Some(found);
+        let abandoned = self.versions.abandoned();
         let page = tree.get(key, |flags, value| {
             // Whoever changed this page since kept the row before: under the latch that can be seen.
             match found.take_if(|_| flags == 0 && self.versions.is_empty()) {
@@ -39,12 +40,16 @@ impl State {
         })?;
         let value = match page {
             Some(Page::Seen(seen)) => return Ok(Some(seen)),
-            None if self.versions.is_empty() => return Ok(None),
+            None if self.versions.is_empty() && abandoned == self.versions.abandoned() => return Ok(None),
             Some(Page::Copied(flags, value)) if view.is_none() => Some((flags, value)),
             None if view.is_none() => None,
             _ => return self.get_older(open, key, view, found),
         };
         let cell = self.versions.find(None, tree.space(), key).unwrap_or(value);
+        if abandoned != self.versions.abandoned() {
+            // The page may have shown what a batch did that failed.
+            return self.get_older(open, key, view, found);
+        }
         let stamp = cell.as_ref().and_then(|(flags, value)| Stamp::of(*flags, value));
         if stamp.is_some_and(|stamp| self.transactions.is_active(stamp.id)) {
             return self.get_older(open, key, view, found);

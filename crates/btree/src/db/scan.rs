@@ -103,18 +103,25 @@ impl Cursor {
         let mut last: Option<Vec<u8>> = None;
         loop {
             let start = last.as_deref().map_or(start, Start::Beyond);
+            let abandoned = self.state.versions.abandoned();
             self.tree.live()?.read_chunk(start, self.is_forward, &mut self.position, self.rows, &mut self.chunk)?;
             self.check_order(start)?;
             // Pages first, versions second: what a page may show too early is kept before.
             let is_plain = self.state.versions.is_empty();
-            if is_plain && !self.chunk.has_flags() {
+            let was_abandoned = || abandoned != self.state.versions.abandoned();
+            if is_plain && !self.chunk.has_flags() && !was_abandoned() {
                 return Ok(!self.chunk.is_empty());
             }
             let is_end = self.chunk.is_empty();
             let end =
                 self.chunk.len().checked_sub(1).and_then(|last| self.chunk.get(last)).map(|(key, _)| key.to_vec());
             if !is_plain {
-                self.merge_versions(start, end.as_deref());
+                self.merge_versions(start, end.as_deref())?;
+            }
+            if abandoned != self.state.versions.abandoned() {
+                // The pages may have shown what a batch did that failed: they are read again.
+                self.position = Position::default();
+                continue;
             }
             if self.chunk.has_flags() {
                 self.resolve_stamps()?;
@@ -138,7 +145,7 @@ impl Cursor {
 
     /// Puts older versions in the place of what pages show, between the start of the chunk and its last key.
     #[cold]
-    fn merge_versions(&mut self, start: Start<'_>, end: Option<&[u8]>) {
+    fn merge_versions(&mut self, start: Start<'_>, end: Option<&[u8]>) -> Result<()> {
         let near = match start {
             Start::End => Bound::Unbounded,
             Start::At(key) => Bound::Included(key),
@@ -151,7 +158,7 @@ impl Cursor {
             versions.reverse();
         }
         if versions.is_empty() {
-            return;
+            return Ok(());
         }
         std::mem::swap(&mut self.chunk, &mut self.pages);
         self.chunk.clear();
@@ -162,16 +169,21 @@ impl Cursor {
             while let Some((old, before)) = versions.next_if(|(old, _)| comes_first(old, key)) {
                 before.iter().for_each(|(flags, before)| self.chunk.push_cell(*flags, &old, before));
             }
+            let flags = self.pages.flags(index);
             match versions.next_if(|(old, _)| old == key) {
+                Some(_) if flags != 0 && self.state.shows_own(&self.view, Some(&(flags, value.to_vec())))? => {
+                    self.chunk.push_cell(flags, key, value)
+                }
                 Some((old, before)) => {
                     before.iter().for_each(|(flags, before)| self.chunk.push_cell(*flags, &old, before))
                 }
-                None => self.chunk.push_cell(self.pages.flags(index), key, value),
+                None => self.chunk.push_cell(flags, key, value),
             }
         }
         for (old, before) in versions {
             before.iter().for_each(|(flags, before)| self.chunk.push_cell(*flags, &old, before));
         }
+        Ok(())
     }
 
     /// Puts what the view sees in the place of rows with stamps.

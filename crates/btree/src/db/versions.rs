@@ -6,7 +6,7 @@
 //!
 //! A group that fails is never made visible: what it changed stays hidden for the rest of the engine's life.
 
-use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
+use siltstone_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use siltstone_base::sync::{Mutex, Rank};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -25,6 +25,10 @@ pub(super) struct Versions {
     kept: AtomicUsize,
     /// Live snapshots.
     live: AtomicUsize,
+    /// Groups with stamps that are not visible yet.
+    stamped: AtomicUsize,
+    /// Groups that were forgotten because they failed.
+    abandoned: AtomicU64,
     max_bytes: usize,
 }
 
@@ -36,6 +40,8 @@ struct Inner {
     visible: u64,
     /// Live snapshots: the group that each sees last, and how many see it. Oldest first.
     snapshots: VecDeque<(u64, usize)>,
+    /// Groups that are not visible, and the numbers that stand in the stamps of their rows. In the order of groups.
+    stamps: VecDeque<(u64, u64)>,
     /// By tablespace and key: the groups that changed the row, oldest first, each with what the row was before.
     rows: BTreeMap<Vec<u8>, Vec<(u64, Before)>>,
     /// What was kept, in the order of groups.
@@ -53,6 +59,8 @@ impl Versions {
             inner: Mutex::new(RANK, Inner::default()),
             kept: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
+            stamped: AtomicUsize::new(0),
+            abandoned: AtomicU64::new(0),
             max_bytes,
         }
     }
@@ -91,16 +99,45 @@ impl Versions {
         self.kept.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes a group, and those before it, visible.
-    pub(super) fn publish(&self, group: u64) {
+    /// Takes note that rows of a group that was made have stamps of a number. For who holds the lock of writers: nobody publishes the group, or a later one, before.
+    pub(super) fn note_stamps(&self, group: u64, id: u64) {
+        self.inner.lock().stamps.push_back((group, id));
+        self.stamped.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether groups with stamps wait for being visible. For who is to publish a group: those before it are counted.
+    #[inline]
+    pub(super) fn has_stamped(&self) -> bool {
+        self.stamped.load(Ordering::Acquire) > 0
+    }
+
+    /// Makes a group, and those before it, visible. Returns the numbers of their stamps, which must end at the same moment.
+    pub(super) fn publish(&self, group: u64) -> Vec<u64> {
         let mut inner = self.inner.lock();
         inner.visible = inner.visible.max(group);
+        let mut ended = Vec::new();
+        while let Some((_, id)) = inner.stamps.front().copied().filter(|(stamped, _)| *stamped <= inner.visible) {
+            inner.stamps.pop_front();
+            ended.push(id);
+        }
+        if !ended.is_empty() {
+            self.stamped.fetch_sub(ended.len(), Ordering::AcqRel);
+        }
         self.prune(&mut inner);
+        ended
+    }
+
+    /// Counts groups that were forgotten. A reader for whom it changed between looking at a page and looking here may have missed that what the page showed is undone.
+    #[inline]
+    pub(super) fn abandoned(&self) -> u64 {
+        self.abandoned.load(Ordering::Acquire)
     }
 
     /// Forgets a group whose changes were all undone. No later one has begun.
     pub(super) fn abandon(&self, group: u64) {
         let mut inner = self.inner.lock();
+        // Before anything goes: who misses a version sees that the count changed.
+        self.abandoned.fetch_add(1, Ordering::AcqRel);
         while inner.order.back().is_some_and(|(last, _)| *last == group) {
             let Some((_, full)) = inner.order.pop_back() else { break };
             if let Some(versions) = inner.rows.get_mut(&full)
@@ -261,8 +298,10 @@ mod tests {
         let versions = Versions::new(1000);
         let group = versions.begin();
         versions.keep(group, 1, b"a", None);
+        let before = versions.abandoned();
         versions.abandon(group);
         assert!(versions.is_empty());
+        assert_ne!(versions.abandoned(), before, "who read the page before knows");
         let snapshot = versions.snapshot();
         let group = versions.begin();
         assert!(!versions.is_full());

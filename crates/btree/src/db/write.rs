@@ -193,6 +193,17 @@ impl State {
 
     /// Rows that become visible together, when they are safe.
     fn write_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>], writer: MutexGuard<'_, ()>) -> Result<()> {
+        let (number, end) = self.make_group(ops)?;
+        drop(writer);
+        if self.durability == Durability::Commit {
+            self.redo.sync_to(end)?;
+            self.publish(number);
+        }
+        Ok(())
+    }
+
+    /// Changes rows, and logs that. For who holds the lock of writers. Returns the number of the group, which is not visible yet if it has to be synced first, and where its log ends.
+    pub(super) fn make_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>]) -> Result<(u64, Lsn)> {
         let id = if self.versions.has_snapshots() { Some(self.new_id()?) } else { None };
         let number = self.versions.begin();
         let mut group = Group { id, ..Group::default() };
@@ -210,36 +221,25 @@ impl State {
             // Where this fails too, what was changed stays hidden, and the engine takes no more writes.
             self.roll_back(&group).map_err(|error| self.health.fail(error))?;
             self.versions.abandon(number);
-            self.end_stamps(&group, false);
+            if let (Some(id), 1..) = (group.id, group.stamped) {
+                self.transactions.end(id, false, false);
+                self.locks.release_all(id);
+            }
             return Err(error);
         }
         self.free_replaced(&group);
         let end = close_group(&self.pool)?;
+        if let (Some(id), 1..) = (group.id, group.stamped) {
+            self.versions.note_stamps(number, id);
+        }
         if self.durability != Durability::Commit {
             self.redo.write_to(end)?;
-            self.versions.publish(number);
-            self.end_stamps(&group, true);
+            self.publish(number);
         }
         for (tree, key) in &group.underfull {
             self.merge(tree, key);
         }
-        drop(writer);
-        if self.durability == Durability::Commit {
-            self.redo.sync_to(end)?;
-            self.versions.publish(number);
-            self.end_stamps(&group, true);
-        }
-        Ok(())
-    }
-
-    /// Lets what a group stamped be seen, and given away.
-    #[inline]
-    fn end_stamps(self: &Arc<Self>, group: &Group<'_>, is_committed: bool) {
-        if let (Some(id), 1..) = (group.id, group.stamped) {
-            self.transactions.end(id, false, is_committed);
-            self.locks.release_all(id);
-            super::transactions::wake_purge(self);
-        }
+        Ok((number, end))
     }
 
     fn apply<'a>(&self, tree: &'a Tree, op: &KvOp<'a>, number: u64, group: &mut Group<'a>) -> Result<()> {

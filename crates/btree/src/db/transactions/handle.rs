@@ -117,7 +117,7 @@ impl State {
             self.redo.sync_to(end)?;
         }
         // Batches that came before are as safe, and the transaction may have built on them.
-        self.versions.publish(batch);
+        self.publish(batch);
         self.wake_jobs();
         Ok(())
     }

@@ -5,8 +5,9 @@
 //!
 //! A batch of writes without a transaction has a number only if it must leave older versions in the undo log.
 //!
-//! Order: what is to be seen of a batch or a transaction is published to the versions first, then its number is taken out here. A view is made the other way round, by who holds the lock of
-//! writers: so who sees a writer sees all whom that one saw.
+//! Order: the batches that a transaction built on are published to the versions first, then its number is taken out here. A batch with stamps is published, and its number
+//! taken out, at one moment, whoever publishes it; a view is made at one moment too, by who holds the lock of writers. So a view sees all of a batch or nothing, and who sees a
+//! writer sees all whom that one saw.
 
 mod change;
 mod engine;
@@ -154,7 +155,10 @@ impl Transactions {
 
     /// Takes a number out that is active. `has_history`: its records wait for purge.
     pub(super) fn end(&self, id: u64, is_owner: bool, has_history: bool) {
-        let mut inner = self.inner.lock();
+        self.end_within(&mut self.inner.lock(), id, is_owner, has_history);
+    }
+
+    fn end_within(&self, inner: &mut Inner, id: u64, is_owner: bool, has_history: bool) {
         let was_active = inner.active.remove(&id);
         inner.prepared.retain(|_, other| *other != id);
         if has_history {

@@ -44,22 +44,53 @@ impl State {
 
     /// The same, for who holds the lock of writers.
     pub(in super::super) fn view_as_writer(self: &Arc<Self>, own: u64, own_number: u32) -> View {
-        let (high, active, commits) = {
-            let mut inner = self.transactions.inner.lock();
-            let commits = inner.add_view();
-            (inner.next, inner.active.iter().copied().filter(|id| *id != own).collect(), commits)
-        };
+        let mut inner = self.transactions.inner.lock();
+        let commits = inner.add_view();
+        let high = inner.next;
+        let active = inner.active.iter().copied().filter(|id| *id != own).collect();
+        // Under the same lock: who publishes a batch ends its number within it.
         let snapshot = self.versions.snapshot();
+        drop(inner);
         View { state: Arc::clone(self), snapshot, high, active, own, own_number, commits }
+    }
+
+    /// Makes a batch, and those before it, visible: their versions and their stamps at one moment.
+    #[inline]
+    pub(in super::super) fn publish(self: &Arc<Self>, batch: u64) {
+        if self.versions.has_stamped() {
+            self.publish_stamped(batch);
+        } else {
+            self.versions.publish(batch);
+        }
+    }
+
+    #[cold]
+    fn publish_stamped(self: &Arc<Self>, batch: u64) {
+        let ended = {
+            let mut inner = self.transactions.inner.lock();
+            let ended = self.versions.publish(batch);
+            ended.iter().for_each(|id| self.transactions.end_within(&mut inner, *id, false, true));
+            ended
+        };
+        ended.iter().for_each(|id| self.locks.release_all(*id));
+        super::wake_purge(self);
     }
 
     /// A row for a view.
     pub(in super::super) fn read_row(&self, view: &View, tree: &Tree, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut last = None;
         loop {
+            let abandoned = self.versions.abandoned();
             let page = tree.get(key, |flags, bytes| (flags, bytes.to_vec()))?;
             // Pages first, versions second: what a page may show too early is kept before.
-            let cell = self.versions.find(Some(view.snapshot), tree.space(), key).unwrap_or(page);
+            let cell = match self.versions.find(Some(view.snapshot), tree.space(), key) {
+                Some(_) if self.shows_own(view, page.as_ref())? => page,
+                Some(version) => version,
+                None => page,
+            };
+            if abandoned != self.versions.abandoned() {
+                continue;
+            }
             match self.resolve(view, tree, key, cell)? {
                 Seen::Row(row) => return Ok(row),
                 Seen::Undone(stamp) if last == Some(stamp) => {
@@ -70,6 +101,22 @@ impl State {
                 Seen::Undone(stamp) => last = Some(stamp),
             }
         }
+    }
+
+    /// Whether a view sees a change of its own transaction in a row. It is newer than any batch that the row's versions in memory are of: the transaction holds the lock of the row
+    /// since, and may have built on a batch that is not safe yet.
+    pub(in super::super) fn shows_own(&self, view: &View, cell: Option<&CellBytes>) -> Result<bool> {
+        let mut stamp = cell.and_then(|(flags, bytes)| Stamp::of(*flags, bytes));
+        while let Some(own) = stamp.filter(|stamp| view.own != 0 && stamp.id == view.own) {
+            if view.sees(own) {
+                return Ok(true);
+            }
+            let before = self.undo.get(own)?.and_then(|record| record.before);
+            // Numbers only fall: damage can't lead in a circle.
+            stamp =
+                before.and_then(|(flags, bytes)| Stamp::of(flags, &bytes)).filter(|older| older.number < own.number);
+        }
+        Ok(false)
     }
 
     /// Follows a row's older versions to the one that a view sees.

@@ -1,5 +1,7 @@
 //! Transactions through their doors.
 
+mod batches;
+
 use super::super::tests::{new_disk, open_on, options, rows};
 use super::super::*;
 use siltstone_base::engine::conformance_transactions::check_transactional;
