@@ -156,8 +156,9 @@ impl DbInner {
             CompactionStyle::Leveled => {
                 pacing::owed_bytes(version, &family.options, targets, &running.unwrap_or_default())
             }
-            // What level 0 must be merged for; deeper merges have time.
-            CompactionStyle::Universal => version.level_bytes(0),
+            CompactionStyle::Universal => {
+                pacing::owed_bytes_universal(version, &family.options, &running.unwrap_or_default())
+            }
             CompactionStyle::Fifo => 0,
         };
         family.work.set_owed(owed);

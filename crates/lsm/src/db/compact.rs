@@ -3,7 +3,7 @@
 use super::background::retry_delay;
 use super::column_family::Family;
 use super::manual::ManualCompaction;
-use super::pacing::Working;
+use super::pacing::{Working, owed_bytes_of};
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput};
@@ -108,7 +108,9 @@ impl CompactJob {
                 let level0 = compaction.inputs.iter().filter(|inputs| inputs.level == 0);
                 let level0 = level0.map(|inputs| inputs.files.len()).sum();
                 if compaction.is_owed() {
-                    self.working = Some(Working::compaction(&self.family.work, self.info.input_bytes, level0));
+                    let (work, style) = (&self.family.work, self.family.options.compaction_style);
+                    let owed = owed_bytes_of(compaction, style);
+                    self.working = Some(Working::compaction(work, self.info.input_bytes, owed, level0));
                 }
                 self.running.insert(CompactionJob::new(compaction.clone(), env))
             }

@@ -1,8 +1,8 @@
 //! How fast writers may be: pure functions of counters.
 
-use crate::compaction::{LevelTargets, Moving};
+use crate::compaction::{Compaction, LevelTargets, Moving};
 use crate::event::StallCause;
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 
 /// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
@@ -128,4 +128,30 @@ pub(crate) fn owed_bytes(
         }
     }
     owed as u64
+}
+
+/// The same for the universal style: the bytes of level 0 alone, since deeper merges have time. What is idle counts once a merge is due.
+pub(crate) fn owed_bytes_universal(version: &Version, options: &ColumnFamilyOptions, running: &[Moving]) -> u64 {
+    if options.disable_auto_compactions {
+        return 0;
+    }
+    let of_level0 = || running.iter().filter(|moving| moving.start_level == 0);
+    let owed = of_level0().map(|moving| moving.start_bytes.min(moving.input_bytes)).fold(0, u64::saturating_add);
+    let levels = (1..version.num_levels()).filter(|level| !version.files(*level).is_empty()).count();
+    if version.files(0).len() + levels < options.level0_file_num_compaction_trigger {
+        return owed;
+    }
+    let taken = of_level0().map(|moving| moving.start_bytes).fold(0, u64::saturating_add);
+    version.level_bytes(0).saturating_sub(taken).saturating_add(owed)
+}
+
+/// How much of what is owed a compaction does: the part of its inputs that counts in [`owed_bytes`] or [`owed_bytes_universal`].
+pub(crate) fn owed_bytes_of(compaction: &Compaction, style: CompactionStyle) -> u64 {
+    match style {
+        CompactionStyle::Leveled => compaction.input_bytes(),
+        CompactionStyle::Universal | CompactionStyle::Fifo => {
+            let level0 = compaction.input_files().filter(|(level, _)| *level == 0);
+            level0.map(|(_, file)| file.file_size).fold(0, u64::saturating_add)
+        }
+    }
 }

@@ -14,6 +14,6 @@ mod pacer;
 mod tests;
 mod work;
 
-pub(crate) use law::{Gauges, Pace, owed_bytes, pace};
+pub(crate) use law::{Gauges, Pace, owed_bytes, owed_bytes_of, owed_bytes_universal, pace};
 pub(crate) use pacer::{Figures, Pacer};
 pub(crate) use work::{FamilyWork, Kind, Working};

@@ -1,10 +1,16 @@
 //! The law as data, the meter, the pacer on a clock of its own, and all of them against a modelled device.
 
-use super::law::{Capacity, Gauges, Pace, pace};
+use super::law::{Capacity, Gauges, Pace, owed_bytes_universal, pace};
 use super::meter::Meter;
 use super::pacer::{Done, Figures, Pacer};
 use super::work::{FamilyWork, Kind, Working};
+use crate::compaction::Moving;
 use crate::event::StallCause;
+use crate::file_meta::{FileMetaData, ObsoleteTables};
+use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
+use crate::version::{Version, version_for_test};
+use siltstone_base::comparator::Bytewise;
 use siltstone_base::sync::Arc;
 
 const MB: f64 = 1e6;
@@ -92,7 +98,7 @@ fn a_meter_ignores_idle_time_and_forgets() {
 fn work_in_flight_is_not_owed_and_ends_with_its_job() {
     let work = Arc::new(FamilyWork::default());
     work.set_owed(1_000);
-    let mut job = Working::compaction(&work, 600, 2);
+    let mut job = Working::compaction(&work, 600, 600, 2);
     assert!(work.is_running(Kind::Compaction) && !work.is_running(Kind::Flush));
     job.reached(1, 2);
     assert_eq!((work.owed(), work.done(Kind::Compaction), work.l0_files_done()), (700, 300, 1.0));
@@ -104,10 +110,83 @@ fn work_in_flight_is_not_owed_and_ends_with_its_job() {
     Working::end(Some(job), true);
     assert_eq!((work.owed(), work.done(Kind::Compaction), work.l0_files_done()), (350, 600, 0.0));
     assert!(!work.is_running(Kind::Compaction));
-    let mut failed = Working::compaction(&work, 600, 2);
+    let mut failed = Working::compaction(&work, 600, 600, 2);
     failed.reached(1, 2);
     Working::end(Some(failed), false);
     assert_eq!((work.owed(), work.done(Kind::Compaction)), (350, 600), "it will be done again");
+}
+
+#[test]
+fn a_deep_merge_does_not_do_what_level_0_owes() {
+    let work = Arc::new(FamilyWork::default());
+    work.set_owed(1_000);
+    let mut deep = Working::compaction(&work, 1_000_000, 0, 0);
+    deep.reached(1, 2);
+    assert_eq!((work.owed(), work.done(Kind::Compaction)), (1_000, 500_000));
+    let mut mixed = Working::compaction(&work, 2_000, 400, 2);
+    mixed.reached(1, 2);
+    assert_eq!(work.owed(), 800);
+    Working::end(Some(deep), true);
+    Working::end(Some(mixed), false);
+    assert_eq!(work.owed(), 1_000);
+}
+
+/// A version of 100 bytes a table: `counts` of them by level.
+fn version_of(counts: &[usize]) -> Arc<Version> {
+    let order = InternalKeyComparator::new(Arc::new(Bytewise));
+    let mut files = Vec::new();
+    for (level, count) in counts.iter().enumerate() {
+        for index in 0..*count {
+            let number = files.len() as u64 + 1;
+            let key = |seqno| InternalKey::new(&[b'a' + index as u8], seqno, ValueType::Put);
+            let (smallest, largest) = (key(9), key(1));
+            let (smallest_seqno, largest_seqno) = (1, 9);
+            let file = FileMetaData {
+                number,
+                file_size: 100,
+                smallest,
+                largest,
+                smallest_seqno,
+                largest_seqno,
+                epoch_number: number,
+                ..FileMetaData::default()
+            };
+            files.push((level, file));
+        }
+    }
+    version_for_test(ColumnFamilyId(0), &order, counts.len(), files, &Arc::new(ObsoleteTables::new()))
+}
+
+#[test]
+fn the_universal_style_owes_what_level_0_has_once_a_merge_is_due() {
+    let on = ColumnFamilyOptions::default()
+        .compaction_style(CompactionStyle::Universal)
+        .level0_file_num_compaction_trigger(4);
+    let off = on.clone().disable_auto_compactions(true);
+    let moving = |start_level, start_files: u64, input_bytes| Moving {
+        start_level,
+        output_level: 3,
+        start_files: start_files as usize,
+        start_bytes: start_files * 100,
+        input_bytes,
+    };
+    let deep = moving(2, 5, 1_000);
+    let upper = moving(0, 2, 700);
+    let cases: &[(&str, &[usize], &[Moving], u64)] = &[
+        ("nothing", &[0, 0, 0, 0], &[], 0),
+        ("below the trigger", &[2, 0, 0, 9], &[], 0),
+        ("at the trigger", &[3, 0, 0, 9], &[], 300),
+        ("levels are runs, too", &[1, 5, 5, 5], &[], 100),
+        ("a deep merge owes nothing", &[3, 0, 5, 9], &[deep], 300),
+        ("inputs of a running merge are owed", &[5, 0, 0, 9], &[upper], 500),
+        ("they are even if no other is due", &[2, 0, 0, 9], &[upper], 200),
+        ("tables that just move cost nothing", &[5, 0, 0, 9], &[Moving { input_bytes: 0, ..upper }], 300),
+    ];
+    for (name, counts, running, expected) in cases {
+        let version = version_of(counts);
+        assert_eq!(owed_bytes_universal(&version, &on, running), *expected, "{name}");
+        assert_eq!(owed_bytes_universal(&version, &off, running), 0, "{name}, without compactions");
+    }
 }
 
 #[test]

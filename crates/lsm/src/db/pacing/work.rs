@@ -24,6 +24,8 @@ pub(crate) struct FamilyWork {
     running_measured: [AtomicUsize; 2],
     /// What the running jobs have done of their inputs, which the present version still has.
     in_flight: [AtomicU64; 2],
+    /// Bytes of what is owed that running compactions have read.
+    in_flight_owed: AtomicU64,
     /// The same in files of level 0, in parts of a file.
     in_flight_l0: AtomicU64,
 }
@@ -45,7 +47,7 @@ impl FamilyWork {
 
     /// What is owed, less what running compactions have done of it.
     pub(crate) fn owed(&self) -> u64 {
-        let done = self.in_flight[Kind::Compaction as usize].load(Ordering::Relaxed);
+        let done = self.in_flight_owed.load(Ordering::Relaxed);
         self.owed_bytes.load(Ordering::Relaxed).saturating_sub(done)
     }
 
@@ -76,15 +78,17 @@ impl FamilyWork {
     }
 }
 
-/// The progress of one job: its inputs have `total_bytes`, of which `l0_files` are files of level 0. Ends with the job, when the version that
+/// The progress of one job: its inputs have `total_bytes`, of which `owed_bytes` count as owed and `l0_files` are files of level 0. Ends with the job, when the version that
 /// came of it is there.
 #[derive(Debug)]
 pub(crate) struct Working {
     work: Arc<FamilyWork>,
     kind: Kind,
     total_bytes: u64,
+    owed_bytes: u64,
     l0_files: usize,
     done_bytes: u64,
+    done_owed: u64,
     done_l0: u64,
     succeeded: bool,
 }
@@ -92,20 +96,30 @@ pub(crate) struct Working {
 impl Working {
     /// A flush of memtables of `total_bytes`.
     pub(crate) fn flush(work: &Arc<FamilyWork>, total_bytes: u64) -> Self {
-        Self::new(work, Kind::Flush, total_bytes, 0)
+        Self::new(work, Kind::Flush, total_bytes, 0, 0)
     }
 
-    /// A compaction of tables of `total_bytes`.
-    pub(crate) fn compaction(work: &Arc<FamilyWork>, total_bytes: u64, l0_files: usize) -> Self {
-        Self::new(work, Kind::Compaction, total_bytes, l0_files)
+    /// A compaction of tables of `total_bytes`, of which `owed_bytes` count as owed.
+    pub(crate) fn compaction(work: &Arc<FamilyWork>, total_bytes: u64, owed_bytes: u64, l0_files: usize) -> Self {
+        Self::new(work, Kind::Compaction, total_bytes, owed_bytes, l0_files)
     }
 
-    fn new(work: &Arc<FamilyWork>, kind: Kind, total_bytes: u64, l0_files: usize) -> Self {
+    fn new(work: &Arc<FamilyWork>, kind: Kind, total_bytes: u64, owed_bytes: u64, l0_files: usize) -> Self {
         work.running[kind as usize].fetch_add(1, Ordering::Relaxed);
         if total_bytes >= MIN_MEASURED_BYTES {
             work.running_measured[kind as usize].fetch_add(1, Ordering::Relaxed);
         }
-        Self { work: Arc::clone(work), kind, total_bytes, l0_files, done_bytes: 0, done_l0: 0, succeeded: false }
+        Self {
+            work: Arc::clone(work),
+            kind,
+            total_bytes,
+            owed_bytes,
+            l0_files,
+            done_bytes: 0,
+            done_owed: 0,
+            done_l0: 0,
+            succeeded: false,
+        }
     }
 
     /// The job has read `done` of its `all` entries.
@@ -119,6 +133,9 @@ impl Working {
             self.work.measured[self.kind as usize].fetch_add(step, Ordering::Relaxed);
         }
         self.work.in_flight[self.kind as usize].fetch_add(step, Ordering::Relaxed);
+        let owed = ((self.owed_bytes as f64 * share) as u64).max(self.done_owed);
+        self.work.in_flight_owed.fetch_add(owed - self.done_owed, Ordering::Relaxed);
+        self.done_owed = owed;
         let l0 = ((self.l0_files as f64 * FILE * share) as u64).max(self.done_l0);
         self.work.in_flight_l0.fetch_add(l0 - self.done_l0, Ordering::Relaxed);
         self.done_l0 = l0;
@@ -144,6 +161,7 @@ impl Drop for Working {
             self.work.running_measured[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
         }
         self.work.in_flight[self.kind as usize].fetch_sub(self.done_bytes, Ordering::Relaxed);
+        self.work.in_flight_owed.fetch_sub(self.done_owed, Ordering::Relaxed);
         self.work.in_flight_l0.fetch_sub(self.done_l0, Ordering::Relaxed);
     }
 }
