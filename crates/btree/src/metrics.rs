@@ -64,6 +64,8 @@ counters! {
     TransactionsPurged = "transactions.purged",
     /// Records of the undo log that were purged.
     UndoRecordsPurged = "undo.records.purged",
+    /// Steps of purge, and of rollbacks in the background, that failed: they are tried again, behind those of others.
+    TransactionFailures = "transactions.background.failures",
     /// Microseconds that writers waited for room in the redo log.
     RedoFullMicros = "stall.redo.full.micros",
 }

@@ -46,6 +46,9 @@ pub struct Savepoint(pub u64);
 
 /// An engine with transactions.
 ///
+/// On level [`Isolation::Snapshot`] two transactions that read the same rows and each change another of them both commit, though neither order of the two would have
+/// led there (write skew). Who must exclude that locks what it decides by: [`Transaction::get_for_update`].
+///
 /// Writes by [`Kv`] are transactions of their own: they wait for the locks of others as transactions do.
 pub trait Transactional: Kv {
     /// Begins a transaction. It owns what it needs of the engine.

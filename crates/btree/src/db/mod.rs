@@ -90,7 +90,7 @@ impl Db {
     /// # Errors
     ///
     /// `LimitExceeded` for a key longer than an eighth of a page, or a value longer than an eighth of the buffer pool; `ReadOnly` after an error of the redo log;
-    /// `NoSpace`, and others of I/O. The key is then as it was.
+    /// `TimedOut` or `Deadlock` where transactions hold the lock of the row; `NoSpace`, and others of I/O. The key is then as it was.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_in(&self.default_tree(), key, value)
     }

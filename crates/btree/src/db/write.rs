@@ -13,7 +13,7 @@ use super::state::{OpenTree, State};
 use crate::metrics::Counter;
 use crate::mtr::{Close, close_group};
 use crate::page::{self, FLAG_DELETED, FLAG_OVERFLOW, Lsn, OverflowRef, Stamp};
-use crate::tree::{Tree, Value};
+use crate::tree::{TOO_LONG, Tree, Value};
 use crate::undo::Fate;
 use siltstone_base::engine::{Durability, KvOp};
 use siltstone_base::sync::{Arc, MutexGuard};
@@ -64,18 +64,20 @@ impl State {
         let mut locked = None;
         let writer = loop {
             let writer = self.lock_with_room(needed)?;
-            if locked.is_some() || !self.transactions.has_owners() {
-                break writer;
-            }
-            if self.are_rows_free(ops)? {
+            let owner = locked.as_ref().map_or(0, |Locked(_, owner)| *owner);
+            if !self.transactions.has_owners() || self.are_rows_free(owner, ops)? {
                 break writer;
             }
             // Behind whoever was first, and in front of those who come now.
             let owner = self.new_id()?;
             drop(writer);
             let owner = locked.insert(Locked(self, owner)).1;
-            for (tree, op) in ops {
-                self.lock_row(owner, tree, key_of(op), None)?;
+            // Batches ask in the same order, and don't wait for one another in a circle.
+            let mut rows: Vec<_> = ops.iter().map(|(tree, op)| (*tree, key_of(op))).collect();
+            rows.sort_unstable_by_key(|(tree, key)| (tree.tree.space(), *key));
+            rows.dedup_by_key(|(tree, key)| (tree.tree.space(), *key));
+            for (tree, key) in rows {
+                self.lock_row(owner, tree, key, None)?;
             }
         };
         for (tree, _) in ops {
@@ -94,10 +96,10 @@ impl State {
 
     /// Whether no transaction holds the lock of a row.
     #[cold]
-    fn are_rows_free(&self, ops: &[Op<'_>]) -> Result<bool> {
+    fn are_rows_free(&self, owner: u64, ops: &[Op<'_>]) -> Result<bool> {
         for (tree, op) in ops {
             let stamp = tree.live()?.stamp(key_of(op))?;
-            if self.is_row_locked(0, tree, key_of(op), stamp) {
+            if self.is_row_locked(owner, tree, key_of(op), stamp) {
                 return Ok(false);
             }
         }
@@ -116,13 +118,16 @@ impl State {
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let mut needed = (ops.len() as u64 + 4) * page_len as u64;
-        for (_, op) in ops {
+        for (tree, op) in ops {
             let (key, value) = match op {
                 KvOp::Put { key, value } => (*key, value.len()),
                 KvOp::Delete { key } => (*key, 0),
             };
             if key.len() > page::max_key_len(page_len) {
                 return Err(Error::new(ErrorKind::LimitExceeded, "a key takes no more than an eighth of a page"));
+            }
+            if value > page_len && value > tree.tree.max_value_len() {
+                return Err(Error::new(ErrorKind::LimitExceeded, TOO_LONG));
             }
             needed += (key.len() + value) as u64 * 5 / 4 + 128;
         }
@@ -137,6 +142,13 @@ impl State {
 
     /// Takes the lock of writers when the log has room for so many bytes.
     pub(super) fn lock_with_room(self: &Arc<Self>, needed: u64) -> Result<MutexGuard<'_, ()>> {
+        let most = self.redo.capacity() / 8 * 7;
+        if needed > most {
+            let message = format!(
+                "a change that may need {needed} bytes of the redo log; seven eighths, {most} bytes, is the most"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
         loop {
             let writer = self.writer.lock();
             self.check_open()?;

@@ -28,7 +28,7 @@ mod tests;
 
 pub(crate) use check::TreeReport;
 pub(crate) use cursor::{Chunk, Position, Start};
-pub(crate) use overflow::Value;
+pub(crate) use overflow::{TOO_LONG, Value};
 
 use crate::buffer::Pool;
 use crate::page::PageId;

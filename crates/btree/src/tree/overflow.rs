@@ -28,6 +28,9 @@ impl<'a> Value<'a> {
     }
 }
 
+/// Why a value is refused.
+pub(crate) const TOO_LONG: &str = "a value takes no more than an eighth of the buffer pool and of the redo log";
+
 impl Tree {
     /// Whether a value goes to overflow pages.
     #[inline]
@@ -44,10 +47,7 @@ impl Tree {
     /// Writes a long value to pages of its own, as part of an open group. Returns the reference.
     pub(crate) fn write_long(&self, value: &[u8]) -> Result<OverflowRef> {
         if value.len() > self.max_value_len() {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "a value takes no more than an eighth of the buffer pool and of the redo log",
-            ));
+            return Err(Error::new(ErrorKind::LimitExceeded, TOO_LONG));
         }
         let payload = self.pool.page_len() - HEADER_LEN - TRAILER_LEN;
         let mut next = 0;

@@ -59,7 +59,7 @@ impl UndoLog {
     }
 
     #[cold]
-    fn damaged(&self, what: &'static str) -> Error {
+    pub(crate) fn damaged(&self, what: &'static str) -> Error {
         Error::corrupt(what).with_file(&self.tree.pool().spaces.path(UNDO_SPACE))
     }
 
@@ -151,9 +151,13 @@ impl UndoLog {
     /// The transactions that have records, in the order of their numbers, and what became of them; `None`: they were not finished.
     pub(crate) fn transactions(&self) -> Result<Vec<(u64, Option<Fate>)>> {
         let mut found = Vec::new();
+        let end = self.next_id()?;
         let mut next = Some(1);
         while let Some(id) = next {
             let Some((stamp, bytes)) = self.read(Start::At(&key_of(Stamp { id, number: 0 })), true)? else { break };
+            if stamp.id >= end {
+                return Err(self.damaged("a transaction has a number that was not given yet"));
+            }
             if stamp.id < id {
                 return Err(self.damaged("the undo log is out of order"));
             }
@@ -175,6 +179,12 @@ impl UndoLog {
             Some(Some(next)) if next > 0 => Ok(next),
             Some(_) => Err(self.damaged("the next number of a transaction is malformed")),
         }
+    }
+
+    /// Puts bytes in the place of a record that no version writes.
+    #[cfg(test)]
+    pub(crate) fn damage(&self, stamp: Stamp) {
+        self.put(&key_of(stamp), &[0xff], Close::Group).unwrap();
     }
 
     /// Says, as a group of its own, below which number transactions have begun.

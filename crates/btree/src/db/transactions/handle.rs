@@ -28,6 +28,8 @@ pub struct Transaction {
     view: Option<View>,
     /// The number of its last change.
     number: u32,
+    /// Whether a change failed and left its record behind: it can only be rolled back.
+    pub(super) is_doomed: bool,
     /// Whether somebody else is responsible for it from now on.
     is_over: bool,
 }
@@ -45,7 +47,15 @@ impl Db {
         state.transactions.activate(id, true);
         let view = (options.isolation == Isolation::Snapshot).then(|| state.view_as_writer(id, u32::MAX));
         state.metrics.add(Counter::TransactionsBegun, 1);
-        Ok(Transaction { state: Arc::clone(state), id, timeout: options.lock_timeout, view, number: 0, is_over: false })
+        Ok(Transaction {
+            state: Arc::clone(state),
+            id,
+            timeout: options.lock_timeout,
+            view,
+            number: 0,
+            is_doomed: false,
+            is_over: false,
+        })
     }
 
     /// The names of prepared transactions, sorted: those of this life of the database and of earlier ones.
@@ -61,7 +71,7 @@ impl Db {
     pub fn commit_prepared(&self, name: impl AsRef<[u8]>) -> Result<()> {
         let name = name.as_ref();
         let id = self.take_prepared(name)?;
-        self.0.commit(id).inspect_err(|_| self.0.transactions.set_prepared(name.to_vec(), id))
+        self.0.commit(id).inspect_err(|_| self.0.transactions.set_prepared(name))
     }
 
     /// Rolls a prepared transaction back.
@@ -75,9 +85,10 @@ impl Db {
         // Without a fate it is an unfinished one: a crash from here on leads to the same end.
         let decided = self.0.decide(id, None);
         if let Err(error) = decided {
-            self.0.transactions.set_prepared(name.to_vec(), id);
+            self.0.transactions.set_prepared(name);
             return Err(error);
         }
+        self.0.transactions.free_name(name);
         self.0.roll_back_now(id)
     }
 
@@ -89,6 +100,11 @@ impl Db {
     /// Committed transactions, and batches that left older versions, whose records wait for purge.
     pub fn history_len(&self) -> usize {
         self.0.transactions.history_len()
+    }
+
+    /// The last error of purge, or of a rollback in the background, since the database was opened. What failed is tried again, behind what others wait for.
+    pub fn last_transaction_error(&self) -> Option<Error> {
+        self.0.transactions.last_error()
     }
 
     /// Transactions that recovery found unfinished, or that were dropped, and that are not rolled back yet.
@@ -157,7 +173,8 @@ impl State {
 }
 
 impl Transaction {
-    /// The number of the transaction: the one that a [`Deadlock`](crate::Deadlock) names. No other one of the directory ever has it.
+    /// The number of the transaction: the one that a [`Deadlock`](crate::Deadlock) names. No other one has it while the database is open, nor does one of an earlier life of
+    /// which anything is left; a crash may take the memory of one that left nothing.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -283,6 +300,7 @@ impl Transaction {
     }
 
     fn change(&mut self, tree: &Arc<OpenTree>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.check_doom()?;
         let state = &self.state;
         let op = match value {
             Some(value) => KvOp::Put { key, value },
@@ -313,14 +331,25 @@ impl Transaction {
             let too_many = || Error::new(ErrorKind::LimitExceeded, "a transaction makes less than 2^32 changes");
             let number = self.number.checked_add(1).ok_or_else(too_many)?;
             let before = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
-            let outcome = state.change_row(live, Stamp { id: self.id, number }, key, value, before);
-            close_group(&state.pool)?;
-            // Also of one that failed: its record may be there still.
+            // Before anything changes, and also for a change that fails: its record may be there still.
             self.number = number;
+            let stamp = Stamp { id: self.id, number };
+            let outcome = state.change_row(live, stamp, key, value, before);
+            // Purge would give pages away that the row still has.
+            self.is_doomed = outcome.is_err() && !matches!(state.undo.get(stamp), Ok(None));
+            close_group(&state.pool)?;
             drop(writer);
             state.wake_jobs();
             return outcome;
         }
+    }
+
+    fn check_doom(&self) -> Result<()> {
+        if self.is_doomed {
+            let message = "a change failed and could not be taken back; the transaction can only be rolled back";
+            return Err(Error::new(ErrorKind::Aborted, message));
+        }
+        Ok(())
     }
 
     /// A cursor over the default tree as the transaction sees it now, its own changes up to now included.
@@ -369,14 +398,14 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::put`]. The transaction is then rolled back, unless the redo log failed: then opening the database again decides.
+    /// Those of [`Db::put`]; `Aborted` after a change that failed and could not be taken back. The transaction is then rolled back, unless the redo log failed: then opening the database again decides.
     pub fn commit(mut self) -> Result<()> {
         self.is_over = true;
         if self.number == 0 {
             self.state.finish(self.id, false);
             return Ok(());
         }
-        let outcome = self.state.commit(self.id);
+        let outcome = self.check_doom().and_then(|()| self.state.commit(self.id));
         if outcome.is_err() && self.state.health.error().is_none() {
             self.state.leave_to_background(self.id);
         }
@@ -405,14 +434,16 @@ impl Transaction {
         if name.is_empty() || name.len() > MAX_NAME_LEN {
             return Err(Error::invalid_argument("the name of a prepared transaction has 1 to 64 bytes"));
         }
+        self.check_doom()?;
         if !self.state.transactions.reserve_name(name, self.id) {
             return Err(Error::new(ErrorKind::AlreadyExists, "a transaction is prepared under this name"));
         }
         self.view = None;
         let outcome = self.state.decide(self.id, Some(&Fate::Prepared(name.to_vec())));
-        match &outcome {
-            Ok(()) => self.is_over = true,
-            Err(_) => drop(self.state.transactions.take_prepared(name)),
+        // One that failed has its name until it is rolled back: its fate may be in the log.
+        if outcome.is_ok() {
+            self.is_over = true;
+            self.state.transactions.set_prepared(name);
         }
         outcome
     }

@@ -24,6 +24,7 @@ pub(super) use purge::wake_purge;
 pub(super) use recover::{recover, wake_roll_back};
 pub(super) use view::{Seen, View};
 
+use siltstone_base::Error;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use siltstone_base::sync::{Mutex, Rank};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,15 +53,31 @@ struct Inner {
     next: u64,
     reserved: u64,
     active: BTreeSet<u64>,
-    prepared: BTreeMap<Vec<u8>, u64>,
+    /// Transactions with a name, and how far that is.
+    prepared: BTreeMap<Vec<u8>, (u64, NameState)>,
     /// Commits so far.
     commits: u64,
     /// Committed transactions whose records wait for purge, oldest first, each with the number of its commit.
     history: VecDeque<(u64, u64)>,
     /// Live views: the commits that each sees, and how many see them. Oldest first.
     views: VecDeque<(u64, usize)>,
-    /// Transactions that nobody owns any more.
+    /// Transactions that nobody owns any more. The last is rolled back first.
     abandoned: Vec<u64>,
+    /// Committed transactions whose purge failed, until nothing else is left to purge.
+    postponed: Vec<(u64, u64)>,
+    /// The last error of purge, or of a rollback in the background.
+    last_error: Option<Error>,
+}
+
+/// How far a transaction with a name is. The name is its own all the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NameState {
+    /// It is being prepared: its fate is not safe yet.
+    Reserved,
+    /// It waits for a decision.
+    Prepared,
+    /// Somebody decides about it.
+    Deciding,
 }
 
 impl Inner {
@@ -103,6 +120,8 @@ impl Transactions {
             history: VecDeque::new(),
             views: VecDeque::new(),
             abandoned: Vec::new(),
+            postponed: Vec::new(),
+            last_error: None,
         };
         Self {
             inner: Mutex::new(RANK, inner),
@@ -160,7 +179,7 @@ impl Transactions {
 
     fn end_within(&self, inner: &mut Inner, id: u64, is_owner: bool, has_history: bool) {
         let was_active = inner.active.remove(&id);
-        inner.prepared.retain(|_, other| *other != id);
+        inner.prepared.retain(|_, (other, _)| *other != id);
         if has_history {
             inner.commits += 1;
             let commit = inner.commits;
@@ -174,7 +193,8 @@ impl Transactions {
 
     /// Committed transactions whose records are still there.
     pub(super) fn history_len(&self) -> usize {
-        self.inner.lock().history.len()
+        let inner = self.inner.lock();
+        inner.history.len() + inner.postponed.len()
     }
 
     /// The oldest committed transaction, if every live view sees it, and so will every later one.
@@ -191,6 +211,39 @@ impl Transactions {
         if inner.history.front().is_some_and(|(_, front)| *front == id) {
             inner.history.pop_front();
         }
+    }
+
+    /// Lets a transaction whose purge failed wait until nothing else is left to purge.
+    fn postpone_purge(&self, id: u64, error: Error) {
+        let mut inner = self.inner.lock();
+        if inner.history.front().is_some_and(|(_, front)| *front == id) {
+            let front = inner.history.pop_front();
+            inner.postponed.extend(front);
+        }
+        inner.last_error = Some(error);
+    }
+
+    /// Lets purge try again what it failed at. Returns whether there is something.
+    fn resume_purge(&self) -> bool {
+        let mut inner = self.inner.lock();
+        let postponed = std::mem::take(&mut inner.postponed);
+        // They are older than the rest, and in order.
+        postponed.iter().rev().for_each(|commit| inner.history.push_front(*commit));
+        !postponed.is_empty()
+    }
+
+    /// Lets a transaction whose rollback failed wait until the others are rolled back.
+    fn postpone_rollback(&self, id: u64, error: Error) {
+        let mut inner = self.inner.lock();
+        if let Some(place) = inner.abandoned.iter().position(|other| *other == id) {
+            inner.abandoned[..=place].rotate_right(1);
+        }
+        inner.last_error = Some(error);
+    }
+
+    /// The last error of purge, or of a rollback in the background.
+    pub(super) fn last_error(&self) -> Option<Error> {
+        self.inner.lock().last_error.clone()
     }
 
     /// Leaves a transaction to the background.
@@ -216,22 +269,35 @@ impl Transactions {
         let mut inner = self.inner.lock();
         let is_free = !inner.prepared.contains_key(name);
         if is_free {
-            inner.prepared.insert(name.to_vec(), id);
+            inner.prepared.insert(name.to_vec(), (id, NameState::Reserved));
         }
         is_free
     }
 
-    fn set_prepared(&self, name: Vec<u8>, id: u64) {
-        self.inner.lock().prepared.insert(name, id);
+    /// Lets anyone decide about a transaction that has its name.
+    fn set_prepared(&self, name: &[u8]) {
+        if let Some((_, state)) = self.inner.lock().prepared.get_mut(name) {
+            *state = NameState::Prepared;
+        }
     }
 
-    /// Takes a prepared transaction, so that one caller decides about it.
+    /// Takes a prepared transaction, so that one caller decides about it. Its name stays taken.
     fn take_prepared(&self, name: &[u8]) -> Option<u64> {
-        self.inner.lock().prepared.remove(name)
+        let mut inner = self.inner.lock();
+        let (id, state) = inner.prepared.get_mut(name).filter(|(_, state)| *state == NameState::Prepared)?;
+        *state = NameState::Deciding;
+        Some(*id)
+    }
+
+    /// Frees the name of a transaction that is decided.
+    fn free_name(&self, name: &[u8]) {
+        self.inner.lock().prepared.remove(name);
     }
 
     /// The names of prepared transactions, sorted.
     fn prepared(&self) -> Vec<Vec<u8>> {
-        self.inner.lock().prepared.keys().cloned().collect()
+        let inner = self.inner.lock();
+        let prepared = inner.prepared.iter().filter(|(_, (_, state))| *state == NameState::Prepared);
+        prepared.map(|(name, _)| name.clone()).collect()
     }
 }

@@ -31,8 +31,25 @@ pub(in super::super) fn wake_purge(state: &Arc<State>) {
 
 impl State {
     /// Removes some records of the oldest transaction that everyone sees. Returns what to do next.
-    fn purge_some(self: &Arc<Self>) -> Result<Progress> {
-        let Some(id) = self.transactions.purgeable() else { return Ok(Progress::Done) };
+    pub(super) fn purge_some(self: &Arc<Self>) -> Result<Progress> {
+        let Some(id) = self.transactions.purgeable() else {
+            let is_left = self.transactions.resume_purge();
+            return Ok(if is_left { Progress::After(10 * RETRY) } else { Progress::Done });
+        };
+        let outcome = self.purge_one(id);
+        if let Err(error) = &outcome
+            && self.check_open().is_ok()
+            && self.health.error().is_none()
+        {
+            // It keeps nobody else waiting.
+            self.metrics.add(Counter::TransactionFailures, 1);
+            self.transactions.postpone_purge(id, error.clone());
+            return Ok(Progress::More);
+        }
+        outcome
+    }
+
+    fn purge_one(self: &Arc<Self>, id: u64) -> Result<Progress> {
         let writer = self.writer.lock();
         self.check_open()?;
         self.health.check()?;

@@ -26,7 +26,10 @@ pub(in super::super) fn recover(undo: &UndoLog) -> Result<Transactions> {
             }
             Some(Fate::Prepared(name)) if !is_planted(PlantedBug::PreparedIsLost) => {
                 transactions.activate(id, true);
-                transactions.set_prepared(name, id);
+                if !transactions.reserve_name(&name, id) {
+                    return Err(undo.damaged("two transactions are prepared under one name"));
+                }
+                transactions.set_prepared(&name);
             }
             _ => {
                 if !is_planted(PlantedBug::RecoveredLocksAreLost) {
@@ -53,8 +56,16 @@ pub(in super::super) fn wake_roll_back(state: &Arc<State>) {
 
 impl State {
     /// Undoes one change of a transaction that nobody owns.
-    fn roll_back_some(self: &Arc<Self>) -> Result<Progress> {
+    pub(super) fn roll_back_some(self: &Arc<Self>) -> Result<Progress> {
         let Some(id) = self.transactions.abandoned() else { return Ok(Progress::Done) };
+        // One that fails keeps nobody else waiting.
+        self.roll_back_one(id).inspect_err(|error| {
+            self.metrics.add(Counter::TransactionFailures, 1);
+            self.transactions.postpone_rollback(id, error.clone());
+        })
+    }
+
+    fn roll_back_one(self: &Arc<Self>, id: u64) -> Result<Progress> {
         let writer = self.writer.lock();
         self.check_open()?;
         self.health.check()?;

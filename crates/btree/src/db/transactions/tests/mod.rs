@@ -1,6 +1,7 @@
 //! Transactions through their doors.
 
 mod batches;
+mod mended;
 
 use super::super::tests::{new_disk, open_on, options, rows};
 use super::super::*;
