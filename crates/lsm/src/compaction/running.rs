@@ -100,6 +100,12 @@ impl Running {
         self.merge.as_ref()
     }
 
+    /// As if a piece of `merge` had been begun.
+    #[cfg(test)]
+    pub(super) fn set_merge_for_test(&mut self, merge: Merge) {
+        self.merge = Some(merge);
+    }
+
     /// Whether level 0 is being compacted.
     pub(super) fn has_level0(&self) -> bool {
         self.compactions.iter().any(|running| running.start_level == 0)

@@ -4,7 +4,7 @@ mod simulate;
 
 use super::*;
 use crate::compaction::targets::estimated_pending_compaction_bytes;
-use crate::compaction::{Compaction, Running};
+use crate::compaction::{Compaction, Merge, Running};
 use crate::file_meta::{FileMeta, FileMetaData, ObsoleteTables};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
 use crate::options::{
@@ -58,6 +58,11 @@ impl World {
                 self.running = Running::default();
                 self.manual = None;
                 self.describe()
+            }
+            "merge" => {
+                let level = |name| command.get(name).unwrap();
+                self.running.set_merge_for_test(Merge { first_level: level("from"), output_level: level("to") });
+                String::new()
             }
             "pick" => {
                 let picked = pick(&self.version, &self.options, command.get_or("now", 0), &self.running);

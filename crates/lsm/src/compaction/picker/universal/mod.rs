@@ -80,7 +80,7 @@ struct Tree<'a> {
 impl<'a> Tree<'a> {
     fn new(scene: &'a Scene<'a>) -> Self {
         let runs = sorted_runs(scene.version);
-        let merge = scene.running.merge().filter(|merge| !merge.is_done(scene.version)).cloned();
+        let merge = scene.running.merge().and_then(|merge| merge.rest(scene.version));
         let oldest_bytes = runs.last().map_or(0, |run| run.bytes);
         Self { scene, runs, merge, oldest_bytes, total_bytes: scene.version.total_bytes() }
     }
@@ -121,9 +121,12 @@ impl<'a> Tree<'a> {
                 return self.whole(first..first + level0, output_level, choice.reason);
             }
             let moved = self.make_room();
-            if moved.is_some() || self.merge.is_some() {
-                // A merge that is under way makes room, too.
+            if moved.is_some() {
                 return moved;
+            }
+            if self.merge.is_some() {
+                // A merge that is under way makes room, too. Until then level 0 must not grow to where writers are stopped.
+                return self.whole(first..first + level0, 0, choice.reason);
             }
             if levels < 2 {
                 return self
@@ -301,6 +304,12 @@ impl<'a> Tree<'a> {
 }
 
 impl Merge {
+    /// What is left of it: levels that are empty already are room for what is newer. `None` if it is done.
+    fn rest(&self, version: &Version) -> Option<Self> {
+        let first_level = (self.first_level..self.output_level).find(|level| !version.files(*level).is_empty())?;
+        Some(Self { first_level, output_level: self.output_level })
+    }
+
     /// Whether its levels are one run.
     pub(crate) fn is_done(&self, version: &Version) -> bool {
         (self.first_level..self.output_level).all(|level| version.files(level).is_empty())
