@@ -38,6 +38,8 @@ pub struct Budget<'a> {
     clock: &'a dyn Clock,
     deadline_micros: u64,
     units_to_check: u32,
+    /// What is left of a slice that is counted in units.
+    units_left: Option<u32>,
 }
 
 impl<'a> Budget<'a> {
@@ -50,7 +52,13 @@ impl<'a> Budget<'a> {
     /// A budget of [`SLICE`](Self::SLICE) from now.
     pub fn new(clock: &'a dyn Clock) -> Self {
         let deadline_micros = clock.now_micros().saturating_add(micros(Self::SLICE));
-        Self { clock, deadline_micros, units_to_check: Self::UNITS_PER_CHECK }
+        Self { clock, deadline_micros, units_to_check: Self::UNITS_PER_CHECK, units_left: None }
+    }
+
+    /// A slice of so many units, whatever time it takes: a test under whose clock no time passes preempts jobs by it.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn of_units(clock: &'a dyn Clock, units: u32) -> Self {
+        Self { clock, deadline_micros: u64::MAX, units_to_check: 0, units_left: Some(units) }
     }
 
     /// Takes note of `units` of work (about one entry each) and returns whether the slice is over.
@@ -60,13 +68,17 @@ impl<'a> Budget<'a> {
             self.units_to_check -= units;
             return false;
         }
+        if let Some(left) = &mut self.units_left {
+            *left = left.saturating_sub(units);
+            return *left == 0;
+        }
         self.units_to_check = Self::UNITS_PER_CHECK;
         self.is_over()
     }
 
     /// Whether the slice is over, by the clock.
     pub fn is_over(&self) -> bool {
-        self.clock.now_micros() >= self.deadline_micros
+        self.units_left == Some(0) || self.clock.now_micros() >= self.deadline_micros
     }
 }
 
@@ -135,8 +147,8 @@ fn drop_caught(job: Box<dyn Job>) {
 }
 
 /// Steps a job once; a panic is caught, told to the job, and ends it.
-fn step_caught(job: &mut dyn Job, clock: &dyn Clock) -> Progress {
-    let step = std::panic::AssertUnwindSafe(|| job.step(&mut Budget::new(clock)));
+fn step_caught(job: &mut dyn Job, mut budget: Budget<'_>) -> Progress {
+    let step = std::panic::AssertUnwindSafe(|| job.step(&mut budget));
     match std::panic::catch_unwind(step) {
         Ok(progress) => progress,
         Err(panic) => {

@@ -1,6 +1,6 @@
 //! Jobs under a test's control.
 
-use super::{Executor, Job, Priority, Progress, Waited, drop_caught, micros, step_caught};
+use super::{Budget, Executor, Job, Priority, Progress, Waited, drop_caught, micros, step_caught};
 use crate::clock::{Clock, ManualClock};
 use crate::sync::{Arc, Signal};
 use std::fmt;
@@ -19,6 +19,8 @@ struct Queue {
     random: Option<u64>,
     arrivals: u64,
     steps: u64,
+    /// The most that a step may do, if that is limited.
+    most_units: Option<u32>,
 }
 
 struct Entry {
@@ -34,7 +36,8 @@ impl StepExecutor {
         Self::build(clock, None)
     }
 
-    /// An executor that picks among all due jobs by a generator seeded with `seed`, ignoring priorities.
+    /// An executor that picks among all due jobs by a generator seeded with `seed`, ignoring priorities, and draws how far a step gets: often
+    /// only a few entries.
     pub fn with_seed(clock: Arc<ManualClock>, seed: u64) -> Self {
         // splitmix64: neighbouring seeds give unrelated orders. The generator must not stand at zero.
         let mut state = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -45,15 +48,28 @@ impl StepExecutor {
 
     fn build(manual: Arc<ManualClock>, random: Option<u64>) -> Self {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&manual);
-        let queue = Queue { jobs: Vec::new(), random, arrivals: 0, steps: 0 };
+        let queue = Queue { jobs: Vec::new(), random, arrivals: 0, steps: 0, most_units: None };
         Self { manual, clock, queue: parking_lot::Mutex::new(queue) }
+    }
+
+    /// From now on no step does more than `units` of work, about one entry each, however far the generator would let it get.
+    pub fn limit_steps(&self, units: u32) {
+        self.queue.lock().most_units = Some(units);
+    }
+
+    fn budget(&self, units: Option<u32>) -> Budget<'_> {
+        units.map_or_else(|| Budget::new(&*self.clock), |units| Budget::of_units(&*self.clock, units))
     }
 
     /// Steps one due job. Returns false if none is due.
     pub fn step(&self) -> bool {
         let now_micros = self.manual.now_micros();
-        let Some(mut entry) = self.queue.lock().take_due(now_micros) else { return false };
-        let progress = step_caught(&mut *entry.job, &*self.clock);
+        let (entry, units) = {
+            let mut queue = self.queue.lock();
+            (queue.take_due(now_micros), queue.draw_units())
+        };
+        let Some(mut entry) = entry else { return false };
+        let progress = step_caught(&mut *entry.job, self.budget(units));
         let due_micros = match progress {
             Progress::Done => {
                 drop_caught(entry.job);
@@ -124,18 +140,36 @@ impl Queue {
                 jobs.min_by_key(|(_, entry)| (entry.priority, entry.arrival))?.0
             }
             Some(state) => {
-                // xorshift64: any generator does; this one needs no crate.
-                *state ^= *state << 13;
-                *state ^= *state >> 7;
-                *state ^= *state << 17;
+                let draw = next_random(state);
                 let candidates: Vec<usize> =
                     self.jobs.iter().enumerate().filter(|(_, entry)| due(entry)).map(|(index, _)| index).collect();
-                *candidates.get((*state % candidates.len().max(1) as u64) as usize)?
+                *candidates.get((draw % candidates.len().max(1) as u64) as usize)?
             }
         };
         self.steps += 1;
         Some(self.jobs.swap_remove(index))
     }
+
+    /// How far the next step gets; `None`: as far as it likes.
+    fn draw_units(&mut self) -> Option<u32> {
+        let drawn = self.random.as_mut().and_then(|state| {
+            let draw = next_random(state);
+            // 1 to 256 units, the smaller the likelier; a quarter of the steps is not preempted.
+            (!draw.is_multiple_of(4)).then(|| 1 + (draw >> 8) as u32 % (1 << ((draw >> 2) % 9)))
+        });
+        match (drawn, self.most_units) {
+            (Some(units), Some(most)) => Some(units.min(most)),
+            (units, most) => units.or(most),
+        }
+    }
+}
+
+/// xorshift64: any generator does; this one needs no crate.
+fn next_random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
 }
 
 impl Executor for StepExecutor {

@@ -1,6 +1,6 @@
 //! Jobs on threads.
 
-use super::{Executor, Job, Priority, Progress, Waited, drop_caught, micros, step_caught};
+use super::{Budget, Executor, Job, Priority, Progress, Waited, drop_caught, micros, step_caught};
 use crate::clock::Clock;
 use crate::sync::{Arc, Signal};
 use std::collections::{BinaryHeap, VecDeque};
@@ -106,7 +106,7 @@ impl Shared {
     fn run(&self, lowest: Priority) {
         loop {
             let Some((priority, mut job)) = self.next(lowest) else { return };
-            let progress = step_caught(&mut *job, &*self.clock);
+            let progress = step_caught(&mut *job, Budget::new(&*self.clock));
             if progress == Progress::Done {
                 drop_caught(job);
                 continue;

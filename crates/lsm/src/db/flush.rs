@@ -372,6 +372,8 @@ impl FlushJob {
         }
         db.update_pressure(&self.family);
         db.schedule();
+        // An error of it makes the engine read-only, whose cause is told then.
+        let _ = db.finish_retired_wals();
         db.delete_obsolete_files();
         db.job_ended();
         Progress::Done

@@ -112,11 +112,15 @@ impl DbInner {
         let was_broken = std::mem::take(&mut side.wal_broken);
         side.wal_entry_synced = false;
         side.wal_written_back = 0;
-        let mut closed = Ok(());
         if let Some(old) = old {
             // After a failed append this is what was acknowledged, not what the file may hold.
             let size = old.len();
-            let finished = old.finish();
+            if was_broken {
+                // Whoever asked for the append that broke it was told.
+                drop(old.finish());
+            } else {
+                self.retired_wals.lock().push(old);
+            }
             if was_broken && size == 0 && self.discard_newest_wal(old_number) {
                 // Every attempt to write on a full device would leave one more.
             } else {
@@ -126,10 +130,6 @@ impl DbInner {
                     last.size = size;
                 }
             }
-            // Whoever asked for the append that broke it was told.
-            if !was_broken {
-                closed = finished;
-            }
         }
         let emptied = {
             let mut state = self.state.lock();
@@ -137,12 +137,20 @@ impl DbInner {
             self.start_empty_memtables_at(number, &mut state)
         };
         drop(emptied);
-        if let Err(error) = closed {
-            // The end of the closed file is unknown: what it holds must not be relied on.
-            self.fail(&error);
-            return Err(error);
-        }
         Ok(())
+    }
+
+    /// Closes the files of WALs that nobody writes any more. To cut what was reserved behind their end can take as long as the device has work
+    /// before it, so writers leave it to flushes.
+    pub(crate) fn finish_retired_wals(&self) -> Result<()> {
+        let retired = std::mem::take(&mut *self.retired_wals.lock());
+        let finished: Vec<Result<()>> = retired.into_iter().map(WalWriter::finish).collect();
+        let outcome = finished.into_iter().collect();
+        if let Err(error) = &outcome {
+            // The end of the closed file is unknown: what it holds must not be relied on.
+            self.fail(error);
+        }
+        outcome
     }
 
     /// Removes the newest WAL, in which nothing was ever acknowledged. False if it may still be there after a crash.
@@ -252,6 +260,7 @@ impl DbInner {
 
     /// Syncs every WAL below `number` that is not durable yet.
     pub(crate) fn sync_closed_wals(&self, number: u64) -> Result<()> {
+        self.finish_retired_wals()?;
         let unsynced: Vec<_> = {
             let state = self.state.lock();
             let closed = state.wals.iter().filter(|wal| wal.number < number && !wal.synced);

@@ -467,6 +467,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         write_side: Mutex::new(ranks::WRITE_SIDE, WriteSide::new(no_wal, wal_number, last_seqno)),
         write_queue: WriteQueue::new(),
         wal_sync: Mutex::new(ranks::WAL_SYNC, ()),
+        retired_wals: Mutex::new(ranks::RETIRED_WALS, Vec::new()),
         durable_wal: DurableWal::new(),
         controller: WriteController::new(options.delayed_write_rate, options.write_admission),
         pacer: (options.write_admission == WriteAdmission::Paced).then(Pacer::new),

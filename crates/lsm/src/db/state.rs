@@ -18,6 +18,7 @@ use crate::options::{DbOptions, ReadOptions};
 use crate::snapshot::SnapshotList;
 use crate::sst::BlockCache;
 use crate::version::{FileNumbers, VersionSet};
+use crate::wal::WalWriter;
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::Clock;
 use siltstone_base::env::{Env, FileLock, SyncHandle};
@@ -43,6 +44,8 @@ pub(super) mod ranks {
     pub(crate) const VERSIONS: Rank = Rank(50);
     /// Syncs of WALs; held during the sync.
     pub(crate) const WAL_SYNC: Rank = Rank(60);
+    /// WALs to be closed; not held meanwhile.
+    pub(crate) const RETIRED_WALS: Rank = Rank(65);
     /// The state; never held during I/O.
     pub(crate) const STATE: Rank = Rank(100);
     /// The directory's lock file.
@@ -59,6 +62,8 @@ pub(crate) struct DbInner {
     pub(crate) write_queue: WriteQueue,
     /// Held by whoever syncs a WAL, until a failure is known to all: nobody syncs a file again whose sync has failed.
     pub(crate) wal_sync: Mutex<()>,
+    /// WALs that nobody writes any more and whose files are still to be closed.
+    pub(crate) retired_wals: Mutex<Vec<WalWriter>>,
     /// Up to where the WALs are durable.
     pub(crate) durable_wal: DurableWal,
     pub(crate) controller: WriteController,
