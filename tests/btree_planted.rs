@@ -2,11 +2,11 @@
 
 mod btree_support;
 
+use btree_support::planted::hunt;
 use btree_support::{explore, options, script};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::CrashConfig;
-use siltstone_base::plant::{PlantedBug, with_planted};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use siltstone_base::plant::PlantedBug;
 
 /// Scripts that are tried.
 const SEEDS: std::ops::RangeInclusive<u64> = 21..=32;
@@ -15,35 +15,15 @@ fn config(seed: u64) -> CrashConfig {
     CrashConfig { seed, states_per_cut: 10, random_subsets: 6, tail_cuts: 4, tears: 6, ..CrashConfig::default() }
 }
 
-/// What the first script that shows the mistake says.
-fn hunt(bug: PlantedBug) -> Option<String> {
-    SEEDS.into_iter().find_map(|seed| {
+fn find(bug: PlantedBug) -> Option<String> {
+    hunt(bug, SEEDS, |seed| {
         let durability = if seed % 2 == 0 { Durability::Os } else { Durability::Commit };
-        let ops = script(seed, 300, 200, true);
-        let body = || explore(&ops, &options(durability), &config(seed), 200);
-        let caught = with_planted(bug, || catch_unwind(AssertUnwindSafe(body)));
-        match caught {
-            Ok(Ok(_)) => None,
-            Ok(Err(message)) => Some(format!("script {seed}: {message}")),
-            Err(_) => Some(format!("script {seed}: a panic")),
-        }
+        explore(&script(seed, 300, 200, true), &options(durability), &config(seed), 200)
     })
 }
 
-macro_rules! planted {
-    ($($test:ident: $bug:ident;)+) => {
-        $(
-            #[test]
-            fn $test() {
-                let found = hunt(PlantedBug::$bug);
-                println!("{:?}: {}", PlantedBug::$bug, found.as_deref().unwrap_or("not seen"));
-                assert!(found.is_some(), "{:?} was not seen", PlantedBug::$bug);
-            }
-        )+
-    };
-}
-
 planted! {
+    find:
     a_redo_log_that_is_not_synced: RedoIsNotSynced;
     an_open_group_that_is_applied: OpenGroupIsApplied;
     a_page_before_its_redo: PageBeforeRedo;

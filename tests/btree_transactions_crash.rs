@@ -5,16 +5,16 @@
 
 mod btree_support;
 
+use btree_support::planted::hunt;
 use btree_support::{Commit, Draw, History, Life, State, key, new_disk, options, verify};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::{CrashConfig, CrashModel, CrashStates, Recording, SimDisk};
 use siltstone_base::executor::Executor;
-use siltstone_base::plant::{PlantedBug, with_planted};
+use siltstone_base::plant::PlantedBug;
 use siltstone_btree::{
     Db, DbOptions, ErrorKind, Isolation, KvCursor, Result as DbResult, Transaction, TransactionOptions, WriteBatch,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -340,31 +340,12 @@ fn crashes_leave_what_was_committed_and_what_was_prepared() {
     assert!(total.images.len() >= 4000 && total.second >= 500 && total.prepared >= 1000, "{total:?}");
 }
 
-/// What the first script that shows a mistake says.
-fn hunt(bug: PlantedBug) -> Option<String> {
-    (11..=18).find_map(|seed| {
-        let body = || explore(seed, 140, durability_of(seed), 2, 1000);
-        match with_planted(bug, || catch_unwind(AssertUnwindSafe(body))) {
-            Ok(outcome) => outcome.err(),
-            Err(_) => Some(format!("script {seed}: a panic")),
-        }
-    })
-}
-
-macro_rules! planted {
-    ($($test:ident: $bug:ident;)+) => {
-        $(
-            #[test]
-            fn $test() {
-                let found = hunt(PlantedBug::$bug);
-                println!("{:?}: {}", PlantedBug::$bug, found.as_deref().unwrap_or("not seen"));
-                assert!(found.is_some(), "{:?} was not seen", PlantedBug::$bug);
-            }
-        )+
-    };
+fn find(bug: PlantedBug) -> Option<String> {
+    hunt(bug, 11..=18, |seed| explore(seed, 140, durability_of(seed), 2, 1000))
 }
 
 planted! {
+    find:
     a_rollback_that_stops_halfway: RollbackStopsHalfway;
     recovered_locks_that_are_lost: RecoveredLocksAreLost;
     a_prepared_transaction_that_is_lost: PreparedIsLost;

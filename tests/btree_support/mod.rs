@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 pub mod faults;
+pub mod planted;
 
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::Durability;

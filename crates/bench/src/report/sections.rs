@@ -98,7 +98,7 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
         if let Some(first) = group.records.first().filter(|first| !first.result.setup.is_empty()) {
             let _ = write!(html, "<p>{}</p>", escape(&first.result.setup));
         }
-        let of = |engine: &str, figure: fn(&RunRecord) -> Option<f64>| {
+        let of = |engine: &str, figure: Figure| {
             let runs = group.records.iter().filter(|record| record.result.engine == engine);
             median(&runs.filter_map(|record| figure(record)).collect::<Vec<_>>())
         };
@@ -115,7 +115,16 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
         }
         let reference = rates.first().map(|(_, rate, _)| *rate);
         let rows = names.iter().filter(|name| group.records.iter().any(|record| record.result.engine == **name));
-        html += &table(&FIGURES, rows.map(|name| figures(name, &group, reference, &of)));
+        let is_of_evenness = group.records.iter().any(|record| record.result.longest_gap_us.is_some());
+        let evenness = if is_of_evenness { &EVENNESS[..] } else { &[] };
+        let columns: Vec<_> = FIGURES.into_iter().chain(evenness.iter().map(|(column, _)| *column)).collect();
+        html += &table(
+            &columns,
+            rows.map(|name| {
+                let more = evenness.iter().map(|(_, figure)| short(of(name, *figure)));
+                figures(name, &group, reference, &of).into_iter().chain(more).collect()
+            }),
+        );
         html += &over_time(&group, &names)?;
         html += "</article>";
     }
@@ -142,7 +151,22 @@ const FIGURES: [&str; 17] = [
     "harness ns",
 ];
 
-type Median<'a> = &'a dyn Fn(&str, fn(&RunRecord) -> Option<f64>) -> Option<f64>;
+/// What is shown beside them where an experiment is about evenness.
+const EVENNESS: [(&str, Figure); 8] = [
+    ("offered/s", |run| run.result.offered_ops_per_s),
+    ("p99.9 us", |run| run.result.p999_us),
+    ("CV", |run| run.result.cv_plain),
+    ("CV 15 s", |run| run.result.cv_detrended),
+    ("worst s", |run| run.result.worst_second),
+    ("worst 5 s", |run| run.result.worst_five_seconds),
+    ("longest gap us", |run| run.result.longest_gap_us),
+    ("late p99 us", |run| run.result.generator_late_p99_us),
+];
+
+/// What is shown of a run.
+type Figure = fn(&RunRecord) -> Option<f64>;
+
+type Median<'a> = &'a dyn Fn(&str, Figure) -> Option<f64>;
 
 fn figures(name: &str, group: &Group<'_>, reference: Option<f64>, of: Median<'_>) -> Vec<String> {
     let runs = group.records.iter().filter(|record| record.result.engine == name).count();

@@ -93,3 +93,21 @@ fn a_damaged_line_is_named() {
     assert!(error.to_string().contains("line 2"), "{error}");
     assert!(run(&[PathBuf::from("/nonexistent/results.json")], Path::new("/nonexistent/page.html")).is_err());
 }
+
+#[test]
+fn runs_about_evenness_show_it() {
+    let run = |longest_gap_us| RunRecord {
+        result: ResultLine {
+            experiment: "stalls".to_owned(),
+            workload: "maximum".to_owned(),
+            engine: "memory".to_owned(),
+            ops_per_s: 10.0,
+            longest_gap_us,
+            ..ResultLine::default()
+        },
+        intervals: Vec::new(),
+    };
+    let page = |gap| page::render(&[run(gap)]).unwrap();
+    assert!(page(Some(4321.0)).contains("longest gap us") && page(Some(4321.0)).contains("4,321"));
+    assert!(!page(None).contains("longest gap us"));
+}

@@ -70,11 +70,13 @@ impl State {
     /// Undoes a change as part of an open group: the row is what it was, and the record is gone. It may be done again if it fails. Returns whether the row's leaf
     /// should be merged, and the undo log's.
     pub(in super::super) fn undo_change(&self, stamp: Stamp, record: &UndoRecord) -> Result<(bool, bool)> {
-        let mut is_underfull = false;
-        if let Some(open) = self.tree_of(record.space) {
+        let (mut is_underfull, mut undone) = (false, None);
+        let open = self.tree_of(record.space);
+        if let Some(open) = &open {
             let (tree, key) = (&open.tree, &record.key);
             let now = tree.raw(key)?;
-            if let Some((flags, bytes)) = now.filter(|(flags, bytes)| Stamp::of(*flags, bytes) == Some(stamp)) {
+            undone = now.filter(|(flags, bytes)| Stamp::of(*flags, bytes) == Some(stamp));
+            if undone.is_some() {
                 match &record.before {
                     Some((flags, bytes)) if !self.is_purged(*flags, bytes)? => {
                         let value = Value { flags: *flags, bytes };
@@ -82,13 +84,17 @@ impl State {
                     }
                     _ => is_underfull = tree.delete(key, true, Close::Open, &mut ignore)?,
                 }
-                if let Some(chain) = (Value { flags, bytes: &bytes }).chain() {
-                    // Pages that can't be given back are lost until the tree is dropped.
-                    let _ = tree.give_back(&chain, Close::Open);
-                }
             }
         }
-        Ok((is_underfull, self.undo.remove(stamp)?))
+        // Before the pages: a cursor of the transaction that reads its long value looks for the record afterwards.
+        let is_log_underfull = self.undo.remove(stamp)?;
+        if let (Some(open), Some((flags, bytes))) = (&open, undone)
+            && let Some(chain) = (Value { flags, bytes: &bytes }).chain()
+        {
+            // Pages that can't be given back are lost until the tree is dropped.
+            let _ = open.tree.give_back(&chain, Close::Open);
+        }
+        Ok((is_underfull, is_log_underfull))
     }
 
     /// Whether a cell is of a row that is deleted for everyone: purge came by while the row was another one.

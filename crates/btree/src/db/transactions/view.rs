@@ -1,7 +1,7 @@
 //! Read views: what somebody sees, and rows as they were for it.
 
 use super::super::state::State;
-use crate::page::{FLAG_DELETED, Stamp};
+use crate::page::{FLAG_DELETED, FLAG_OVERFLOW, Stamp};
 use crate::tree::{Tree, Value};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
@@ -135,8 +135,15 @@ impl State {
             let value = Value { flags, bytes: &bytes };
             let Some(stamp) = Stamp::of(flags, &bytes) else { return Ok(Seen::Row(Some(tree.read_long(value)?))) };
             if view.sees(stamp) {
-                let row = if flags & FLAG_DELETED != 0 { None } else { Some(tree.read_long(value)?) };
-                return Ok(Seen::Row(row));
+                if flags & FLAG_DELETED != 0 {
+                    return Ok(Seen::Row(None));
+                }
+                let row = tree.read_long(value);
+                // A rollback of the view's own transaction takes the record away before the pages of its value: as long as it is there, they were whole.
+                if view.own == stamp.id && flags & FLAG_OVERFLOW != 0 && self.undo.get(stamp)?.is_none() {
+                    return Ok(Seen::Undone(stamp));
+                }
+                return Ok(Seen::Row(Some(row?)));
             }
             if known == Some(stamp) {
                 return Err(

@@ -2,6 +2,7 @@
 
 use super::super::super::tests::{new_disk, open_on, options, rows};
 use super::super::super::*;
+use super::super::Seen;
 use super::committed;
 use crate::mtr::close_group;
 use crate::page::Stamp;
@@ -144,4 +145,26 @@ fn batches_of_the_same_rows_in_other_orders_must_not_deadlock_nor_lock_a_row_twi
     db.write(&batch).unwrap();
     assert_eq!(rows(&db).len(), 3);
     assert!(db.0.locks.is_empty());
+}
+
+#[test]
+fn a_cursor_of_a_transaction_never_shows_pages_that_its_rollback_gave_to_another_row() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    let mut one = db.begin(&committed()).unwrap();
+    one.put("a", vec![1; 3000]).unwrap();
+    let cursor = one.cursor().unwrap();
+    let state = &db.0;
+    let tree = state.default_tree.live().unwrap();
+    one.put("a", "short").unwrap();
+    // What a read has found in the undo log when the rollback begins.
+    let cell = state.undo.get(Stamp { id: one.id(), number: 2 }).unwrap().unwrap().before;
+    let seen = |cell| state.resolve(cursor.view(), tree, b"a", cell);
+    assert!(matches!(seen(cell.clone()), Ok(Seen::Row(Some(row))) if row == [1; 3000]));
+    one.rollback().unwrap();
+    db.put("b", vec![2; 3000]).unwrap();
+    assert!(matches!(seen(cell), Ok(Seen::Undone(_))));
+    assert_eq!(state.read_row(cursor.view(), tree, b"a").unwrap(), None);
+    assert_eq!(rows(&db).into_keys().collect::<Vec<_>>(), [b"b"]);
+    db.check().unwrap();
 }
