@@ -285,6 +285,14 @@ impl Db {
     }
 }
 
+#[cfg(test)]
+impl Db {
+    /// The tree itself, for tests of what is beneath.
+    pub(crate) fn tree_for_test<'a>(&self, handle: &'a TreeHandle) -> &'a crate::tree::Tree {
+        &handle.0.tree
+    }
+}
+
 impl TreeHandle {
     /// The name of the tree.
     pub fn name(&self) -> &str {

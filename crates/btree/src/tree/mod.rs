@@ -17,6 +17,7 @@
 mod check;
 mod cursor;
 mod delete;
+mod entry;
 mod insert;
 mod merge;
 mod overflow;
@@ -28,6 +29,8 @@ mod tests;
 
 pub(crate) use check::TreeReport;
 pub(crate) use cursor::{Chunk, Position, Start};
+#[expect(unused_imports, reason = "indexes come next")]
+pub(crate) use entry::{EntryOp, EntryOutcome};
 pub(crate) use overflow::{TOO_LONG, Value};
 
 use crate::buffer::Pool;
