@@ -95,6 +95,8 @@ pub struct ResultLine {
     pub writer_ops_per_s: Option<f64>,
     /// `insert`: bytes written by the process for each row, in KB.
     pub kb_written_per_row: Option<f64>,
+    /// `insert`: reads by the engine for each row: of a B-tree, pages.
+    pub reads_per_row: Option<f64>,
     /// `insert`: bytes of the binlog.
     pub binlog_bytes: Option<u64>,
 }

@@ -12,6 +12,8 @@ pub struct EngineStats {
     pub bytes_written: Option<u64>,
     /// Bytes read from files, by users and by background work.
     pub bytes_read: Option<u64>,
+    /// Reads from files, by users and by background work: of a B-tree, pages.
+    pub reads: Option<u64>,
     /// Bytes that files occupy now.
     pub space_bytes: Option<u64>,
     /// RocksDB's estimate of the bytes that compaction has to rewrite until every level is within its target.
@@ -35,6 +37,7 @@ impl EngineStats {
         Self {
             bytes_written: difference(self.bytes_written, earlier.bytes_written),
             bytes_read: difference(self.bytes_read, earlier.bytes_read),
+            reads: difference(self.reads, earlier.reads),
             space_bytes: self.space_bytes,
             debt_bytes: self.debt_bytes,
             stall_micros,

@@ -44,6 +44,7 @@ fn statistics_subtract_counters_and_keep_sizes() {
     let earlier = EngineStats {
         bytes_written: Some(10),
         bytes_read: None,
+        reads: Some(3),
         space_bytes: Some(5),
         debt_bytes: None,
         stall_micros: stalls(3),

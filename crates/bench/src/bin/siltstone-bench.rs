@@ -25,6 +25,8 @@ enum Command {
     Kv(arguments::kv::KvArguments),
     /// The insert benchmark: primary-key order, three secondary indexes.
     Insert(arguments::insert::InsertArguments),
+    /// The rows of one client of `insert` as SQL statements, on standard output.
+    InsertSql(arguments::insert_sql::InsertSqlArguments),
     /// How evenly engines take writes: closed loop, then arrivals at parts of the maximum.
     Stalls(arguments::stalls::StallsArguments),
     /// Results to one page: published figure, measured figure, ratio, charts.
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Insert(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::insert::run(&arguments.config()?, output).map(drop)
         }),
+        Command::InsertSql(arguments) => arguments.write(&mut std::io::BufWriter::with_capacity(1 << 16, text.lock())),
         Command::Stalls(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::stalls::run(&arguments.config()?, output).map(drop)
         }),

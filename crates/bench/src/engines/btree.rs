@@ -13,12 +13,15 @@ const REDO_BYTES: u64 = 2 << 30;
 pub(super) fn options(settings: &EngineSettings) -> (Arc<dyn Env>, DbOptions) {
     let env = env_of(settings.device);
     let memory = settings.cache_bytes + settings.write_buffers * settings.write_buffer_bytes;
-    let options = DbOptions::default()
+    let mut options = DbOptions::default()
         .create_if_missing(true)
         .buffer_pool_bytes(memory)
         .redo_capacity_bytes(REDO_BYTES)
         .durability(settings.durability)
         .use_direct_io(settings.direct)
         .env(Some(Arc::clone(&env)));
+    if let Some(pages) = settings.io_capacity {
+        options = options.io_capacity(pages).io_capacity_max(2 * pages);
+    }
     (env, options)
 }

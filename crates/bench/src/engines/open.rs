@@ -77,7 +77,7 @@ impl OpenEngine {
     }
 
     /// What the engine counted. Space is what the file system has allocated in the engine's directory, alike for all;
-    /// for an engine whose bytes pass an environment, bytes written and read are that environment's, without the binlog's.
+    /// for an engine whose bytes pass an environment, bytes written and read, and reads, are that environment's, without the binlog's.
     pub fn stats(&self) -> Result<EngineStats> {
         let mut stats = self.admin.stats()?;
         if let Some(dir) = &self.dir {
@@ -88,6 +88,7 @@ impl OpenEngine {
             let (all, binlog) = (counted.total(), counted.of_kind(FileKind::Binlog));
             stats.bytes_written = Some(all.written_bytes.saturating_sub(binlog.written_bytes));
             stats.bytes_read = Some(all.read_bytes.saturating_sub(binlog.read_bytes));
+            stats.reads = Some(all.reads.saturating_sub(binlog.reads));
         }
         Ok(stats)
     }

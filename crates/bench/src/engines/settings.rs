@@ -95,6 +95,8 @@ pub struct EngineSettings {
     pub durability: Durability,
     /// The device beneath.
     pub device: Device,
+    /// Pages that our B-tree writes in a second when it is idle; twice as many at most. `None`: what its profile says.
+    pub io_capacity: Option<usize>,
 }
 
 impl Default for EngineSettings {
@@ -110,6 +112,7 @@ impl Default for EngineSettings {
             format_version: None,
             durability: Durability::Os,
             device: Device::None,
+            io_capacity: None,
         }
     }
 }
@@ -141,6 +144,9 @@ impl EngineSettings {
         }
         if self.write_admission != Admission::Paced {
             words += &format!(", write admission {}", self.write_admission);
+        }
+        if let Some(pages) = self.io_capacity {
+            words += &format!(", I/O capacity {pages}");
         }
         if let Some(version) = self.format_version {
             words += &format!(", format version {version}");

@@ -164,6 +164,7 @@ impl Run {
             write_amp: of_user(stats.bytes_written).filter(|_| is_load),
             space_amp: of_user(stats.space_bytes),
             kb_written_per_row: measured.usage.written.filter(|_| is_load).map(|bytes| bytes as f64 / 1e3 / rows),
+            reads_per_row: stats.reads.filter(|_| is_load).map(|reads| reads as f64 / rows),
             binlog_bytes: self.binlog_bytes.filter(|_| is_load),
             ..ResultLine::default()
         };

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 mod binlog;
 mod load_step;
 mod rows;
+pub mod sql;
 mod tables;
 #[cfg(test)]
 mod tests;

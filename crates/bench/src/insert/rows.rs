@@ -3,7 +3,8 @@
 use crate::Rng;
 use siltstone_base::engine::TableSpec;
 use siltstone_base::index_spec::IndexSpec;
-use siltstone_base::memcomparable::put;
+use siltstone_base::memcomparable::{get, put};
+use siltstone_base::{Error, Result};
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -80,6 +81,40 @@ impl Schema {
             Self::Of2017 => i32::MAX as u64,
             Self::Current => i64::MAX as u64,
         }
+    }
+}
+
+/// The columns of a row, as SQL writes them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SqlRow {
+    pub(super) id: i64,
+    pub(super) seconds: u64,
+    pub(super) register: i32,
+    pub(super) customer: i32,
+    pub(super) product: i32,
+    pub(super) price: String,
+    pub(super) data: String,
+}
+
+impl Schema {
+    /// Reads a row that [`RowSource`] made.
+    pub(super) fn decode(self, mut key: &[u8], value: &[u8]) -> Result<SqlRow> {
+        let cut = || Error::corrupt("a row of the insert benchmark is cut off");
+        let id = match self {
+            Self::Of2017 => i64::from(get::<i32>(&mut key)?),
+            Self::Current => get::<i64>(&mut key)?,
+        };
+        let (date, mut rest) = value.split_at_checked(DATE.len()).ok_or_else(cut)?;
+        let seconds = date.iter().fold(0, |seconds, byte| seconds << 8 | u64::from(*byte));
+        let (register, customer) = (get::<i32>(&mut rest)?, get::<i32>(&mut rest)?);
+        let product = get::<i32>(&mut rest)?;
+        let price = match self {
+            Self::Of2017 => format!("{:.2}", get::<f32>(&mut rest)?),
+            Self::Current => get::<i32>(&mut rest)?.to_string(),
+        };
+        let (_, data) = rest.split_at_checked(2).ok_or_else(cut)?;
+        let data = String::from_utf8_lossy(data).into_owned();
+        Ok(SqlRow { id, seconds, register, customer, product, price, data })
     }
 }
 

@@ -135,3 +135,37 @@ fn binlog_modes_are_read_as_they_are_printed() {
         assert!(text.parse::<BinlogMode>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn statements_insert_the_rows_that_engines_get() {
+    let config = sql::SqlConfig { rows: 5, client: 2, rows_per_commit: 2, schema: Schema::Of2017, seed: 3 };
+    let mut text = Vec::new();
+    sql::write_inserts(&config, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let statements: Vec<_> = text.lines().collect();
+    assert_eq!(statements.len(), 3, "{text}");
+    assert!(statements[0].starts_with("insert into pi2 values (1,from_unixtime("), "{text}");
+    assert!(statements[2].starts_with("insert into pi2 values (5,"), "{text}");
+    let mut source = RowSource::new(Schema::Of2017, 3, 1);
+    let mut bytes = Vec::new();
+    let key_end = source.next(1_700_000_000, &mut bytes);
+    let row = Schema::Of2017.decode(&bytes[..key_end], &bytes[key_end..]).unwrap();
+    let columns = format!("),{},{},{},{},'{}')", row.register, row.customer, row.product, row.price, row.data);
+    assert!(statements[0].contains(&columns), "{columns} in {text}");
+    assert_eq!((row.id, row.seconds), (1, 1_700_000_000));
+    assert!((10..=20).contains(&row.data.len()));
+    for schema in [Schema::Of2017, Schema::Current] {
+        let mut text = Vec::new();
+        sql::write_table(&sql::SqlConfig { schema, ..config }, "innodb", &mut text).unwrap();
+        assert!(String::from_utf8(text).unwrap().ends_with("engine=innodb default charset=latin1;\n"));
+    }
+}
+
+#[test]
+fn statements_that_make_no_sense_are_refused() {
+    let config = sql::SqlConfig { rows: 5, client: 0, rows_per_commit: 2, schema: Schema::Of2017, seed: 3 };
+    for config in [config, sql::SqlConfig { client: 1, rows_per_commit: 0, ..config }] {
+        let error = sql::write_inserts(&config, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), siltstone_base::ErrorKind::InvalidArgument);
+    }
+}

@@ -35,6 +35,7 @@ impl Admin for Db {
         Ok(EngineStats {
             bytes_written: Some(pages * page + metrics.get(Counter::RedoBytes)),
             bytes_read: Some(metrics.get(Counter::PagesRead) * page),
+            reads: Some(metrics.get(Counter::PagesRead)),
             space_bytes: Some(self.0.allocated_bytes()),
             // Dirty pages are in memory; what they owe the disk is no debt of the tree.
             debt_bytes: Some(0),

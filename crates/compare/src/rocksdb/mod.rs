@@ -103,6 +103,7 @@ impl Admin for RocksdbEngine {
         Ok(EngineStats {
             bytes_written: text::bytes_written(&database, &family),
             bytes_read: text::bytes_compacted_read(&family),
+            reads: None,
             space_bytes: None,
             debt_bytes: debt,
             stall_micros: text::stall_micros(&database),

@@ -127,6 +127,7 @@ impl Admin for Db {
             bytes_written: Some(counters.disk_bytes_written()),
             // Blocks that gets read are counted by the environment.
             bytes_read: None,
+            reads: None,
             space_bytes: Some(sum_of(self, Property::TotalSstFilesSize)?),
             debt_bytes: Some(sum_of(self, Property::EstimatePendingCompactionBytes)?),
             stall_micros: Some(stalls.map(|(name, micros)| (name.to_owned(), micros)).collect::<StallMicros>()),

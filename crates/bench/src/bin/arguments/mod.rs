@@ -7,6 +7,7 @@ use siltstone_bench::engines::{Admission, Device, EngineKind, EngineSettings};
 use std::path::PathBuf;
 
 pub mod insert;
+pub mod insert_sql;
 pub mod kv;
 pub mod report;
 pub mod stalls;
@@ -38,6 +39,9 @@ pub struct CommonArguments {
     /// How our LSM engine slows writers down: paced, or rocksdb for the classic triggers and rates.
     #[arg(long, value_name = "WAY", default_value_t = Admission::Paced)]
     pub write_admission: Admission,
+    /// Pages that our B-tree writes in a second when it is idle; twice as many at most.
+    #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub io_capacity: Option<u32>,
     /// Length of an interval.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub interval: f64,
@@ -62,6 +66,7 @@ impl CommonArguments {
             device: self.device,
             background_jobs: self.background_jobs,
             write_admission: self.write_admission,
+            io_capacity: self.io_capacity.map(|pages| pages as usize),
             ..EngineSettings::default()
         };
         if let Some(mb) = self.memory_mb {
