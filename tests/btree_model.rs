@@ -16,7 +16,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
-use siltstone_btree::{Cursor, Db, DbOptions, Doublewrite, ErrorKind, KvCursor, TreeHandle, WriteBatch};
+use siltstone_btree::{
+    Cursor, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, TreeHandle, WriteBatch,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
@@ -107,6 +109,10 @@ fn draw_options(seed: u64, names: &mut BTreeSet<&'static str>) -> DbOptions {
         io_capacity = of(&[1, 100, 10_000]),
         io_capacity_max = of(&[10_000, 20_000]),
         max_dirty_pages_percent = of(&[1, 50, 90]),
+        max_dirty_pages_low_percent = 0,
+        idle_flush_percent = of(&[1, 100]),
+        lru_scan_depth = of(&[16, 1024]),
+        flush_neighbors = [FlushNeighbors::None, FlushNeighbors::Adjacent, FlushNeighbors::Extent][of(&[0, 1, 2])],
         max_version_bytes = of(&[0, 2_000, 64 << 20]),
         max_lock_bytes = of(&[1_000, 64 << 20]),
         lock_timeout_millis = of(&[1, 10_000]) as u64,

@@ -19,8 +19,20 @@ pub enum Doublewrite {
     Off,
 }
 
+/// Which pages the page cleaner writes along with one, where they are dirty too: on a disk with a head they cost little more than one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FlushNeighbors {
+    /// None.
+    None,
+    /// Those that lie next to it without a gap, within its extent: 64 pages, fewer in a small pool.
+    Adjacent,
+    /// All of its extent.
+    Extent,
+}
+
 siltstone_base::define_options! {
-    /// Options of a whole database.
+    /// Options of a whole database. [`mysql56`](Self::mysql56) and [`mysql84`](Self::mysql84) set them as InnoDB's are.
     DbOptions {
         /// Creates the database if there is none.
         create_if_missing: bool = false,
@@ -50,6 +62,15 @@ siltstone_base::define_options! {
         io_capacity_max: usize = 20_000,
         /// Percentage of dirty pages above which the page cleaner writes at `io_capacity`. 1 to 99.
         max_dirty_pages_percent: usize = 90,
+        /// Percentage of dirty pages from which the page cleaner writes the faster the more there are. Below `max_dirty_pages_percent`; 0: it does not.
+        max_dirty_pages_low_percent: usize = 0,
+        /// Percentage of `io_capacity` at which the page cleaner writes when the engine is idle. 1 to 100.
+        idle_flush_percent: usize = 100,
+        /// Pages at the end of the order of use that the page cleaner keeps clean, so that who needs a frame finds one at once; at most an eighth of
+        /// the pool's. At least 16.
+        lru_scan_depth: usize = 1024,
+        /// Pages that the page cleaner writes along with others.
+        flush_neighbors: FlushNeighbors = FlushNeighbors::None,
         /// Bytes of older versions of rows that are kept in memory for cursors and transactions; more of them go to the undo log.
         max_version_bytes: usize = 16 << 20,
         /// Bytes that the table of row locks may take. A row that a transaction changed is locked without, until somebody else wants it.
@@ -72,6 +93,33 @@ const MIN_PAGE_SIZE: usize = if cfg!(any(test, feature = "testing")) { 512 } els
 const MIN_REDO_CAPACITY: u64 = if cfg!(any(test, feature = "testing")) { 32 << 10 } else { 256 << 10 };
 
 impl DbOptions {
+    /// As MySQL 5.6 sets InnoDB up; the book's page on profiles says which variable is which option.
+    #[must_use]
+    pub fn mysql56() -> Self {
+        Self::default()
+            .redo_capacity_bytes(96 << 20)
+            .io_capacity(200)
+            .io_capacity_max(2_000)
+            .max_dirty_pages_percent(75)
+            .flush_neighbors(FlushNeighbors::Adjacent)
+            .lock_timeout_millis(50_000)
+    }
+
+    /// As MySQL 8.4 sets InnoDB up; the book's page on profiles says which variable is which option.
+    #[must_use]
+    pub fn mysql84() -> Self {
+        Self::default()
+            .redo_capacity_bytes(100 << 20)
+            .doublewrite_pages(256)
+            .io_capacity(10_000)
+            .io_capacity_max(20_000)
+            .max_dirty_pages_percent(90)
+            .max_dirty_pages_low_percent(10)
+            .flush_neighbors(FlushNeighbors::None)
+            .lock_timeout_millis(50_000)
+            .use_direct_io(true)
+    }
+
     /// Refuses what cannot work, naming the option and its bounds.
     pub(crate) fn validate(&self) -> Result<()> {
         let page = self.page_size;
@@ -92,6 +140,12 @@ impl DbOptions {
             (self.io_capacity >= 1, "io_capacity is at least 1"),
             (self.io_capacity_max >= self.io_capacity, "io_capacity_max is at least io_capacity"),
             ((1..=99).contains(&self.max_dirty_pages_percent), "max_dirty_pages_percent is 1 to 99"),
+            (
+                self.max_dirty_pages_low_percent < self.max_dirty_pages_percent,
+                "max_dirty_pages_low_percent is less than max_dirty_pages_percent",
+            ),
+            ((1..=100).contains(&self.idle_flush_percent), "idle_flush_percent is 1 to 100"),
+            (self.lru_scan_depth >= 16, "lru_scan_depth is at least 16"),
         ];
         match demands.iter().find(|(holds, _)| !holds) {
             Some((_, demand)) => Err(Error::invalid_argument(*demand)),

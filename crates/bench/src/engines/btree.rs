@@ -1,7 +1,7 @@
 //! The B-tree engine with the settings of a run.
 
-use super::EngineSettings;
 use super::lsm::env_of;
+use super::{EngineKind, EngineSettings};
 use siltstone_base::env::Env;
 use siltstone_btree::DbOptions;
 use std::sync::Arc;
@@ -9,11 +9,16 @@ use std::sync::Arc;
 /// Bytes of the redo log: as many as a run of the length at hand needs, so that pages are written for their own sake.
 const REDO_BYTES: u64 = 2 << 30;
 
-/// What the engine is opened with: all memory of the run is its buffer pool.
-pub(super) fn options(settings: &EngineSettings) -> (Arc<dyn Env>, DbOptions) {
+/// What the engine is opened with: a profile, and for the sake of comparison one redo log and one way to the disk in all of them. All memory of the run is its
+/// buffer pool.
+pub(super) fn options(kind: EngineKind, settings: &EngineSettings) -> (Arc<dyn Env>, DbOptions) {
     let env = env_of(settings.device);
     let memory = settings.cache_bytes + settings.write_buffers * settings.write_buffer_bytes;
-    let mut options = DbOptions::default()
+    let profile = match kind {
+        EngineKind::BtreeMysql84 => DbOptions::mysql84(),
+        _ => DbOptions::mysql56(),
+    };
+    let mut options = profile
         .create_if_missing(true)
         .buffer_pool_bytes(memory)
         .redo_capacity_bytes(REDO_BYTES)

@@ -32,8 +32,10 @@ pub enum EngineKind {
     LsmClassic,
     /// Siltstone's LSM-tree with universal compaction.
     LsmUniversal,
-    /// Siltstone's B-tree.
+    /// Siltstone's B-tree with the settings of MySQL 5.6.
     Btree,
+    /// The same with the settings of MySQL 8.4.
+    BtreeMysql84,
     /// A `BTreeMap` in memory: the model.
     Memory,
     /// Does nothing: what remains is the harness's own cost.
@@ -59,6 +61,7 @@ impl EngineKind {
         Self::LsmClassic,
         Self::LsmUniversal,
         Self::Btree,
+        Self::BtreeMysql84,
         Self::Memory,
         Self::Null,
         #[cfg(feature = "peers")]
@@ -78,6 +81,7 @@ impl EngineKind {
             Self::LsmClassic => "lsm-classic",
             Self::LsmUniversal => "lsm-universal",
             Self::Btree => "btree",
+            Self::BtreeMysql84 => "btree-mysql84",
             Self::Memory => "memory",
             Self::Null => "null",
             #[cfg(feature = "peers")]
@@ -106,9 +110,10 @@ impl EngineKind {
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_kv(dir, &settings.classic())?.named(self.name()),
-            Self::Btree => {
-                let (env, options) = btree::options(settings);
-                OpenEngine::kv(Arc::new(siltstone_btree::Db::open(dir, &options)?)).in_dir(dir).through(env)
+            Self::Btree | Self::BtreeMysql84 => {
+                let (env, options) = btree::options(self, settings);
+                let engine = siltstone_btree::Db::open(dir, &options)?;
+                OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(env).named(self.name())
             }
             Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),
             Self::Null => OpenEngine::kv(Arc::new(NullEngine::new())),
@@ -141,7 +146,7 @@ impl EngineKind {
                 OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_tables(dir, &settings.classic())?.named(self.name()),
-            Self::Btree => {
+            Self::Btree | Self::BtreeMysql84 => {
                 return Err(siltstone_base::Error::not_supported("the B-tree engine has no tables"));
             }
             Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),

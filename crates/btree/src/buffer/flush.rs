@@ -9,12 +9,17 @@
 
 use super::doublewrite::DoublewriteFile;
 use super::pool::Pool;
+use crate::options::FlushNeighbors;
 use crate::page::{self, Lsn, PageId};
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::{Error, Result};
+use std::ops::Range;
+
+/// Pages that belong together on the disk.
+const EXTENT: usize = 64;
 
 /// Pages of one batch.
 const BATCH: usize = 64;
@@ -112,8 +117,16 @@ impl Pool {
             let names = buffer.taken.iter().map(|taken| taken.id);
             doublewrite.write(names, &buffer.copies[..bytes], &self.health, &self.metrics, priority)?;
         }
-        for (taken, copy) in buffer.taken.iter().zip(buffer.copies.chunks_exact(page_len)) {
-            self.spaces.write(taken.id, copy, priority)?;
+        // Pages that lie next to each other go in one write.
+        let mut at = 0;
+        for run in
+            buffer.taken.chunk_by(|one, next| PageId::new(one.id.space, one.id.number.wrapping_add(1)) == next.id)
+        {
+            let end = at + run.len() * page_len;
+            if let Some(first) = run.first() {
+                self.spaces.write(first.id, &buffer.copies[at..end], priority)?;
+            }
+            at = end;
         }
         Ok(())
     }
@@ -136,8 +149,66 @@ impl Pool {
     /// Writes the oldest dirty pages that became dirty before `limit`, at most `count`.
     pub(crate) fn flush_oldest(&self, count: usize, limit: Lsn, priority: IoPriority) -> Result<usize> {
         // Some of them may be held, or belong to an open group: more are asked for than wanted.
-        let frames = self.flush_list.lock().candidates(&self.frames, count.saturating_mul(2), limit);
+        let mut frames = self.flush_list.lock().candidates(&self.frames, count.saturating_mul(2), limit);
+        self.sort_by_place(&mut frames, count);
+        let (frames, count) = self.with_neighbors(frames, count);
         self.flush_frames(&frames, count, priority)
+    }
+
+    /// Writes dirty pages, at most `count`, that are among the `depth` oldest in the order of use, so that who needs frames finds them clean.
+    pub(crate) fn flush_tail(&self, depth: usize, count: usize, priority: IoPriority) -> Result<usize> {
+        let mut frames = self.dirty_tail(depth.min(self.frames.len() / 8), count);
+        self.sort_by_place(&mut frames, count);
+        let (frames, count) = self.with_neighbors(frames, count);
+        self.flush_frames(&frames, count, priority)
+    }
+
+    /// Sorts candidates by where their pages lie, those that come first among themselves.
+    fn sort_by_place(&self, frames: &mut [u32], count: usize) {
+        for part in frames.chunks_mut(count.max(1)) {
+            part.sort_by_cached_key(|frame| self.frames[*frame as usize].page());
+        }
+    }
+
+    /// Puts the dirty pages around each page beside it, in the order of their places, until there are `count`. Returns how many to write, which is more where
+    /// the last one brought many along.
+    fn with_neighbors(&self, frames: Vec<u32>, count: usize) -> (Vec<u32>, usize) {
+        if self.flush_neighbors == FlushNeighbors::None {
+            return (frames, count);
+        }
+        let extent = self.frames.len().div_ceil(16).min(EXTENT) as u32;
+        let mut all = Vec::with_capacity(frames.len());
+        let mut done: Option<(u32, Range<u32>)> = None;
+        let mut wanted = None;
+        for frame in frames {
+            let Some(id) = self.frames[frame as usize].page() else { continue };
+            if done.as_ref().is_some_and(|(space, range)| *space == id.space && range.contains(&id.number)) {
+                continue;
+            }
+            if all.len() >= count {
+                // One more, which may take the place of one that can't be written now.
+                wanted.get_or_insert(all.len());
+                all.push(frame);
+                continue;
+            }
+            let first = id.number - id.number % extent;
+            let dirty_at = |number: &u32| {
+                let found = self.frame_of(PageId::new(id.space, *number));
+                found.filter(|found| self.frames[*found as usize].is_dirty())
+            };
+            let last = first.saturating_add(extent);
+            let range = if self.flush_neighbors == FlushNeighbors::Extent {
+                first..last
+            } else {
+                let below = (first..id.number).rev().take_while(|number| dirty_at(number).is_some()).count() as u32;
+                let above = (id.number + 1..last).take_while(|number| dirty_at(number).is_some()).count() as u32;
+                id.number - below..id.number + 1 + above
+            };
+            all.extend(range.clone().filter_map(|number| dirty_at(&number)));
+            done = Some((id.space, range));
+        }
+        let wanted = wanted.unwrap_or(all.len());
+        (all, wanted)
     }
 
     /// States how far the pages are in their places. Returns the LSN of the checkpoint.

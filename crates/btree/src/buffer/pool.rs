@@ -12,6 +12,7 @@ use super::lru::Lru;
 use super::page_table::PageTable;
 use crate::health::Health;
 use crate::metrics::{Counter, Metrics};
+use crate::options::FlushNeighbors;
 use crate::page::{self, Lsn, PageId, PageMut};
 use crate::redo::Redo;
 use crate::space::Spaces;
@@ -35,6 +36,7 @@ pub(crate) struct PoolOptions {
     pub(crate) frames: usize,
     pub(crate) old_percent: usize,
     pub(crate) old_time_micros: u64,
+    pub(crate) flush_neighbors: FlushNeighbors,
 }
 
 /// What is in the pool, for who decides how much to write.
@@ -43,6 +45,8 @@ pub(crate) struct PoolState {
     pub(crate) frames: usize,
     pub(crate) dirty: usize,
     pub(crate) oldest_lsn: Option<Lsn>,
+    /// Pages that went since the pool was made.
+    pub(crate) evictions: u32,
 }
 
 /// Where a reader left a page.
@@ -80,6 +84,7 @@ pub(crate) struct Pool {
     /// Counts evictions: a page that was made young not long ago is not moved again.
     evictions: AtomicU32,
     old_time_micros: u64,
+    pub(super) flush_neighbors: FlushNeighbors,
     pub(crate) redo: Arc<Redo>,
     pub(crate) spaces: Arc<Spaces>,
     pub(crate) health: Arc<Health>,
@@ -119,6 +124,7 @@ impl Pool {
             signal: Signal::new(),
             evictions: AtomicU32::new(0),
             old_time_micros: options.old_time_micros,
+            flush_neighbors: options.flush_neighbors,
             redo,
             spaces,
             health,
@@ -142,7 +148,12 @@ impl Pool {
     /// What is in the pool.
     pub(crate) fn state(&self) -> PoolState {
         let mut list = self.flush_list.lock();
-        PoolState { frames: self.frames.len(), dirty: list.len(), oldest_lsn: list.oldest(&self.frames) }
+        PoolState {
+            frames: self.frames.len(),
+            dirty: list.len(),
+            oldest_lsn: list.oldest(&self.frames),
+            evictions: self.evictions.load(Ordering::Relaxed),
+        }
     }
 
     /// A page for reading; read from its tablespace if it is not here.
@@ -370,9 +381,7 @@ impl Pool {
                 return Ok(index);
             }
             self.metrics.add(Counter::ForegroundFlushes, 1);
-            let is_dirty = |index: &u32| self.frames[*index as usize].is_dirty();
-            let oldest: Vec<u32> =
-                self.lists.lock().lru.oldest_first().filter(is_dirty).take(4 * FOREGROUND_PAGES).collect();
+            let oldest = self.dirty_tail(self.frames.len(), 4 * FOREGROUND_PAGES);
             if self.flush_frames(&oldest, FOREGROUND_PAGES, IoPriority::User)? == 0 {
                 // Others may hold, or just have written, what could go.
                 self.health.check()?;
@@ -384,6 +393,17 @@ impl Pool {
                 "every page of the buffer pool is in use; buffer_pool_bytes is too small for this call",
             )
         })
+    }
+
+    /// The dirty ones among the `depth` oldest pages in the order of use, at most `count`.
+    pub(super) fn dirty_tail(&self, depth: usize, count: usize) -> Vec<u32> {
+        let is_dirty = |index: &u32| self.frames[*index as usize].is_dirty();
+        self.lists.lock().lru.oldest_first().take(depth).filter(is_dirty).take(count).collect()
+    }
+
+    /// The frame in which a page was last seen.
+    pub(super) fn frame_of(&self, id: PageId) -> Option<u32> {
+        self.table.find(&self.frames, id)
     }
 
     fn take_free(&self) -> Option<u32> {

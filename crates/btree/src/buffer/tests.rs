@@ -4,31 +4,32 @@ use super::cleaner::{FlushInputs, flush_goal, sync_flush_limit};
 use super::frame::Memory;
 use super::lru::Lru;
 use crate::page::PageRead;
+use siltstone_base::script::{Command, run_file};
 use std::cmp::Ordering;
 
-const QUIET: FlushInputs = FlushInputs {
-    frames: 1000,
-    dirty: 100,
-    age: 5,
-    capacity: 100,
-    is_idle: false,
-    rate_pages: 0,
-    io_capacity: 200,
-    io_capacity_max: 2000,
-    max_dirty_percent: 90,
-};
+/// One line a case: what differs from a quiet pool of 1,000 frames, 100 of them dirty.
+fn goal_of(command: &Command) -> String {
+    let number = |name: &str, default: usize| command.get(name).unwrap_or(default);
+    let inputs = FlushInputs {
+        frames: 1000,
+        dirty: number("dirty", 100),
+        age: number("age", 5) as u64,
+        capacity: 100,
+        is_idle: command.has("idle"),
+        rate_pages: number("rate", 0),
+        written_pages: number("written", 0),
+        io_capacity: number("io", 200),
+        io_capacity_max: number("io_max", 2000),
+        max_dirty_percent: number("max_dirty", 90),
+        low_dirty_percent: number("low_dirty", 0),
+        idle_percent: number("idle", 100),
+    };
+    flush_goal(&inputs).to_string()
+}
 
 #[test]
-fn the_page_cleaner_hurries_as_the_log_grows_old() {
-    assert_eq!(flush_goal(&QUIET), 0, "a young log and few dirty pages are no reason");
-    assert_eq!(flush_goal(&FlushInputs { is_idle: true, ..QUIET }), 200);
-    assert_eq!(flush_goal(&FlushInputs { dirty: 0, is_idle: true, ..QUIET }), 0);
-    let goals: Vec<usize> = (10..=95).step_by(5).map(|age| flush_goal(&FlushInputs { age, ..QUIET })).collect();
-    assert!(goals.windows(2).all(|pair| pair[0] <= pair[1]), "{goals:?}");
-    // (2000 / 200) * 25 * 5 / 7.5 percent of 200, halved with a rate of 0.
-    assert_eq!(flush_goal(&FlushInputs { age: 25, ..QUIET }), 166);
-    assert_eq!(flush_goal(&FlushInputs { age: 95, rate_pages: 9000, ..QUIET }), 2000);
-    assert_eq!(flush_goal(&FlushInputs { dirty: 950, ..QUIET }), 100);
+fn the_page_cleaner_hurries_by_the_formula() {
+    run_file("testdata/flush_goal.txt", goal_of);
     assert_eq!(sync_flush_limit(1000, 700, 800), None);
     assert_eq!(sync_flush_limit(1000, 701, 800), Some(600));
 }

@@ -33,6 +33,9 @@ pub(super) struct CleanerOptions {
     pub(super) io_capacity: usize,
     pub(super) io_capacity_max: usize,
     pub(super) max_dirty_percent: usize,
+    pub(super) low_dirty_percent: usize,
+    pub(super) idle_percent: usize,
+    pub(super) lru_scan_depth: usize,
 }
 
 /// What the page cleaner remembers between its steps.
@@ -43,6 +46,11 @@ pub(super) struct CleanerState {
     last_growth_micros: u64,
     /// Parts of a page that the last steps left over.
     owed: f64,
+    /// Pages written since the last look, and in a second of late.
+    written: usize,
+    written_rate: f64,
+    /// Pages that had been evicted at the last look.
+    last_evictions: u32,
     pub(super) last_error: Option<Error>,
 }
 
@@ -91,7 +99,17 @@ impl State {
             return Ok(if is_still { Progress::After(Duration::from_micros(100)) } else { Progress::More });
         }
         let goal = self.pages_due(pool.frames, pool.dirty, end, age, capacity);
-        let written = if goal > 0 { self.pool.flush_oldest(goal, u64::MAX, IoPriority::High)? } else { 0 };
+        let mut written = if goal > 0 { self.pool.flush_oldest(goal, u64::MAX, IoPriority::High)? } else { 0 };
+        {
+            let mut memory = self.cleaner.lock();
+            memory.written += written;
+            // What neighbors made more is made up for.
+            memory.owed -= written.saturating_sub(goal) as f64;
+        }
+        // Frames are in demand: whoever needs the next ones should find them.
+        if std::mem::replace(&mut self.cleaner.lock().last_evictions, pool.evictions) != pool.evictions {
+            written += self.pool.flush_tail(self.options.lru_scan_depth, STEP_PAGES, IoPriority::High)?;
+        }
         let behind = pool.oldest_lsn.unwrap_or(end).saturating_sub(self.redo.checkpoint().lsn);
         let is_idle_end = pool.dirty == 0 && age > 0;
         if behind > capacity / CHECKPOINT_SHARE || is_idle_end {
@@ -114,6 +132,9 @@ impl State {
             memory.last_growth_micros = now;
         }
         (memory.last_micros, memory.last_end) = (now, end);
+        // An average whose weights fall by a factor of e in a second.
+        let newly = std::mem::take(&mut memory.written) as f64;
+        memory.written_rate += newly - memory.written_rate * elapsed as f64 / 1e6;
         // The oldest pages that the log's growth in a second would have to push out.
         let share = growth as f64 / age.max(1) as f64 * dirty as f64;
         let rate_pages = (share * 1e6 / elapsed as f64) as usize;
@@ -124,12 +145,15 @@ impl State {
             capacity,
             is_idle: now.saturating_sub(memory.last_growth_micros) >= IDLE_MICROS,
             rate_pages,
+            written_pages: memory.written_rate as usize,
             io_capacity: self.options.io_capacity,
             io_capacity_max: self.options.io_capacity_max,
             max_dirty_percent: self.options.max_dirty_percent,
+            low_dirty_percent: self.options.low_dirty_percent,
+            idle_percent: self.options.idle_percent,
         });
         memory.owed = (memory.owed + goal as f64 * elapsed as f64 / 1e6).min(goal as f64);
-        let pages = (memory.owed as usize).min(STEP_PAGES);
+        let pages = (memory.owed.max(0.0) as usize).min(STEP_PAGES);
         memory.owed -= pages as f64;
         pages
     }

@@ -145,6 +145,7 @@ fn open_existing(
         frames,
         old_percent: options.old_blocks_percent,
         old_time_micros: options.old_blocks_time_millis.saturating_mul(1000),
+        flush_neighbors: options.flush_neighbors,
     };
     let clock = Arc::clone(executor.clock());
     let pool = Arc::new(Pool::new(
@@ -184,6 +185,9 @@ fn open_existing(
             io_capacity: options.io_capacity,
             io_capacity_max: options.io_capacity_max,
             max_dirty_percent: options.max_dirty_pages_percent,
+            low_dirty_percent: options.max_dirty_pages_low_percent,
+            idle_percent: options.idle_flush_percent,
+            lru_scan_depth: options.lru_scan_depth,
         },
         env,
         executor,

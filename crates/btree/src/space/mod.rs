@@ -172,14 +172,14 @@ impl Spaces {
         Ok(())
     }
 
-    /// Writes a sealed page. A tablespace that was deleted meanwhile takes it silently.
-    pub(crate) fn write(&self, id: PageId, page: &[u8], priority: IoPriority) -> Result<()> {
+    /// Writes sealed pages, `id` and those behind it. A tablespace that was deleted meanwhile takes them silently.
+    pub(crate) fn write(&self, id: PageId, pages: &[u8], priority: IoPriority) -> Result<()> {
         let Ok(space) = self.get(id) else { return Ok(()) };
         let offset = u64::from(id.number) * self.page_len as u64;
         space.unsynced.store(true, Ordering::Release);
-        let written = space.file.write_at(offset, page, context(priority));
+        let written = space.file.write_at(offset, pages, context(priority));
         written.map_err(|error| Error::io("write", &space.path, error).with_offset(offset))?;
-        self.metrics.add(Counter::PagesWritten, 1);
+        self.metrics.add(Counter::PagesWritten, (pages.len() / self.page_len) as u64);
         Ok(())
     }
 
