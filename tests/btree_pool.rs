@@ -77,3 +77,38 @@ fn neighbors_go_along() {
     assert!(first_batch(FlushNeighbors::Adjacent) > 8, "pages that were filled in order lie next to each other");
     assert!(first_batch(FlushNeighbors::Extent) > 8);
 }
+
+#[test]
+fn writers_read_their_pages_before_they_take_the_lock() {
+    let disk = new_disk();
+    let life = Life::new(&disk, &small_pool());
+    let db = life.open().unwrap();
+    for number in 0..10_000_u64 {
+        db.put(scattered(number), [7; 30]).unwrap();
+    }
+    let counts = || [Counter::PagesRead, Counter::PagesReadByWriter].map(|counter| count(&db, counter));
+    // Rows of one operation, batches and transactions, all of pages that are mostly not here.
+    let before = counts();
+    for number in 0..1_000_u64 {
+        db.put(scattered(number * 7 % 10_000), [8; 30]).unwrap();
+    }
+    let singles = counts();
+    for number in 0..200_u64 {
+        let mut batch = siltstone_btree::WriteBatch::new();
+        (0..5).for_each(|row| batch.put(scattered((number * 31 + row * 1_987) % 10_000), [5; 30]));
+        db.write(&batch).unwrap();
+    }
+    let batches = counts();
+    for number in 0..300_u64 {
+        let mut transaction = db.begin(&siltstone_btree::TransactionOptions::default()).unwrap();
+        transaction.put(scattered(number * 13 % 10_000), [9; 30]).unwrap();
+        transaction.commit().unwrap();
+    }
+    let transactions = counts();
+    for (from, to) in [(before, singles), (singles, batches), (batches, transactions)] {
+        let (read, late) = (to[0] - from[0], to[1] - from[1]);
+        assert!(read > 150 && late * 50 <= read, "{late} of {read} pages were read under the lock of writers");
+    }
+    db.check().unwrap();
+    db.close().unwrap();
+}

@@ -30,6 +30,8 @@ macro_rules! counters {
 counters! {
     /// Pages read from tablespaces.
     PagesRead = "pages.read",
+    /// Those of them that a writer read while other writers waited for him.
+    PagesReadByWriter = "pages.read_by_writer",
     /// Pages written to tablespaces.
     PagesWritten = "pages.written",
     /// Pages written to the doublewrite file.

@@ -83,6 +83,8 @@ pub(crate) struct Pool {
     signal: Signal,
     /// Counts evictions: a page that was made young not long ago is not moved again.
     evictions: AtomicU32,
+    /// So many more changes bring their leaves in before they take the lock of writers.
+    ahead: AtomicU32,
     old_time_micros: u64,
     pub(super) flush_neighbors: FlushNeighbors,
     pub(crate) redo: Arc<Redo>,
@@ -95,6 +97,9 @@ pub(crate) struct Pool {
 
 /// Batches that a caller writes before it gives up looking for a frame.
 const FOREGROUND_ROUNDS: usize = 4;
+
+/// Changes without a page that was missing after which pages are not brought in ahead any more.
+const CHANGES_AHEAD: u32 = 1024;
 
 /// Pages of such a batch.
 const FOREGROUND_PAGES: usize = 32;
@@ -123,6 +128,7 @@ impl Pool {
             flushing: Mutex::new(FLUSH_RANK, FlushBuffer::new(page_len, doublewrite)),
             signal: Signal::new(),
             evictions: AtomicU32::new(0),
+            ahead: AtomicU32::new(0),
             old_time_micros: options.old_time_micros,
             flush_neighbors: options.flush_neighbors,
             redo,
@@ -195,7 +201,7 @@ impl Pool {
     pub(crate) fn exclusive(&self, id: PageId) -> Result<ExclusiveGuard<'_>> {
         loop {
             let Some(index) = self.table.find(&self.frames, id) else {
-                match self.load(id)? {
+                match self.load_for_writer(id)? {
                     Some(guard) => return Ok(guard),
                     None => continue,
                 }
@@ -208,6 +214,43 @@ impl Pool {
                 return Ok(guard);
             }
         }
+    }
+
+    /// A page for reading, for who holds the lock of writers.
+    pub(crate) fn shared_by_writer(&self, id: PageId) -> Result<SharedGuard<'_>> {
+        if self.table.find(&self.frames, id).is_none() {
+            drop(self.load_for_writer(id)?);
+        }
+        self.shared(id)
+    }
+
+    /// Reads a page while others wait: who changes rows from now on should bring their pages in before.
+    #[cold]
+    fn load_for_writer(&self, id: PageId) -> Result<Option<ExclusiveGuard<'_>>> {
+        let loaded = self.load(id)?;
+        if loaded.is_some() {
+            self.metrics.add(Counter::PagesReadByWriter, 1);
+            self.ahead.store(CHANGES_AHEAD, Ordering::Relaxed);
+        }
+        Ok(loaded)
+    }
+
+    /// Whether the next change should bring its leaf in before it takes the lock of writers: of late leaves were not here.
+    #[inline]
+    pub(crate) fn is_ahead(&self) -> bool {
+        let left = self.ahead.load(Ordering::Relaxed);
+        if left > 0 {
+            self.ahead.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    /// Reads a page that is not here, so that it will be.
+    pub(crate) fn bring_in(&self, id: PageId) -> Result<()> {
+        if self.table.find(&self.frames, id).is_none() && self.load(id)?.is_some() {
+            self.ahead.store(CHANGES_AHEAD, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// A page for writing of which nothing is known yet but that it will be written as a whole.

@@ -61,6 +61,9 @@ impl State {
             return Ok(());
         }
         let needed = self.check_ops(ops)?;
+        for (open, op) in ops {
+            self.bring_in(open, key_of(op));
+        }
         let mut locked = None;
         let writer = loop {
             let writer = self.lock_with_room(needed)?;
@@ -92,6 +95,16 @@ impl State {
         let outcome = if is_plain { self.write_one(&ops[0]) } else { self.write_group(ops, writer) };
         self.wake_jobs();
         outcome
+    }
+
+    /// Before a writer takes the lock of writers: his leaf comes in, so that nobody waits for his I/O, and as many are read at once as there are writers.
+    #[inline]
+    pub(super) fn bring_in(&self, open: &OpenTree, key: &[u8]) {
+        if self.pool.is_ahead()
+            && let Ok(tree) = open.live()
+        {
+            tree.bring_in(key);
+        }
     }
 
     /// Whether no transaction holds the lock of a row.

@@ -38,6 +38,9 @@ impl Route<'_> {
 /// Times that a descent begins again. Others change a page now and then; so often it only happens where all frames but one are dirty and can't be written.
 const MAX_RESTARTS: usize = 100_000;
 
+/// Times that a descent begins again of which nothing depends.
+const BRING_IN_TRIES: usize = 3;
+
 /// Why a step of a descent did not succeed.
 enum Miss {
     /// Something changed: begin again.
@@ -68,6 +71,44 @@ impl Tree {
         self.descend(route, |id| self.pool.shared(id), |guard| guard.bytes())
     }
 
+    /// The leaf of a key, for reading, for who holds the lock of writers.
+    fn leaf_shared_by_writer(&self, key: &[u8]) -> Result<(u32, SharedGuard<'_>)> {
+        self.descend(Route::Key(key), |id| self.pool.shared_by_writer(id), |guard| guard.bytes())
+    }
+
+    /// Reads the leaf of a key, and what leads to it, if they are not in the pool: for who is going to take the lock of writers and change the row. A hint: where it
+    /// fails, it fails again where it matters.
+    pub(crate) fn bring_in(&self, key: &[u8]) {
+        let mut tries = BRING_IN_TRIES;
+        while let (1.., Err(Miss::Changed)) = (tries, self.try_bring_in(key)) {
+            tries -= 1;
+        }
+    }
+
+    fn try_bring_in(&self, key: &[u8]) -> Result<(), Miss> {
+        let mut look = self.look_at_root()?;
+        let mut level = None;
+        loop {
+            let header = Header::read(look.page());
+            if header.kind_code != PageKind::Inner.code() || level.is_some_and(|above: u8| header.level != above - 1) {
+                return Ok(());
+            }
+            let child = Route::Key(key).child(look.page(), &header);
+            let (Some((_, child)), true, 1..) = (child, look.is_valid(), header.level) else {
+                return Err(Miss::Changed);
+            };
+            if header.level == 1 {
+                return self.pool.bring_in(self.page_id(child)).map_err(Miss::Failed);
+            }
+            let below = self.look_at(self.page_id(child));
+            if !look.is_valid() {
+                return Err(Miss::Changed);
+            }
+            look = below?;
+            level = Some(header.level);
+        }
+    }
+
     /// The leaf of a route, for writing.
     #[inline]
     pub(super) fn leaf_exclusive(&self, route: Route<'_>) -> Result<(u32, ExclusiveGuard<'_>)> {
@@ -95,7 +136,7 @@ impl Tree {
 
     /// The cell of a key as it is: flags and bytes. For who holds the lock of writers.
     pub(crate) fn raw(&self, key: &[u8]) -> Result<Option<(u8, Vec<u8>)>> {
-        let (number, leaf) = self.leaf_shared(Route::Key(key))?;
+        let (number, leaf) = self.leaf_shared_by_writer(key)?;
         match page::find(leaf.bytes(), key) {
             Some(Ok((_, cell))) => Ok(Some((cell.flags, cell.value.to_vec()))),
             Some(Err(_)) => Ok(None),
@@ -103,9 +144,9 @@ impl Tree {
         }
     }
 
-    /// The stamp of a key's cell, if it has one.
+    /// The stamp of a key's cell, if it has one. For who holds the lock of writers.
     pub(crate) fn stamp(&self, key: &[u8]) -> Result<Option<Stamp>> {
-        let (number, leaf) = self.leaf_shared(Route::Key(key))?;
+        let (number, leaf) = self.leaf_shared_by_writer(key)?;
         match page::find(leaf.bytes(), key) {
             Some(Ok((_, cell))) => Ok(Stamp::of(cell.flags, cell.value)),
             Some(Err(_)) => Ok(None),

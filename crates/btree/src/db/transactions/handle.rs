@@ -307,6 +307,7 @@ impl Transaction {
             None => KvOp::Delete { key },
         };
         let needed = state.check_ops(&[(tree, op)])? + state.room_for(key, value.map_or(0, <[u8]>::len));
+        state.bring_in(tree, key);
         let mut took_lock = false;
         loop {
             let writer = state.lock_with_room(needed)?;

@@ -49,7 +49,19 @@ impl State {
         outcome
     }
 
+    /// Brings the leaves in that purge is going to change, before it takes the lock of writers.
+    fn bring_in_purged(&self, id: u64) {
+        for (_, record) in self.undo.records(id, 1, RECORDS).unwrap_or_default() {
+            if let Some(open) = self.tree_of(record.space).filter(|_| record.is_deletion) {
+                self.bring_in(&open, &record.key);
+            }
+        }
+    }
+
     fn purge_one(self: &Arc<Self>, id: u64) -> Result<Progress> {
+        if self.pool.is_ahead() {
+            self.bring_in_purged(id);
+        }
         let writer = self.writer.lock();
         self.check_open()?;
         self.health.check()?;
