@@ -9,7 +9,14 @@ use siltstone_base::engine::Durability;
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass};
 use siltstone_base::sync::{Mutex, Rank};
+use siltstone_btree::{DbOptions, PageCompression};
 use std::collections::BTreeMap;
+
+/// The options of a script: one of them compresses its pages.
+fn options_of(seed: u64, durability: Durability) -> DbOptions {
+    let codec = if seed == 42 { PageCompression::Lz4 } else { PageCompression::None };
+    options(durability).page_compression(codec)
+}
 
 /// How many operations fail before a sticky fault ends by itself: an engine may wait for that.
 const STICKY: u64 = 40;
@@ -40,7 +47,7 @@ fn sweep(seed: u64, durability: Durability, fault: (FaultKind, u64, u64), tally:
     let mut after = 0;
     loop {
         let plan = FaultPlan::once(kind, after).times(times);
-        let verdict = run_with_fault(&ops, &options(durability), plan);
+        let verdict = run_with_fault(&ops, &options_of(seed, durability), plan);
         let verdict = verdict.unwrap_or_else(|message| panic!("script {seed}, {durability}: {message}"));
         let Some(verdict) = verdict else { return };
         if times == 1 && verdict.is_read_only {
@@ -99,7 +106,7 @@ fn a_full_disk_is_said_and_survived() {
     for (seed, durability) in SEEDS {
         let ops = script(seed, 300, 400, true);
         for pages in (1..).step_by(2) {
-            let verdict = run_on_full_disk(&ops, &options(durability), pages * 4096);
+            let verdict = run_on_full_disk(&ops, &options_of(seed, durability), pages * 4096);
             let verdict = verdict.unwrap_or_else(|message| panic!("script {seed}, {durability}: {message}"));
             let Some(calls) = verdict else { break };
             failed += calls;

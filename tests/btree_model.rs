@@ -17,7 +17,7 @@ use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
 use siltstone_btree::{
-    Cursor, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, TreeHandle, WriteBatch,
+    Cursor, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, PageCompression, TreeHandle, WriteBatch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher};
@@ -99,6 +99,7 @@ fn draw_options(seed: u64, names: &mut BTreeSet<&'static str>) -> DbOptions {
     let redo = of(&[64, 80, 400]) * page;
     draw!(names, {
         page_size = page,
+        page_compression = [PageCompression::None, PageCompression::Zlib, PageCompression::Lz4, PageCompression::Zstd][of(&[0, 0, 1, 2, 3])],
         buffer_pool_bytes = frames * page,
         old_blocks_percent = of(&[5, 37, 95]),
         old_blocks_time_millis = of(&[0, 1, 1000]) as u64,

@@ -59,7 +59,7 @@ mod undo;
 
 pub use db::{CheckReport, Cursor, Db, Transaction, TreeHandle, WriteBatch};
 pub use metrics::{Counter, Metrics};
-pub use options::{DbOptions, Doublewrite, FlushNeighbors};
+pub use options::{DbOptions, Doublewrite, FlushNeighbors, PageCompression};
 pub use siltstone_base::engine::{Durability, Isolation, KvCursor, Savepoint, TransactionOptions};
 pub use siltstone_base::row_locks::Deadlock;
 pub use siltstone_base::{Error, ErrorKind, Result};

@@ -34,8 +34,14 @@ counters! {
     PagesReadByWriter = "pages.read_by_writer",
     /// Pages written to tablespaces.
     PagesWritten = "pages.written",
+    /// Those of them that were stored compressed, in fewer blocks.
+    PagesCompressed = "pages.compressed",
+    /// Bytes written to tablespaces.
+    PageBytesWritten = "pages.bytes.written",
     /// Pages written to the doublewrite file.
     DoublewritePages = "doublewrite.pages",
+    /// Bytes written to the doublewrite file.
+    DoublewriteBytes = "doublewrite.bytes",
     /// Pages given up to make room for others.
     PagesEvicted = "pages.evicted",
     /// Batches of pages that a caller had to write because no page could be given up without.

@@ -19,6 +19,45 @@ pub enum Doublewrite {
     Off,
 }
 
+/// How the pages of a tree are stored: compressed when they are written, whole in memory. Each takes a multiple of 4 KiB in the file; the rest of its place is given back to the file
+/// system where that can take it. A page that does not shrink by a block is stored as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum PageCompression {
+    /// As they are.
+    #[default]
+    None,
+    /// Deflate.
+    Zlib,
+    /// LZ4: the fastest.
+    Lz4,
+    /// Zstandard: the smallest.
+    Zstd,
+}
+
+impl PageCompression {
+    /// The number that stands for it on disk.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Zlib => 1,
+            Self::Lz4 => 2,
+            Self::Zstd => 3,
+        }
+    }
+
+    /// That of a number on disk.
+    pub(crate) const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::None),
+            1 => Some(Self::Zlib),
+            2 => Some(Self::Lz4),
+            3 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
 /// Which pages the page cleaner writes along with one, where they are dirty too: on a disk with a head they cost little more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,6 +79,8 @@ siltstone_base::define_options! {
         error_if_exists: bool = false,
         /// Bytes of a page: 4, 8, 16, 32 or 64 KiB. A database that exists keeps its own.
         page_size: usize = 16 << 10,
+        /// How the pages of trees are stored that are created from now on; each tree keeps its own. Only for pages of 8 KiB or more.
+        page_compression: PageCompression = PageCompression::None,
         /// Bytes of pages that are kept in memory. At least 64 pages.
         buffer_pool_bytes: usize = 128 << 20,
         /// Percentage of the pool's pages in the sublist of old ones, where pages that are read come in. 5 to 95.
@@ -89,6 +130,9 @@ siltstone_base::define_options! {
 /// The shortest page that an option may ask for. Tests use less than a sector, so that trees grow high from few keys.
 const MIN_PAGE_SIZE: usize = if cfg!(any(test, feature = "testing")) { 512 } else { 4 << 10 };
 
+/// The shortest page that is compressed: file systems have blocks of 4 KiB. The tests' are on disks that have none.
+pub(crate) const MIN_COMPRESSED_PAGE: usize = if cfg!(any(test, feature = "testing")) { 512 } else { 8 << 10 };
+
 /// The shortest redo log. That of tests turns often.
 const MIN_REDO_CAPACITY: u64 = if cfg!(any(test, feature = "testing")) { 32 << 10 } else { 256 << 10 };
 
@@ -127,6 +171,10 @@ impl DbOptions {
             (
                 page.is_power_of_two() && (MIN_PAGE_SIZE..=64 << 10).contains(&page),
                 "page_size is 4, 8, 16, 32 or 64 KiB",
+            ),
+            (
+                self.page_compression == PageCompression::None || page >= MIN_COMPRESSED_PAGE,
+                "page_compression is for pages of 8 KiB or more",
             ),
             (self.buffer_pool_bytes / 64 >= page, "buffer_pool_bytes holds at least 64 pages"),
             (self.buffer_pool_bytes / page < 1 << 31, "buffer_pool_bytes holds less than 2^31 pages"),

@@ -3,7 +3,7 @@
 use super::lsm::env_of;
 use super::{EngineKind, EngineSettings};
 use siltstone_base::env::Env;
-use siltstone_btree::DbOptions;
+use siltstone_btree::{DbOptions, PageCompression};
 use std::sync::Arc;
 
 /// Bytes of the redo log: as many as a run of the length at hand needs, so that pages are written for their own sake.
@@ -16,6 +16,7 @@ pub(super) fn options(kind: EngineKind, settings: &EngineSettings) -> (Arc<dyn E
     let memory = settings.cache_bytes + settings.write_buffers * settings.write_buffer_bytes;
     let profile = match kind {
         EngineKind::BtreeMysql84 => DbOptions::mysql84(),
+        EngineKind::BtreeCompressed => DbOptions::mysql56().page_compression(PageCompression::Zlib),
         _ => DbOptions::mysql56(),
     };
     let mut options = profile

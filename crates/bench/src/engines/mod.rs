@@ -36,6 +36,8 @@ pub enum EngineKind {
     Btree,
     /// The same with the settings of MySQL 8.4.
     BtreeMysql84,
+    /// Siltstone's B-tree with the settings of MySQL 5.6 and pages compressed by deflate.
+    BtreeCompressed,
     /// A `BTreeMap` in memory: the model.
     Memory,
     /// Does nothing: what remains is the harness's own cost.
@@ -62,6 +64,7 @@ impl EngineKind {
         Self::LsmUniversal,
         Self::Btree,
         Self::BtreeMysql84,
+        Self::BtreeCompressed,
         Self::Memory,
         Self::Null,
         #[cfg(feature = "peers")]
@@ -82,6 +85,7 @@ impl EngineKind {
             Self::LsmUniversal => "lsm-universal",
             Self::Btree => "btree",
             Self::BtreeMysql84 => "btree-mysql84",
+            Self::BtreeCompressed => "btree-compressed",
             Self::Memory => "memory",
             Self::Null => "null",
             #[cfg(feature = "peers")]
@@ -110,7 +114,7 @@ impl EngineKind {
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_kv(dir, &settings.classic())?.named(self.name()),
-            Self::Btree | Self::BtreeMysql84 => {
+            Self::Btree | Self::BtreeMysql84 | Self::BtreeCompressed => {
                 let (env, options) = btree::options(self, settings);
                 let engine = siltstone_btree::Db::open(dir, &options)?;
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(env).named(self.name())
@@ -146,7 +150,7 @@ impl EngineKind {
                 OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_tables(dir, &settings.classic())?.named(self.name()),
-            Self::Btree | Self::BtreeMysql84 => {
+            Self::Btree | Self::BtreeMysql84 | Self::BtreeCompressed => {
                 return Err(siltstone_base::Error::not_supported("the B-tree engine has no tables"));
             }
             Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),

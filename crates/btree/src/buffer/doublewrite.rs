@@ -26,6 +26,7 @@ pub(crate) struct DoublewriteFile {
     file: Arc<dyn RandomWriteFile>,
     page_len: usize,
     slots: usize,
+    /// Bytes in use.
     next: usize,
     /// Whether the file holds copies; else each slot holds the names of one batch.
     has_copies: bool,
@@ -107,8 +108,9 @@ impl DoublewriteFile {
         if self.has_copies { self.slots } else { (self.page_len - NAMES_AT - 8) / 8 }
     }
 
-    pub(super) fn is_full_for(&self, pages: usize) -> bool {
-        self.next + if self.has_copies { pages } else { 1 } > self.slots
+    /// Whether so many bytes of copies, or one slot of names, have no room behind the others.
+    pub(super) fn is_full_for(&self, bytes: usize) -> bool {
+        self.next + if self.has_copies { bytes } else { self.page_len } > self.slots * self.page_len
     }
 
     /// Begins at the front again: every page in the file is durable in its place.
@@ -116,9 +118,10 @@ impl DoublewriteFile {
         self.next = 0;
     }
 
-    /// Writes sealed pages, or their names, and makes that durable. A failed sync is final.
+    /// Writes `count` sealed pages as they will be stored, one behind the other, or their names, and makes that durable. A failed sync is final.
     pub(super) fn write(
         &mut self,
+        count: usize,
         names: impl Iterator<Item = PageId>,
         pages: &[u8],
         health: &Health,
@@ -126,7 +129,7 @@ impl DoublewriteFile {
         priority: IoPriority,
     ) -> Result<()> {
         let context = IoContext::new(FileKind::Doublewrite, priority);
-        let offset = (self.next * self.page_len) as u64;
+        let offset = self.next as u64;
         let slot;
         let pages = if self.has_copies {
             pages
@@ -140,9 +143,9 @@ impl DoublewriteFile {
             let synced = self.file.sync_data(context);
             synced.map_err(|error| health.fail(Error::io("sync", &self.path, error)))?;
         }
-        let count = pages.len() / self.page_len;
-        self.next += count;
-        metrics.add(Counter::DoublewritePages, count as u64);
+        self.next += pages.len();
+        metrics.add(Counter::DoublewritePages, if self.has_copies { count as u64 } else { 1 });
+        metrics.add(Counter::DoublewriteBytes, pages.len() as u64);
         Ok(())
     }
 
@@ -154,7 +157,8 @@ impl DoublewriteFile {
     }
 }
 
-/// Puts pages back that are torn in their places and whole in the doublewrite file. Returns how many. The first thing that recovery does.
+/// Puts pages back that are torn in their places and whole in the doublewrite file. Returns how many. The first thing that recovery does. The file is not needed any more once
+/// the tablespaces are synced.
 ///
 /// # Errors
 ///
@@ -169,28 +173,33 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
     let file = env.open_random(&path, &FileOptions::new(FileKind::Doublewrite));
     let file = file.map_err(|error| Error::io("open", &path, error))?;
     let len = file.len().map_err(|error| Error::io("measure", &path, error))?;
-    let mut newest: BTreeMap<PageId, (Lsn, u64)> = BTreeMap::new();
+    let mut newest: BTreeMap<PageId, (Lsn, u64, usize)> = BTreeMap::new();
     let mut page = vec![0; page_len];
     let mut named = BTreeSet::new();
-    let slots = (len / page_len as u64).min(MAX_SLOTS);
-    for slot in 0..slots {
-        let offset = slot * page_len as u64;
+    let end = len.min(MAX_SLOTS * page_len as u64);
+    let mut offset = 0;
+    // One behind the other, each as long as it says. What was written last may be torn, and is not needed then: no page went to its place after it. What lies behind is of
+    // an earlier round, whose pages are durable in their places.
+    while offset < end {
         let read = file.read_at(offset, &mut page, context);
         let read = read.map_err(|error| Error::io("read", &path, error).with_offset(offset))?;
+        page[read..].fill(0);
         if let Some(names) = decode_names(&page) {
             named.extend(names);
+            offset += page_len as u64;
             continue;
         }
         let id = PageId::new(u32_at(&page, 16), u32_at(&page, 20));
-        if let (true, Ok(lsn)) = (read == page_len, page::verify(&page, id)) {
-            let best = newest.entry(id).or_insert((lsn, offset));
-            if best.0 < lsn {
-                *best = (lsn, offset);
-            }
+        let Ok(lsn) = page::verify(&page, id) else { break };
+        let stored = page::stored_len(&page);
+        let best = newest.entry(id).or_insert((lsn, offset, stored));
+        if best.0 < lsn {
+            *best = (lsn, offset, stored);
         }
+        offset += stored as u64;
     }
     let mut restored = 0;
-    for (id, (_, offset)) in newest {
+    for (id, (_, offset, stored)) in newest {
         if !spaces.is_open(id.space) {
             continue;
         }
@@ -198,9 +207,14 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
         if !matches!(page::verify(&page, id), Err(Damage::Checksum)) {
             continue;
         }
-        let read = file.read_at(offset, &mut page, context);
+        let copy = &mut page[..stored];
+        let read = file.read_at(offset, copy, context);
         read.map_err(|error| Error::io("read", &path, error).with_offset(offset))?;
-        spaces.write(id, &page, IoPriority::User)?;
+        if stored < page_len {
+            spaces.write_compressed(id, copy, IoPriority::User)?;
+        } else {
+            spaces.write(id, copy, IoPriority::User)?;
+        }
         restored += 1;
     }
     for id in named.into_iter().filter(|id| spaces.is_open(id.space)) {
@@ -208,9 +222,6 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
         if matches!(page::verify(&page, id), Err(Damage::Checksum)) {
             return Err(spaces.corruption(id, "a crash tore the page, and doublewrite kept its name only"));
         }
-    }
-    if restored > 0 {
-        spaces.sync(IoPriority::User)?;
     }
     Ok(restored)
 }

@@ -2,15 +2,16 @@
 //!
 //! 1. Under its latch, shared, a page that may be written is copied and sealed; it counts as clean from then on, and as being written.
 //! 2. The redo log is made durable up to the highest LSN among the copies.
-//! 3. The copies go to the doublewrite file, which is synced.
+//! 3. Copies of tablespaces that want it are compressed. The copies go to the doublewrite file, which is synced.
 //! 4. The copies go to their places. They are synced when the doublewrite file is full, or before a checkpoint.
 //!
 //! Where something fails the pages are as dirty as before.
 
 use super::doublewrite::DoublewriteFile;
 use super::pool::Pool;
-use crate::options::FlushNeighbors;
-use crate::page::{self, Lsn, PageId};
+use crate::options::{FlushNeighbors, PageCompression};
+use crate::page::{self, Lsn, PageCompressor, PageId};
+use crate::space::Spaces;
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -29,6 +30,11 @@ const BATCH: usize = 64;
 pub(super) struct FlushBuffer {
     copies: PooledBuf,
     taken: Vec<Taken>,
+    /// What is to be stored, and where each page of it ends, if some of them are compressed.
+    packed: Option<PooledBuf>,
+    ends: Vec<usize>,
+    /// By the numbers of the codecs.
+    compressors: Vec<PageCompressor>,
     doublewrite: Option<DoublewriteFile>,
 }
 
@@ -43,8 +49,44 @@ struct Taken {
 impl FlushBuffer {
     pub(super) fn new(page_len: usize, doublewrite: Option<DoublewriteFile>) -> Self {
         let copies = BlockPool::new(0).alloc_aligned(BATCH * page_len, DIRECT_ALIGNMENT);
-        Self { copies, taken: Vec::new(), doublewrite }
+        Self { copies, taken: Vec::new(), packed: None, ends: Vec::new(), compressors: Vec::new(), doublewrite }
     }
+
+    /// Compresses those of the copies whose tablespaces want it. Returns whether there are any: then what is to be stored lies in `packed`, one page behind the other.
+    fn pack(&mut self, spaces: &Spaces, page_len: usize) -> Result<bool> {
+        let wanted = |taken: &Taken| spaces.compression(taken.id.space);
+        if self.taken.iter().all(|taken| wanted(taken) == PageCompression::None) {
+            return Ok(false);
+        }
+        let packed =
+            self.packed.get_or_insert_with(|| BlockPool::new(0).alloc_aligned(BATCH * page_len, DIRECT_ALIGNMENT));
+        self.ends.clear();
+        let mut at = 0;
+        for (taken, copy) in self.taken.iter().zip(self.copies.chunks_exact_mut(page_len)) {
+            let out = &mut packed[at..at + page_len];
+            let stored = match compressor(&mut self.compressors, wanted(taken))? {
+                Some(compressor) => compressor.compress(copy, taken.id, taken.page_lsn, out)?,
+                None => None,
+            };
+            if stored.is_none() {
+                // What lies between slots and cells may have been cleared.
+                page::seal(copy, taken.id, taken.page_lsn);
+                out.copy_from_slice(copy);
+            }
+            at += stored.unwrap_or(page_len);
+            self.ends.push(at);
+        }
+        Ok(true)
+    }
+}
+
+/// The compressor for a codec, which is made when it is first needed.
+fn compressor(known: &mut Vec<PageCompressor>, wanted: PageCompression) -> Result<Option<&mut PageCompressor>> {
+    if let Some(place) = known.iter().position(|compressor| compressor.compression() == wanted) {
+        return Ok(known.get_mut(place));
+    }
+    known.extend(PageCompressor::new(wanted)?);
+    Ok(known.last_mut().filter(|compressor| compressor.compression() == wanted))
 }
 
 impl Pool {
@@ -108,14 +150,31 @@ impl Pool {
         if !is_planted(PlantedBug::PageBeforeRedo) {
             self.redo.sync_to(newest)?;
         }
-        let bytes = buffer.taken.len() * page_len;
+        let is_packed = buffer.pack(&self.spaces, page_len)?;
+        let stored = match &buffer.packed {
+            Some(packed) if is_packed => &packed[..buffer.ends.last().copied().unwrap_or(0)],
+            _ => &buffer.copies[..buffer.taken.len() * page_len],
+        };
         if let Some(doublewrite) = &mut buffer.doublewrite {
-            if doublewrite.is_full_for(buffer.taken.len()) {
+            if doublewrite.is_full_for(stored.len()) {
                 self.spaces.sync(priority)?;
                 doublewrite.rewind();
             }
             let names = buffer.taken.iter().map(|taken| taken.id);
-            doublewrite.write(names, &buffer.copies[..bytes], &self.health, &self.metrics, priority)?;
+            doublewrite.write(buffer.taken.len(), names, stored, &self.health, &self.metrics, priority)?;
+        }
+        if is_packed {
+            let mut at = 0;
+            for (taken, end) in buffer.taken.iter().zip(&buffer.ends) {
+                let page = &stored[at..*end];
+                if page.len() < page_len {
+                    self.spaces.write_compressed(taken.id, page, priority)?;
+                } else {
+                    self.spaces.write(taken.id, page, priority)?;
+                }
+                at = *end;
+            }
+            return Ok(());
         }
         // Pages that lie next to each other go in one write.
         let mut at = 0;
@@ -124,7 +183,7 @@ impl Pool {
         {
             let end = at + run.len() * page_len;
             if let Some(first) = run.first() {
-                self.spaces.write(first.id, &buffer.copies[at..end], priority)?;
+                self.spaces.write(first.id, &stored[at..end], priority)?;
             }
             at = end;
         }

@@ -16,7 +16,7 @@ use crate::options::FlushNeighbors;
 use crate::page::{self, Lsn, PageId, PageMut};
 use crate::redo::Redo;
 use crate::space::Spaces;
-use siltstone_base::block_pool::BlockPool;
+use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::clock::Clock;
 use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
@@ -319,10 +319,24 @@ impl Pool {
         if lsn > self.redo.closed() {
             return Err(self.spaces.corruption(id, "the page is newer than the redo log"));
         }
-        page::check(&buffer).map_err(|what| self.spaces.corruption(id, what))?;
-        guard.write(0, &buffer);
+        let plain;
+        let page = if page::is_compressed(&buffer) {
+            plain = self.decompress(id, &buffer)?;
+            &plain
+        } else {
+            &buffer
+        };
+        page::check(page).map_err(|what| self.spaces.corruption(id, what))?;
+        guard.write(0, page);
         guard.set_lsn(lsn);
         Ok(())
+    }
+
+    #[cold]
+    fn decompress(&self, id: PageId, stored: &[u8]) -> Result<PooledBuf> {
+        let mut page = self.scratch.alloc_aligned(self.page_len(), DIRECT_ALIGNMENT);
+        page::decompress(stored, &mut page).map_err(|damage| self.spaces.corruption(id, &damage.to_string()))?;
+        Ok(page)
     }
 
     /// A free frame that was given the page's name; `None` if the page is here already.

@@ -2,6 +2,7 @@
 
 use super::state::{OpenTree, State};
 use crate::mtr::{Close, Mtr};
+use crate::options::{MIN_COMPRESSED_PAGE, PageCompression};
 use crate::page::{Change, Header, Lsn, PageId, PageKind, u32_at};
 use crate::redo::Redo;
 use crate::space::{CATALOG_SPACE, SpaceHeader};
@@ -53,10 +54,10 @@ pub(super) fn read(catalog: &Tree) -> Result<Vec<(String, u32)>> {
 }
 
 /// The first pages of a new tablespace as they are written before there is a log: page 0, and a root with these rows.
-pub(super) fn first_pages(page_len: usize, next_space: u32, rows: &[(&str, u32)]) -> Option<[Vec<u8>; 2]> {
+pub(super) fn first_pages(page_len: usize, header: SpaceHeader, rows: &[(&str, u32)]) -> Option<[Vec<u8>; 2]> {
     let mut front = vec![0; page_len];
     Header::empty(PageKind::Space, 0, page_len).write(front.as_mut_slice());
-    SpaceHeader::change(&SpaceHeader::new(next_space).encode()).apply(front.as_mut_slice()).ok()?;
+    SpaceHeader::change(&header.encode()).apply(front.as_mut_slice()).ok()?;
     let rows: Vec<_> = rows.iter().map(|(name, space)| (name.as_bytes(), row(*space))).collect();
     let cells = rows.iter().map(|(name, row)| crate::page::Cell { flags: 0, key: name, value: row });
     let root = crate::page::build(page_len, &Header::empty(PageKind::Leaf, 0, page_len), cells)?;
@@ -73,10 +74,11 @@ pub(super) fn log_drop(redo: &Redo, space: u32) -> Result<()> {
 
 impl State {
     /// Creates a tree. It is durable when this returns.
-    pub(super) fn create_tree(self: &Arc<Self>, name: &str) -> Result<Arc<OpenTree>> {
+    pub(super) fn create_tree(self: &Arc<Self>, name: &str, compression: PageCompression) -> Result<Arc<OpenTree>> {
         if name.is_empty() || name.len() > MAX_NAME_LEN {
             return Err(Error::invalid_argument("the name of a tree has 1 to 64 bytes"));
         }
+        self.check_compression(compression)?;
         self.make_room_for_definition()?;
         let _writer = self.writer.lock();
         self.check_open()?;
@@ -92,7 +94,8 @@ impl State {
         let number = space.next_space;
         // Durable in its directory before the log speaks of it.
         self.spaces.create(number)?;
-        let created = self.define(name, number, space);
+        self.spaces.set_compression(number, compression);
+        let created = self.define(name, number, space, compression);
         let end = match created {
             Ok(end) => end,
             Err(error) => {
@@ -107,7 +110,16 @@ impl State {
         Ok(tree)
     }
 
-    fn define(&self, name: &str, number: u32, space: SpaceHeader) -> Result<Lsn> {
+    fn check_compression(&self, compression: PageCompression) -> Result<()> {
+        let is_possible = compression == PageCompression::None || self.pool.page_len() >= MIN_COMPRESSED_PAGE;
+        if is_possible {
+            Ok(())
+        } else {
+            Err(Error::invalid_argument("page_compression is for pages of 8 KiB or more"))
+        }
+    }
+
+    fn define(&self, name: &str, number: u32, space: SpaceHeader, compression: PageCompression) -> Result<Lsn> {
         let next_space = number.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^32 trees in its life")
         })?;
@@ -116,7 +128,8 @@ impl State {
         let (front, root) = (mtr.create(PageId::new(number, 0))?, mtr.create(PageId::new(number, SpaceHeader::ROOT))?);
         mtr.change(catalog, &SpaceHeader::change(&SpaceHeader { next_space, ..space }.encode()));
         mtr.change(front, &Change::Format { kind: PageKind::Space, level: 0, left: 0, right: 0 });
-        mtr.change(front, &SpaceHeader::change(&SpaceHeader::new(0).encode()));
+        let header = SpaceHeader { compression, ..SpaceHeader::new(0) };
+        mtr.change(front, &SpaceHeader::change(&header.encode()));
         mtr.change(root, &Change::Format { kind: PageKind::Leaf, level: 0, left: 0, right: 0 });
         mtr.commit(Close::Open)?;
         let value = row(number);

@@ -29,11 +29,11 @@ impl Admin for Db {
     fn stats(&self) -> Result<EngineStats> {
         let metrics = self.metrics();
         let page = self.0.pool.page_len() as u64;
-        let pages = metrics.get(Counter::PagesWritten) + metrics.get(Counter::DoublewritePages);
+        let pages = metrics.get(Counter::PageBytesWritten) + metrics.get(Counter::DoublewriteBytes);
         let stalled = metrics.get(Counter::RedoFullMicros);
         let stalls = (stalled > 0).then(|| ("redo_full".to_owned(), stalled));
         Ok(EngineStats {
-            bytes_written: Some(pages * page + metrics.get(Counter::RedoBytes)),
+            bytes_written: Some(pages + metrics.get(Counter::RedoBytes)),
             bytes_read: Some(metrics.get(Counter::PagesRead) * page),
             reads: Some(metrics.get(Counter::PagesRead)),
             space_bytes: Some(self.0.allocated_bytes()),

@@ -24,7 +24,7 @@ pub use scan::Cursor;
 pub use transactions::Transaction;
 
 use crate::metrics::Metrics;
-use crate::options::DbOptions;
+use crate::options::{DbOptions, PageCompression};
 use siltstone_base::Result;
 use siltstone_base::engine::KvOp;
 use siltstone_base::sync::Arc;
@@ -193,7 +193,16 @@ impl Db {
     ///
     /// `AlreadyExists`; `InvalidArgument` for a name that is empty or longer than 64 bytes; those of [`put`](Self::put).
     pub fn create_tree(&self, name: &str) -> Result<TreeHandle> {
-        self.0.create_tree(name).map(TreeHandle)
+        self.0.create_tree(name, self.0.page_compression).map(TreeHandle)
+    }
+
+    /// Creates an empty tree whose pages are stored as `compression` says, whatever [`page_compression`](crate::DbOptions::page_compression) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create_tree`](Self::create_tree); `InvalidArgument` for pages that are too short to be compressed.
+    pub fn create_tree_with(&self, name: &str, compression: PageCompression) -> Result<TreeHandle> {
+        self.0.create_tree(name, compression).map(TreeHandle)
     }
 
     /// Drops a tree with all its rows and gives its space back to the file system. Handles on it, and cursors over it, end with

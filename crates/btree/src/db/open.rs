@@ -9,7 +9,7 @@ use super::versions::Versions;
 use crate::buffer::{DoublewriteFile, Pool, PoolOptions, restore};
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::options::{DbOptions, Doublewrite};
+use crate::options::{DbOptions, Doublewrite, PageCompression};
 use crate::page::{self, PageId};
 use crate::redo::{FIRST_LSN, Redo, RedoFiles};
 use crate::space::{CATALOG_SPACE, SpaceHeader, Spaces, UNDO_SPACE, space_of};
@@ -83,12 +83,13 @@ fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Id
     }
     let id = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ std::process::id() as u64;
     let identity = Identity { page_size: page_len, id };
-    for (space, next, rows) in [
-        (CATALOG_SPACE, UNDO_SPACE + 1, &[(DEFAULT_NAME, DEFAULT_SPACE)][..]),
-        (DEFAULT_SPACE, 0, &[][..]),
-        (UNDO_SPACE, 0, &[][..]),
+    let of_default = SpaceHeader { compression: options.page_compression, ..SpaceHeader::new(0) };
+    for (space, header, rows) in [
+        (CATALOG_SPACE, SpaceHeader::new(UNDO_SPACE + 1), &[(DEFAULT_NAME, DEFAULT_SPACE)][..]),
+        (DEFAULT_SPACE, of_default, &[][..]),
+        (UNDO_SPACE, SpaceHeader::new(0), &[][..]),
     ] {
-        let pages = catalog::first_pages(page_len, next, rows);
+        let pages = catalog::first_pages(page_len, header, rows);
         let pages = pages.ok_or_else(|| Error::invalid_argument("page_size is too small for a catalog"))?;
         let file = Spaces::create_file(env, dir, space, page_len)?;
         for (number, mut page) in [0, SpaceHeader::ROOT].into_iter().zip(pages) {
@@ -128,6 +129,10 @@ fn open_existing(
     }
     let (files, checkpoint) = RedoFiles::open(&*env, dir, identity.id)?;
     restore(&*env, dir, &spaces, page_len)?;
+    // The doublewrite file is used anew from its beginning: what it may have been needed for must be durable.
+    if !checkpoint.is_clean {
+        spaces.sync(IoPriority::User)?;
+    }
     let survey = recovery::survey(&files, checkpoint)?;
     let redo = Arc::new(Redo::new(files, checkpoint, survey.end, Arc::clone(&health), Arc::clone(&metrics)));
     redo.sync_again()?;
@@ -181,6 +186,7 @@ fn open_existing(
         default_tree,
         catalog,
         durability: options.durability,
+        page_compression: options.page_compression,
         options: CleanerOptions {
             io_capacity: options.io_capacity,
             io_capacity_max: options.io_capacity_max,
@@ -205,6 +211,13 @@ fn open_existing(
     Ok(state)
 }
 
+/// How the pages of a tablespace are stored. One whose first page can't be read now says so to whoever needs it.
+fn compression_of(pool: &Pool, space: u32) -> PageCompression {
+    let front = pool.shared(PageId::new(space, 0));
+    let header = front.ok().and_then(|page| SpaceHeader::read(page.bytes()).ok());
+    header.map_or(PageCompression::None, |header| header.compression)
+}
+
 type Trees = BTreeMap<String, Arc<OpenTree>>;
 
 /// Opens the trees that the catalog names, and deletes the files of those that it does not: a crash left them while they were created or dropped.
@@ -227,6 +240,7 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees)> {
             return Err(missing(space));
         }
         known.push(space);
+        spaces.set_compression(space, compression_of(pool, space));
         let tree = Tree::new(space, Arc::clone(pool));
         trees.insert(name.clone(), Arc::new(OpenTree::new(name, tree)));
     }

@@ -5,6 +5,7 @@ use super::versions::Versions;
 use crate::buffer::Pool;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::options::PageCompression;
 use crate::redo::Redo;
 use crate::space::Spaces;
 use crate::tree::Tree;
@@ -70,6 +71,8 @@ pub(super) struct State {
     pub(super) default_tree: Arc<OpenTree>,
     pub(super) catalog: Tree,
     pub(super) durability: Durability,
+    /// Of trees that are created.
+    pub(super) page_compression: PageCompression,
     pub(super) options: super::background::CleanerOptions,
     pub(super) env: Arc<dyn Env>,
     pub(super) executor: Arc<dyn Executor>,

@@ -16,6 +16,7 @@
 mod access;
 mod change;
 mod check;
+mod compressed;
 mod header;
 mod inner;
 mod leaf;
@@ -30,6 +31,7 @@ mod tests;
 pub use access::{PageMut, PageRead};
 pub use change::Change;
 pub use check::check;
+pub use compressed::{PageCompressor, block_len, decompress, is_compressed, stored_len};
 pub use header::{Header, PageId, PageKind};
 pub use inner::{child_at, child_for, shortest_separator};
 pub use leaf::find;

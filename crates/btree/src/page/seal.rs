@@ -1,5 +1,6 @@
 //! What a page looks like on disk: its checksum, its name and its LSN, each of which a reader checks.
 
+use super::compressed::{is_compressed, stored_len};
 use super::header::{PageId, at};
 use super::{HEADER_LEN, Lsn, TRAILER_LEN, u32_at};
 use siltstone_base::checksum::xxh3_64;
@@ -17,6 +18,8 @@ pub enum Damage {
     Misplaced(PageId),
     /// The page is shorter than a header and a trailer.
     Short,
+    /// The page is stored compressed, and its payload is that of no page.
+    Payload,
 }
 
 impl fmt::Display for Damage {
@@ -26,6 +29,7 @@ impl fmt::Display for Damage {
             Self::Checksum => f.write_str("the page's checksum does not fit"),
             Self::Misplaced(id) => write!(f, "{id} stands in the page's place"),
             Self::Short => f.write_str("the page is too short"),
+            Self::Payload => f.write_str("the page does not decompress"),
         }
     }
 }
@@ -44,7 +48,7 @@ pub fn seal(bytes: &mut [u8], id: PageId, lsn: Lsn) {
     bytes[at::CHECKSUM..at::CHECKSUM + 8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Whether bytes are the sealed page `id`; its LSN if they are.
+/// Whether bytes are the sealed page `id`, compressed or not; its LSN if they are. Of a compressed page only what is stored counts.
 ///
 /// # Errors
 ///
@@ -54,8 +58,10 @@ pub fn verify(bytes: &[u8], id: PageId) -> Result<Lsn, Damage> {
         return Err(Damage::Short);
     }
     let word = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word));
-    let (lsn, trailer) = (word(at::LSN), word(bytes.len() - TRAILER_LEN));
-    if lsn != trailer || word(at::CHECKSUM) != xxh3_64(&bytes[at::LSN..]) {
+    let lsn = word(at::LSN);
+    let stored = if is_compressed(bytes) { stored_len(bytes) } else { bytes.len() };
+    let is_whole = is_compressed(bytes) || word(bytes.len() - TRAILER_LEN) == lsn;
+    if !is_whole || word(at::CHECKSUM) != xxh3_64(&bytes[at::LSN..stored]) {
         let is_unwritten = bytes.iter().all(|byte| *byte == 0);
         return Err(if is_unwritten { Damage::Unwritten } else { Damage::Checksum });
     }

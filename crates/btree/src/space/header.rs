@@ -1,5 +1,6 @@
 //! Page 0 of a tablespace: what the file is, and which of its pages are free.
 
+use crate::options::PageCompression;
 use crate::page::{Change, HEADER_LEN, PageMut, PageRead};
 
 /// The page of a tablespace at which its tree begins. It never moves. Page 1 is reserved for a bitmap.
@@ -22,6 +23,8 @@ pub(crate) struct SpaceHeader {
     pub(crate) free_count: u32,
     /// For the catalog: the number of the tablespace that is created next. No number is used twice.
     pub(crate) next_space: u32,
+    /// How pages of the tablespace are stored.
+    pub(crate) compression: PageCompression,
 }
 
 impl SpaceHeader {
@@ -30,7 +33,7 @@ impl SpaceHeader {
 
     /// That of a tablespace with nothing but a root.
     pub(crate) const fn new(next_space: u32) -> Self {
-        Self { pages: FIRST, free_head: 0, free_count: 0, next_space }
+        Self { pages: FIRST, free_head: 0, free_count: 0, next_space, compression: PageCompression::None }
     }
 
     /// Reads page 0; an error says what this version can't read.
@@ -39,15 +42,17 @@ impl SpaceHeader {
             return Err("the tablespace has no header");
         }
         let versions = page.word(HEADER_LEN + 8);
-        if versions as u32 != VERSION || (versions >> 32) as u32 != 0 {
+        let compression = u8::try_from(versions >> 32).ok().and_then(PageCompression::from_code);
+        let (VERSION, Some(compression)) = (versions as u32, compression) else {
             return Err("the tablespace has a format or a feature that this version does not know");
-        }
+        };
         let (numbers, free) = (page.word(HEADER_LEN + 16), page.word(HEADER_LEN + 24));
         let header = Self {
             pages: numbers as u32,
             free_head: (numbers >> 32) as u32,
             free_count: free as u32,
             next_space: (free >> 32) as u32,
+            compression,
         };
         if header.pages < FIRST || header.free_head >= header.pages || header.free_count >= header.pages {
             return Err("the header of the tablespace makes no sense");
@@ -59,7 +64,7 @@ impl SpaceHeader {
     pub(crate) fn encode(&self) -> [u8; 32] {
         let mut out = [0; 32];
         out.as_mut_slice().set_word(0, MAGIC);
-        out.as_mut_slice().set_word(8, u64::from(VERSION));
+        out.as_mut_slice().set_word(8, u64::from(VERSION) | u64::from(self.compression.code()) << 32);
         out.as_mut_slice().set_word(16, u64::from(self.pages) | u64::from(self.free_head) << 32);
         out.as_mut_slice().set_word(24, u64::from(self.free_count) | u64::from(self.next_space) << 32);
         out

@@ -6,9 +6,10 @@ pub(crate) use header::SpaceHeader;
 
 use crate::health::Health;
 use crate::metrics::{Counter, Metrics};
+use crate::options::PageCompression;
 use crate::page::PageId;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
-use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use siltstone_base::sync::{Arc, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -30,6 +31,10 @@ pub(crate) struct Space {
     file: Arc<dyn RandomWriteFile>,
     /// Whether something was written since the last sync began.
     unsynced: AtomicBool,
+    /// The number of its [`PageCompression`].
+    compression: AtomicU8,
+    /// Whether the file system refused to take blocks back.
+    keeps_blocks: AtomicBool,
 }
 
 /// The file of a tablespace of a database that is being created.
@@ -117,8 +122,29 @@ impl Spaces {
         let path = self.path(space);
         let options = FileOptions::new(FileKind::Page).direct(self.direct);
         let file = self.env.open_random_write(&path, &options).map_err(|error| Error::io("open", &path, error))?;
-        self.open.write().insert(space, Arc::new(Space { path, file, unsynced: AtomicBool::new(false) }));
+        let opened = Space {
+            path,
+            file,
+            // An earlier life may have left something.
+            unsynced: AtomicBool::new(true),
+            compression: AtomicU8::new(PageCompression::None.code()),
+            keeps_blocks: AtomicBool::new(false),
+        };
+        self.open.write().insert(space, Arc::new(opened));
         Ok(())
+    }
+
+    /// Says how the pages of a tablespace are stored that are written from now on.
+    pub(crate) fn set_compression(&self, space: u32, compression: PageCompression) {
+        if let Some(space) = self.open.read().get(&space) {
+            space.compression.store(compression.code(), Ordering::Release);
+        }
+    }
+
+    /// How the pages of a tablespace are stored.
+    pub(crate) fn compression(&self, space: u32) -> PageCompression {
+        let code = self.open.read().get(&space).map(|space| space.compression.load(Ordering::Acquire));
+        code.and_then(PageCompression::from_code).unwrap_or_default()
     }
 
     /// Forgets a tablespace and deletes its file.
@@ -180,6 +206,33 @@ impl Spaces {
         let written = space.file.write_at(offset, pages, context(priority));
         written.map_err(|error| Error::io("write", &space.path, error).with_offset(offset))?;
         self.metrics.add(Counter::PagesWritten, (pages.len() / self.page_len) as u64);
+        self.metrics.add(Counter::PageBytesWritten, pages.len() as u64);
+        Ok(())
+    }
+
+    /// Writes a page that is stored in fewer blocks, and gives the others of its place back.
+    pub(crate) fn write_compressed(&self, id: PageId, stored: &[u8], priority: IoPriority) -> Result<()> {
+        let Ok(space) = self.get(id) else { return Ok(()) };
+        let offset = u64::from(id.number) * self.page_len as u64;
+        space.unsynced.store(true, Ordering::Release);
+        let written = space.file.write_at(offset, stored, context(priority));
+        written.map_err(|error| Error::io("write", &space.path, error).with_offset(offset))?;
+        self.metrics.add(Counter::PagesWritten, 1);
+        self.metrics.add(Counter::PagesCompressed, 1);
+        self.metrics.add(Counter::PageBytesWritten, stored.len() as u64);
+        if space.keeps_blocks.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let end = offset + stored.len() as u64;
+        match space.file.punch_hole(end, self.page_len.saturating_sub(stored.len()) as u64) {
+            // What is allocated says so.
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                space.keeps_blocks.store(true, Ordering::Relaxed);
+            }
+            punched => {
+                punched.map_err(|error| Error::io("give blocks back of", &space.path, error).with_offset(end))?
+            }
+        }
         Ok(())
     }
 
