@@ -26,7 +26,9 @@ pub use thread::ThreadExecutor;
 pub enum Priority {
     /// Flushes, and other work that writers will wait for.
     High,
-    /// Compactions.
+    /// Compactions of level 0: what writers will wait for next.
+    Medium,
+    /// Other compactions, and purge.
     Low,
     /// What can wait for all else: unlinking files, statistics.
     Idle,

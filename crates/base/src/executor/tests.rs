@@ -35,14 +35,14 @@ impl Job for Count {
 
 fn check(executor: &dyn Executor) {
     let done = Arc::new((AtomicU64::new(0), Signal::new()));
-    for priority in [Priority::Idle, Priority::Low, Priority::High] {
+    for priority in [Priority::Idle, Priority::Low, Priority::Medium, Priority::High] {
         let job = Count { steps_left: 7, done: Arc::clone(&done), panics: false };
         executor.submit(priority, Box::new(job));
     }
-    let met = executor.wait_until(&done.1, None, &mut || done.0.load(Ordering::SeqCst) == 21);
+    let met = executor.wait_until(&done.1, None, &mut || done.0.load(Ordering::SeqCst) == 28);
     assert_eq!(met, Waited::Met);
     executor.submit(Priority::Low, Box::new(Count { steps_left: 1, done: Arc::clone(&done), panics: true }));
-    let met = executor.wait_until(&done.1, None, &mut || done.0.load(Ordering::SeqCst) == 1021);
+    let met = executor.wait_until(&done.1, None, &mut || done.0.load(Ordering::SeqCst) == 1028);
     assert_eq!(met, Waited::Met, "a panic reaches the job's owner");
     let late = executor.wait_until(&done.1, Some(Duration::from_millis(2)), &mut || false);
     assert_eq!(late, Waited::TimedOut);
@@ -58,6 +58,23 @@ fn threads_step_jobs_and_wake_waiters() {
 fn one_thread_steps_jobs_while_it_waits() {
     check(&StepExecutor::new(Arc::new(ManualClock::new(0))));
     check(&StepExecutor::with_seed(Arc::new(ManualClock::new(0)), 7));
+}
+
+#[test]
+fn what_is_more_urgent_is_stepped_first() {
+    let executor = StepExecutor::new(Arc::new(ManualClock::new(0)));
+    let order = Arc::new(crate::sync::SegQueue::new());
+    for priority in [Priority::Idle, Priority::Low, Priority::Medium, Priority::High, Priority::Medium] {
+        let order = Arc::clone(&order);
+        let step = move || {
+            order.push(priority);
+            Progress::Done
+        };
+        executor.submit(priority, job(&Arc::default(), step));
+    }
+    executor.run_until_idle();
+    let order: Vec<_> = std::iter::from_fn(|| order.pop()).collect();
+    assert_eq!(order, [Priority::High, Priority::Medium, Priority::Medium, Priority::Low, Priority::Idle]);
 }
 
 #[test]

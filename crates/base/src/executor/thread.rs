@@ -26,7 +26,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    ready: [VecDeque<Box<dyn Job>>; 3],
+    ready: [VecDeque<Box<dyn Job>>; 4],
     timers: BinaryHeap<Timer>,
     timers_added: u64,
     closing: bool,
@@ -76,7 +76,7 @@ impl Queue {
     }
 
     fn pop(&mut self, lowest: Priority) -> Option<(Priority, Box<dyn Job>)> {
-        [Priority::High, Priority::Low, Priority::Idle]
+        [Priority::High, Priority::Medium, Priority::Low, Priority::Idle]
             .into_iter()
             .take_while(|priority| *priority <= lowest)
             .find_map(|priority| Some((priority, self.ready[priority as usize].pop_front()?)))

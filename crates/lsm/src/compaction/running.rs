@@ -26,6 +26,8 @@ struct RunningCompaction {
     output_level: usize,
     smallest: Vec<u8>,
     largest: Vec<u8>,
+    /// `largest` is the exclusive end of a range tombstone.
+    is_end_exclusive: bool,
     moving: Moving,
 }
 
@@ -71,12 +73,15 @@ impl Running {
         self.next_id += 1;
         self.merge.clone_from(&compaction.merge);
         let (smallest, largest) = compaction.user_key_range();
+        let order = compaction.input_version.comparator();
+        let is_end_exclusive = compaction.input_files().all(|(_, file)| file.ends_before(order, largest));
         self.compactions.push(RunningCompaction {
             id,
             start_level: compaction.start_level(),
             output_level: compaction.output_level,
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
+            is_end_exclusive,
             moving: Moving::of(compaction),
         });
         id
@@ -107,7 +112,7 @@ impl Running {
     }
 
     /// Whether level 0 is being compacted.
-    pub(super) fn has_level0(&self) -> bool {
+    pub(crate) fn has_level0(&self) -> bool {
         self.compactions.iter().any(|running| running.start_level == 0)
     }
 
@@ -120,9 +125,10 @@ impl Running {
         largest: &[u8],
     ) -> bool {
         self.compactions.iter().any(|running| {
+            let beyond = order.compare_user(smallest, &running.largest);
             running.output_level == level
                 && order.compare_user(&running.smallest, largest).is_le()
-                && order.compare_user(smallest, &running.largest).is_le()
+                && (beyond.is_lt() || beyond.is_eq() && !running.is_end_exclusive)
         })
     }
 }

@@ -15,7 +15,11 @@ use crate::version::Version;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
+use std::cmp::Ordering;
 use std::time::Duration;
+
+/// A compaction to run, and whoever waits for it.
+pub(crate) type Picked = (Arc<Family>, Compaction, Option<Arc<super::manual::ManualCompaction>>);
 
 /// Failures in a row after which a job that met an error other than a full device makes the engine read-only.
 pub(crate) const MAX_FAILURES: u32 = 3;
@@ -64,25 +68,37 @@ impl DbInner {
     }
 
     fn schedule_compactions(self: &Arc<Self>, state: &mut State, max_compactions: usize) {
-        while state.running_compactions < max_compactions {
-            let Some((family, compaction, manual)) = self.pick(state) else { return };
+        loop {
+            let found = match state.running_compactions.cmp(&max_compactions) {
+                Ordering::Less => self.pick(state),
+                Ordering::Equal => self.pick_level0(state),
+                Ordering::Greater => None,
+            };
+            let Some((family, compaction, manual)) = found else { return };
             let job_id = state.next_job_id();
             state.running_compactions += 1;
             let Some(background) = state.families.get_mut(&family.id) else { return };
+            let priority = if compaction.start_level() == 0 { Priority::Medium } else { Priority::Low };
             let registration = background.running.register(&compaction);
             let job = CompactJob::new(Arc::clone(self), family, compaction, registration, job_id, manual);
-            self.executor.submit(Priority::Low, Box::new(job));
+            self.executor.submit(priority, Box::new(job));
         }
     }
 
-    /// The next compaction: one that a caller waits for, else that of the family with the highest score.
-    fn pick(
-        &self,
-        state: &mut State,
-    ) -> Option<(Arc<Family>, Compaction, Option<Arc<super::manual::ManualCompaction>>)> {
-        if let Some(found) = self.pick_manual(state) {
-            return Some(found);
+    /// A compaction of level 0 where deeper ones have all places: it is stepped before them, so that they wait for it and not it for them.
+    fn pick_level0(&self, state: &State) -> Option<Picked> {
+        if state.families.values().any(|background| background.running.has_level0()) {
+            return None;
         }
+        self.pick_automatic(state).filter(|(_, compaction, _)| compaction.start_level() == 0)
+    }
+
+    /// The next compaction: one that a caller waits for, else that of the family with the highest score.
+    fn pick(&self, state: &mut State) -> Option<Picked> {
+        self.pick_manual(state).or_else(|| self.pick_automatic(state))
+    }
+
+    fn pick_automatic(&self, state: &State) -> Option<Picked> {
         let now_micros = self.clock.now_micros();
         let now_seconds = self.clock.unix_seconds();
         let families = self.families.load();

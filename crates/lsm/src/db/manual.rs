@@ -1,8 +1,9 @@
 //! Compactions that a caller asks for: a range, level by level, down to the last level that has any of it.
 
+use super::background::Picked;
 use super::column_family::Family;
 use super::state::{DbInner, State};
-use crate::compaction::{Compaction, ManualRange, ManualStep};
+use crate::compaction::{ManualRange, ManualStep};
 use crate::options::{CompactRangeOptions, FlushOptions};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, Result};
@@ -76,10 +77,7 @@ impl DbInner {
     }
 
     /// The next compaction of the oldest request that can run one now.
-    pub(crate) fn pick_manual(
-        &self,
-        state: &mut State,
-    ) -> Option<(Arc<Family>, Compaction, Option<Arc<ManualCompaction>>)> {
+    pub(crate) fn pick_manual(&self, state: &State) -> Option<Picked> {
         let mut finished = false;
         let mut found = None;
         for request in &state.manual {

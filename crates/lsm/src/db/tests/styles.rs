@@ -4,7 +4,7 @@ use super::basics::options;
 use crate::event::{CompactionInfo, EventListener, FlushInfo};
 use crate::metrics::Counter;
 use crate::options::{CompactionStyle, FifoCompactionOptions};
-use crate::{ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, FlushOptions};
+use crate::{ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, FlushOptions, WriteOptions};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::env::sim::SimDisk;
@@ -18,6 +18,13 @@ use std::time::Duration;
 struct Watch {
     flushes_begun: AtomicU64,
     largest_input: AtomicU64,
+    /// Compactions of other levels than 0 that rewrite something.
+    deep_begun: AtomicU64,
+    deep_ended: AtomicU64,
+}
+
+fn is_deep(info: &CompactionInfo) -> bool {
+    !info.trivial_move && info.inputs.iter().all(|(level, _)| *level > 0)
 }
 
 impl EventListener for Watch {
@@ -29,6 +36,11 @@ impl EventListener for Watch {
         if !info.trivial_move {
             self.largest_input.fetch_max(info.input_bytes, Ordering::Relaxed);
         }
+        self.deep_begun.fetch_add(u64::from(is_deep(info)), Ordering::Relaxed);
+    }
+
+    fn compaction_end(&self, info: &CompactionInfo) {
+        self.deep_ended.fetch_add(u64::from(is_deep(info)), Ordering::Relaxed);
     }
 }
 
@@ -149,5 +161,47 @@ fn a_flush_begins_within_one_step_while_a_compaction_runs() {
     assert_eq!(db.property("rocksdb.num-running-compactions").unwrap(), "1", "it is not over");
     db.wait_for_background_work().unwrap();
     assert!(db.get("new").unwrap().is_some());
+    db.check().unwrap();
+}
+
+#[test]
+fn level_0_does_not_wait_for_the_end_of_a_deep_compaction() {
+    let disk = SimDisk::new();
+    let watch = Arc::new(Watch::default());
+    let clock = Arc::new(ManualClock::new(1_700_000_000));
+    let executor = Arc::new(StepExecutor::new(clock.clone()));
+    let deep = plain()
+        .compaction_filter(Some(Arc::new(Slow(clock))))
+        .level_compaction_dynamic_level_bytes(false)
+        .max_bytes_for_level_base(256 << 10);
+    // One compaction at a time, by the options.
+    let options = options(&disk).executor(Some(executor.clone())).listeners(vec![watch.clone()]).max_background_jobs(2);
+    let db = Db::open_families("/db", &options, &[("default", plain())]).unwrap();
+    let deep = db.create_family("deep", &deep).unwrap();
+    let mut round = 0_u8;
+    while watch.deep_begun.load(Ordering::Relaxed) == 0 {
+        assert!(round < 100, "no deep compaction");
+        round += 1;
+        for number in 0..10_000 {
+            db.put_cf(&deep, key(number), [round; 20], &WriteOptions::default()).unwrap();
+        }
+        db.flush_families(&[&deep], &FlushOptions::default()).unwrap();
+        while watch.deep_begun.load(Ordering::Relaxed) == 0 && executor.step() {}
+    }
+    let ended = watch.deep_ended.load(Ordering::Relaxed);
+    for number in 0..4_u64 {
+        db.put(key(1), [number as u8; 20]).unwrap();
+        db.put(key(9), [number as u8; 20]).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    assert_eq!(db.property("rocksdb.num-running-compactions").unwrap(), "2", "one more than there is room for");
+    let level0 = || db.property("rocksdb.num-files-at-level0").unwrap();
+    assert_eq!(level0(), "4");
+    while level0() == "4" {
+        assert!(executor.step());
+        assert_eq!(watch.deep_ended.load(Ordering::Relaxed), ended, "the deep one waits");
+    }
+    db.wait_for_background_work().unwrap();
+    assert!(watch.deep_ended.load(Ordering::Relaxed) > ended);
     db.check().unwrap();
 }

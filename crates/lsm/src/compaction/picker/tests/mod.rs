@@ -6,7 +6,7 @@ use super::*;
 use crate::compaction::targets::estimated_pending_compaction_bytes;
 use crate::compaction::{Compaction, Merge, Running};
 use crate::file_meta::{FileMeta, FileMetaData, ObsoleteTables};
-use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
+use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ValueType};
 use crate::options::{
     ColumnFamilyOptions, CompactionStyle, CompressionType, FifoCompactionOptions, UniversalCompactionOptions,
 };
@@ -180,9 +180,12 @@ fn files_of(words: &[&str]) -> Vec<(usize, FileMetaData, bool)> {
     words[1..].iter().map(parse).collect()
 }
 
-/// A boundary `k5` is key `k` at sequence number 5; `k` alone at 9, or at 1 on the right.
+/// A boundary `k5` is key `k` at sequence number 5; `k` alone at 9, or at 1 on the right. `k)` on the right is the exclusive end of a range tombstone.
 fn file_of(number: u64, smallest: &str, largest: &str, file_size: u64) -> FileMetaData {
     let boundary = |text: &str, default: u64| {
+        if let Some(key) = text.strip_suffix(')') {
+            return InternalKey::new(key.as_bytes(), MAX_SEQNO, ValueType::RangeDelete);
+        }
         let digits = text.trim_start_matches(|letter: char| !letter.is_ascii_digit());
         let key = &text[..text.len() - digits.len()];
         InternalKey::new(key.as_bytes(), digits.parse().unwrap_or(default), ValueType::Put)

@@ -20,11 +20,11 @@ pub(super) fn fences(version: &Version, output_level: usize, step: u64) -> Vec<V
         (output_level.max(1)..oldest).map(|level| Walk::new(version.files(level))).collect();
     let mut fences = Vec::new();
     let mut bytes = 0;
-    let mut before: Option<&[u8]> = None;
+    let mut before: Option<&FileMeta> = None;
     for file in version.files(oldest) {
         let key = file.smallest.user_key();
-        // All versions of a key are in one table.
-        let is_border = before.is_none_or(|before| order.compare_user(before, key).is_lt());
+        // All versions of a key are in one table; the exclusive end of a range tombstone is no key of its table.
+        let is_border = before.is_none_or(|before| before.ends_before(order, key));
         if is_border && bytes >= step / EARLY_PARTS {
             let is_common = !between.iter_mut().any(|walk| walk.reaches_across(order, key));
             if is_common || bytes >= step {
@@ -33,7 +33,7 @@ pub(super) fn fences(version: &Version, output_level: usize, step: u64) -> Vec<V
             }
         }
         bytes += file.file_size;
-        before = Some(file.largest.user_key());
+        before = Some(&**file);
     }
     fences
 }

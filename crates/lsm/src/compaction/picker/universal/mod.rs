@@ -33,6 +33,8 @@ const WHOLE_PARTS: u64 = 12;
 const PIECE_PARTS: u64 = 16;
 /// The parts of the oldest run that lie between two fences.
 const FENCE_PARTS: u64 = 40;
+/// The oldest run has so many fences at least where a piece of the most bytes that a compaction may have lies.
+const PIECE_FENCES: u64 = 4;
 /// Tables have at most this part of the oldest run, so that it has borders for fences.
 const FILE_PARTS: u64 = 64;
 
@@ -195,7 +197,7 @@ impl<'a> Tree<'a> {
     fn piece(&self, merge: &Merge, reason: CompactionReason) -> Option<Compaction> {
         let options = self.options();
         let max_bytes = match options.compaction_options_universal.incremental {
-            true => (self.oldest_bytes / PIECE_PARTS).max(self.small_bytes() / 2),
+            true => (self.oldest_bytes / PIECE_PARTS).max(self.small_bytes() / 2).min(max_compaction_bytes(options)),
             false => u64::MAX,
         };
         let piece = pieces::next_piece(self.scene, merge, max_bytes)?;
@@ -239,7 +241,8 @@ impl<'a> Tree<'a> {
         let cap = (self.oldest_bytes / FILE_PARTS).max(options.write_buffer_size as u64 / 4);
         let target_file_size = target_file_size(options, 1, 1).min(cap);
         let trivial_move = self.is_trivial_move(&inputs, output_level, reason);
-        let step = (self.oldest_bytes / FENCE_PARTS).max(options.write_buffer_size as u64 / 4);
+        let step = (self.oldest_bytes / FENCE_PARTS).min(max_compaction_bytes(options) / PIECE_FENCES);
+        let step = step.max(options.write_buffer_size as u64 / 4);
         let fences = match output_level {
             0 => Vec::new(),
             _ if trivial_move => Vec::new(),

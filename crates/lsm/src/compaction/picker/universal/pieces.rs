@@ -1,8 +1,9 @@
 //! A merge of several levels, range by range.
 
-use super::super::inputs::{Scene, total_bytes, user_key_range};
+use super::super::inputs::{Scene, total_bytes};
 use crate::compaction::{LevelInputs, Merge};
 use crate::file_meta::FileMeta;
+use crate::key::InternalKeyComparator;
 use std::sync::Arc;
 
 /// All tables of the levels of a merge between two user keys, where no table reaches out.
@@ -11,14 +12,37 @@ pub(super) struct Piece {
     /// Upper levels first; levels without tables are left out.
     pub(super) inputs: Vec<LevelInputs>,
     smallest: Vec<u8>,
-    largest: Vec<u8>,
+    end: End,
+    bytes: u64,
+}
+
+/// Where a piece ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct End {
+    key: Vec<u8>,
+    /// The key is the exclusive end of a range tombstone: the next piece may begin with it.
+    is_exclusive: bool,
+}
+
+impl End {
+    fn of(order: &InternalKeyComparator, file: &FileMeta) -> Self {
+        let key = file.largest.user_key();
+        Self { key: key.to_vec(), is_exclusive: file.ends_before(order, key) }
+    }
+
+    /// Whether it lies before a table, none of whose keys the piece then has.
+    fn is_before(&self, order: &InternalKeyComparator, file: &FileMeta) -> bool {
+        let order = order.compare_user(&self.key, file.smallest.user_key());
+        order.is_lt() || self.is_exclusive && order.is_eq()
+    }
+
+    fn is_beyond(&self, order: &InternalKeyComparator, other: &Self) -> bool {
+        let order = order.compare_user(&self.key, &other.key);
+        order.is_gt() || order.is_eq() && other.is_exclusive && !self.is_exclusive
+    }
 }
 
 impl Piece {
-    fn bytes(&self) -> u64 {
-        self.inputs.iter().map(|inputs| total_bytes(&inputs.files)).fold(0, u64::saturating_add)
-    }
-
     fn files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
         self.inputs.iter().flat_map(|inputs| &inputs.files)
     }
@@ -27,74 +51,98 @@ impl Piece {
     fn is_move(&self, merge: &Merge) -> bool {
         matches!(&*self.inputs, [inputs] if inputs.level != merge.output_level)
     }
+
+    /// Takes the piece right behind it in.
+    fn append(&mut self, next: Self) {
+        for LevelInputs { level, files } in next.inputs {
+            match self.inputs.iter_mut().find(|inputs| inputs.level == level) {
+                Some(inputs) => inputs.files.extend(files),
+                None => {
+                    let place = self.inputs.partition_point(|inputs| inputs.level < level);
+                    self.inputs.insert(place, LevelInputs { level, files });
+                }
+            }
+        }
+        self.end = next.end;
+        self.bytes = self.bytes.saturating_add(next.bytes);
+    }
 }
 
 /// The first piece from the left that no running compaction has something of: as much as `max_bytes` have room for, and one group of tables that overlap at least. `None`
 /// if there is none, or nothing to merge any more.
 pub(super) fn next_piece(scene: &Scene<'_>, merge: &Merge, max_bytes: u64) -> Option<Piece> {
     let mut piece: Option<Piece> = None;
-    let mut passed: Option<Vec<u8>> = None;
+    let mut passed: Option<End> = None;
     loop {
-        let from = piece.as_ref().map(|piece| &piece.largest).or(passed.as_ref());
-        let Some(file) = first_file(scene, merge, from.map(Vec::as_slice)) else { return piece };
-        let group = closure(scene, merge, file.smallest.user_key(), file.largest.user_key());
+        let from = piece.as_ref().map(|piece| &piece.end).or(passed.as_ref());
+        let Some(file) = first_file(scene, merge, from) else { return piece };
+        let group = closure(scene, merge, file);
         if !is_free(scene, merge, &group) {
             if piece.is_some() {
                 return piece;
             }
-            passed = Some(group.largest);
+            passed = Some(group.end);
             continue;
         }
         let Some(current) = &mut piece else {
             piece = Some(group);
             continue;
         };
-        let bytes = current.bytes().saturating_add(group.bytes());
-        if bytes > max_bytes || current.is_move(merge) != group.is_move(merge) {
-            return piece;
-        }
-        let grown = closure(scene, merge, &current.smallest, &group.largest);
-        if grown.bytes() > bytes {
+        let bytes = current.bytes.saturating_add(group.bytes);
+        if bytes > max_bytes
+            || current.is_move(merge) != group.is_move(merge)
             // A table between them needs no merge.
+            || has_table_between(scene, merge, &current.end, &group)
+        {
             return piece;
         }
-        *current = grown;
+        current.append(group);
     }
 }
 
-/// Among the levels that are emptied: the table that begins first behind the user key `from`.
-fn first_file<'a>(scene: &'a Scene<'_>, merge: &Merge, from: Option<&[u8]>) -> Option<&'a Arc<FileMeta>> {
+/// Among the levels that are emptied: the table that begins first behind `from`.
+fn first_file<'a>(scene: &'a Scene<'_>, merge: &Merge, from: Option<&End>) -> Option<&'a Arc<FileMeta>> {
     let order = scene.order();
     let firsts = (merge.first_level..merge.output_level).filter_map(|level| {
         let files = scene.version.files(level);
-        let is_passed =
-            |file: &Arc<FileMeta>| from.is_some_and(|from| order.compare_user(file.smallest.user_key(), from).is_le());
-        files.get(files.partition_point(is_passed))
+        files.get(files.partition_point(|file| from.is_some_and(|from| !from.is_before(order, file))))
     });
     firsts.min_by(|a, b| order.compare(a.smallest.as_bytes(), b.smallest.as_bytes()))
 }
 
-/// Everything from `smallest` to `largest`, and what overlaps that, directly or not.
-fn closure(scene: &Scene<'_>, merge: &Merge, smallest: &[u8], largest: &[u8]) -> Piece {
+/// Whether the level that is written to has a table behind `end` that lies before the tables of `group`.
+fn has_table_between(scene: &Scene<'_>, merge: &Merge, end: &End, group: &Piece) -> bool {
     let order = scene.order();
-    let mut piece = Piece { inputs: Vec::new(), smallest: smallest.to_vec(), largest: largest.to_vec() };
+    let files = scene.version.files(merge.output_level);
+    let next = files.get(files.partition_point(|file| !end.is_before(order, file)));
+    next.is_some_and(|file| order.compare_user(file.smallest.user_key(), &group.smallest).is_lt())
+}
+
+/// A table, and what overlaps it, directly or not.
+fn closure(scene: &Scene<'_>, merge: &Merge, file: &FileMeta) -> Piece {
+    let order = scene.order();
+    let (smallest, end) = (file.smallest.user_key().to_vec(), End::of(order, file));
+    let mut piece = Piece { inputs: Vec::new(), smallest, end, bytes: 0 };
     let mut count = 0;
     loop {
         piece.inputs.clear();
         for level in merge.first_level..=merge.output_level {
-            let files = scene.version.overlapping_files(level, Some(&piece.smallest), Some(&piece.largest));
-            if let Some((low, high)) = user_key_range(order, files.iter().map(|file| &**file)) {
-                if order.compare_user(low, &piece.smallest).is_lt() {
-                    piece.smallest = low.to_vec();
+            let mut files = scene.version.overlapping_files(level, Some(&piece.smallest), Some(&piece.end.key));
+            files.retain(|file| !piece.end.is_before(order, file));
+            if let (Some(first), Some(last)) = (files.first(), files.last()) {
+                if order.compare_user(first.smallest.user_key(), &piece.smallest).is_lt() {
+                    piece.smallest = first.smallest.user_key().to_vec();
                 }
-                if order.compare_user(high, &piece.largest).is_gt() {
-                    piece.largest = high.to_vec();
+                let end = End::of(order, last);
+                if end.is_beyond(order, &piece.end) {
+                    piece.end = end;
                 }
                 piece.inputs.push(LevelInputs { level, files });
             }
         }
         let now = piece.files().count();
         if now == count {
+            piece.bytes = piece.inputs.iter().map(|inputs| total_bytes(&inputs.files)).fold(0, u64::saturating_add);
             return piece;
         }
         count = now;
@@ -105,5 +153,5 @@ fn closure(scene: &Scene<'_>, merge: &Merge, smallest: &[u8], largest: &[u8]) ->
 fn is_free(scene: &Scene<'_>, merge: &Merge, piece: &Piece) -> bool {
     let mut levels = merge.first_level..=merge.output_level;
     !piece.files().any(|file| file.is_being_compacted())
-        && !levels.any(|level| scene.running.writes_to(scene.order(), level, &piece.smallest, &piece.largest))
+        && !levels.any(|level| scene.running.writes_to(scene.order(), level, &piece.smallest, &piece.end.key))
 }
