@@ -66,6 +66,10 @@ pub enum PlantedBug {
     RecoveredLocksAreLost,
     /// A prepared transaction is rolled back at recovery.
     PreparedIsLost,
+    /// Entries of secondary indexes stay as a transaction left them that is rolled back.
+    EntryIsNotRolledBack,
+    /// Two rows may have the same key of a unique index.
+    UniqueIsNotChecked,
 }
 
 #[cfg(any(test, feature = "testing"))]

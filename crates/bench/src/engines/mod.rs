@@ -151,7 +151,9 @@ impl EngineKind {
             }
             Self::LsmClassic => Self::LsmLeveled.open_tables(dir, &settings.classic())?.named(self.name()),
             Self::Btree | Self::BtreeMysql84 | Self::BtreeCompressed => {
-                return Err(siltstone_base::Error::not_supported("the B-tree engine has no tables"));
+                let (env, options) = btree::options(self, settings);
+                let engine = siltstone_btree::Db::open(dir, &options)?;
+                OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(env).named(self.name())
             }
             Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),
             Self::Null => OpenEngine::tables(Arc::new(KvTables::new(NullEngine::new()))),

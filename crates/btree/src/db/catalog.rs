@@ -1,11 +1,12 @@
 //! The catalog: which trees exist, and in which tablespaces. It is a tree itself, in tablespace 0.
 
 use super::state::{OpenTree, State};
+use super::tables::TableDefinition;
 use crate::mtr::{Close, Mtr};
 use crate::options::{MIN_COMPRESSED_PAGE, PageCompression};
 use crate::page::{Change, Header, Lsn, PageId, PageKind, u32_at};
 use crate::redo::Redo;
-use crate::space::{CATALOG_SPACE, SpaceHeader};
+use crate::space::{CATALOG_SPACE, SpaceHeader, UNDO_SPACE};
 use crate::tree::{Chunk, Position, Start, Tree, Value};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
@@ -19,7 +20,7 @@ pub(super) const DEFAULT_SPACE: u32 = 1;
 /// Bytes of the longest name of a tree.
 const MAX_NAME_LEN: usize = 64;
 
-/// Bytes of a row: the tablespace, and flags of which none is known.
+/// Bytes of a tree's row: the tablespace, and flags of which none is known.
 const ROW_LEN: usize = 8;
 
 fn row(space: u32) -> [u8; ROW_LEN] {
@@ -28,29 +29,53 @@ fn row(space: u32) -> [u8; ROW_LEN] {
     row
 }
 
-/// The trees that a catalog names, with their tablespaces.
-pub(super) fn read(catalog: &Tree) -> Result<Vec<(String, u32)>> {
+/// What a catalog names.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Trees, with their tablespaces.
+    pub(super) trees: Vec<(String, u32)>,
+    /// Tables.
+    pub(super) tables: Vec<TableDefinition>,
+}
+
+/// Reads a catalog.
+pub(super) fn read(catalog: &Tree) -> Result<Contents> {
     let damaged =
         |what: &'static str| catalog.pool().spaces.corruption(PageId::new(CATALOG_SPACE, SpaceHeader::ROOT), what);
-    let mut names = Vec::new();
+    let mut contents = Contents::default();
     let (mut position, mut chunk, mut last) = (Position::default(), Chunk::default(), Vec::new());
+    let mut is_first = true;
     loop {
-        let start = if names.is_empty() { Start::End } else { Start::Beyond(&last) };
+        let start = if is_first { Start::End } else { Start::Beyond(&last) };
         catalog.read_chunk(start, true, &mut position, 64, &mut chunk)?;
-        let Some((key, _)) = chunk.len().checked_sub(1).and_then(|last| chunk.get(last)) else { return Ok(names) };
-        if !names.is_empty() && key <= last.as_slice() {
+        let Some((key, _)) = chunk.len().checked_sub(1).and_then(|last| chunk.get(last)) else { break };
+        if !is_first && key <= last.as_slice() {
             return Err(damaged("the catalog is out of order"));
         }
+        is_first = false;
         last = key.to_vec();
         for index in 0..chunk.len() {
             let Some((key, value)) = chunk.get(index) else { break };
+            if TableDefinition::is_row(key) {
+                let known = TableDefinition::read_row(&mut contents.tables, key, value);
+                known.ok_or_else(|| damaged("a row of the catalog defines no table that this version understands"))?;
+                continue;
+            }
             let name = std::str::from_utf8(key).map_err(|_| damaged("the name of a tree is no text"))?;
             if value.len() != ROW_LEN || u32_at(value, 4) != 0 || u32_at(value, 0) == CATALOG_SPACE {
                 return Err(damaged("a row of the catalog says what this version does not understand"));
             }
-            names.push((name.to_owned(), u32_at(value, 0)));
+            contents.trees.push((name.to_owned(), u32_at(value, 0)));
         }
     }
+    let mut spaces: Vec<u32> = contents.trees.iter().map(|(_, space)| *space).collect();
+    spaces.extend(contents.tables.iter().flat_map(TableDefinition::spaces));
+    spaces.extend([CATALOG_SPACE, UNDO_SPACE]);
+    spaces.sort_unstable();
+    if spaces.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(damaged("two trees of the catalog have one tablespace"));
+    }
+    Ok(contents)
 }
 
 /// The first pages of a new tablespace as they are written before there is a log: page 0, and a root with these rows.
@@ -86,16 +111,11 @@ impl State {
         if self.trees.read().contains_key(name) {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("the tree {name} exists")));
         }
-        let space = {
-            let page = self.pool.shared(PageId::new(CATALOG_SPACE, 0))?;
-            SpaceHeader::read(page.bytes())
-                .map_err(|what| self.spaces.corruption(PageId::new(CATALOG_SPACE, 0), what))?
-        };
-        let number = space.next_space;
+        let number = self.catalog_header()?.next_space;
         // Durable in its directory before the log speaks of it.
         self.spaces.create(number)?;
         self.spaces.set_compression(number, compression);
-        let created = self.define(name, number, space, compression);
+        let created = self.define(name, number, compression);
         let end = match created {
             Ok(end) => end,
             Err(error) => {
@@ -110,7 +130,7 @@ impl State {
         Ok(tree)
     }
 
-    fn check_compression(&self, compression: PageCompression) -> Result<()> {
+    pub(super) fn check_compression(&self, compression: PageCompression) -> Result<()> {
         let is_possible = compression == PageCompression::None || self.pool.page_len() >= MIN_COMPRESSED_PAGE;
         if is_possible {
             Ok(())
@@ -119,19 +139,32 @@ impl State {
         }
     }
 
-    fn define(&self, name: &str, number: u32, space: SpaceHeader, compression: PageCompression) -> Result<Lsn> {
+    /// Page 0 of the catalog.
+    pub(super) fn catalog_header(&self) -> Result<SpaceHeader> {
+        let page = self.pool.shared(PageId::new(CATALOG_SPACE, 0))?;
+        SpaceHeader::read(page.bytes()).map_err(|what| self.spaces.corruption(PageId::new(CATALOG_SPACE, 0), what))
+    }
+
+    /// Logs the first pages of a tablespace that was created, as part of an open group.
+    pub(super) fn define_space(&self, number: u32, compression: PageCompression) -> Result<()> {
         let next_space = number.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^32 trees in its life")
         })?;
         let mut mtr = Mtr::new(&self.pool);
         let catalog = mtr.latch(PageId::new(CATALOG_SPACE, 0))?;
+        let space = SpaceHeader::read(mtr.page(catalog))
+            .map_err(|what| self.spaces.corruption(PageId::new(CATALOG_SPACE, 0), what))?;
         let (front, root) = (mtr.create(PageId::new(number, 0))?, mtr.create(PageId::new(number, SpaceHeader::ROOT))?);
         mtr.change(catalog, &SpaceHeader::change(&SpaceHeader { next_space, ..space }.encode()));
         mtr.change(front, &Change::Format { kind: PageKind::Space, level: 0, left: 0, right: 0 });
         let header = SpaceHeader { compression, ..SpaceHeader::new(0) };
         mtr.change(front, &SpaceHeader::change(&header.encode()));
         mtr.change(root, &Change::Format { kind: PageKind::Leaf, level: 0, left: 0, right: 0 });
-        mtr.commit(Close::Open)?;
+        mtr.commit(Close::Open).map(drop)
+    }
+
+    fn define(&self, name: &str, number: u32, compression: PageCompression) -> Result<Lsn> {
+        self.define_space(number, compression)?;
         let value = row(number);
         self.catalog.put(name.as_bytes(), Value::inline(&value), false, Close::Group, Close::Open, &mut |_| Ok(()))?;
         Ok(self.redo.end())
@@ -139,7 +172,7 @@ impl State {
 
     /// Closes the group of a tree that could not be created: its tablespace never was.
     #[cold]
-    fn forget_space(&self, number: u32) {
+    pub(super) fn forget_space(&self, number: u32) {
         if log_drop(&self.redo, number).is_ok() {
             self.pool.discard(number);
             let _ = self.spaces.delete(number);
@@ -179,6 +212,10 @@ impl State {
     }
 
     fn make_room_for_definition(self: &Arc<Self>) -> Result<()> {
-        self.lock_with_room(16 * self.pool.page_len() as u64).map(drop)
+        self.make_room_for_trees(1)
+    }
+
+    pub(super) fn make_room_for_trees(self: &Arc<Self>, count: usize) -> Result<()> {
+        self.lock_with_room((12 + 4 * count as u64) * self.pool.page_len() as u64).map(drop)
     }
 }

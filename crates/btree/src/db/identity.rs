@@ -7,7 +7,7 @@ use std::path::Path;
 
 const NAME: &str = "IDENTITY";
 const TEMPORARY: &str = "IDENTITY.tmp";
-const TITLE: &str = "siltstone-btree 2";
+const TITLE: &str = "siltstone-btree 3";
 const LONGEST: u64 = 4096;
 
 /// Features that this version knows, of each class.
@@ -105,7 +105,7 @@ mod tests {
         rewrite(&disk, |body| body.replace("incompatible -", "incompatible wings"));
         let error = Identity::read(&disk, dir).unwrap_err();
         assert!(error.kind() == ErrorKind::NotSupported && error.message().contains("wings"), "{error}");
-        rewrite(&disk, |body| body.replace("siltstone-btree 2", "siltstone-btree 3"));
+        rewrite(&disk, |body| body.replace("siltstone-btree 3", "siltstone-btree 4"));
         assert_eq!(Identity::read(&disk, dir).unwrap_err().kind(), ErrorKind::NotSupported);
         disk.flip(Path::new("/db/IDENTITY"), 3, 4).unwrap();
         assert_eq!(Identity::read(&disk, dir).unwrap_err().kind(), ErrorKind::Corruption);

@@ -6,13 +6,16 @@
 mod background;
 mod batch;
 mod catalog;
+mod check;
 mod engine;
+mod entries;
 mod identity;
 mod open;
 mod read;
 mod recovery;
 mod scan;
 mod state;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod transactions;
@@ -51,7 +54,11 @@ pub struct CheckReport {
     pub trees: u64,
     /// Rows, those included that transactions have not committed.
     pub rows: u64,
-    /// Rows that are marked as deleted and wait for purge.
+    /// Tables.
+    pub tables: u64,
+    /// Entries of secondary indexes, those included that transactions have not committed.
+    pub index_entries: u64,
+    /// Rows and entries that are marked as deleted and wait for purge.
     pub deleted_rows: u64,
     /// Rows of the undo log.
     pub undo_records: u64,
@@ -235,36 +242,19 @@ impl Db {
         self.0.flush_all(false)
     }
 
-    /// Walks all trees: order, separators, levels, links, long values, free pages, and that every page is accounted for. Writers wait
-    /// meanwhile.
+    /// Walks all trees: order, separators, levels, links, long values, free pages, and that every page is accounted for. Compares the indexes of tables that are open
+    /// with their rows, as they are at one moment. Writers wait while trees are walked.
     ///
     /// # Errors
     ///
     /// `Corruption` with the first thing that is wrong, and those of I/O.
     pub fn check(&self) -> Result<CheckReport> {
-        let _writer = self.0.writer.lock();
-        self.0.catalog.check()?;
-        let trees: Vec<_> = self.0.trees.read().values().cloned().collect();
-        let (undo, kept) = self.0.undo.check()?;
-        let mut report = CheckReport {
-            trees: trees.len() as u64,
-            undo_records: undo.rows,
-            lost_pages: undo.lost_pages,
-            ..CheckReport::default()
+        let (report, view) = {
+            let _writer = self.0.writer.lock();
+            (self.0.check_trees()?, self.0.view_as_writer(0, 0))
         };
-        for tree in &trees {
-            let found = tree.tree.check()?;
-            report.rows += found.rows;
-            report.deleted_rows += found.deleted_rows;
-            report.levels = report.levels.max(found.levels);
-            report.leaf_pages += found.leaf_pages;
-            report.inner_pages += found.inner_pages;
-            report.overflow_pages += found.overflow_pages;
-            report.free_pages += found.free_pages;
-            let kept = kept.get(&tree.tree.space()).copied().unwrap_or_default();
-            report.kept_pages += kept;
-            report.lost_pages += found.lost_pages.saturating_sub(kept);
-            report.leaf_bytes_used += found.leaf_bytes_used;
+        for table in self.0.tables.open() {
+            self.0.check_indexes(&table, &view)?;
         }
         Ok(report)
     }

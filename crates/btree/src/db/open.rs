@@ -5,6 +5,7 @@ use super::catalog::{self, DEFAULT_NAME, DEFAULT_SPACE};
 use super::identity::Identity;
 use super::recovery;
 use super::state::{CLEANER_RANK, DIRECTORY_RANK, OpenTree, State, TREES_RANK, WRITER_RANK};
+use super::tables::{TableDefinition, Tables};
 use super::versions::Versions;
 use crate::buffer::{DoublewriteFile, Pool, PoolOptions, restore};
 use crate::health::Health;
@@ -166,7 +167,7 @@ fn open_existing(
     redo.write_checkpoint(checkpoint.lsn, false)?;
     let undo = UndoLog::new(Arc::clone(&pool));
     let transactions = super::transactions::recover(&undo)?;
-    let (catalog, trees) = open_trees(&pool, &spaces)?;
+    let (catalog, trees, tables) = open_trees(&pool, &spaces)?;
     let default_tree = trees.get(DEFAULT_NAME).cloned();
     let default_tree = default_tree
         .ok_or_else(|| Error::corruption(&spaces.path(CATALOG_SPACE), 0, "the catalog lacks the default tree"))?;
@@ -184,6 +185,7 @@ fn open_existing(
         writer: Mutex::new(WRITER_RANK, ()),
         trees: RwLock::new(TREES_RANK, trees),
         default_tree,
+        tables,
         catalog,
         durability: options.durability,
         page_compression: options.page_compression,
@@ -221,7 +223,7 @@ fn compression_of(pool: &Pool, space: u32) -> PageCompression {
 type Trees = BTreeMap<String, Arc<OpenTree>>;
 
 /// Opens the trees that the catalog names, and deletes the files of those that it does not: a crash left them while they were created or dropped.
-fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees)> {
+fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees, Tables)> {
     let missing = |space: u32| {
         Error::new(ErrorKind::MissingFile, "the catalog names a tablespace that is missing")
             .with_file(&spaces.path(space))
@@ -235,7 +237,8 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees)> {
     let catalog = Tree::new(CATALOG_SPACE, Arc::clone(pool));
     let mut trees = Trees::new();
     let mut known = vec![CATALOG_SPACE, UNDO_SPACE];
-    for (name, space) in catalog::read(&catalog)? {
+    let contents = catalog::read(&catalog)?;
+    for (name, space) in contents.trees {
         if !spaces.is_open(space) {
             return Err(missing(space));
         }
@@ -244,13 +247,20 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees)> {
         let tree = Tree::new(space, Arc::clone(pool));
         trees.insert(name.clone(), Arc::new(OpenTree::new(name, tree)));
     }
+    for space in contents.tables.iter().flat_map(TableDefinition::spaces) {
+        if !spaces.is_open(space) {
+            return Err(missing(space));
+        }
+        known.push(space);
+        spaces.set_compression(space, compression_of(pool, space));
+    }
     for space in spaces.all().into_iter().filter(|space| !known.contains(space)) {
         // The log may still change its pages: it must say that they are gone before they are.
         catalog::log_drop(&pool.redo, space)?;
         pool.discard(space);
         spaces.delete(space)?;
     }
-    Ok((catalog, trees))
+    Ok((catalog, trees, Tables::new(contents.tables, pool)))
 }
 
 impl State {

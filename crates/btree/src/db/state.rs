@@ -1,5 +1,6 @@
 //! What an open database shares among its handles and jobs.
 
+use super::tables::Tables;
 use super::transactions::Transactions;
 use super::versions::Versions;
 use crate::buffer::Pool;
@@ -69,6 +70,7 @@ pub(super) struct State {
     pub(super) writer: Mutex<()>,
     pub(super) trees: RwLock<BTreeMap<String, Arc<OpenTree>>>,
     pub(super) default_tree: Arc<OpenTree>,
+    pub(super) tables: Tables,
     pub(super) catalog: Tree,
     pub(super) durability: Durability,
     /// Of trees that are created.
@@ -95,7 +97,8 @@ impl State {
         if self.default_tree.tree.space() == space {
             return Some(Arc::clone(&self.default_tree));
         }
-        self.trees.read().values().find(|tree| tree.tree.space() == space).cloned()
+        let found = self.tables.tree_of(space);
+        found.or_else(|| self.trees.read().values().find(|tree| tree.tree.space() == space).cloned())
     }
 
     /// Refuses after closing.

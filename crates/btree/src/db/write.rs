@@ -22,31 +22,57 @@ use siltstone_base::{Error, ErrorKind, Result};
 /// An operation and its tree.
 pub(super) type Op<'a> = (&'a Arc<OpenTree>, KvOp<'a>);
 
+/// What must be so of a row before it changes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Expected<'a> {
+    Anything,
+    /// There is none.
+    Absent,
+    /// It has this value.
+    Value(&'a [u8]),
+}
+
+impl Expected<'_> {
+    /// Refuses a row that is not what is expected. `value`: what it is, if there is one.
+    fn check(self, value: Option<&[u8]>) -> Result<()> {
+        match (self, value) {
+            (Self::Absent, Some(_)) => Err(Error::new(ErrorKind::AlreadyExists, "a row of this primary key exists")),
+            (Self::Value(_), None) => Err(Error::new(ErrorKind::NotFound, "no row has this primary key")),
+            (Self::Value(expected), Some(value)) if expected != value => {
+                Err(Error::new(ErrorKind::Busy, "the row is not, or no longer, what the caller takes it for"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What must be brought back if a group fails.
 #[derive(Debug)]
-struct Undo<'a> {
-    tree: &'a Tree,
-    key: &'a [u8],
+pub(super) struct Undo<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) key: &'a [u8],
     /// Flags and bytes of the row's cell as it was; one with a stamp is in the undo log instead.
-    before: Option<(u8, Vec<u8>)>,
-    stamp: Option<Stamp>,
+    pub(super) before: Option<(u8, Vec<u8>)>,
+    pub(super) stamp: Option<Stamp>,
+    /// Whether it is an entry of a secondary index.
+    pub(super) is_entry: bool,
 }
 
 /// What a group did so far.
 #[derive(Debug, Default)]
-struct Group<'a> {
-    undo: Vec<Undo<'a>>,
+pub(super) struct Group<'a> {
+    pub(super) undo: Vec<Undo<'a>>,
     /// Long values that it wrote.
     written: Vec<(&'a Tree, OverflowRef)>,
     /// Keys whose leaves it left too empty.
-    underfull: Vec<(&'a Tree, &'a [u8])>,
+    pub(super) underfull: Vec<(&'a Tree, &'a [u8])>,
     /// The number under which it leaves versions in the undo log, if it may have to, and how many it left.
-    id: Option<u64>,
+    pub(super) id: Option<u64>,
     stamped: u32,
 }
 
 /// The locks of rows that a batch took because others may hold some of them. Given back when it is dropped.
-struct Locked<'a>(&'a State, u64);
+pub(super) struct Locked<'a>(pub(super) &'a State, pub(super) u64);
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
@@ -121,25 +147,33 @@ impl State {
 
     /// Refuses what can't be written; returns the bytes that the log may need.
     pub(super) fn check_ops(&self, ops: &[Op<'_>]) -> Result<u64> {
+        let sizes = ops.iter().map(|(tree, op)| match op {
+            KvOp::Put { key, value } => (&tree.tree, *key, value.len()),
+            KvOp::Delete { key } => (&tree.tree, *key, 0),
+        });
+        self.check_sizes(sizes)
+    }
+
+    /// Refuses so many keys, with values of these lengths, that can't be written as one group; returns the bytes that the log may need.
+    pub(super) fn check_sizes<'a>(
+        &self,
+        sizes: impl ExactSizeIterator<Item = (&'a Tree, &'a [u8], usize)>,
+    ) -> Result<u64> {
         let page_len = self.pool.page_len();
         let most = self.pool.frames().max(64) / 8;
-        if ops.len() > 1 && ops.len() > most {
+        if sizes.len() > 1 && sizes.len() > most {
             let message = format!(
                 "a batch of {} operations; an eighth of the buffer pool's pages, {most}, is the most",
-                ops.len()
+                sizes.len()
             );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        let mut needed = (ops.len() as u64 + 4) * page_len as u64;
-        for (tree, op) in ops {
-            let (key, value) = match op {
-                KvOp::Put { key, value } => (*key, value.len()),
-                KvOp::Delete { key } => (*key, 0),
-            };
+        let mut needed = (sizes.len() as u64 + 4) * page_len as u64;
+        for (tree, key, value) in sizes {
             if key.len() > page::max_key_len(page_len) {
                 return Err(Error::new(ErrorKind::LimitExceeded, "a key takes no more than an eighth of a page"));
             }
-            if value > page_len && value > tree.tree.max_value_len() {
+            if value > page_len && value > tree.max_value_len() {
                 return Err(Error::new(ErrorKind::LimitExceeded, TOO_LONG));
             }
             needed += (key.len() + value) as u64 * 5 / 4 + 128;
@@ -219,6 +253,11 @@ impl State {
     /// Rows that become visible together, when they are safe.
     fn write_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>], writer: MutexGuard<'_, ()>) -> Result<()> {
         let (number, end) = self.make_group(ops)?;
+        self.end_group(number, end, writer)
+    }
+
+    /// Makes a group safe that was made, and visible.
+    pub(super) fn end_group(self: &Arc<Self>, number: u64, end: Lsn, writer: MutexGuard<'_, ()>) -> Result<()> {
         drop(writer);
         if self.durability == Durability::Commit {
             self.redo.sync_to(end)?;
@@ -229,16 +268,20 @@ impl State {
 
     /// Changes rows, and logs that. For who holds the lock of writers. Returns the number of the group, which is not visible yet if it has to be synced first, and where its log ends.
     pub(super) fn make_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>]) -> Result<(u64, Lsn)> {
+        self.make_group_of(|number, group| {
+            ops.iter().try_for_each(|(tree, op)| self.apply(&tree.tree, op, Expected::Anything, number, group))
+        })
+    }
+
+    /// The same for changes that `apply` makes.
+    pub(super) fn make_group_of<'a>(
+        self: &'a Arc<Self>,
+        apply: impl FnOnce(u64, &mut Group<'a>) -> Result<()>,
+    ) -> Result<(u64, Lsn)> {
         let id = if self.versions.has_snapshots() { Some(self.new_id()?) } else { None };
         let number = self.versions.begin();
         let mut group = Group { id, ..Group::default() };
-        let mut outcome = Ok(());
-        for (tree, op) in ops {
-            outcome = self.apply(&tree.tree, op, number, &mut group);
-            if outcome.is_err() {
-                break;
-            }
-        }
+        let mut outcome = apply(number, &mut group);
         if let (Ok(()), Some(id), 1..) = (&outcome, id, group.stamped) {
             outcome = self.undo.set_fate(id, &Fate::Committed);
         }
@@ -267,16 +310,31 @@ impl State {
         Ok((number, end))
     }
 
-    fn apply<'a>(&self, tree: &'a Tree, op: &KvOp<'a>, number: u64, group: &mut Group<'a>) -> Result<()> {
-        // Once a row got a stamp all that follow do, so that no version in memory is one of this group.
-        if group.stamped > 0 || (group.id.is_some() && self.versions.is_full()) {
-            return self.apply_stamped(tree, op, group);
+    /// Once a row got a stamp all that follow do, so that no version in memory is one of this group.
+    pub(super) fn must_stamp(&self, group: &Group<'_>) -> bool {
+        group.stamped > 0 || (group.id.is_some() && self.versions.is_full())
+    }
+
+    /// Changes a row as part of a group.
+    pub(super) fn apply<'a>(
+        &self,
+        tree: &'a Tree,
+        op: &KvOp<'a>,
+        expected: Expected<'_>,
+        number: u64,
+        group: &mut Group<'a>,
+    ) -> Result<()> {
+        if self.must_stamp(group) {
+            return self.apply_stamped(tree, op, expected, group);
         }
         let (undo, key) = (&mut group.undo, key_of(op));
         let has_views = group.id.is_some();
         let is_deletion = matches!(op, KvOp::Delete { .. });
         let (mut needs_stamp, mut is_nothing) = (false, false);
         let mut before = |row: Option<Value<'_>>| {
+            if !matches!(expected, Expected::Anything) {
+                check_expected(tree, expected, row)?;
+            }
             if is_deletion && row.is_none_or(|value| value.flags & FLAG_DELETED != 0) {
                 // Purge knows when a row that is marked may go.
                 is_nothing = row.is_some();
@@ -295,7 +353,7 @@ impl State {
             let seen = whole.or(row.map(|value| (value.flags, value.bytes)));
             self.versions.keep(number, tree.space(), key, seen);
             let before = row.map(|value| (value.flags, value.bytes.to_vec()));
-            undo.push(Undo { tree, key, before, stamp: None });
+            undo.push(Undo { tree, key, before, stamp: None, is_entry: false });
             Ok(())
         };
         let outcome = match op {
@@ -328,41 +386,57 @@ impl State {
         {
             tree.give_back(&chain, Close::Open)?;
         }
-        self.apply_stamped(tree, op, group)
+        self.apply_stamped(tree, op, expected, group)
     }
 
     /// Changes a row and leaves the older version in the undo log.
     #[cold]
-    fn apply_stamped<'a>(&self, tree: &'a Tree, op: &KvOp<'a>, group: &mut Group<'a>) -> Result<()> {
-        let Some(id) = group.id else { return Ok(()) };
+    fn apply_stamped<'a>(
+        &self,
+        tree: &'a Tree,
+        op: &KvOp<'a>,
+        expected: Expected<'_>,
+        group: &mut Group<'a>,
+    ) -> Result<()> {
         let (key, value) = match op {
             KvOp::Put { key, value } => (*key, Some(*value)),
             KvOp::Delete { key } => (*key, None),
         };
         let before = tree.raw(key)?;
+        check_expected(tree, expected, before.as_ref().map(|(flags, bytes)| Value { flags: *flags, bytes }))?;
         if value.is_none() && before.as_ref().is_none_or(|(flags, _)| flags & FLAG_DELETED != 0) {
             return Ok(());
         }
+        let Some(stamp) = self.next_stamp(group) else { return Ok(()) };
+        let seen = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
+        self.change_row(tree, stamp, key, value, seen)?;
+        group.undo.push(Undo { tree, key, before: None, stamp: Some(stamp), is_entry: false });
+        Ok(())
+    }
+
+    /// The stamp of a group's next change; a group without a number has none.
+    pub(super) fn next_stamp(&self, group: &mut Group<'_>) -> Option<Stamp> {
+        let id = group.id?;
         if group.stamped == 0 {
             self.transactions.activate(id, false);
         }
         group.stamped += 1;
-        let stamp = Stamp { id, number: group.stamped };
-        let seen = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
-        self.change_row(tree, stamp, key, value, seen)?;
-        group.undo.push(Undo { tree, key, before: None, stamp: Some(stamp) });
-        Ok(())
+        Some(Stamp { id, number: group.stamped })
     }
 
     /// Brings rows back, newest change first, and closes the group: it then says nothing.
     #[cold]
     fn roll_back(&self, group: &Group<'_>) -> Result<Lsn> {
         self.health.check()?;
-        for Undo { tree, key, before, stamp } in group.undo.iter().rev() {
+        for Undo { tree, key, before, stamp, is_entry } in group.undo.iter().rev() {
             if let Some(stamp) = stamp {
                 if let Some(record) = self.undo.get(*stamp)? {
                     self.undo_change(*stamp, &record)?;
                 }
+                continue;
+            }
+            if *is_entry {
+                self.restore_entry(tree, key, before.as_ref())?;
                 continue;
             }
             match before {
@@ -396,6 +470,19 @@ impl State {
     #[cold]
     fn merge(&self, tree: &Tree, key: &[u8]) {
         let _ = tree.merge_at(key, Close::Group);
+    }
+}
+
+/// Refuses a row that is not what is expected.
+#[cold]
+fn check_expected(tree: &Tree, expected: Expected<'_>, row: Option<Value<'_>>) -> Result<()> {
+    let live = row.filter(|row| row.flags & FLAG_DELETED == 0);
+    match (expected, live) {
+        (Expected::Value(_), Some(value)) if value.flags & FLAG_OVERFLOW != 0 => {
+            let (flags, bytes) = tree.whole(value)?;
+            expected.check(Some(page::body(flags, &bytes)))
+        }
+        _ => expected.check(live.map(|value| page::body(value.flags, value.bytes))),
     }
 }
 

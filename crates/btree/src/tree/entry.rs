@@ -15,7 +15,6 @@ use siltstone_base::{Error, ErrorKind, Result};
 const MAX_SPLITS: usize = 16;
 
 /// What is done to an entry.
-#[cfg_attr(not(test), expect(dead_code, reason = "indexes come next"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryOp {
     /// It is there from now on, whatever was before: it is added, or revived if it is marked.
@@ -61,7 +60,6 @@ impl EntryOp {
     }
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "indexes come next"))]
 impl Tree {
     /// Changes an entry, as part of an open group. Returns whether its leaf is now so empty that it should be merged.
     pub(crate) fn apply_entry(&self, key: &[u8], op: EntryOp) -> Result<bool> {

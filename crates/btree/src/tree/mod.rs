@@ -29,8 +29,7 @@ mod tests;
 
 pub(crate) use check::TreeReport;
 pub(crate) use cursor::{Chunk, Position, Start};
-#[expect(unused_imports, reason = "indexes come next")]
-pub(crate) use entry::{EntryOp, EntryOutcome};
+pub(crate) use entry::EntryOp;
 pub(crate) use overflow::{TOO_LONG, Value};
 
 use crate::buffer::Pool;

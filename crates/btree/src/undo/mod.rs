@@ -9,8 +9,9 @@
 //! Only who holds the lock of writers changes it.
 
 mod record;
+mod touched;
 
-pub(crate) use record::{Fate, UndoRecord};
+pub(crate) use record::{Changed, Fate, UndoRecord};
 
 use crate::buffer::Pool;
 use crate::mtr::Close;
@@ -20,6 +21,7 @@ use crate::tree::{Chunk, Position, Start, Tree, TreeReport, Value};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 use std::collections::BTreeMap;
+use touched::Touched;
 
 /// The first byte of a key: what the row is.
 const META: u8 = 0;
@@ -50,12 +52,13 @@ fn stamp_of(key: &[u8]) -> Option<Stamp> {
 #[derive(Debug)]
 pub(crate) struct UndoLog {
     tree: Tree,
+    touched: Touched,
 }
 
 impl UndoLog {
     /// The log in the tablespace that is open.
     pub(crate) fn new(pool: Arc<Pool>) -> Self {
-        Self { tree: Tree::new(UNDO_SPACE, pool) }
+        Self { tree: Tree::new(UNDO_SPACE, pool), touched: Touched::new() }
     }
 
     #[cold]
@@ -74,15 +77,36 @@ impl UndoLog {
     }
 
     /// Adds the record of a change, as part of an open group.
-    pub(crate) fn add(
-        &self,
-        stamp: Stamp,
-        space: u32,
-        key: &[u8],
-        is_deletion: bool,
-        before: Option<(u8, &[u8])>,
-    ) -> Result<()> {
-        self.put(&key_of(stamp), &record::encode(space, key, is_deletion, before), Close::Open)
+    pub(crate) fn add(&self, stamp: Stamp, changed: &Changed<'_>, before: Option<(u8, &[u8])>) -> Result<()> {
+        self.put(&key_of(stamp), &record::encode(changed, before), Close::Open)?;
+        if changed.is_entry {
+            self.touched.note(changed.space, changed.key);
+        }
+        Ok(())
+    }
+
+    /// Removes the record of a change, as part of an open group. Returns whether its page should be merged.
+    pub(crate) fn remove_change(&self, stamp: Stamp, changed: &Changed<'_>) -> Result<bool> {
+        let is_underfull = self.remove(stamp)?;
+        if changed.is_entry {
+            self.touched.forget(stamp.id, changed.space, changed.key);
+        }
+        Ok(is_underfull)
+    }
+
+    /// Whether there may be records of an entry. Where there are none, the entry is there for everyone or for nobody. For who holds the lock of writers.
+    pub(crate) fn may_have_records(&self, space: u32, key: &[u8]) -> bool {
+        self.touched.may_have(space, key)
+    }
+
+    /// Takes note of the transactions of earlier lives, of which nothing is known but that their numbers are below `first`.
+    pub(crate) fn note_recovered(&self, count: usize, first: u64) {
+        self.touched.note_recovered(count, first);
+    }
+
+    /// Takes note that a transaction has no records any more.
+    pub(crate) fn note_gone(&self, id: u64) {
+        self.touched.note_gone(id);
     }
 
     /// The record of a change, if it is still there.
@@ -95,7 +119,7 @@ impl UndoLog {
         }
     }
 
-    /// Removes a record, as part of an open group. Returns whether its page should be merged.
+    /// Removes a row that is no record of an entry, as part of an open group. Returns whether its page should be merged.
     pub(crate) fn remove(&self, stamp: Stamp) -> Result<bool> {
         self.tree.delete(&key_of(stamp), false, Close::Open, &mut |_| Ok(()))
     }

@@ -4,7 +4,7 @@ use super::super::state::State;
 use crate::mtr::{Close, close_group};
 use crate::page::{FLAG_DELETED, FLAG_OVERFLOW, FLAG_STAMP, Stamp};
 use crate::tree::{Tree, Value};
-use crate::undo::UndoRecord;
+use crate::undo::{Changed, UndoRecord};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 
@@ -39,7 +39,8 @@ impl State {
         value: Option<&[u8]>,
         before: Option<(u8, &[u8])>,
     ) -> Result<()> {
-        self.undo.add(stamp, tree.space(), key, value.is_none(), before)?;
+        let changed = Changed { space: tree.space(), key, is_deletion: value.is_none(), is_entry: false };
+        self.undo.add(stamp, &changed, before)?;
         let outcome = self.put_stamped(tree, stamp, key, value);
         if outcome.is_err() {
             // If this fails too the record stays. Who undoes it finds a row that has another stamp, and leaves it.
@@ -72,6 +73,9 @@ impl State {
     pub(in super::super) fn undo_change(&self, stamp: Stamp, record: &UndoRecord) -> Result<(bool, bool)> {
         let (mut is_underfull, mut undone) = (false, None);
         let open = self.tree_of(record.space);
+        if record.is_entry {
+            return self.undo_entry(open.as_deref().map(|open| &open.tree), stamp, record);
+        }
         if let Some(open) = &open {
             let (tree, key) = (&open.tree, &record.key);
             let now = tree.raw(key)?;
@@ -98,7 +102,7 @@ impl State {
     }
 
     /// Whether a cell is of a row that is deleted for everyone: purge came by while the row was another one.
-    fn is_purged(&self, flags: u8, bytes: &[u8]) -> Result<bool> {
+    pub(in super::super) fn is_purged(&self, flags: u8, bytes: &[u8]) -> Result<bool> {
         match Stamp::of(flags, bytes) {
             Some(stamp) if flags & FLAG_DELETED != 0 => Ok(self.undo.get(stamp)?.is_none()),
             _ => Ok(false),

@@ -148,6 +148,9 @@ impl State {
     /// Lets go of a transaction of which nothing is left to do but purge.
     pub(super) fn finish(self: &Arc<Self>, id: u64, has_history: bool) {
         self.transactions.end(id, true, has_history);
+        if !has_history {
+            self.undo.note_gone(id);
+        }
         self.locks.release_all(id);
         if has_history {
             super::wake_purge(self);

@@ -36,8 +36,16 @@ impl State {
         self.lock_row_from(writer, owner, tree, key, timeout)
     }
 
+    /// Tells the table of the locks that stamps of active transactions stand for: it learns of them when somebody else wants them.
+    pub(in super::super) fn grant_to_active(&self, holders: &[u64], space: u32, key: &[u8]) {
+        let inner = self.transactions.inner.lock();
+        for holder in holders.iter().filter(|holder| inner.active.contains(holder)) {
+            self.locks.grant(*holder, space, key);
+        }
+    }
+
     /// The same, for who holds the lock of writers, which is given back before anything is waited for.
-    pub(super) fn lock_row_from(
+    pub(in super::super) fn lock_row_from(
         self: &Arc<Self>,
         writer: MutexGuard<'_, ()>,
         owner: u64,
@@ -47,11 +55,7 @@ impl State {
     ) -> Result<()> {
         let space = tree.tree.space();
         if let Some(stamp) = tree.live()?.stamp(key)?.filter(|stamp| stamp.id != owner) {
-            // The stamp of an active transaction is a lock that the table learns of when somebody else wants it.
-            let inner = self.transactions.inner.lock();
-            if inner.active.contains(&stamp.id) {
-                self.locks.grant(stamp.id, space, key);
-            }
+            self.grant_to_active(&[stamp.id], space, key);
         }
         let requested = self.locks.request(owner, space, key, LockMode::Exclusive)?;
         drop(writer);

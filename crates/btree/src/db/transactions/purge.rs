@@ -4,7 +4,7 @@ use super::super::state::State;
 use crate::metrics::Counter;
 use crate::mtr::{Close, close_group};
 use crate::page::{FLAG_DELETED, Stamp};
-use crate::tree::Value;
+use crate::tree::{EntryOp, Value};
 use siltstone_base::Result;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +80,7 @@ impl State {
                 self.undo.merge(stamp);
             }
             self.transactions.purged(id);
+            self.undo.note_gone(id);
             self.metrics.add(Counter::TransactionsPurged, 1);
             return Ok(Progress::More);
         }
@@ -88,7 +89,7 @@ impl State {
         for (number, record) in &records {
             let stamp = Stamp { id, number: *number };
             // The record first: what fails behind it leaves pages that are lost, or a row that is marked, and never a record of what is gone.
-            match self.undo.remove(stamp) {
+            match self.undo.remove_change(stamp, &record.changed()) {
                 Ok(is_underfull) => log_underfull = log_underfull.or(is_underfull.then_some(stamp)),
                 Err(error) => {
                     outcome = Err(error);
@@ -96,6 +97,13 @@ impl State {
                 }
             }
             let Some(open) = self.tree_of(record.space) else { continue };
+            if record.is_entry {
+                let remove = EntryOp::Remove { only_if: Some(stamp) };
+                if record.is_deletion && matches!(open.tree.apply_entry(&record.key, remove), Ok(true)) {
+                    underfull.push((open, &record.key));
+                }
+                continue;
+            }
             if let Some(chain) =
                 record.before.as_ref().and_then(|(flags, bytes)| Value { flags: *flags, bytes }.chain())
             {

@@ -17,8 +17,11 @@ const RETRY: Duration = Duration::from_millis(10);
 
 /// The transactions that the undo log knows of.
 pub(in super::super) fn recover(undo: &UndoLog) -> Result<Transactions> {
-    let transactions = Transactions::new(undo.next_id()?);
-    for (id, fate) in undo.transactions()? {
+    let next = undo.next_id()?;
+    let transactions = Transactions::new(next);
+    let found = undo.transactions()?;
+    undo.note_recovered(found.len(), next);
+    for (id, fate) in found {
         match fate {
             Some(Fate::Committed) => {
                 transactions.activate(id, true);

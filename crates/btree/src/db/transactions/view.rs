@@ -37,7 +37,7 @@ pub(in super::super) enum Seen {
 impl State {
     /// What is to be seen now, by a transaction or, with 0, by anyone else.
     pub(in super::super) fn view(self: &Arc<Self>, own: u64, own_number: u32) -> View {
-        // While nobody writes what is visible is whole.
+        // While nobody writes what is visible is whole. Groups of entries rely on it: what they change they keep only for views that are there.
         let _writer = self.writer.lock();
         self.view_as_writer(own, own_number)
     }
@@ -166,6 +166,11 @@ impl State {
 }
 
 impl View {
+    /// The same moment, for another reader.
+    pub(in super::super) fn again(&self) -> Self {
+        self.up_to(self.own_number)
+    }
+
     /// The same moment, with the transaction's own changes up to one.
     pub(super) fn up_to(&self, own_number: u32) -> Self {
         self.state.versions.share(self.snapshot);

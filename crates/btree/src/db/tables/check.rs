@@ -1,0 +1,55 @@
+//! Whether indexes fit their rows.
+//!
+//! Rows and entries are compared as one view sees them, so that writers, and transactions that are half rolled back, need not wait. Each row's entries are looked up; then
+//! there must be as many entries as were looked up, for the entries of different rows differ.
+
+use super::super::scan::Cursor;
+use super::super::state::{OpenTree, State};
+use super::super::transactions::View;
+use super::OpenTable;
+use siltstone_base::engine::KvCursor;
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, Result};
+
+impl State {
+    /// Compares the indexes of a table with its rows. Returns the number of entries.
+    pub(in super::super) fn check_indexes(self: &Arc<Self>, table: &OpenTable, view: &View) -> Result<u64> {
+        let mut expected = vec![0_u64; table.specs.len()];
+        let mut entry = Vec::new();
+        let mut rows = Cursor::with_view(self, &table.table.rows, view.again())?;
+        let mut is_there = rows.seek_to_first()?;
+        while is_there {
+            for ((tree, _, spec), expected) in table.indexes().zip(&mut expected) {
+                entry.clear();
+                if spec.entry(rows.key(), rows.value(), &mut entry) {
+                    *expected += 1;
+                    if self.read_row(view, tree.live()?, &entry)?.is_none() {
+                        return Err(self.unfit(tree, "lacks the entry of a row"));
+                    }
+                }
+            }
+            is_there = rows.next()?;
+        }
+        for ((tree, _, _), expected) in table.indexes().zip(&expected) {
+            let mut entries = Cursor::with_view(self, tree, view.again())?;
+            let mut found = 0_u64;
+            let mut is_there = entries.seek_to_first()?;
+            while is_there {
+                if !entries.value().is_empty() {
+                    return Err(self.unfit(tree, "has an entry with a value"));
+                }
+                found += 1;
+                is_there = entries.next()?;
+            }
+            if found != *expected {
+                return Err(self.unfit(tree, "has entries of no row"));
+            }
+        }
+        Ok(expected.iter().sum())
+    }
+
+    #[cold]
+    fn unfit(&self, tree: &OpenTree, what: &str) -> Error {
+        Error::corrupt(format!("the index {} {what}", tree.name)).with_file(&self.spaces.path(tree.tree.space()))
+    }
+}

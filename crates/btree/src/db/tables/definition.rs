@@ -1,0 +1,211 @@
+//! Definitions of tables, as the catalog keeps them. `docs/src/formats/redo.md` has the bytes.
+//!
+//! A table is several rows of the catalog: one for the tree of its rows and one for each index. They are written together, and lie together behind the rows of plain trees,
+//! whose names never begin with the byte 255.
+
+use siltstone_base::engine::TableSpec;
+use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// The first byte of the key of a table's row.
+const TABLE: u8 = 0xff;
+
+const UNIQUE: u32 = 1;
+const COVERING: u32 = 2;
+
+/// Bytes of the longest name of a table or an index.
+const MAX_NAME_LEN: usize = 64;
+
+/// Indexes of one table.
+const MAX_INDEXES: usize = 64;
+
+/// A secondary index as the catalog knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct IndexDefinition {
+    pub(super) name: String,
+    pub(super) is_unique: bool,
+    pub(super) is_covering: bool,
+    pub(super) space: u32,
+}
+
+/// A table as the catalog knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct TableDefinition {
+    pub(super) name: String,
+    /// The tablespace of its rows.
+    pub(super) space: u32,
+    pub(super) indexes: Vec<IndexDefinition>,
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME_LEN).contains(&name.len())
+}
+
+fn u32_of(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+impl TableDefinition {
+    /// A table whose trees get the tablespaces from `space` on.
+    pub(super) fn new(spec: &TableSpec, space: u32) -> Result<Self> {
+        if !is_name(&spec.name) {
+            return Err(Error::invalid_argument("the name of a table has 1 to 64 bytes"));
+        }
+        if spec.indexes.len() > MAX_INDEXES {
+            return Err(Error::new(ErrorKind::LimitExceeded, "a table has no more than 64 indexes"));
+        }
+        let mut names: Vec<&str> = spec.indexes.iter().map(|index| index.name.as_str()).collect();
+        names.sort_unstable();
+        if !names.iter().all(|name| is_name(name)) || names.windows(2).any(|pair| pair[0] == pair[1]) {
+            let message = "the names of a table's indexes have 1 to 64 bytes, and differ";
+            return Err(Error::invalid_argument(message));
+        }
+        // At most 64 indexes.
+        let end = space.checked_add(spec.indexes.len() as u32 + 1);
+        end.ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^32 trees in its life"))?;
+        let index = |(number, index): (u32, &IndexSpec)| IndexDefinition {
+            name: index.name.clone(),
+            is_unique: index.unique,
+            is_covering: index.covering,
+            space: space + number,
+        };
+        Ok(Self { name: spec.name.clone(), space, indexes: (1..).zip(&spec.indexes).map(index).collect() })
+    }
+
+    /// Refuses extractors of another table.
+    pub(super) fn check_spec(&self, spec: &TableSpec) -> Result<()> {
+        let is_same = |(own, other): (&IndexDefinition, &IndexSpec)| {
+            own.name == other.name && own.is_unique == other.unique && own.is_covering == other.covering
+        };
+        if self.indexes.len() == spec.indexes.len() && self.indexes.iter().zip(&spec.indexes).all(is_same) {
+            return Ok(());
+        }
+        let message = format!("table {} was created with indexes of other names or flags", self.name);
+        Err(Error::invalid_argument(message))
+    }
+
+    /// The tablespaces of its trees.
+    pub(in super::super) fn spaces(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.space).chain(self.indexes.iter().map(|index| index.space))
+    }
+
+    fn key(&self, number: u8) -> Vec<u8> {
+        [&[TABLE, self.name.len() as u8][..], self.name.as_bytes(), &[number]].concat()
+    }
+
+    /// Keys and values of its rows, in their order.
+    pub(super) fn rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rows = vec![(self.key(0), [self.space.to_le_bytes(), [0; 4]].concat())];
+        for (number, index) in (1..).zip(&self.indexes) {
+            let flags = if index.is_unique { UNIQUE } else { 0 } | if index.is_covering { COVERING } else { 0 };
+            let value = [&index.space.to_le_bytes()[..], &flags.to_le_bytes(), index.name.as_bytes()].concat();
+            rows.push((self.key(number), value));
+        }
+        rows
+    }
+
+    /// Whether a row of the catalog is one of a table.
+    pub(in super::super) fn is_row(key: &[u8]) -> bool {
+        key.first() == Some(&TABLE)
+    }
+
+    /// Adds a row to the tables that were read so far, in the order of the catalog. `None` if it makes no sense behind them.
+    pub(in super::super) fn read_row(tables: &mut Vec<Self>, key: &[u8], value: &[u8]) -> Option<()> {
+        let (len, rest) = key.strip_prefix(&[TABLE])?.split_first()?;
+        let (name, number) = rest.split_at_checked(usize::from(*len))?;
+        let (name, [number]) = (std::str::from_utf8(name).ok().filter(|name| is_name(name))?, number) else {
+            return None;
+        };
+        let (space, flags, rest) = (u32_of(value)?, u32_of(value.get(4..)?)?, value.get(8..)?);
+        if *number == 0 {
+            let is_sound = flags == 0 && rest.is_empty() && tables.iter().all(|table| table.name != name);
+            tables.push(Self { name: name.to_owned(), space, indexes: Vec::new() });
+            return is_sound.then_some(());
+        }
+        let table = tables.last_mut()?;
+        let index = IndexDefinition {
+            name: std::str::from_utf8(rest).ok().filter(|name| is_name(name))?.to_owned(),
+            is_unique: flags & UNIQUE != 0,
+            is_covering: flags & COVERING != 0,
+            space,
+        };
+        let is_next = table.name == name && usize::from(*number) == table.indexes.len() + 1;
+        let is_sound = is_next && flags & !(UNIQUE | COVERING) == 0 && table.indexes.len() < MAX_INDEXES;
+        table.indexes.push(index);
+        is_sound.then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn definition() -> TableDefinition {
+        let unique = IndexSpec::over_columns("a", [0..1]).unique(true).covering(false);
+        let spec = TableSpec { name: "rows".to_owned(), indexes: vec![unique, IndexSpec::over_columns("b", [1..2])] };
+        let definition = TableDefinition::new(&spec, 7).unwrap();
+        assert!(definition.check_spec(&spec).is_ok());
+        let others = [
+            TableSpec { indexes: spec.indexes[..1].to_vec(), ..spec.clone() },
+            TableSpec { indexes: vec![spec.indexes[1].clone(), spec.indexes[0].clone()], ..spec.clone() },
+            TableSpec { indexes: vec![spec.indexes[0].clone().unique(false), spec.indexes[1].clone()], ..spec },
+        ];
+        others
+            .iter()
+            .for_each(|other| assert_eq!(definition.check_spec(other).unwrap_err().kind(), ErrorKind::InvalidArgument));
+        definition
+    }
+
+    #[test]
+    fn definitions_are_read_as_they_are_written() {
+        let definition = definition();
+        let rows = definition.rows();
+        assert_eq!(rows[0], (b"\xff\x04rows\x00".to_vec(), b"\x07\0\0\0\0\0\0\0".to_vec()));
+        assert_eq!(rows[1], (b"\xff\x04rows\x01".to_vec(), b"\x08\0\0\0\x01\0\0\0a".to_vec()));
+        assert_eq!(rows[2], (b"\xff\x04rows\x02".to_vec(), b"\x09\0\0\0\x02\0\0\0b".to_vec()));
+        let mut tables = Vec::new();
+        let all = rows.iter().all(|(key, value)| TableDefinition::read_row(&mut tables, key, value).is_some());
+        assert!(all && tables == [definition]);
+        // Rows that are missing, repeated, of another table, or with a flag that nobody knows.
+        for wrong in [&[1][..], &[0, 2], &[0, 0], &[0, 1, 1]] {
+            let mut tables = Vec::new();
+            let mut read = |row: &usize| TableDefinition::read_row(&mut tables, &rows[*row].0, &rows[*row].1);
+            assert!(wrong.iter().any(|row| read(row).is_none()), "{wrong:?}");
+        }
+        for (key, value) in [
+            (&b"\xff\x04rows\x03"[..], &b"\x08\0\0\0\x04\0\0\0c"[..]),
+            (b"\xff\x04rowt\x03", b"\x08\0\0\0\x01\0\0\0c"),
+            (b"\xff\x04rows\x03", b"\x08\0\0\0\x01\0\0\0"),
+            (b"\xff\x04rows", b"\x08\0\0\0\x01\0\0\0c"),
+        ] {
+            assert!(TableDefinition::read_row(&mut tables.clone(), key, value).is_none());
+        }
+    }
+
+    #[test]
+    fn names_that_cannot_be_kept_are_refused() {
+        let spec = |name: &str, indexes: &[&str]| TableSpec {
+            name: name.to_owned(),
+            indexes: indexes.iter().map(|name| IndexSpec::over_columns(*name, [0..1])).collect(),
+        };
+        for wrong in [spec("", &[]), spec(&"n".repeat(65), &[]), spec("t", &["a", "a"]), spec("t", &[""])] {
+            assert_eq!(TableDefinition::new(&wrong, 3).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(
+            TableDefinition::new(&spec("t", &["a"]), u32::MAX - 1).unwrap_err().kind(),
+            ErrorKind::LimitExceeded
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_row_makes_reading_panic(
+            key in prop::collection::vec(any::<u8>(), 0..12),
+            value in prop::collection::vec(any::<u8>(), 0..12),
+        ) {
+            let mut tables = vec![definition()];
+            let _ = TableDefinition::read_row(&mut tables, &[&[TABLE], &key[..]].concat(), &value);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Tables as the laboratory and the differential tests know them.
+
+use super::super::Db;
+use siltstone_base::Result;
+use siltstone_base::engine::{Row, TableId, TableSpec, Tables};
+
+impl Tables for Db {
+    fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
+        Self::create_table(self, spec)
+    }
+
+    fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
+        Self::open_table(self, spec)
+    }
+
+    fn drop_table(&self, table: TableId) -> Result<()> {
+        Self::drop_table(self, table)
+    }
+
+    fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        Self::insert(self, table, rows)
+    }
+
+    fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Self::get_row(self, table, primary_key, found)
+    }
+
+    fn scan_index(
+        &self,
+        table: TableId,
+        index: usize,
+        from: &[u8],
+        limit: usize,
+        entry: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize> {
+        Self::scan_index(self, table, index, from, limit, entry)
+    }
+}

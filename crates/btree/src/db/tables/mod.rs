@@ -1,0 +1,163 @@
+//! Tables: rows with a primary key, and secondary indexes that the engine maintains.
+//!
+//! A table is a tree of rows and a tree for each index, every one in a tablespace of its own. The keys of an index are index key and primary key; the values are
+//! empty. An entry has what a row has: a stamp if a transaction changed it, older versions in memory or in the undo log. So a scan of an index sees what its view sees without
+//! looking at rows.
+//!
+//! Rows are changed under locks of their primary keys; so are entries, which belong to one row each. A unique index has locks of its own, of index keys.
+
+mod catalog;
+mod check;
+mod definition;
+mod engine;
+mod plan;
+mod read;
+#[cfg(test)]
+mod tests;
+mod unique;
+mod write;
+
+pub(super) use definition::TableDefinition;
+pub(super) use plan::{Plan, RowChange, Step};
+
+use super::state::OpenTree;
+use crate::buffer::Pool;
+use crate::tree::Tree;
+use siltstone_base::engine::{TableId, TableSpec};
+use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::sync::{Arc, ArcSwap, Rank, RwLock};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+/// Taken with no other lock held but that of writers.
+const RANK: Rank = Rank(151);
+
+/// A table of the catalog, and its trees.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) definition: TableDefinition,
+    pub(super) rows: Arc<OpenTree>,
+    /// In the order of the definition.
+    indexes: Vec<Arc<OpenTree>>,
+}
+
+/// A table whose extractors are known.
+#[derive(Debug)]
+pub(super) struct OpenTable {
+    pub(super) table: Arc<Table>,
+    specs: Vec<IndexSpec>,
+}
+
+/// The tables of an open database. Any thread may use it.
+#[derive(Debug)]
+pub(super) struct Tables {
+    /// By name. Changed under the lock of writers.
+    all: RwLock<BTreeMap<String, Arc<Table>>>,
+    /// All their trees, by tablespace.
+    trees: RwLock<BTreeMap<u32, Arc<OpenTree>>>,
+    /// Those whose extractors are known, ascending by id. Replaced as a whole, under the lock of writers.
+    open: ArcSwap<Vec<Arc<OpenTable>>>,
+}
+
+impl Table {
+    fn new(definition: TableDefinition, pool: &Arc<Pool>) -> Self {
+        let open = |name: String, space| Arc::new(OpenTree::new(name, Tree::new(space, Arc::clone(pool))));
+        let table = &definition.name;
+        let index = |index: &definition::IndexDefinition| open(format!("{table}.{}", index.name), index.space);
+        let indexes = definition.indexes.iter().map(index).collect();
+        Self { rows: open(table.clone(), definition.space), indexes, definition }
+    }
+
+    fn id(&self) -> TableId {
+        TableId(self.definition.space)
+    }
+
+    /// The tree of its rows, and those of its indexes.
+    pub(super) fn trees(&self) -> impl Iterator<Item = &Arc<OpenTree>> {
+        std::iter::once(&self.rows).chain(&self.indexes)
+    }
+}
+
+impl OpenTable {
+    fn id(&self) -> TableId {
+        self.table.id()
+    }
+
+    /// The tree of an index.
+    pub(super) fn index(&self, index: usize) -> Result<&Arc<OpenTree>> {
+        let missing = || Error::new(ErrorKind::NotFound, "the table has no index at this position");
+        self.table.indexes.get(index).ok_or_else(missing)
+    }
+
+    /// Whether an index is unique.
+    pub(super) fn is_unique(&self, index: usize) -> bool {
+        self.table.definition.indexes.get(index).is_some_and(|index| index.is_unique)
+    }
+
+    /// Its indexes: tree, whether it is unique, extractor.
+    fn indexes(&self) -> impl Iterator<Item = (&Arc<OpenTree>, bool, &IndexSpec)> {
+        let definitions = &self.table.definition.indexes;
+        let indexes = self.table.indexes.iter().zip(definitions).zip(&self.specs);
+        indexes.map(|((tree, definition), spec)| (tree, definition.is_unique, spec))
+    }
+}
+
+impl Tables {
+    /// The tables of a catalog.
+    pub(super) fn new(definitions: Vec<TableDefinition>, pool: &Arc<Pool>) -> Self {
+        let tables: Vec<_> = definitions.into_iter().map(|table| Arc::new(Table::new(table, pool))).collect();
+        let trees = tables.iter().flat_map(|table| table.trees());
+        let trees = trees.map(|tree| (tree.tree.space(), Arc::clone(tree))).collect();
+        let all = tables.iter().map(|table| (table.definition.name.clone(), Arc::clone(table))).collect();
+        Self { all: RwLock::new(RANK, all), trees: RwLock::new(RANK, trees), open: ArcSwap::default() }
+    }
+
+    /// The tree of a tablespace, if it is one of a table.
+    pub(super) fn tree_of(&self, space: u32) -> Option<Arc<OpenTree>> {
+        self.trees.read().get(&space).cloned()
+    }
+
+    /// All tables.
+    pub(super) fn all(&self) -> Vec<Arc<Table>> {
+        self.all.read().values().cloned().collect()
+    }
+
+    /// The table of an id, if its extractors are known.
+    pub(super) fn get(&self, id: TableId) -> Result<Arc<OpenTable>> {
+        let open = self.open.load();
+        let found = open.binary_search_by_key(&id, |table| table.id()).ok().and_then(|place| open.get(place));
+        found.cloned().ok_or_else(|| Error::new(ErrorKind::NotFound, "no open table has this id"))
+    }
+
+    /// The tables whose extractors are known.
+    pub(super) fn open(&self) -> Vec<Arc<OpenTable>> {
+        Vec::clone(&self.open.load())
+    }
+
+    /// Gives a table its extractors. For who holds the lock of writers.
+    fn publish(&self, table: Arc<Table>, spec: &TableSpec) -> TableId {
+        let id = table.id();
+        let mut open = self.open();
+        open.retain(|other| other.id() != id);
+        open.push(Arc::new(OpenTable { table, specs: spec.indexes.clone() }));
+        open.sort_by_key(|table| table.id());
+        self.open.store(Arc::new(open));
+        id
+    }
+
+    /// Takes note of a new table. For who holds the lock of writers.
+    fn add(&self, table: &Arc<Table>) {
+        self.trees.write().extend(table.trees().map(|tree| (tree.tree.space(), Arc::clone(tree))));
+        self.all.write().insert(table.definition.name.clone(), Arc::clone(table));
+    }
+
+    /// Forgets a table. For who holds the lock of writers.
+    fn remove(&self, table: &Table) {
+        let mut open = self.open();
+        open.retain(|other| other.id() != table.id());
+        self.open.store(Arc::new(open));
+        self.all.write().remove(&table.definition.name);
+        let mut trees = self.trees.write();
+        table.definition.spaces().for_each(|space| drop(trees.remove(&space)));
+    }
+}

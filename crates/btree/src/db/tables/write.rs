@@ -1,0 +1,163 @@
+//! Rows that are written without a transaction: with their entries, in one group.
+
+use super::super::Db;
+use super::super::state::{OpenTree, State};
+use super::super::write::{Group, Locked};
+use super::{OpenTable, Plan, RowChange, Step};
+use siltstone_base::Result;
+use siltstone_base::engine::{KvOp, Row, TableId};
+use siltstone_base::sync::{Arc, MutexGuard};
+
+/// What has to be locked: a row by its primary key, or a key of a unique index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Claim<'a> {
+    space: u32,
+    key: &'a [u8],
+    /// The index, of a key of one.
+    index: Option<usize>,
+}
+
+impl Db {
+    /// Inserts rows whose primary keys are new, with their index entries, as one batch.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if no open table has this id; `AlreadyExists` for a primary key, or a key of a unique index, that another row has; `LimitExceeded` as for
+    /// [`write`](Self::write), where a row counts once and each of its entries once more; those of [`put`](Self::put). Nothing of the batch was then done.
+    pub fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        self.0.write_rows(table, rows.iter().map(|row| RowChange::Insert(*row)))
+    }
+
+    /// Removes rows with their index entries, as one batch. The caller says what they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert); `NotFound` for a row that does not exist, `Busy` for one with another value.
+    pub fn delete_rows(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        self.0.write_rows(table, rows.iter().map(|row| RowChange::Delete(*row)))
+    }
+
+    /// Replaces rows, each the first of a pair by the second, as one batch. Entries that stay the same are left alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert) and of [`delete_rows`](Self::delete_rows).
+    pub fn update_rows(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
+        self.0.write_rows(table, rows.iter().map(|(old, new)| RowChange::Update(*old, *new)))
+    }
+}
+
+impl State {
+    fn write_rows<'a>(
+        self: &Arc<Self>,
+        table: TableId,
+        changes: impl ExactSizeIterator<Item = RowChange<'a>>,
+    ) -> Result<()> {
+        let table = self.tables.get(table)?;
+        if changes.len() == 0 {
+            return Ok(());
+        }
+        let plan = Plan::new(&table, changes);
+        plan.check_entries(&table, self.pool.page_len())?;
+        let needed = self.check_sizes(plan.sizes(&table))?;
+        self.bring_in_plan(&table, &plan);
+        let mut locked = None;
+        let writer = loop {
+            let writer = self.lock_with_room(needed)?;
+            let owner = locked.as_ref().map_or(0, |Locked(_, owner)| *owner);
+            if !self.transactions.has_owners() || self.is_free(owner, &table, &plan)? {
+                break writer;
+            }
+            // As for batches of a tree: behind whoever was first, and in one order.
+            let owner = self.new_id()?;
+            drop(writer);
+            let owner = locked.insert(Locked(self, owner)).1;
+            let mut claims: Vec<_> = claims(&table, &plan).collect();
+            claims.sort_unstable();
+            claims.dedup();
+            for claim in claims {
+                self.lock_claim(self.writer.lock(), owner, &table, claim)?;
+            }
+        };
+        table.table.rows.live()?;
+        let (number, end) = self.make_group_of(|number, group| {
+            plan.steps().try_for_each(|step| self.apply_step(&table, step, number, group))
+        })?;
+        let outcome = self.end_group(number, end, writer);
+        self.wake_jobs();
+        outcome
+    }
+
+    /// Brings in what the steps of a plan will change, before the lock of writers is taken.
+    fn bring_in_plan(&self, table: &OpenTable, plan: &Plan<'_>) {
+        for step in plan.steps() {
+            match step {
+                Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key }, .. } => {
+                    self.bring_in(&table.table.rows, key);
+                }
+                Step::Entry { index, entry, .. } => {
+                    let tree = table.table.indexes.get(index);
+                    tree.iter().for_each(|tree| self.bring_in(tree, entry));
+                }
+            }
+        }
+    }
+
+    fn apply_step<'a>(&self, table: &'a OpenTable, step: Step<'a>, number: u64, group: &mut Group<'a>) -> Result<()> {
+        match step {
+            Step::Row { op, expected } => self.apply(&table.table.rows.tree, &op, expected, number, group),
+            Step::Entry { index, entry, key_len, is_insertion } => {
+                let index_tree = table.index(index)?;
+                if is_insertion && table.is_unique(index) {
+                    self.check_unique(index_tree, entry.get(..key_len).unwrap_or_default())?;
+                }
+                self.apply_entry(&index_tree.tree, entry, is_insertion, number, group)
+            }
+        }
+    }
+
+    #[cold]
+    fn is_free(&self, owner: u64, table: &OpenTable, plan: &Plan<'_>) -> Result<bool> {
+        for claim in claims(table, plan) {
+            let is_locked = match claim.index {
+                None => {
+                    let stamp = table.table.rows.live()?.stamp(claim.key)?;
+                    self.is_row_locked(owner, &table.table.rows, claim.key, stamp)
+                }
+                Some(index) => self.is_key_locked(owner, table.index(index)?, claim.key)?,
+            };
+            if is_locked {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn lock_claim(
+        self: &Arc<Self>,
+        writer: MutexGuard<'_, ()>,
+        owner: u64,
+        table: &OpenTable,
+        claim: Claim<'_>,
+    ) -> Result<()> {
+        self.check_open()?;
+        match claim.index {
+            None => self.lock_row_from(writer, owner, &table.table.rows, claim.key, None),
+            Some(index) => self.lock_key_from(writer, owner, table.index(index)?, claim.key, None),
+        }
+    }
+}
+
+/// What a plan needs locks of.
+fn claims<'p>(table: &'p OpenTable, plan: &'p Plan<'_>) -> impl Iterator<Item = Claim<'p>> {
+    let space = |tree: &OpenTree| tree.tree.space();
+    plan.steps().filter_map(move |step| match step {
+        Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key }, .. } => {
+            Some(Claim { space: space(&table.table.rows), key, index: None })
+        }
+        Step::Entry { index, entry, key_len, is_insertion } => {
+            let tree = table.table.indexes.get(index).filter(|_| is_insertion && table.is_unique(index))?;
+            Some(Claim { space: space(tree), key: entry.get(..key_len)?, index: Some(index) })
+        }
+    })
+}
