@@ -326,7 +326,7 @@ fn durability_of(seed: u64) -> Durability {
 #[test]
 fn crashes_leave_what_was_committed_and_what_was_prepared() {
     let mut total = Tally::default();
-    for seed in 1..=4 {
+    for seed in 1..=5 {
         let found = explore(seed, 140, durability_of(seed), 4, 250).unwrap_or_else(|message| panic!("{message}"));
         total.images.extend(found.images);
         total.prepared += found.prepared;

@@ -142,8 +142,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn definition() -> TableDefinition {
-        let unique = IndexSpec::over_columns("a", [0..1]).unique(true).covering(false);
-        let spec = TableSpec { name: "rows".to_owned(), indexes: vec![unique, IndexSpec::over_columns("b", [1..2])] };
+        let unique = IndexSpec::over_columns("a", Some(0..1)).unique(true).covering(false);
+        let spec =
+            TableSpec { name: "rows".to_owned(), indexes: vec![unique, IndexSpec::over_columns("b", Some(1..2))] };
         let definition = TableDefinition::new(&spec, 7).unwrap();
         assert!(definition.check_spec(&spec).is_ok());
         let others = [
@@ -187,7 +188,7 @@ mod tests {
     fn names_that_cannot_be_kept_are_refused() {
         let spec = |name: &str, indexes: &[&str]| TableSpec {
             name: name.to_owned(),
-            indexes: indexes.iter().map(|name| IndexSpec::over_columns(*name, [0..1])).collect(),
+            indexes: indexes.iter().map(|name| IndexSpec::over_columns(*name, Some(0..1))).collect(),
         };
         for wrong in [spec("", &[]), spec(&"n".repeat(65), &[]), spec("t", &["a", "a"]), spec("t", &[""])] {
             assert_eq!(TableDefinition::new(&wrong, 3).unwrap_err().kind(), ErrorKind::InvalidArgument);
