@@ -9,13 +9,18 @@ use siltstone_base::engine::Durability;
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass};
 use siltstone_base::sync::{Mutex, Rank};
-use siltstone_btree::{DbOptions, PageCompression};
+use siltstone_btree::{DbOptions, PageCompression, Shutdown};
 use std::collections::BTreeMap;
 
-/// The options of a script: one of them compresses its pages.
+/// The options of a script: one of them compresses its pages, one keeps its resident set and closes slowly.
 fn options_of(seed: u64, durability: Durability) -> DbOptions {
     let codec = if seed == 42 { PageCompression::Lz4 } else { PageCompression::None };
-    options(durability).page_compression(codec)
+    let options = options(durability).page_compression(codec);
+    if seed != 43 {
+        return options;
+    }
+    let options = options.buffer_pool_dump_at_shutdown(true).buffer_pool_load_at_startup(true);
+    options.shutdown(Shutdown::Slow).read_ahead_threshold(1).random_read_ahead(true)
 }
 
 /// How many operations fail before a sticky fault ends by itself: an engine may wait for that.

@@ -17,7 +17,8 @@ use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
 use siltstone_btree::{
-    Cursor, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, PageCompression, TreeHandle, WriteBatch,
+    Cursor, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, PageCompression, Shutdown, TreeHandle,
+    WriteBatch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher};
@@ -103,6 +104,12 @@ fn draw_options(seed: u64, names: &mut BTreeSet<&'static str>) -> DbOptions {
         buffer_pool_bytes = frames * page,
         old_blocks_percent = of(&[5, 37, 95]),
         old_blocks_time_millis = of(&[0, 1, 1000]) as u64,
+        buffer_pool_dump_at_shutdown = of(&[0, 1]) == 1,
+        buffer_pool_dump_percent = of(&[1, 100]),
+        buffer_pool_load_at_startup = of(&[0, 1]) == 1,
+        shutdown = [Shutdown::Fast, Shutdown::Slow][of(&[0, 1])],
+        read_ahead_threshold = of(&[0, 1, 56]),
+        random_read_ahead = of(&[0, 1]) == 1,
         redo_capacity_bytes = redo.max(48 << 10) as u64,
         durability = [Durability::Commit, Durability::EveryMillis(20), Durability::Os][of(&[0, 1, 2])],
         doublewrite = [Doublewrite::On, Doublewrite::DetectOnly, Doublewrite::Off][of(&[0, 0, 1, 2])],

@@ -1,12 +1,17 @@
 //! What the buffer pool of the B-tree engine does, by its counts: flushing, read-ahead, the resident set.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 mod btree_support;
 
 use btree_support::{Life, explore, new_disk, options, read_all, script};
 use siltstone_base::engine::{Admin, Durability};
 use siltstone_base::env::sim::CrashConfig;
 use siltstone_base::executor::Executor;
-use siltstone_btree::{Counter, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, PageCompression};
+use siltstone_btree::{
+    Counter, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, PageCompression, Shutdown,
+    TransactionOptions,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -102,7 +107,7 @@ fn writers_read_their_pages_before_they_take_the_lock() {
     }
     let batches = counts();
     for number in 0..300_u64 {
-        let mut transaction = db.begin(&siltstone_btree::TransactionOptions::default()).unwrap();
+        let mut transaction = db.begin(&TransactionOptions::default()).unwrap();
         transaction.put(scattered(number * 13 % 10_000), [9; 30]).unwrap();
         transaction.commit().unwrap();
     }
@@ -218,4 +223,190 @@ fn damage_to_a_compressed_page_is_corruption() {
         let error = db.get(scattered(1)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "byte {offset}: {error}");
     }
+}
+
+/// A tree of about `pages` leaves whose pages lie in the order of their rows, in a database that was opened again.
+fn in_order(pages: u64, options: &DbOptions) -> (Life, Db) {
+    let disk = new_disk();
+    let db = Life::new(&disk, options).open().unwrap();
+    for number in 0..pages * 9 {
+        db.put(ordered(number), [7; 30]).unwrap();
+    }
+    db.close().unwrap();
+    let life = Life::new(&disk, options);
+    let db = life.open().unwrap();
+    (life, db)
+}
+
+fn ordered(number: u64) -> Vec<u8> {
+    format!("row{number:08}").into_bytes()
+}
+
+/// Reads rows in a direction, and lets jobs run after each `pause` of them. Returns how many there were.
+fn scan(life: &Life, db: &Db, is_forward: bool, most: usize, pause: usize) -> usize {
+    let mut cursor = db.cursor().unwrap();
+    let mut found = if is_forward { cursor.seek_to_first() } else { cursor.seek_to_last() }.unwrap();
+    let mut rows = 0;
+    while found && rows < most {
+        rows += 1;
+        if rows % pause == 0 {
+            life.executor.run_until_idle();
+        }
+        found = if is_forward { cursor.next() } else { cursor.prev() }.unwrap();
+    }
+    rows
+}
+
+#[test]
+fn scans_find_their_next_pages_in_memory() {
+    let options = small_pool().buffer_pool_bytes(4096 * 512);
+    for is_forward in [true, false] {
+        let (life, db) = in_order(1_500, &options);
+        let rows = scan(&life, &db, is_forward, usize::MAX, 1);
+        assert_eq!(rows, 1_500 * 9);
+        let [read, ahead, evicted] =
+            [Counter::PagesRead, Counter::PagesReadAhead, Counter::PagesReadAheadEvicted].map(|c| count(&db, c));
+        assert!(ahead * 10 > read * 8, "{ahead} of {read} pages were read ahead");
+        assert_eq!(evicted, 0);
+        // What was read ahead was used: a second scan reads nothing.
+        scan(&life, &db, is_forward, usize::MAX, 1);
+        assert!(
+            count(&db, Counter::PagesRead) - read < 70,
+            "only what lies behind the end of the file is looked for again"
+        );
+        db.close().unwrap();
+    }
+    for options in [options.clone().read_ahead_threshold(0), options.clone()] {
+        // A scan that ends early, or that need not go far, reads nothing ahead.
+        let (life, db) = in_order(1_500, &options);
+        let most = if options.read_ahead_threshold == 0 { usize::MAX } else { 300 };
+        scan(&life, &db, true, most, 1);
+        assert_eq!(count(&db, Counter::PagesReadAhead), 0);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn pages_around_those_in_use_are_read_if_that_is_wanted() {
+    let read_ahead = |random: bool| {
+        let (life, db) = in_order(1_500, &small_pool().buffer_pool_bytes(4096 * 512).random_read_ahead(random));
+        for number in 0..1_500 {
+            db.get(ordered(number * 7_919 % 13_500)).unwrap();
+            life.executor.run_until_idle();
+        }
+        let ahead = count(&db, Counter::PagesReadAhead);
+        db.close().unwrap();
+        ahead
+    };
+    assert_eq!(read_ahead(false), 0);
+    assert!(read_ahead(true) > 100, "{}", read_ahead(true));
+}
+
+#[test]
+fn a_scan_larger_than_the_pool_leaves_what_is_young() {
+    let (life, db) = in_order(3_000, &small_pool().buffer_pool_bytes(512 * 512));
+    // The pool is full, then a few leaves are used again and again.
+    scan(&life, &db, true, usize::MAX, 50);
+    let hot = || (0..60).for_each(|number| drop(db.get(ordered(number * 211)).unwrap()));
+    for _ in 0..3 {
+        hot();
+        life.executor.sleep(Duration::from_millis(1_500));
+    }
+    let before = count(&db, Counter::PagesRead);
+    hot();
+    assert_eq!(count(&db, Counter::PagesRead), before, "all of them are here");
+    scan(&life, &db, true, usize::MAX, 50);
+    scan(&life, &db, false, usize::MAX, 50);
+    let before = count(&db, Counter::PagesRead);
+    hot();
+    assert_eq!(count(&db, Counter::PagesRead), before, "two scans of six times the pool took none of them away");
+    db.close().unwrap();
+}
+
+#[test]
+fn the_resident_set_comes_back() {
+    let options = small_pool()
+        .buffer_pool_bytes(512 * 512)
+        .buffer_pool_dump_at_shutdown(true)
+        .buffer_pool_load_at_startup(true)
+        .io_capacity(1_000);
+    let disk = new_disk();
+    let life = Life::new(&disk, &options);
+    let db = life.open().unwrap();
+    assert_eq!((db.load_pool().unwrap(), db.startup_report().pool_pages), (0, 0), "there is no file yet");
+    for number in 0..9_000 {
+        db.put(ordered(number), [7; 30]).unwrap();
+    }
+    let rows: Vec<Vec<u8>> = (0..9_000).map(ordered).filter(|key| key.ends_with(b"3")).take(100).collect();
+    rows.iter().for_each(|key| drop(db.get(key).unwrap()));
+    let report = db.shut_down(Shutdown::Fast).unwrap();
+    assert!(report.dumped_pages.is_some_and(|pages| pages > 400) && report.pages_written > 0, "{report:?}");
+
+    let reads = |disk: &siltstone_base::env::sim::SimDisk, options: &DbOptions| {
+        let life = Life::new(disk, options);
+        let db = life.open().unwrap();
+        let wanted = db.startup_report();
+        assert_eq!(wanted.pool.is_none(), wanted.pool_pages > 0);
+        life.executor.sleep(Duration::from_secs(2));
+        let restored = count(&db, Counter::PagesRestored);
+        assert!(db.startup_report().pool.is_some());
+        let before = count(&db, Counter::PagesRead);
+        rows.iter().for_each(|key| drop(db.get(key).unwrap()));
+        (wanted.pool_pages, restored, count(&db, Counter::PagesRead) - before)
+    };
+    let (wanted, restored, read) = reads(&disk.after_power_loss(), &options);
+    assert!(wanted > 400 && restored > 400 && read == 0, "{wanted} wanted, {restored} restored, {read} read later");
+    let (_, restored, read) = reads(&disk.after_power_loss(), &options.clone().buffer_pool_load_at_startup(false));
+    assert!(restored == 0 && read > 10, "{restored} restored, {read} read later");
+    // A smaller pool takes what it can hold and gives nothing up for it.
+    let (_, restored, _) = reads(&disk.after_power_loss(), &options.clone().buffer_pool_bytes(128 * 512));
+    assert!((64..=128).contains(&restored), "{restored}");
+    // Damage costs nothing but time.
+    let damaged = disk.after_power_loss();
+    damaged.flip(Path::new("/db/RESIDENT"), 40, 1).unwrap();
+    assert_eq!(reads(&damaged, &options).0, 0);
+    let only_some = options.clone().buffer_pool_dump_percent(10);
+    let db = Life::new(&disk.after_power_loss(), &only_some).open().unwrap();
+    assert!(db.dump_pool().unwrap() < 60);
+    db.close().unwrap();
+}
+
+#[test]
+fn the_beginning_and_the_end_are_reported() {
+    let disk = new_disk();
+    let options = small_pool().buffer_pool_bytes(512 * 512);
+    let life = Life::new(&disk, &options);
+    let db = life.open().unwrap();
+    let mut transaction = db.begin(&TransactionOptions::default()).unwrap();
+    for number in 0..200 {
+        db.put(ordered(number), [7; 30]).unwrap();
+        transaction.put(ordered(1_000 + number), [8; 30]).unwrap();
+    }
+    db.sync().unwrap();
+    let crashed = disk.after_power_loss();
+    drop(transaction);
+    db.close().unwrap();
+
+    let life = Life::new(&crashed, &options);
+    let db = life.open().unwrap();
+    let report = db.startup_report();
+    assert!(report.redo_bytes > 5_000 && report.redo_changes > 200, "{report:?}");
+    assert_eq!((report.unfinished_transactions, report.rollback), (1, None));
+    life.executor.sleep(Duration::from_millis(10));
+    assert!(db.startup_report().rollback.is_some());
+    // History: rows that a transaction replaced and removed.
+    let history = |db: &Db| {
+        let mut transaction = db.begin(&TransactionOptions::default()).unwrap();
+        (0..100).for_each(|number| transaction.delete(ordered(number)).unwrap());
+        transaction.commit().unwrap();
+    };
+    history(&db);
+    let closed = db.shut_down(Shutdown::Fast).unwrap();
+    assert!(closed.pages_written > 0 && closed.dumped_pages.is_none(), "{closed:?}");
+    let fast = Life::new(&crashed.after_power_loss(), &options).open().unwrap();
+    assert!(fast.check().unwrap().undo_records > 100, "history waits for the next life");
+    assert_eq!(fast.startup_report().redo_changes, 0);
+    fast.shut_down(Shutdown::Slow).unwrap();
+    let slow = Life::new(&crashed.after_power_loss(), &options).open().unwrap();
+    let _ = slow.close();
 }

@@ -57,9 +57,9 @@ mod space;
 mod tree;
 mod undo;
 
-pub use db::{CheckReport, Cursor, Db, Transaction, TreeHandle, WriteBatch};
+pub use db::{CheckReport, CloseReport, Cursor, Db, StartupReport, Transaction, TreeHandle, WriteBatch};
 pub use metrics::{Counter, Metrics};
-pub use options::{DbOptions, Doublewrite, FlushNeighbors, PageCompression};
+pub use options::{DbOptions, Doublewrite, FlushNeighbors, PageCompression, Shutdown};
 pub use siltstone_base::engine::{Durability, Isolation, KvCursor, Savepoint, TransactionOptions};
 pub use siltstone_base::row_locks::Deadlock;
 pub use siltstone_base::{Error, ErrorKind, Result};

@@ -32,6 +32,12 @@ counters! {
     PagesRead = "pages.read",
     /// Those of them that a writer read while other writers waited for him.
     PagesReadByWriter = "pages.read_by_writer",
+    /// Pages that were read before anybody asked for them, because of what others read.
+    PagesReadAhead = "pages.read_ahead",
+    /// Those of them that went before anybody used them.
+    PagesReadAheadEvicted = "pages.read_ahead.evicted",
+    /// Pages of the resident set of an earlier life that were read.
+    PagesRestored = "pages.restored",
     /// Pages written to tablespaces.
     PagesWritten = "pages.written",
     /// Those of them that were stored compressed, in fewer blocks.

@@ -58,6 +58,16 @@ impl PageCompression {
     }
 }
 
+/// How [`Db::close`](crate::Db::close) ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shutdown {
+    /// Writes what is dirty. History that waits for purge waits on.
+    Fast,
+    /// Before that, removes everything that nobody needs any more: history, as far as no view needs it, and rows of transactions that are being rolled back.
+    Slow,
+}
+
 /// Which pages the page cleaner writes along with one, where they are dirty too: on a disk with a head they cost little more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -88,6 +98,18 @@ siltstone_base::define_options! {
         /// Milliseconds that a page must be in the old sublist before another use makes it young: a scan touches its pages
         /// several times at once, and should leave no trace.
         old_blocks_time_millis: u64 = 1000,
+        /// Writes the names of pages that are in memory to a file when the database is closed.
+        buffer_pool_dump_at_shutdown: bool = false,
+        /// Percentage of the pages in memory, the youngest, that the file names. 1 to 100.
+        buffer_pool_dump_percent: usize = 100,
+        /// Reads the pages that the file names when the database is opened, in the background, `io_capacity` a second.
+        buffer_pool_load_at_startup: bool = false,
+        /// How closing ends.
+        shutdown: Shutdown = Shutdown::Fast,
+        /// Pages of an extent of 64 that a scan reads one after the other before the extent behind is read ahead of it. 0 to 64; 0: never.
+        read_ahead_threshold: usize = 56,
+        /// Reads the rest of an extent when many of its pages are in use.
+        random_read_ahead: bool = false,
         /// Bytes of the redo log, over all its files. The more, the later pages must be written. At least 256 KiB and 64 pages. A
         /// database that exists keeps its own.
         redo_capacity_bytes: u64 = 100 << 20,
@@ -154,6 +176,9 @@ impl DbOptions {
     pub fn mysql84() -> Self {
         Self::default()
             .redo_capacity_bytes(100 << 20)
+            .buffer_pool_dump_at_shutdown(true)
+            .buffer_pool_dump_percent(25)
+            .buffer_pool_load_at_startup(true)
             .doublewrite_pages(256)
             .io_capacity(10_000)
             .io_capacity_max(20_000)
@@ -184,6 +209,8 @@ impl DbOptions {
                     && self.redo_capacity_bytes <= 1 << 40,
                 "redo_capacity_bytes is at least 256 KiB and 64 pages, and at most 1 TiB",
             ),
+            ((1..=100).contains(&self.buffer_pool_dump_percent), "buffer_pool_dump_percent is 1 to 100"),
+            (self.read_ahead_threshold <= 64, "read_ahead_threshold is 0 to 64"),
             ((16..=4096).contains(&self.doublewrite_pages), "doublewrite_pages is 16 to 4096"),
             (self.io_capacity >= 1, "io_capacity is at least 1"),
             (self.io_capacity_max >= self.io_capacity, "io_capacity_max is at least io_capacity"),

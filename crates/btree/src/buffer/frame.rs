@@ -38,6 +38,8 @@ pub(crate) struct Frame {
     pub(super) is_old: AtomicBool,
     /// Whether the page is being written.
     pub(super) is_flushing: AtomicBool,
+    /// Whether the page was read ahead, and nobody used it since.
+    pub(super) is_ahead: AtomicBool,
 }
 
 #[inline]
@@ -57,6 +59,7 @@ impl Frame {
             young_clock: AtomicU32::new(0),
             is_old: AtomicBool::new(false),
             is_flushing: AtomicBool::new(false),
+            is_ahead: AtomicBool::new(false),
         }
     }
 

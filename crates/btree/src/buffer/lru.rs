@@ -59,6 +59,15 @@ impl Lru {
         })
     }
 
+    /// From the youngest page towards the oldest.
+    pub(super) fn youngest_first(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut at = self.head;
+        std::iter::from_fn(move || {
+            let links = self.links.get(at as usize)?;
+            Some(std::mem::replace(&mut at, links.behind))
+        })
+    }
+
     /// Puts a page in at the midpoint.
     pub(super) fn insert(&mut self, frame: u32, moved: Moved<'_>) {
         let before = match self.links.get(self.midpoint as usize) {

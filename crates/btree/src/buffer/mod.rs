@@ -12,7 +12,7 @@
 //!
 //! A page comes in through [`Pool::shared`], [`Pool::exclusive`] or, when it is new, [`Pool::create`]. Its frame is latched exclusively until it was read and checked,
 //! so that whoever else wants it waits there. A page goes when a frame is needed: the oldest one that is clean and that nobody holds. Where all
-//! old pages are dirty, the caller writes some of them.
+//! old pages are dirty, the caller writes some of them. Pages that follow those of a scan are read ahead of it by a job, into frames that can be had without writing.
 //!
 //! Threads that hold one latch wait for another only down or right within a tree, or for page 0 of its tablespace before any page of the
 //! tree; frames are taken from pages that can be had without waiting.
@@ -26,6 +26,7 @@ mod guard;
 mod lru;
 mod page_table;
 mod pool;
+mod read_ahead;
 #[cfg(test)]
 mod tests;
 
@@ -33,3 +34,4 @@ pub(crate) use cleaner::{FlushInputs, flush_goal, sync_flush_limit};
 pub(crate) use doublewrite::{DoublewriteFile, restore};
 pub(crate) use guard::{ExclusiveGuard, Optimistic, SharedGuard};
 pub(crate) use pool::{Place, Pool, PoolOptions};
+pub(crate) use read_ahead::Trail;

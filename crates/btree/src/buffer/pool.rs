@@ -10,15 +10,17 @@ use super::frame::{Frame, Memory};
 use super::guard::{ExclusiveGuard, Optimistic, SharedGuard};
 use super::lru::Lru;
 use super::page_table::PageTable;
+use super::read_ahead::ReadAhead;
 use crate::health::Health;
 use crate::metrics::{Counter, Metrics};
 use crate::options::FlushNeighbors;
-use crate::page::{self, Lsn, PageId, PageMut};
+use crate::page::{self, Lsn, PageId};
 use crate::redo::Redo;
 use crate::space::Spaces;
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::clock::Clock;
 use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
+use siltstone_base::executor::Executor;
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
 use siltstone_base::sync::{Arc, LatchVersion, Mutex, Rank, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -37,6 +39,8 @@ pub(crate) struct PoolOptions {
     pub(crate) old_percent: usize,
     pub(crate) old_time_micros: u64,
     pub(crate) flush_neighbors: FlushNeighbors,
+    pub(crate) read_ahead_threshold: usize,
+    pub(crate) random_read_ahead: bool,
 }
 
 /// What is in the pool, for who decides how much to write.
@@ -93,6 +97,7 @@ pub(crate) struct Pool {
     pub(crate) metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     scratch: BlockPool,
+    pub(super) read_ahead: ReadAhead,
 }
 
 /// Batches that a caller writes before it gives up looking for a frame.
@@ -112,7 +117,7 @@ impl Pool {
         doublewrite: Option<DoublewriteFile>,
         health: Arc<Health>,
         metrics: Arc<Metrics>,
-        clock: Arc<dyn Clock>,
+        executor: Arc<dyn Executor>,
     ) -> Self {
         let frames = options.frames;
         let lru = Lru::new(frames, options.old_percent);
@@ -135,8 +140,9 @@ impl Pool {
             spaces,
             health,
             metrics,
-            clock,
+            clock: Arc::clone(executor.clock()),
             scratch,
+            read_ahead: ReadAhead::new(executor, options.read_ahead_threshold, options.random_read_ahead),
         }
     }
 
@@ -301,6 +307,7 @@ impl Pool {
         match self.read_into(&mut guard) {
             Ok(()) => {
                 self.enter(guard.index);
+                self.read_around(id);
                 Ok(Some(guard))
             }
             Err(error) => {
@@ -314,26 +321,11 @@ impl Pool {
         let id = guard.id;
         let mut buffer = self.scratch.alloc_aligned(self.page_len(), DIRECT_ALIGNMENT);
         self.spaces.read(id, &mut buffer, IoPriority::User)?;
-        let lsn = page::verify(&buffer, id).map_err(|damage| self.spaces.corruption(id, &damage.to_string()))?;
-        // Only closed groups are written, and only when they are durable.
-        if lsn > self.redo.closed() {
-            return Err(self.spaces.corruption(id, "the page is newer than the redo log"));
-        }
-        let plain;
-        let page = if page::is_compressed(&buffer) {
-            plain = self.decompress(id, &buffer)?;
-            &plain
-        } else {
-            &buffer
-        };
-        page::check(page).map_err(|what| self.spaces.corruption(id, what))?;
-        guard.write(0, page);
-        guard.set_lsn(lsn);
-        Ok(())
+        self.accept(guard, &buffer)
     }
 
     #[cold]
-    fn decompress(&self, id: PageId, stored: &[u8]) -> Result<PooledBuf> {
+    pub(super) fn decompress(&self, id: PageId, stored: &[u8]) -> Result<PooledBuf> {
         let mut page = self.scratch.alloc_aligned(self.page_len(), DIRECT_ALIGNMENT);
         page::decompress(stored, &mut page).map_err(|damage| self.spaces.corruption(id, &damage.to_string()))?;
         Ok(page)
@@ -342,18 +334,29 @@ impl Pool {
     /// A free frame that was given the page's name; `None` if the page is here already.
     fn claim(&self, id: PageId) -> Result<Option<ExclusiveGuard<'_>>> {
         let index = self.free_frame()?;
+        Ok(self.name(id, index))
+    }
+
+    /// The same for a page that nobody asked for: only if a frame is to be had without writing pages or, if `only_free`, giving any up.
+    pub(super) fn claim_spare(&self, id: PageId, only_free: bool) -> Option<ExclusiveGuard<'_>> {
+        let index = self.take_free().or_else(|| if only_free { None } else { self.evict(false) })?;
+        self.name(id, index)
+    }
+
+    /// Gives a page's name to a frame that was taken; the frame is free again if the page is here already.
+    fn name(&self, id: PageId, index: u32) -> Option<ExclusiveGuard<'_>> {
         let frame = &self.frames[index as usize];
         let guard = ExclusiveGuard { id, index, frame, words: self.memory.words(index), signal: &self.signal };
         frame.set_page_lsn(0);
         if self.table.insert(&self.frames, id, index).is_some() {
             self.lists.lock().free.push(index);
-            return Ok(None);
+            return None;
         }
-        Ok(Some(guard))
+        Some(guard)
     }
 
     /// Lists a page that came in.
-    fn enter(&self, index: u32) {
+    pub(super) fn enter(&self, index: u32) {
         let frame = &self.frames[index as usize];
         frame.first_use_micros.store(0, Ordering::Relaxed);
         frame.young_clock.store(self.evictions.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -365,7 +368,7 @@ impl Pool {
     }
 
     /// Takes a page out that is clean. Its frame is free from then on, once its latch is given back.
-    fn give_up(&self, guard: &ExclusiveGuard<'_>) {
+    pub(super) fn give_up(&self, guard: &ExclusiveGuard<'_>) {
         let mut lists = self.lists.lock();
         lists.lru.remove(guard.index, &mut |frame, is_old| self.tell(frame, is_old));
         self.table.remove(&self.frames, guard.id, guard.index);
@@ -408,7 +411,7 @@ impl Pool {
             return;
         }
         // Until the first page was evicted the order does not matter.
-        if evictions > 0 {
+        if evictions > 0 || frame.is_ahead.load(Ordering::Relaxed) {
             self.touch_slow(index, evictions);
         }
     }
@@ -416,6 +419,9 @@ impl Pool {
     #[cold]
     fn touch_slow(&self, index: u32, evictions: u32) {
         let frame = &self.frames[index as usize];
+        if frame.is_ahead.load(Ordering::Relaxed) {
+            frame.is_ahead.store(false, Ordering::Relaxed);
+        }
         if frame.is_old.load(Ordering::Relaxed) {
             let now = self.clock.now_micros().max(1);
             let first = frame.first_use_micros.load(Ordering::Relaxed);
@@ -458,6 +464,18 @@ impl Pool {
         self.lists.lock().lru.oldest_first().take(depth).filter(is_dirty).take(count).collect()
     }
 
+    /// A percentage of the pages that are here, the youngest first.
+    pub(crate) fn youngest(&self, percent: usize) -> Vec<PageId> {
+        let lists = self.lists.lock();
+        let count = (lists.lru.lens().0 * percent).div_ceil(100);
+        lists.lru.youngest_first().take(count).filter_map(|index| self.frames[index as usize].page()).collect()
+    }
+
+    /// Whether there are frames without pages.
+    pub(crate) fn has_free(&self) -> bool {
+        !self.lists.lock().free.is_empty()
+    }
+
     /// The frame in which a page was last seen.
     pub(super) fn frame_of(&self, id: PageId) -> Option<u32> {
         self.table.find(&self.frames, id)
@@ -495,6 +513,9 @@ impl Pool {
         }
         self.evictions.fetch_add(1, Ordering::Relaxed);
         self.metrics.add(Counter::PagesEvicted, 1);
+        if self.frames[index as usize].is_ahead.swap(false, Ordering::Relaxed) {
+            self.metrics.add(Counter::PagesReadAheadEvicted, 1);
+        }
         Some(index)
     }
 

@@ -13,7 +13,9 @@ mod identity;
 mod open;
 mod read;
 mod recovery;
+mod resident;
 mod scan;
+mod startup;
 mod state;
 mod tables;
 #[cfg(test)]
@@ -24,10 +26,11 @@ mod write;
 
 pub use batch::WriteBatch;
 pub use scan::Cursor;
+pub use startup::{CloseReport, StartupReport};
 pub use transactions::Transaction;
 
-use crate::metrics::Metrics;
-use crate::options::{DbOptions, PageCompression};
+use crate::metrics::{self, Metrics};
+use crate::options::{DbOptions, PageCompression, Shutdown};
 use siltstone_base::Result;
 use siltstone_base::engine::KvOp;
 use siltstone_base::sync::Arc;
@@ -264,23 +267,72 @@ impl Db {
         &self.0.metrics
     }
 
-    /// Ends background work, writes every dirty page to its place and marks the directory as cleanly closed. No other call may
-    /// follow. Closing twice is harmless; a database that is dropped without is recovered when it is opened again.
+    /// How long opening took, and what goes on in the background since.
+    pub fn startup_report(&self) -> StartupReport {
+        self.0.startup.report()
+    }
+
+    /// Writes the names of pages that are in memory to a file, from which [`load_pool`](Self::load_pool) reads them. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// Those of I/O; what an earlier call wrote stays then.
+    pub fn dump_pool(&self) -> Result<u64> {
+        self.0.check_open()?;
+        self.0.dump_pool()
+    }
+
+    /// Begins to read the pages that were in memory when [`dump_pool`](Self::dump_pool) was called, in the background, as far as there is room. Returns how many are
+    /// wanted: none if there is no file that can be used.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` after closing.
+    pub fn load_pool(&self) -> Result<u64> {
+        self.0.check_open()?;
+        Ok(self.0.load_pool())
+    }
+
+    /// Ends background work, writes every dirty page to its place and marks the directory as cleanly closed, as
+    /// [`shutdown`](crate::DbOptions::shutdown) says. No other call may follow. Closing twice is harmless; a database that is dropped without is recovered when it is
+    /// opened again.
     ///
     /// # Errors
     ///
     /// Those of I/O; the directory is then recovered when it is opened again.
     pub fn close(&self) -> Result<()> {
+        self.shut_down(self.0.shutdown).map(drop)
+    }
+
+    /// Closes the database in the way that is asked for, whatever the option says. The report of a second call is empty.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`close`](Self::close).
+    pub fn shut_down(&self, shutdown: Shutdown) -> Result<CloseReport> {
+        let clock = self.0.executor.clock();
+        let (start, mut report) = (clock.now_micros(), CloseReport::default());
+        if shutdown == Shutdown::Slow && self.0.check_open().is_ok() {
+            self.0.settle();
+            report.purge = startup::since(&**clock, start);
+        }
+        let before = self.0.metrics.get(metrics::Counter::PagesWritten);
         let outcome = {
             let _writer = self.0.writer.lock();
             if self.0.is_closed.swap(true, Ordering::AcqRel) {
-                return Ok(());
+                return Ok(CloseReport::default());
+            }
+            if self.0.dumps_at_shutdown {
+                // What it would have saved is read again.
+                report.dumped_pages = self.0.dump_pool().ok();
             }
             self.0.flush_all(true)
         };
         self.0.room.notify_all();
         *self.0.lock.lock() = None;
-        outcome
+        report.pages_written = self.0.metrics.get(metrics::Counter::PagesWritten).saturating_sub(before);
+        report.close = startup::since(&**clock, start);
+        outcome.map(|()| report)
     }
 }
 

@@ -4,6 +4,7 @@ use super::background::{CleanerOptions, CleanerState};
 use super::catalog::{self, DEFAULT_NAME, DEFAULT_SPACE};
 use super::identity::Identity;
 use super::recovery;
+use super::startup::{Startup, StartupReport, since};
 use super::state::{CLEANER_RANK, DIRECTORY_RANK, OpenTree, State, TREES_RANK, WRITER_RANK};
 use super::tables::{TableDefinition, Tables};
 use super::versions::Versions;
@@ -39,6 +40,7 @@ pub(super) fn open(dir: &Path, options: &DbOptions) -> Result<Arc<State>> {
             Arc::new(threads.map_err(|error| Error::io("start a thread", dir, error))?)
         }
     };
+    let begun = executor.clock().now_micros();
     let lock = lock_dir(&*env, dir, options)?;
     let identity = match Identity::read(&*env, dir)? {
         Some(_) if options.error_if_exists => {
@@ -51,7 +53,7 @@ pub(super) fn open(dir: &Path, options: &DbOptions) -> Result<Arc<State>> {
         }
         None => create(&*env, dir, options, executor.clock().unix_seconds())?,
     };
-    open_existing(dir, options, identity, env, executor, lock)
+    open_existing(dir, options, identity, env, executor, lock, begun)
 }
 
 fn lock_dir(env: &dyn Env, dir: &Path, options: &DbOptions) -> Result<Box<dyn FileLock>> {
@@ -113,6 +115,7 @@ fn open_existing(
     env: Arc<dyn Env>,
     executor: Arc<dyn Executor>,
     lock: Box<dyn FileLock>,
+    begun: u64,
 ) -> Result<Arc<State>> {
     let page_len = identity.page_size;
     let frames = options.buffer_pool_bytes / page_len;
@@ -129,12 +132,17 @@ fn open_existing(
         }
     }
     let (files, checkpoint) = RedoFiles::open(&*env, dir, identity.id)?;
-    restore(&*env, dir, &spaces, page_len)?;
+    let mut report = StartupReport::default();
+    let start = executor.clock().now_micros();
+    report.doublewrite_pages = restore(&*env, dir, &spaces, page_len)? as u64;
+    report.doublewrite = since(&**executor.clock(), start);
     // The doublewrite file is used anew from its beginning: what it may have been needed for must be durable.
     if !checkpoint.is_clean {
         spaces.sync(IoPriority::User)?;
     }
+    let start = executor.clock().now_micros();
     let survey = recovery::survey(&files, checkpoint)?;
+    report.redo_bytes = survey.end.saturating_sub(checkpoint.lsn);
     let redo = Arc::new(Redo::new(files, checkpoint, survey.end, Arc::clone(&health), Arc::clone(&metrics)));
     redo.sync_again()?;
     let doublewrite = match options.doublewrite {
@@ -152,8 +160,9 @@ fn open_existing(
         old_percent: options.old_blocks_percent,
         old_time_micros: options.old_blocks_time_millis.saturating_mul(1000),
         flush_neighbors: options.flush_neighbors,
+        read_ahead_threshold: options.read_ahead_threshold,
+        random_read_ahead: options.random_read_ahead,
     };
-    let clock = Arc::clone(executor.clock());
     let pool = Arc::new(Pool::new(
         &pool_options,
         Arc::clone(&redo),
@@ -161,12 +170,16 @@ fn open_existing(
         doublewrite,
         Arc::clone(&health),
         Arc::clone(&metrics),
-        clock,
+        Arc::clone(&executor),
     ));
-    recovery::apply(&pool, &spaces, checkpoint, &survey)?;
+    pool.start_read_ahead();
+    report.redo_changes = recovery::apply(&pool, &spaces, checkpoint, &survey)?;
+    report.redo = since(&**executor.clock(), start);
     redo.write_checkpoint(checkpoint.lsn, false)?;
     let undo = UndoLog::new(Arc::clone(&pool));
     let transactions = super::transactions::recover(&undo)?;
+    report.unfinished_transactions = transactions.abandoned_count() as u64;
+    report.rollback = (report.unfinished_transactions == 0).then_some(std::time::Duration::ZERO);
     let (catalog, trees, tables) = open_trees(&pool, &spaces)?;
     let default_tree = trees.get(DEFAULT_NAME).cloned();
     let default_tree = default_tree
@@ -205,11 +218,19 @@ fn open_existing(
         cleaner: Mutex::new(CLEANER_RANK, CleanerState::default()),
         is_cleaning: AtomicBool::new(false),
         is_syncing: AtomicBool::new(false),
+        is_restoring: AtomicBool::new(false),
+        dump_percent: options.buffer_pool_dump_percent,
+        dumps_at_shutdown: options.buffer_pool_dump_at_shutdown,
+        shutdown: options.shutdown,
+        database: identity.id,
+        startup: Startup::new(begun, report),
         cleaner_failures: AtomicU64::new(0),
         room: Signal::new(),
     });
     super::transactions::wake_roll_back(&state);
     super::transactions::wake_purge(&state);
+    let wanted = if options.buffer_pool_load_at_startup { state.load_pool() } else { 0 };
+    state.startup.note_open(&**state.executor.clock(), wanted);
     Ok(state)
 }
 

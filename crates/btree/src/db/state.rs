@@ -6,7 +6,7 @@ use super::versions::Versions;
 use crate::buffer::Pool;
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::options::PageCompression;
+use crate::options::{PageCompression, Shutdown};
 use crate::redo::Redo;
 use crate::space::Spaces;
 use crate::tree::Tree;
@@ -85,6 +85,14 @@ pub(super) struct State {
     pub(super) cleaner: Mutex<super::background::CleanerState>,
     pub(super) is_cleaning: AtomicBool,
     pub(super) is_syncing: AtomicBool,
+    /// Whether the resident set is being read.
+    pub(super) is_restoring: AtomicBool,
+    pub(super) dump_percent: usize,
+    pub(super) dumps_at_shutdown: bool,
+    pub(super) shutdown: Shutdown,
+    /// The number that no other database has.
+    pub(super) database: u64,
+    pub(super) startup: super::startup::Startup,
     /// Counts rounds of the page cleaner that failed.
     pub(super) cleaner_failures: AtomicU64,
     /// Notified when the redo log has more room, or the page cleaner failed.

@@ -187,14 +187,14 @@ impl Spaces {
         Error::corruption(&self.path(id.space), offset, format!("{id}: {what}"))
     }
 
-    /// Reads a page. What lies behind the end of the file reads as zeros.
-    pub(crate) fn read(&self, id: PageId, page: &mut [u8], priority: IoPriority) -> Result<()> {
+    /// Reads a page, and with a longer buffer those behind it. What lies behind the end of the file reads as zeros, and counts as nothing.
+    pub(crate) fn read(&self, id: PageId, pages: &mut [u8], priority: IoPriority) -> Result<()> {
         let space = self.get(id)?;
         let offset = u64::from(id.number) * self.page_len as u64;
-        let read = space.file.read_at(offset, page, context(priority));
+        let read = space.file.read_at(offset, pages, context(priority));
         let read = read.map_err(|error| Error::io("read", &space.path, error).with_offset(offset))?;
-        page[read..].fill(0);
-        self.metrics.add(Counter::PagesRead, 1);
+        pages[read..].fill(0);
+        self.metrics.add(Counter::PagesRead, read.div_ceil(self.page_len).max(1) as u64);
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use super::Tree;
 use super::overflow::Value;
 use super::search::Route;
-use crate::buffer::{Place, SharedGuard};
+use crate::buffer::{Place, SharedGuard, Trail};
 use crate::page::{self, Header, PageKind};
 use siltstone_base::Result;
 use std::cell::RefCell;
@@ -111,6 +111,8 @@ pub(crate) enum Start<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Position {
     place: Option<(Place, u32, usize)>,
+    /// For what is read ahead of the reader.
+    trail: Trail,
 }
 
 /// Empty leaves in a row after which the links must be wrong.
@@ -148,6 +150,7 @@ impl Tree {
                 }
                 // Never two latches at once: a split goes the other way.
                 drop(leaf);
+                self.pool.follow(&mut position.trail, number, self.page_id(next));
                 let neighbour = self.pool.shared(self.page_id(next));
                 let is_still_so = place.is_some_and(|place| self.pool.resume(&place).is_some());
                 if !is_still_so {

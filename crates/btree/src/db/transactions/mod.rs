@@ -132,6 +132,11 @@ impl Transactions {
         }
     }
 
+    /// Transactions that nobody owns and that are not rolled back yet.
+    pub(super) fn abandoned_count(&self) -> usize {
+        self.inner.lock().abandoned.len()
+    }
+
     /// Whether somebody but single batches may hold locks of rows.
     #[inline]
     pub(super) fn has_owners(&self) -> bool {

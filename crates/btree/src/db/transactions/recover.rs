@@ -96,6 +96,7 @@ impl State {
 
     fn stop_rolling_back(self: &Arc<Self>) -> Progress {
         self.transactions.is_rolling_back.store(false, Ordering::Release);
+        self.startup.note_rolled_back(&**self.executor.clock());
         self.room.notify_all();
         if self.health.error().is_none() {
             wake_roll_back(self);
