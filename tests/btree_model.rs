@@ -42,6 +42,8 @@ enum Op {
     Release(u8),
     CreateTree,
     DropTree,
+    Truncate(bool),
+    Load(bool, u16, u16, u16),
     Sync,
     Flush,
     Pause(u16),
@@ -67,6 +69,9 @@ fn op() -> impl Strategy<Value = Op> {
         3 => any::<u8>().prop_map(Op::Release),
         1 => Just(Op::CreateTree),
         1 => Just(Op::DropTree),
+        1 => tree.prop_map(Op::Truncate),
+        2 => (tree, key.clone(), 0..300_u16, 0..200_u16)
+            .prop_map(|(tree, first, count, len)| Op::Load(tree, first, count, len)),
         2 => Just(Op::Sync),
         2 => Just(Op::Flush),
         4 => (0..3_000_u16).prop_map(Op::Pause),
@@ -117,6 +122,7 @@ fn draw_options(seed: u64, names: &mut BTreeSet<&'static str>) -> DbOptions {
         io_capacity = of(&[1, 100, 10_000]),
         io_capacity_max = of(&[10_000, 20_000]),
         max_dirty_pages_percent = of(&[1, 50, 90]),
+        bulk_fill_percent = of(&[50, 94, 100]),
         max_dirty_pages_low_percent = 0,
         idle_flush_percent = of(&[1, 100]),
         lru_scan_depth = of(&[16, 1024]),
@@ -244,6 +250,30 @@ impl World {
                 }
                 self.held.iter_mut().for_each(|held| held.is_orphan |= held.is_other);
             }
+            Op::Truncate(tree) => self.truncate(*tree),
+            Op::Load(tree, first, count, len) => {
+                let tree_handle = self.tree(*tree);
+                if !self.state()[tree_handle.name()].is_empty() {
+                    let refused = self.db().bulk_load(&tree_handle, [(b"key", b"value")]).unwrap_err();
+                    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+                    self.truncate(*tree);
+                }
+                let mut rows = Map::new();
+                for number in *first..*first + *count {
+                    let len = if number % 37 == 0 { *len * 12 } else { *len % 90 };
+                    rows.insert(key(number.into()), self.value(len));
+                }
+                match self.db().bulk_load(&tree_handle, &rows) {
+                    Ok(report) => assert_eq!(report.rows, rows.len() as u64),
+                    // Rows that are marked as deleted wait for purge while somebody may see them.
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists && !self.held.is_empty() => return,
+                    Err(error) => panic!("{error}"),
+                }
+                let mut next = self.state().clone();
+                next.insert(tree_handle.name().to_owned(), rows);
+                self.orphan(*tree);
+                self.committed(next, true);
+            }
             Op::Sync => {
                 self.db().sync().unwrap();
                 self.states = vec![self.state().clone()];
@@ -265,6 +295,21 @@ impl World {
             }
             Op::PowerLoss => self.reopen(self.life.disk.after_power_loss(), self.states.clone()),
         }
+    }
+
+    fn truncate(&mut self, is_other: bool) {
+        let tree = self.tree(is_other);
+        self.db().truncate(&tree).unwrap();
+        let mut next = self.state().clone();
+        next.insert(tree.name().to_owned(), Map::new());
+        self.orphan(is_other);
+        self.committed(next, true);
+    }
+
+    /// The cursors over a tree end.
+    fn orphan(&mut self, is_other: bool) {
+        let is_other = self.tree(is_other).name() == "other";
+        self.held.iter_mut().filter(|held| held.is_other == is_other).for_each(|held| held.is_orphan = true);
     }
 
     fn batch(&mut self, changes: &[(bool, u16, Option<u16>)]) {

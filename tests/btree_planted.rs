@@ -34,4 +34,5 @@ planted! {
     a_split_that_forgets_a_link: SplitForgetsLeftLink;
     a_merge_that_forgets_a_link: MergeForgetsRightLink;
     a_tablespace_that_is_deleted_too_early: SpaceDeletedTooEarly;
+    a_load_that_is_not_synced: LoadIsNotSynced;
 }

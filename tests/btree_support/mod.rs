@@ -30,6 +30,9 @@ pub enum Op {
     Flush,
     CreateTree,
     DropTree,
+    Truncate(u8),
+    /// Empties a tree and loads so many rows from a key on, with these values.
+    Load(u8, u64, Vec<Vec<u8>>),
     Pause(u64),
     Reopen,
 }
@@ -90,7 +93,12 @@ pub fn script(seed: u64, len: usize, keys: u64, with_reopen: bool) -> Vec<Op> {
                 89..91 => Op::Flush,
                 91..93 => Op::CreateTree,
                 93..94 => Op::DropTree,
-                94..99 => Op::Pause(1 + draw.below(40)),
+                94..95 => Op::Truncate(tree),
+                95..96 => {
+                    let count = draw.below(60);
+                    Op::Load(tree, draw.below(keys), (0..count).map(|_| value(draw)).collect())
+                }
+                96..99 => Op::Pause(1 + draw.below(60)),
                 _ if with_reopen => Op::Reopen,
                 _ => Op::Pause(2_000),
             }
@@ -301,6 +309,20 @@ impl Runner {
             Op::DropTree => {
                 next.remove("other");
                 self.commit(next, |db| db.drop_tree("other"), true)
+            }
+            Op::Truncate(tree) => {
+                let tree = self.tree(*tree);
+                next.insert(tree.name().to_owned(), BTreeMap::new());
+                self.commit(next, |db| db.truncate(&tree), true)
+            }
+            Op::Load(tree, first, values) => {
+                self.step(&Op::Truncate(*tree))?;
+                let tree = self.tree(*tree);
+                let mut next = self.history.last().clone();
+                let rows: BTreeMap<_, _> =
+                    (*first..).zip(values).map(|(number, value)| (key(number), value.clone())).collect();
+                next.insert(tree.name().to_owned(), rows.clone());
+                self.commit(next, |db| db.bulk_load(&tree, &rows).map(drop), true)
             }
             Op::Sync | Op::Flush => {
                 let db = self.db.as_ref().unwrap();

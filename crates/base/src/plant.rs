@@ -58,6 +58,8 @@ pub enum PlantedBug {
     MergeForgetsRightLink,
     /// A tablespace is deleted before its drop is durable.
     SpaceDeletedTooEarly,
+    /// A tree that was loaded is named by the catalog before its pages are durable.
+    LoadIsNotSynced,
     /// Purge removes an older version of a row that a live view needs.
     PurgeIgnoresViews,
     /// The rollback of an unfinished transaction ends after its last change.

@@ -40,7 +40,8 @@
 //! | --- | --- |
 //! | read and write rows | [`Db`], [`WriteBatch`], [`Cursor`] |
 //! | change rows together with others at work | [`Db::begin`], [`Transaction`], [`Isolation`] |
-//! | keep several trees in one directory | [`Db::create_tree`], [`TreeHandle`] |
+//! | keep several trees in one directory | [`Db::create_tree`], [`TreeHandle`], [`Db::truncate`] |
+//! | fill a tree from sorted rows | [`Db::bulk_load`] |
 //! | choose sizes and promises | [`DbOptions`], [`Durability`] |
 //! | know what the engine does, and whether its files are sound | [`Metrics`], [`Db::check`] |
 //! | look into a page | [`page`] |
@@ -57,7 +58,7 @@ mod space;
 mod tree;
 mod undo;
 
-pub use db::{CheckReport, CloseReport, Cursor, Db, StartupReport, Transaction, TreeHandle, WriteBatch};
+pub use db::{CheckReport, CloseReport, Cursor, Db, LoadReport, StartupReport, Transaction, TreeHandle, WriteBatch};
 pub use metrics::{Counter, Metrics};
 pub use options::{DbOptions, Doublewrite, FlushNeighbors, PageCompression, Shutdown};
 pub use siltstone_base::engine::{Durability, Isolation, KvCursor, Savepoint, TransactionOptions};

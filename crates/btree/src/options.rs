@@ -140,6 +140,8 @@ siltstone_base::define_options! {
         max_lock_bytes: usize = 64 << 20,
         /// Milliseconds that a write waits for the lock of a row, unless its transaction says otherwise.
         lock_timeout_millis: u64 = 10_000,
+        /// Percentage of a page that [`bulk_load`](crate::Db::bulk_load) fills: what it leaves is for rows that come between or grow. 50 to 100.
+        bulk_fill_percent: usize = 94,
         /// Reads and writes pages past the operating system's page cache.
         use_direct_io: bool = false,
         /// Where the files are. `None`: the operating system's file system.
@@ -214,6 +216,7 @@ impl DbOptions {
             ((16..=4096).contains(&self.doublewrite_pages), "doublewrite_pages is 16 to 4096"),
             (self.io_capacity >= 1, "io_capacity is at least 1"),
             (self.io_capacity_max >= self.io_capacity, "io_capacity_max is at least io_capacity"),
+            ((50..=100).contains(&self.bulk_fill_percent), "bulk_fill_percent is 50 to 100"),
             ((1..=99).contains(&self.max_dirty_pages_percent), "max_dirty_pages_percent is 1 to 99"),
             (
                 self.max_dirty_pages_low_percent < self.max_dirty_pages_percent,

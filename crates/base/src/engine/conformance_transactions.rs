@@ -68,7 +68,9 @@ fn seed(engine: &dyn Transactional) {
 pub fn check_transactional(opener: &Opener<'_>, dir: &Path) {
     let open = |name: &str| opener(&dir.join(name)).unwrap_or_else(|error| panic!("open: {error}"));
     for level in LEVELS {
-        check_own_changes(&*open(&format!("own-{level:?}")), level);
+        let engine = open(&format!("own-{level:?}"));
+        assert!(engine.capabilities().transactions);
+        check_own_changes(&*engine, level);
         check_locks(&*open(&format!("locks-{level:?}")), level);
     }
     check_read_committed(&*open("committed"));

@@ -42,7 +42,7 @@ impl<K: Kv> Admin for KvTables<K> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { kv: false, tables: true, ..self.kv.capabilities() }
+        Capabilities { kv: false, tables: true, transactions: false, ..self.kv.capabilities() }
     }
 
     fn flush(&self) -> Result<()> {

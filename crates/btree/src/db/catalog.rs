@@ -10,7 +10,6 @@ use crate::space::{CATALOG_SPACE, SpaceHeader, UNDO_SPACE};
 use crate::tree::{Chunk, Position, Start, Tree, Value};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
-use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// The tree that every database has, and its tablespace.
@@ -27,6 +26,12 @@ fn row(space: u32) -> [u8; ROW_LEN] {
     let mut row = [0; ROW_LEN];
     row[..4].copy_from_slice(&space.to_le_bytes());
     row
+}
+
+/// Lets a row name another tablespace. `None` if it is no row of a catalog.
+pub(super) fn set_space(row: &mut [u8], space: u32) -> Option<()> {
+    *row.first_chunk_mut()? = space.to_le_bytes();
+    Some(())
 }
 
 /// What a catalog names.
@@ -111,10 +116,7 @@ impl State {
         if self.trees.read().contains_key(name) {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("the tree {name} exists")));
         }
-        let number = self.catalog_header()?.next_space;
-        // Durable in its directory before the log speaks of it.
-        self.spaces.create(number)?;
-        self.spaces.set_compression(number, compression);
+        let number = self.create_space(compression)?;
         let created = self.define(name, number, compression);
         let end = match created {
             Ok(end) => end,
@@ -145,17 +147,29 @@ impl State {
         SpaceHeader::read(page.bytes()).map_err(|what| self.spaces.corruption(PageId::new(CATALOG_SPACE, 0), what))
     }
 
-    /// Logs the first pages of a tablespace that was created, as part of an open group.
-    pub(super) fn define_space(&self, number: u32, compression: PageCompression) -> Result<()> {
+    /// Creates the file of the next tablespace. The log does not speak of it yet.
+    pub(super) fn create_space(&self, compression: PageCompression) -> Result<u32> {
+        let number = self.catalog_header()?.next_space;
+        // Durable in its directory before the log speaks of it.
+        self.spaces.create(number)?;
+        self.spaces.set_compression(number, compression);
+        Ok(number)
+    }
+
+    /// Says that the number of a new tablespace is taken.
+    pub(super) fn take_space(&self, number: u32, mtr: &mut Mtr<'_>) -> Result<()> {
         let next_space = number.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^32 trees in its life")
         })?;
+        mtr.space(CATALOG_SPACE)?.next_space = next_space;
+        Ok(())
+    }
+
+    /// Logs the first pages of a tablespace that was created, as part of an open group.
+    pub(super) fn define_space(&self, number: u32, compression: PageCompression) -> Result<()> {
         let mut mtr = Mtr::new(&self.pool);
-        let catalog = mtr.latch(PageId::new(CATALOG_SPACE, 0))?;
-        let space = SpaceHeader::read(mtr.page(catalog))
-            .map_err(|what| self.spaces.corruption(PageId::new(CATALOG_SPACE, 0), what))?;
+        self.take_space(number, &mut mtr)?;
         let (front, root) = (mtr.create(PageId::new(number, 0))?, mtr.create(PageId::new(number, SpaceHeader::ROOT))?);
-        mtr.change(catalog, &SpaceHeader::change(&SpaceHeader { next_space, ..space }.encode()));
         mtr.change(front, &Change::Format { kind: PageKind::Space, level: 0, left: 0, right: 0 });
         let header = SpaceHeader { compression, ..SpaceHeader::new(0) };
         mtr.change(front, &SpaceHeader::change(&header.encode()));
@@ -170,7 +184,7 @@ impl State {
         Ok(self.redo.end())
     }
 
-    /// Closes the group of a tree that could not be created: its tablespace never was.
+    /// Closes the group of a tree that could not be created: its tablespace is gone.
     #[cold]
     pub(super) fn forget_space(&self, number: u32) {
         if log_drop(&self.redo, number).is_ok() {
@@ -179,7 +193,7 @@ impl State {
         }
     }
 
-    /// Drops a tree. Its file is deleted before this returns.
+    /// Drops a tree. Its file is deleted before this returns, if it can be.
     pub(super) fn drop_tree(self: &Arc<Self>, name: &str) -> Result<()> {
         if name == DEFAULT_NAME {
             return Err(Error::invalid_argument("the default tree can't be dropped"));
@@ -190,7 +204,7 @@ impl State {
         self.health.check()?;
         let found = self.trees.read().get(name).cloned();
         let tree = found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name}")))?;
-        let space = tree.tree.space();
+        let space = tree.tree().space();
         // One that was not found would be an open group of nothing.
         let underfull = self.catalog.delete(name.as_bytes(), false, Close::Open, &mut |_| Ok(()))?;
         let mut mtr = Mtr::new(&self.pool);
@@ -200,7 +214,7 @@ impl State {
             self.spaces.delete(space)?;
         }
         self.redo.sync_to(end)?;
-        tree.is_dropped.store(true, Ordering::Release);
+        tree.set_dropped();
         self.trees.write().remove(name);
         if underfull {
             let _ = self.catalog.merge_at(name.as_bytes(), Close::Group);
@@ -208,10 +222,12 @@ impl State {
         drop(writer);
         self.pool.discard(space);
         self.wake_jobs();
-        self.spaces.delete(space)
+        // A file that can't be deleted now goes when the database is opened again: nothing names it.
+        let _ = self.spaces.delete(space);
+        Ok(())
     }
 
-    fn make_room_for_definition(self: &Arc<Self>) -> Result<()> {
+    pub(super) fn make_room_for_definition(self: &Arc<Self>) -> Result<()> {
         self.make_room_for_trees(1)
     }
 

@@ -24,7 +24,7 @@ impl State {
             ..CheckReport::default()
         };
         for (tree, is_index) in &trees {
-            let found = tree.tree.check()?;
+            let found = tree.tree().check()?;
             *(if *is_index { &mut report.index_entries } else { &mut report.rows }) += found.rows;
             report.deleted_rows += found.deleted_rows;
             report.levels = report.levels.max(found.levels);
@@ -32,7 +32,7 @@ impl State {
             report.inner_pages += found.inner_pages;
             report.overflow_pages += found.overflow_pages;
             report.free_pages += found.free_pages;
-            let kept = kept.get(&tree.tree.space()).copied().unwrap_or_default();
+            let kept = kept.get(&tree.tree().space()).copied().unwrap_or_default();
             report.kept_pages += kept;
             report.lost_pages += found.lost_pages.saturating_sub(kept);
             report.leaf_bytes_used += found.leaf_bytes_used;

@@ -13,7 +13,14 @@ impl Admin for Db {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { kv: true, tables: true, concurrent_writers: true, background_work: true, persistent: true }
+        Capabilities {
+            kv: true,
+            tables: true,
+            transactions: true,
+            concurrent_writers: true,
+            background_work: true,
+            persistent: true,
+        }
     }
 
     fn flush(&self) -> Result<()> {

@@ -11,8 +11,10 @@ mod engine;
 mod entries;
 mod identity;
 mod open;
+mod open_tree;
 mod read;
 mod recovery;
+mod replace;
 mod resident;
 mod scan;
 mod startup;
@@ -25,6 +27,7 @@ mod versions;
 mod write;
 
 pub use batch::WriteBatch;
+pub use replace::LoadReport;
 pub use scan::Cursor;
 pub use startup::{CloseReport, StartupReport};
 pub use transactions::Transaction;
@@ -216,13 +219,59 @@ impl Db {
     }
 
     /// Drops a tree with all its rows and gives its space back to the file system. Handles on it, and cursors over it, end with
-    /// `NotFound`. The default tree can't be dropped.
+    /// `NotFound`. The default tree can't be dropped. It waits for no transaction: what open ones changed in the tree goes with it, whether they are committed or
+    /// rolled back.
     ///
     /// # Errors
     ///
-    /// `NotFound`; `InvalidArgument` for the default tree; those of [`put`](Self::put).
+    /// `NotFound`; `InvalidArgument` for the default tree; those of [`put`](Self::put). A file that can't be deleted goes when the database is opened again, and is no error.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
         self.0.drop_tree(name)
+    }
+
+    /// Removes all rows of a tree at once and gives its space back to the file system. Durable when this returns, whatever
+    /// [`durability`](crate::DbOptions::durability) says. Handles on the tree stay what they are.
+    ///
+    /// It waits for no transaction. What open ones changed in the tree goes with the rest, whether they are committed or rolled back; locks of its rows count no more. Cursors over the
+    /// tree end with `NotFound`; transactions on the level [`Snapshot`](crate::Isolation::Snapshot) that began before get `Busy` when they read or change it.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the tree was dropped; those of [`put`](Self::put). A file that can't be deleted goes when the database is opened again, and is no error.
+    pub fn truncate(&self, tree: &TreeHandle) -> Result<()> {
+        self.0.truncate(&tree.0)
+    }
+
+    /// Fills an empty tree with rows in the order of their keys: pages are written once, from left to right, without the buffer pool and, but for a few bytes, without the redo log. Durable when this
+    /// returns, whatever [`durability`](crate::DbOptions::durability) says. Others see no row of it before, and may use all trees meanwhile; if somebody writes to this one the load fails.
+    ///
+    /// Cursors over the tree end with `NotFound`; transactions on the level [`Snapshot`](crate::Isolation::Snapshot) that began before get `Busy` when they read or change it.
+    ///
+    /// ```
+    /// # use siltstone_btree::{Db, DbOptions, ErrorKind};
+    /// # fn main() -> siltstone_btree::Result<()> {
+    /// # let dir = tempfile::tempdir().expect("a directory");
+    /// # let db = Db::open(dir.path(), &DbOptions::default().create_if_missing(true))?;
+    /// let strata = db.create_tree("strata")?;
+    /// let report = db.bulk_load(&strata, (0..10_000_u32).map(|depth| (depth.to_be_bytes(), b"slate")))?;
+    /// assert_eq!(report.rows, 10_000);
+    /// assert_eq!(db.get_in(&strata, 77_u32.to_be_bytes())?.as_deref(), Some(&b"slate"[..]));
+    /// let again = db.bulk_load(&strata, [(b"key", b"value")]);
+    /// assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    /// # db.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` if the tree has rows, those included that are deleted and wait for purge; `InvalidArgument` for a row whose key is not greater than the one before; `LimitExceeded` as for
+    /// [`put`](Self::put); `Busy` if somebody wrote to the tree meanwhile; `NotFound` if the tree was dropped or truncated; those of I/O. The tree is then as it was.
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        tree: &TreeHandle,
+        rows: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<LoadReport> {
+        self.0.bulk_load(&tree.0, rows)
     }
 
     /// Makes every write durable that returned before, whatever [`durability`](crate::DbOptions::durability) says.
@@ -340,7 +389,7 @@ impl Db {
 impl Db {
     /// The tree itself, for tests of what is beneath.
     pub(crate) fn tree_for_test<'a>(&self, handle: &'a TreeHandle) -> &'a crate::tree::Tree {
-        &handle.0.tree
+        handle.0.tree()
     }
 }
 

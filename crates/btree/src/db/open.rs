@@ -202,6 +202,7 @@ fn open_existing(
         catalog,
         durability: options.durability,
         page_compression: options.page_compression,
+        bulk_fill_percent: options.bulk_fill_percent,
         options: CleanerOptions {
             io_capacity: options.io_capacity,
             io_capacity_max: options.io_capacity_max,

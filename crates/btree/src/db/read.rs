@@ -28,18 +28,23 @@ impl State {
         view: Option<&View>,
         found: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        let tree = open.live()?;
+        let (incarnation, tree) = open.numbered_at(view.map_or(u64::MAX, |view| view.snapshot))?;
         let mut found = Some(found);
         let abandoned = self.versions.abandoned();
         let page = tree.get(key, |flags, value| {
             // Whoever changed this page since kept the row before: under the latch that can be seen.
-            match found.take_if(|_| flags == 0 && self.versions.is_empty()) {
+            match found.take_if(|_| flags == 0 && self.versions.is_empty() && open.is_at(incarnation)) {
                 Some(found) => Page::Seen(found(value)),
                 None => self.look(flags, value),
             }
-        })?;
+        });
+        let page = match page {
+            Ok(Some(Page::Seen(seen))) => return Ok(Some(seen)),
+            page if open.is_at(incarnation) => page?,
+            // Its pages are gone, and may be read as they once were.
+            _ => return self.get_again(open, key, view, found),
+        };
         let value = match page {
-            Some(Page::Seen(seen)) => return Ok(Some(seen)),
             None if self.versions.is_empty() && abandoned == self.versions.abandoned() => return Ok(None),
             Some(Page::Copied(flags, value)) if view.is_none() => Some((flags, value)),
             None if view.is_none() => None,
@@ -67,6 +72,18 @@ impl State {
         Page::Copied(flags, value.to_vec())
     }
 
+    /// The same once more, for a tree that was truncated meanwhile.
+    #[cold]
+    fn get_again<T, F: FnOnce(&[u8]) -> T>(
+        self: &Arc<Self>,
+        open: &OpenTree,
+        key: &[u8],
+        view: Option<&View>,
+        found: Option<F>,
+    ) -> Result<Option<T>> {
+        found.map_or(Ok(None), |found| self.get(open, key, view, found))
+    }
+
     /// A row as it was before someone changed it who has not ended, or for a view.
     #[cold]
     fn get_older<T>(
@@ -77,8 +94,8 @@ impl State {
         mut found: Option<impl FnOnce(&[u8]) -> T>,
     ) -> Result<Option<T>> {
         let row = match view {
-            Some(view) => self.read_row(view, open.live()?, key)?,
-            None => self.read_row(&self.view(0, 0), open.live()?, key)?,
+            Some(view) => self.read_row_of(view, open, key)?,
+            None => self.read_row_now(open, 0, 0, key)?,
         };
         Ok(row.and_then(|row| found.take().map(|found| found(&row))))
     }

@@ -1,7 +1,7 @@
 //! Recovery: torn pages are restored, then every closed group that the pages lack is applied.
 //!
 //! 1. Torn pages come back from the doublewrite file.
-//! 2. The log is read once to find its end, and which tablespaces are gone.
+//! 2. The log is read once to find its end, and which tablespaces went.
 //! 3. The log is written once more, and made durable up to there: what is shown from now on stays.
 //! 4. The log is read again; each change is made on its page, unless the page has it. The page is dirty either way.
 //! 5. A new checkpoint, at the same place, tells the records of this life from those that the last one left.
@@ -11,15 +11,15 @@ use crate::page::{Change, Lsn, PageId};
 use crate::redo::{Checkpoint, Entries, Entry, Group, RedoFiles, RedoReader};
 use crate::space::Spaces;
 use siltstone_base::{Error, ErrorKind, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the first reading of the log finds.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Where the log ends.
     pub(super) end: Lsn,
-    /// Tablespaces that are gone at its end.
-    pub(super) dropped: BTreeSet<u32>,
+    /// Tablespaces that went, and where the log says so last.
+    pub(super) dropped: BTreeMap<u32, Lsn>,
 }
 
 fn damaged(files: &RedoFiles, lsn: Lsn, what: &'static str) -> Error {
@@ -34,7 +34,7 @@ pub(super) fn survey(files: &RedoFiles, checkpoint: Checkpoint) -> Result<Survey
         for (lsn, _, entries) in &group.records {
             for entry in Entries(entries) {
                 if let Entry::Drop(space) = entry.map_err(|what| damaged(files, *lsn, what))? {
-                    survey.dropped.insert(space);
+                    survey.dropped.insert(space, *lsn);
                 }
             }
         }
@@ -61,7 +61,8 @@ fn apply_group(pool: &Pool, spaces: &Spaces, survey: &Survey, group: &Group) -> 
         for entry in Entries(entries) {
             let entry = entry.map_err(|what| damaged(pool.redo.files(), *start, what))?;
             let Entry::Change(id, change) = entry else { continue };
-            if survey.dropped.contains(&id.space) {
+            // A crash may have let the number be given once more, to one that came later.
+            if survey.dropped.get(&id.space).is_some_and(|dropped| start <= dropped) {
                 continue;
             }
             if !spaces.is_open(id.space) {

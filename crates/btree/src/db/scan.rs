@@ -3,9 +3,9 @@
 use super::state::{OpenTree, State};
 use super::transactions::{Seen, View};
 use crate::tree::{Chunk, Position, Start};
-use siltstone_base::Result;
 use siltstone_base::engine::KvCursor;
 use siltstone_base::sync::Arc;
+use siltstone_base::{ErrorKind, Result};
 use std::fmt;
 use std::ops::Bound;
 
@@ -20,6 +20,8 @@ const MOST_ROWS: usize = 256;
 pub struct Cursor {
     state: Arc<State>,
     tree: Arc<OpenTree>,
+    /// The tree's incarnation that it shows.
+    incarnation: u32,
     view: View,
     chunk: Chunk,
     /// The row of the chunk under the cursor; beyond its end the cursor stands nowhere.
@@ -34,20 +36,32 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// A cursor over a tree as it is now.
     pub(super) fn new(state: &Arc<State>, tree: &Arc<OpenTree>) -> Result<Self> {
-        tree.live()?;
+        Self::new_for(state, tree, 0, 0)
+    }
+
+    /// The same for a transaction.
+    pub(super) fn new_for(state: &Arc<State>, tree: &Arc<OpenTree>, own: u64, own_number: u32) -> Result<Self> {
         state.check_open()?;
-        let view = state.view(0, 0);
-        Self::with_view(state, tree, view)
+        loop {
+            match Self::with_view(state, tree, state.view(own, own_number)) {
+                // It was truncated since.
+                Err(error) if error.kind() == ErrorKind::Busy => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     /// A cursor over a tree at the moment of a view.
     pub(super) fn with_view(state: &Arc<State>, tree: &Arc<OpenTree>, view: View) -> Result<Self> {
-        tree.live()?;
         state.check_open()?;
+        let incarnation = tree.incarnation()?;
+        tree.live_at(view.snapshot)?;
         Ok(Self {
             state: Arc::clone(state),
             tree: Arc::clone(tree),
+            incarnation,
             view,
             chunk: Chunk::recycled(),
             index: 0,
@@ -91,6 +105,8 @@ impl Cursor {
     /// Reads the next chunk that has rows.
     fn fill(&mut self, start: Start<'_>) -> Result<bool> {
         let outcome = self.fill_chunk(start);
+        // If the tree was truncated meanwhile the pages were gone that the rows were read from.
+        let outcome = self.tree.at(self.incarnation).and(outcome);
         self.index = 0;
         if outcome.is_err() {
             self.chunk.clear();
@@ -104,7 +120,8 @@ impl Cursor {
         loop {
             let start = last.as_deref().map_or(start, Start::Beyond);
             let abandoned = self.state.versions.abandoned();
-            self.tree.live()?.read_chunk(start, self.is_forward, &mut self.position, self.rows, &mut self.chunk)?;
+            let tree = self.tree.at(self.incarnation)?;
+            tree.read_chunk(start, self.is_forward, &mut self.position, self.rows, &mut self.chunk)?;
             self.check_order(start)?;
             // Pages first, versions second: what a page may show too early is kept before.
             let is_plain = self.state.versions.is_empty();
@@ -140,7 +157,7 @@ impl Cursor {
             return Ok(());
         }
         Err(siltstone_base::Error::corrupt("rows are out of order")
-            .with_file(&self.state.spaces.path(self.tree.tree.space())))
+            .with_file(&self.state.spaces.path(self.tree.tree().space())))
     }
 
     /// Puts older versions in the place of what pages show, between the start of the chunk and its last key.
@@ -153,7 +170,8 @@ impl Cursor {
         };
         let far = end.map_or(Bound::Unbounded, Bound::Included);
         let (low, high) = if self.is_forward { (near, far) } else { (far, near) };
-        let mut versions = self.state.versions.range(self.view.snapshot, self.tree.tree.space(), low, high);
+        let space = self.tree.at(self.incarnation)?.space();
+        let mut versions = self.state.versions.range(self.view.snapshot, space, low, high);
         if !self.is_forward {
             versions.reverse();
         }
@@ -192,7 +210,7 @@ impl Cursor {
         std::mem::swap(&mut self.chunk, &mut self.pages);
         self.chunk.clear();
         let open = Arc::clone(&self.tree);
-        let tree = open.live()?;
+        let tree = open.at(self.incarnation)?;
         for index in 0..self.pages.len() {
             let Some((key, value)) = self.pages.get(index) else { break };
             let flags = self.pages.flags(index);

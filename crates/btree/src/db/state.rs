@@ -1,5 +1,6 @@
 //! What an open database shares among its handles and jobs.
 
+pub(super) use super::open_tree::OpenTree;
 use super::tables::Tables;
 use super::transactions::Transactions;
 use super::versions::Versions;
@@ -31,29 +32,6 @@ pub(super) const DIRECTORY_RANK: Rank = Rank(5);
 /// What the page cleaner remembers.
 pub(super) const CLEANER_RANK: Rank = Rank(50);
 
-/// A tree that is open, and whether it was dropped since.
-#[derive(Debug)]
-pub(crate) struct OpenTree {
-    pub(super) name: String,
-    pub(super) tree: Tree,
-    pub(super) is_dropped: AtomicBool,
-}
-
-impl OpenTree {
-    pub(super) fn new(name: String, tree: Tree) -> Self {
-        Self { name, tree, is_dropped: AtomicBool::new(false) }
-    }
-
-    /// The tree, unless it was dropped.
-    #[inline]
-    pub(super) fn live(&self) -> Result<&Tree> {
-        if self.is_dropped.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::NotFound, format!("the tree {} was dropped", self.name)));
-        }
-        Ok(&self.tree)
-    }
-}
-
 /// An open database.
 #[derive(Debug)]
 pub(super) struct State {
@@ -75,6 +53,7 @@ pub(super) struct State {
     pub(super) durability: Durability,
     /// Of trees that are created.
     pub(super) page_compression: PageCompression,
+    pub(super) bulk_fill_percent: usize,
     pub(super) options: super::background::CleanerOptions,
     pub(super) env: Arc<dyn Env>,
     pub(super) executor: Arc<dyn Executor>,
@@ -102,11 +81,11 @@ pub(super) struct State {
 impl State {
     /// The tree of a tablespace, unless it was dropped.
     pub(super) fn tree_of(&self, space: u32) -> Option<Arc<OpenTree>> {
-        if self.default_tree.tree.space() == space {
+        if self.default_tree.tree().space() == space {
             return Some(Arc::clone(&self.default_tree));
         }
         let found = self.tables.tree_of(space);
-        found.or_else(|| self.trees.read().values().find(|tree| tree.tree.space() == space).cloned())
+        found.or_else(|| self.trees.read().values().find(|tree| tree.tree().space() == space).cloned())
     }
 
     /// Refuses after closing.

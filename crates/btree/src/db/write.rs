@@ -103,8 +103,8 @@ impl State {
             let owner = locked.insert(Locked(self, owner)).1;
             // Batches ask in the same order, and don't wait for one another in a circle.
             let mut rows: Vec<_> = ops.iter().map(|(tree, op)| (*tree, key_of(op))).collect();
-            rows.sort_unstable_by_key(|(tree, key)| (tree.tree.space(), *key));
-            rows.dedup_by_key(|(tree, key)| (tree.tree.space(), *key));
+            rows.sort_unstable_by_key(|(tree, key)| (tree.tree().space(), *key));
+            rows.dedup_by_key(|(tree, key)| (tree.tree().space(), *key));
             for (tree, key) in rows {
                 self.lock_row(owner, tree, key, None)?;
             }
@@ -114,7 +114,7 @@ impl State {
         }
         let is_plain = match ops {
             [(tree, op)] => {
-                self.durability != Durability::Commit && !is_long(&tree.tree, op) && !self.versions.has_snapshots()
+                self.durability != Durability::Commit && !is_long(tree.tree(), op) && !self.versions.has_snapshots()
             }
             _ => false,
         };
@@ -148,8 +148,8 @@ impl State {
     /// Refuses what can't be written; returns the bytes that the log may need.
     pub(super) fn check_ops(&self, ops: &[Op<'_>]) -> Result<u64> {
         let sizes = ops.iter().map(|(tree, op)| match op {
-            KvOp::Put { key, value } => (&tree.tree, *key, value.len()),
-            KvOp::Delete { key } => (&tree.tree, *key, 0),
+            KvOp::Put { key, value } => (tree.tree(), *key, value.len()),
+            KvOp::Delete { key } => (tree.tree(), *key, 0),
         });
         self.check_sizes(sizes)
     }
@@ -236,7 +236,7 @@ impl State {
     /// One row, logged and handed to the operating system before its page changes.
     #[inline]
     fn write_one(&self, op: &Op<'_>) -> Result<()> {
-        let tree = &op.0.tree;
+        let tree = op.0.live()?;
         match op.1 {
             KvOp::Put { key, value } => {
                 tree.put(key, Value::inline(value), false, Close::Written, Close::Group, &mut |_| Ok(()))
@@ -269,7 +269,7 @@ impl State {
     /// Changes rows, and logs that. For who holds the lock of writers. Returns the number of the group, which is not visible yet if it has to be synced first, and where its log ends.
     pub(super) fn make_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>]) -> Result<(u64, Lsn)> {
         self.make_group_of(|number, group| {
-            ops.iter().try_for_each(|(tree, op)| self.apply(&tree.tree, op, Expected::Anything, number, group))
+            ops.iter().try_for_each(|(tree, op)| self.apply(tree.tree(), op, Expected::Anything, number, group))
         })
     }
 

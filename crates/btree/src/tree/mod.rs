@@ -14,6 +14,7 @@
 //! **Differences from the textbook.** Leaves may be empty for a while: a split at the end of a run of insertions leaves an empty page to the new row. Pages merge
 //! when they are less than half full and fit into seven eighths of one. There are no high keys: readers trust versions instead.
 
+mod bulk;
 mod check;
 mod cursor;
 mod delete;
@@ -27,6 +28,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bulk::{Built, BulkBuilder, BulkOptions};
 pub(crate) use check::TreeReport;
 pub(crate) use cursor::{Chunk, Position, Start};
 pub(crate) use entry::EntryOp;
@@ -55,6 +57,13 @@ impl Tree {
     /// The tree of a tablespace that is open.
     pub(crate) fn new(space: u32, pool: Arc<Pool>) -> Self {
         Self { space, pool, root_frame: AtomicU32::new(0), structure: Mutex::new(STRUCTURE_RANK, ()) }
+    }
+
+    /// Whether there is no row, not even one that is marked as deleted.
+    pub(crate) fn is_empty(&self) -> siltstone_base::Result<bool> {
+        let mut chunk = Chunk::default();
+        self.read_chunk(Start::End, true, &mut Position::default(), 1, &mut chunk)?;
+        Ok(chunk.is_empty())
     }
 
     /// The tablespace.

@@ -65,7 +65,14 @@ impl Admin for FjallEngine {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { kv: true, tables: false, concurrent_writers: true, background_work: true, persistent: true }
+        Capabilities {
+            kv: true,
+            tables: false,
+            transactions: false,
+            concurrent_writers: true,
+            background_work: true,
+            persistent: true,
+        }
     }
 
     fn flush(&self) -> Result<()> {

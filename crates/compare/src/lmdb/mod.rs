@@ -77,7 +77,14 @@ impl Admin for LmdbEngine {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { kv: true, tables: false, concurrent_writers: false, background_work: false, persistent: true }
+        Capabilities {
+            kv: true,
+            tables: false,
+            transactions: false,
+            concurrent_writers: false,
+            background_work: false,
+            persistent: true,
+        }
     }
 
     fn flush(&self) -> Result<()> {

@@ -107,7 +107,14 @@ impl Admin for Db {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { kv: false, tables: false, concurrent_writers: true, background_work: true, persistent: true }
+        Capabilities {
+            kv: false,
+            tables: false,
+            transactions: false,
+            concurrent_writers: true,
+            background_work: true,
+            persistent: true,
+        }
     }
 
     fn flush(&self) -> Result<()> {

@@ -50,6 +50,6 @@ impl State {
 
     #[cold]
     fn unfit(&self, tree: &OpenTree, what: &str) -> Error {
-        Error::corrupt(format!("the index {} {what}", tree.name)).with_file(&self.spaces.path(tree.tree.space()))
+        Error::corrupt(format!("the index {} {what}", tree.name)).with_file(&self.spaces.path(tree.tree().space()))
     }
 }

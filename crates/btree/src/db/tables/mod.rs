@@ -107,7 +107,7 @@ impl Tables {
     pub(super) fn new(definitions: Vec<TableDefinition>, pool: &Arc<Pool>) -> Self {
         let tables: Vec<_> = definitions.into_iter().map(|table| Arc::new(Table::new(table, pool))).collect();
         let trees = tables.iter().flat_map(|table| table.trees());
-        let trees = trees.map(|tree| (tree.tree.space(), Arc::clone(tree))).collect();
+        let trees = trees.map(|tree| (tree.tree().space(), Arc::clone(tree))).collect();
         let all = tables.iter().map(|table| (table.definition.name.clone(), Arc::clone(table))).collect();
         Self { all: RwLock::new(RANK, all), trees: RwLock::new(RANK, trees), open: ArcSwap::default() }
     }
@@ -147,7 +147,7 @@ impl Tables {
 
     /// Takes note of a new table. For who holds the lock of writers.
     fn add(&self, table: &Arc<Table>) {
-        self.trees.write().extend(table.trees().map(|tree| (tree.tree.space(), Arc::clone(tree))));
+        self.trees.write().extend(table.trees().map(|tree| (tree.tree().space(), Arc::clone(tree))));
         self.all.write().insert(table.definition.name.clone(), Arc::clone(table));
     }
 

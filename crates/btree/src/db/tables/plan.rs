@@ -128,12 +128,12 @@ impl<'a> Plan<'a> {
         &'p self,
         table: &'p OpenTable,
     ) -> impl ExactSizeIterator<Item = (&'p Tree, &'p [u8], usize)> {
-        let rows = &table.table.rows.tree;
+        let rows = table.table.rows.tree();
         self.steps().map(move |step| match step {
             Step::Row { op: KvOp::Put { key, value }, .. } => (rows, key, value.len()),
             Step::Row { op: KvOp::Delete { key }, .. } => (rows, key, 0),
             Step::Entry { index, entry, .. } => {
-                (table.table.indexes.get(index).map_or(rows, |index| &index.tree), entry, 0)
+                (table.table.indexes.get(index).map_or(rows, |index| index.tree()), entry, 0)
             }
         })
     }

@@ -33,7 +33,7 @@ impl State {
 
     /// Whether someone else may have the right to an index key. For who holds the lock of writers.
     pub(in super::super) fn is_key_locked(&self, owner: u64, tree: &OpenTree, key: &[u8]) -> Result<bool> {
-        let space = tree.tree.space();
+        let space = tree.tree().space();
         let mut is_stamped = false;
         self.each_entry(tree.live()?, key, |_, _, stamp| {
             is_stamped |= stamp.is_some_and(|stamp| stamp.id != owner && self.transactions.is_active(stamp.id));
@@ -52,7 +52,7 @@ impl State {
         key: &[u8],
         timeout: Option<Duration>,
     ) -> Result<()> {
-        let space = tree.tree.space();
+        let space = tree.tree().space();
         let mut holders = Vec::new();
         self.each_entry(tree.live()?, key, |_, _, stamp| holders.extend(stamp.map(|stamp| stamp.id)))?;
         holders.retain(|holder| *holder != owner);

@@ -105,13 +105,13 @@ impl State {
 
     fn apply_step<'a>(&self, table: &'a OpenTable, step: Step<'a>, number: u64, group: &mut Group<'a>) -> Result<()> {
         match step {
-            Step::Row { op, expected } => self.apply(&table.table.rows.tree, &op, expected, number, group),
+            Step::Row { op, expected } => self.apply(table.table.rows.tree(), &op, expected, number, group),
             Step::Entry { index, entry, key_len, is_insertion } => {
                 let index_tree = table.index(index)?;
                 if is_insertion && table.is_unique(index) {
                     self.check_unique(index_tree, entry.get(..key_len).unwrap_or_default())?;
                 }
-                self.apply_entry(&index_tree.tree, entry, is_insertion, number, group)
+                self.apply_entry(index_tree.tree(), entry, is_insertion, number, group)
             }
         }
     }
@@ -150,7 +150,7 @@ impl State {
 
 /// What a plan needs locks of.
 fn claims<'p>(table: &'p OpenTable, plan: &'p Plan<'_>) -> impl Iterator<Item = Claim<'p>> {
-    let space = |tree: &OpenTree| tree.tree.space();
+    let space = |tree: &OpenTree| tree.tree().space();
     plan.steps().filter_map(move |step| match step {
         Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key }, .. } => {
             Some(Claim { space: space(&table.table.rows), key, index: None })

@@ -1,6 +1,6 @@
 //! Changing rows with a stamp, and undoing that.
 
-use super::super::state::State;
+use super::super::state::{OpenTree, State};
 use crate::mtr::{Close, close_group};
 use crate::page::{FLAG_DELETED, FLAG_OVERFLOW, FLAG_STAMP, Stamp};
 use crate::tree::{Tree, Value};
@@ -74,10 +74,10 @@ impl State {
         let (mut is_underfull, mut undone) = (false, None);
         let open = self.tree_of(record.space);
         if record.is_entry {
-            return self.undo_entry(open.as_deref().map(|open| &open.tree), stamp, record);
+            return self.undo_entry(open.as_deref().map(OpenTree::tree), stamp, record);
         }
         if let Some(open) = &open {
-            let (tree, key) = (&open.tree, &record.key);
+            let (tree, key) = (open.tree(), &record.key);
             let now = tree.raw(key)?;
             undone = now.filter(|(flags, bytes)| Stamp::of(*flags, bytes) == Some(stamp));
             if undone.is_some() {
@@ -96,7 +96,7 @@ impl State {
             && let Some(chain) = (Value { flags, bytes: &bytes }).chain()
         {
             // Pages that can't be given back are lost until the tree is dropped.
-            let _ = open.tree.give_back(&chain, Close::Open);
+            let _ = open.tree().give_back(&chain, Close::Open);
         }
         Ok((is_underfull, is_log_underfull))
     }
@@ -120,7 +120,7 @@ impl State {
         close_group(&self.pool)?;
         let (is_underfull, is_log_underfull) = outcome?;
         if is_underfull && let Some(open) = self.tree_of(record.space) {
-            let _ = open.tree.merge_at(&record.key, Close::Group);
+            let _ = open.tree().merge_at(&record.key, Close::Group);
         }
         if is_log_underfull {
             self.undo.merge(stamp);

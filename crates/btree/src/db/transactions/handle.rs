@@ -202,11 +202,8 @@ impl Transaction {
 
     fn get_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match &self.view {
-            Some(view) => self.state.read_row(view, tree.live()?, key),
-            None => {
-                let view = self.state.view(self.id, u32::MAX);
-                self.state.read_row(&view, tree.live()?, key)
-            }
+            Some(view) => self.state.read_row_of(view, tree, key),
+            None => self.state.read_row_now(tree, self.id, u32::MAX, key),
         }
     }
 
@@ -230,10 +227,16 @@ impl Transaction {
     }
 
     fn get_for_update_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let had_lock = self.has_lock(tree, key);
-        self.state.lock_row(self.id, tree, key, self.timeout)?;
-        let _writer = self.state.writer.lock();
-        let live = tree.live()?;
+        let (had_lock, _writer, live) = loop {
+            let incarnation = tree.incarnation()?;
+            let had_lock = self.has_lock(tree, key);
+            self.state.lock_row(self.id, tree, key, self.timeout)?;
+            let writer = self.state.writer.lock();
+            // Truncating the tree leaves its locks behind.
+            if tree.incarnation()? == incarnation {
+                break (had_lock, writer, tree.live()?);
+            }
+        };
         let stamp = live.stamp(key)?;
         if let Err(error) = self.check_unchanged(tree, key, stamp) {
             self.give_back(had_lock, tree, key);
@@ -246,21 +249,22 @@ impl Transaction {
     }
 
     fn has_lock(&self, tree: &OpenTree, key: &[u8]) -> bool {
-        self.state.locks.mode(self.id, tree.tree.space(), key).is_some()
+        self.state.locks.mode(self.id, tree.tree().space(), key).is_some()
     }
 
     /// A call that fails keeps no lock that it took.
     fn give_back(&self, had_lock: bool, tree: &OpenTree, key: &[u8]) {
         if !had_lock {
-            self.state.locks.unlock(self.id, tree.tree.space(), key);
+            self.state.locks.unlock(self.id, tree.tree().space(), key);
         }
     }
 
     /// The first to change a row wins: refuses one that changed since the transaction began.
     fn check_unchanged(&self, tree: &OpenTree, key: &[u8], stamp: Option<Stamp>) -> Result<()> {
         let Some(view) = &self.view else { return Ok(()) };
+        tree.live_at(view.snapshot)?;
         let is_seen = stamp.is_none_or(|stamp| view.sees(stamp));
-        if is_seen && self.state.versions.find(Some(view.snapshot), tree.tree.space(), key).is_none() {
+        if is_seen && self.state.versions.find(Some(view.snapshot), tree.tree().space(), key).is_none() {
             return Ok(());
         }
         Err(Error::new(ErrorKind::Busy, "a row changed since the transaction began"))
@@ -375,11 +379,10 @@ impl Transaction {
     }
 
     fn cursor_of(&mut self, tree: &Arc<OpenTree>) -> Result<Cursor> {
-        let view = match &self.view {
-            Some(view) => view.up_to(self.number),
-            None => self.state.view(self.id, self.number),
-        };
-        Cursor::with_view(&self.state, tree, view)
+        match &self.view {
+            Some(view) => Cursor::with_view(&self.state, tree, view.up_to(self.number)),
+            None => Cursor::new_for(&self.state, tree, self.id, self.number),
+        }
     }
 
     /// A place to which the transaction can be rolled back.

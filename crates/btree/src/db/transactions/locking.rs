@@ -16,7 +16,7 @@ impl State {
         key: &[u8],
         stamp: Option<Stamp>,
     ) -> bool {
-        let space = tree.tree.space();
+        let space = tree.tree().space();
         let is_stamped = stamp.is_some_and(|stamp| stamp.id != owner && self.transactions.is_active(stamp.id));
         is_stamped
             || (self.locks.is_locked_by_other(owner, space, key)
@@ -53,7 +53,7 @@ impl State {
         key: &[u8],
         timeout: Option<Duration>,
     ) -> Result<()> {
-        let space = tree.tree.space();
+        let space = tree.tree().space();
         if let Some(stamp) = tree.live()?.stamp(key)?.filter(|stamp| stamp.id != owner) {
             self.grant_to_active(&[stamp.id], space, key);
         }

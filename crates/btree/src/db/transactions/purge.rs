@@ -99,7 +99,7 @@ impl State {
             let Some(open) = self.tree_of(record.space) else { continue };
             if record.is_entry {
                 let remove = EntryOp::Remove { only_if: Some(stamp) };
-                if record.is_deletion && matches!(open.tree.apply_entry(&record.key, remove), Ok(true)) {
+                if record.is_deletion && matches!(open.tree().apply_entry(&record.key, remove), Ok(true)) {
                     underfull.push((open, &record.key));
                 }
                 continue;
@@ -107,22 +107,22 @@ impl State {
             if let Some(chain) =
                 record.before.as_ref().and_then(|(flags, bytes)| Value { flags: *flags, bytes }.chain())
             {
-                let _ = open.tree.give_back(&chain, Close::Open);
+                let _ = open.tree().give_back(&chain, Close::Open);
             }
             if !record.is_deletion {
                 continue;
             }
             let is_marked =
                 |(flags, bytes): (u8, Vec<u8>)| flags & FLAG_DELETED != 0 && Stamp::of(flags, &bytes) == Some(stamp);
-            if matches!(open.tree.raw(&record.key).map(|cell| cell.is_some_and(is_marked)), Ok(true))
-                && let Ok(true) = open.tree.delete(&record.key, true, Close::Open, &mut |_| Ok(()))
+            if matches!(open.tree().raw(&record.key).map(|cell| cell.is_some_and(is_marked)), Ok(true))
+                && let Ok(true) = open.tree().delete(&record.key, true, Close::Open, &mut |_| Ok(()))
             {
                 underfull.push((open, &record.key));
             }
         }
         close_group(&self.pool)?;
         for (open, key) in underfull {
-            let _ = open.tree.merge_at(key, Close::Group);
+            let _ = open.tree().merge_at(key, Close::Group);
         }
         if let Some(stamp) = log_underfull {
             self.undo.merge(stamp);

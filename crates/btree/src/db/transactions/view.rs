@@ -1,10 +1,10 @@
 //! Read views: what somebody sees, and rows as they were for it.
 
-use super::super::state::State;
+use super::super::state::{OpenTree, State};
 use crate::page::{FLAG_DELETED, FLAG_OVERFLOW, Stamp};
 use crate::tree::{Tree, Value};
 use siltstone_base::sync::Arc;
-use siltstone_base::{Error, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 
 /// A moment of the database. While it lives nothing is purged that it needs.
 #[derive(Debug)]
@@ -74,6 +74,32 @@ impl State {
         };
         ended.iter().for_each(|id| self.locks.release_all(*id));
         super::wake_purge(self);
+    }
+
+    /// A row for a view. `Busy` if its tree was truncated or loaded since.
+    pub(in super::super) fn read_row_of(&self, view: &View, open: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let row = self.read_row(view, open.live_at(view.snapshot)?, key);
+        // If it was while the row was read, pages were gone that the row was read from.
+        open.live_at(view.snapshot)?;
+        row
+    }
+
+    /// A row as it is now, for a transaction or, with 0, for anyone else.
+    pub(in super::super) fn read_row_now(
+        self: &Arc<Self>,
+        open: &OpenTree,
+        own: u64,
+        own_number: u32,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        loop {
+            let view = self.view(own, own_number);
+            let row = self.read_row_of(&view, open, key);
+            let is_older = |error: Error| error.kind() == ErrorKind::Busy;
+            if row.is_ok() || !open.live_at(view.snapshot).is_err_and(is_older) {
+                return row;
+            }
+        }
     }
 
     /// A row for a view.

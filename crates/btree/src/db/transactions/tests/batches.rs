@@ -32,8 +32,8 @@ fn a_reader_must_not_see_half_of_a_batch_that_another_one_published() {
     let mut ops = ops.to_vec();
     ops.extend(["a", "c", "d"].map(|key| put(tree, key, "new")));
     let number = make(&db, &ops);
-    assert!(tree.tree.stamp(b"b").unwrap().is_none(), "the batch begins in memory");
-    let stamp = tree.tree.stamp(b"c").unwrap().unwrap();
+    assert!(tree.tree().stamp(b"b").unwrap().is_none(), "the batch begins in memory");
+    let stamp = tree.tree().stamp(b"c").unwrap().unwrap();
     assert!(db.0.transactions.is_active(stamp.id), "and ends with stamps");
     assert_eq!(rows(&db), before, "it is not safe yet");
     let made_before = db.cursor().unwrap();

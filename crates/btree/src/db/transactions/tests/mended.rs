@@ -138,7 +138,7 @@ fn batches_of_the_same_rows_in_other_orders_must_not_deadlock_nor_lock_a_row_twi
         batch.put(key, "2");
     }
     assert_eq!(db.write(&batch).unwrap_err().kind(), ErrorKind::TimedOut);
-    let space = db.0.default_tree.tree.space();
+    let space = db.0.default_tree.tree().space();
     assert_eq!(db.0.locks.mode(one.id(), space, b"b"), Some(siltstone_base::row_locks::LockMode::Exclusive));
     assert_eq!(db.0.locks.stats().locks, 1, "the batch holds nothing any more");
     one.rollback().unwrap();

@@ -138,9 +138,9 @@ fn a_deadlock_names_its_transactions() {
     let mut two = db.begin(&committed()).unwrap();
     one.put("a", "1").unwrap();
     two.put("b", "2").unwrap();
-    db.0.locks.grant(one.id(), db.0.default_tree.tree.space(), b"a");
-    db.0.locks.grant(two.id(), db.0.default_tree.tree.space(), b"b");
-    let space = db.0.default_tree.tree.space();
+    db.0.locks.grant(one.id(), db.0.default_tree.tree().space(), b"a");
+    db.0.locks.grant(two.id(), db.0.default_tree.tree().space(), b"b");
+    let space = db.0.default_tree.tree().space();
     let wait = db.0.locks.request(one.id(), space, b"b", siltstone_base::row_locks::LockMode::Exclusive).unwrap();
     let error = two.put("a", "2").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadlock);
@@ -195,7 +195,7 @@ fn what_is_left_of_a_life_is_rolled_back_behind_its_locks() {
     assert_eq!(db.rolling_back_len(), 1);
     assert_eq!(rows(&db).len(), 1, "nobody sees it");
     let mut two = db.begin(&snapshot()).unwrap();
-    let stamp = db.0.default_tree.tree.stamp(b"a").unwrap();
+    let stamp = db.0.default_tree.tree().stamp(b"a").unwrap();
     assert!(db.0.is_row_locked(two.id(), &db.0.default_tree, b"a", stamp));
     // Whoever waits gets the lock when the rollback is done.
     two.put("a", "2").unwrap();
