@@ -2,9 +2,9 @@
 
 use siltstone::lsm::{
     AppendOperator, BlockCache, CappedPrefix, ChecksumType, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions,
-    CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions, EventListener,
-    FifoCompactionOptions, FileChecksum, FilterPolicy, FixedPrefix, FlushOptions, IndexType, MergeFailure,
-    MergeOperator, NoopPrefix, PrefixExtractor, ReadOptions, ReadTier, Snapshot, TableOptions,
+    CompactOnDeletions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions,
+    EventListener, FifoCompactionOptions, FileChecksum, FilterPolicy, FixedPrefix, FlushOptions, IndexType,
+    MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor, ReadOptions, ReadTier, Snapshot, TableOptions,
     TablePropertiesCollector, TablePropertiesCollectorFactory, UniversalCompactionOptions, UniversalStopStyle,
     WalRecoveryMode, WriteAdmission, WriteOptions,
 };
@@ -237,6 +237,7 @@ pub fn column_family(
         compaction_options_fifo = fifo(draw),
         // Nothing here is as old.
         ttl = draw.of(&[0, 1 << 40]),
+        periodic_compaction_seconds = draw.of(&[0, 0, 1, 1 << 40]),
         disable_auto_compactions = draw.of(&[false, false, false, true]),
         compression = draw.of(&CODECS),
         compression_per_level = draw.of(&[
@@ -250,7 +251,8 @@ pub fn column_family(
         zstd_max_train_bytes = draw.of(&[0, 16 << 10]),
         max_dict_buffer_bytes = draw.of(&[0, 2 << 10]),
         table_properties_collectors = if draw.of(&[false, true]) {
-            vec![Arc::new(Counts) as Arc<dyn TablePropertiesCollectorFactory>]
+            let dense = CompactOnDeletions::new(8, 3).expect("a possible window");
+            vec![Arc::new(Counts) as Arc<dyn TablePropertiesCollectorFactory>, Arc::new(dense)]
         } else {
             Vec::new()
         },

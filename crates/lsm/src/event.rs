@@ -42,6 +42,12 @@ pub enum CompactionReason {
     FifoMaxSize,
     /// The oldest tables of a family with the FIFO style are too old.
     FifoTtl,
+    /// Many entries of the table only delete.
+    TombstoneDensity,
+    /// The data is older than `ttl`, and not where the oldest is kept.
+    Ttl,
+    /// The table was written longer ago than `periodic_compaction_seconds`.
+    Periodic,
     /// The caller asked.
     Manual,
 }

@@ -10,6 +10,9 @@ use siltstone_base::sync::{Arc, OnceLock, SegQueue};
 /// Names of tables, and of the blob files that they refer to, that no version lists any more: what may be deleted, unless deletions are disabled.
 pub(crate) type ObsoleteTables = SegQueue<FileName>;
 
+/// The custom field of the MANIFEST that says that a collector wants the table to be compacted.
+const NEED_COMPACTION: u32 = 2;
+
 /// The custom field of the MANIFEST with the oldest blob file that a table refers to.
 const OLDEST_BLOB_FILE: u32 = 4;
 
@@ -19,11 +22,17 @@ const CHECKSUM_NAME_FIELD: u32 = 8;
 /// RocksDB's name of CRC32c over a whole file, stored big-endian.
 const CRC32C_NAME: &str = "FileChecksumCrc32c";
 
-/// The custom fields for a file whose CRC32c is `crc`, if it was computed.
-pub(crate) fn checksum_fields(crc: Option<u32>) -> Vec<(u32, Vec<u8>)> {
-    crc.map_or_else(Vec::new, |crc| {
-        vec![(CHECKSUM_FIELD, crc.to_be_bytes().to_vec()), (CHECKSUM_NAME_FIELD, CRC32C_NAME.as_bytes().to_vec())]
-    })
+/// The custom fields of a file whose CRC32c is `crc`, if it was computed, and that a collector wants to be compacted, or not.
+pub(crate) fn other_fields(crc: Option<u32>, needs_compaction: bool) -> Vec<(u32, Vec<u8>)> {
+    let mut fields = Vec::new();
+    if needs_compaction {
+        fields.push((NEED_COMPACTION, vec![1]));
+    }
+    if let Some(crc) = crc {
+        fields.push((CHECKSUM_FIELD, crc.to_be_bytes().to_vec()));
+        fields.push((CHECKSUM_NAME_FIELD, CRC32C_NAME.as_bytes().to_vec()));
+    }
+    fields
 }
 
 /// One live table file. Shared by all versions that list it, also after a trivial move: the level is not part of it.
@@ -138,6 +147,11 @@ impl FileMeta {
             Some(reader) => reader.range_fragments().is_some(),
             None => self.has_ranges != Some(false),
         }
+    }
+
+    /// Whether a collector wants the table to be compacted.
+    pub(crate) fn needs_compaction(&self) -> bool {
+        self.other_fields.iter().any(|(tag, value)| *tag == NEED_COMPACTION && value.first() == Some(&1))
     }
 
     /// Whether the table ends before `user_key`.

@@ -89,6 +89,9 @@ pub use options::{
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::{Error, ErrorKind, Result};
 pub use snapshot::Snapshot;
-pub use sst::{BlockCache, CollectedEntry, PinnedBytes, TablePropertiesCollector, TablePropertiesCollectorFactory};
+pub use sst::{
+    BlockCache, CollectedEntry, CompactOnDeletions, PinnedBytes, TablePropertiesCollector,
+    TablePropertiesCollectorFactory,
+};
 pub use tables::TableDb;
 pub use wide_columns::WideColumn;

@@ -14,7 +14,7 @@ mod running;
 pub(crate) mod simulator;
 mod targets;
 
-pub(crate) use picker::{ManualRange, ManualStep, pending_compaction_bytes, pick, scores, urgency};
+pub(crate) use picker::{ManualRange, ManualStep, next_upkeep, pending_compaction_bytes, pick, scores, urgency};
 pub(crate) use rules::{DroppedEntries, RulesOptions, Sieve};
 pub(crate) use running::{Moving, Running, RunningId};
 pub(crate) use targets::{LevelScore, LevelTargets};
@@ -91,9 +91,16 @@ impl Compaction {
         self.input_files().map(|(_, file)| file.file_size).fold(0, u64::saturating_add)
     }
 
-    /// Whether writes made this work. What a caller asks for below level 0 comes on top, and writers are not slowed down for it.
+    /// Whether writes made this work. What a caller asks for below level 0, or age, comes on top, and writers are not slowed down for it.
     pub(crate) fn is_owed(&self) -> bool {
-        self.reason != CompactionReason::Manual || self.start_level() == 0
+        let is_upkeep = matches!(
+            self.reason,
+            CompactionReason::Manual
+                | CompactionReason::TombstoneDensity
+                | CompactionReason::Ttl
+                | CompactionReason::Periodic
+        );
+        !is_upkeep || self.start_level() == 0
     }
 
     /// The level that the compaction takes data away from.

@@ -47,6 +47,23 @@ impl DbInner {
         let (max_flushes, max_compactions) = self.job_limits();
         self.schedule_flushes(&mut state, max_flushes);
         self.schedule_compactions(&mut state, max_compactions);
+        self.schedule_upkeep(&mut state);
+    }
+
+    /// Sees to it that somebody looks again when the next table is due by its age.
+    fn schedule_upkeep(self: &Arc<Self>, state: &mut State) {
+        let now = self.clock.unix_seconds();
+        let families = self.families.load();
+        let ages = |family: &&Arc<Family>| family.options.ttl > 0 || family.options.periodic_compaction_seconds > 0;
+        let is_automatic = |family: &&Arc<Family>| !family.options.disable_auto_compactions;
+        let next = families.values().filter(ages).filter(is_automatic).filter_map(|family| {
+            compaction::next_upkeep(&family.super_version.load().version, &family.options).filter(|due| *due > now)
+        });
+        let Some(due) = next.min() else { return };
+        if state.upkeep_due.is_none_or(|armed| armed <= now || due < armed) {
+            state.upkeep_due = Some(due);
+            self.schedule_after(Duration::from_secs(due - now));
+        }
     }
 
     fn schedule_flushes(self: &Arc<Self>, state: &mut State, max_flushes: usize) {

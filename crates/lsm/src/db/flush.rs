@@ -11,7 +11,7 @@ use super::state::Surroundings;
 use super::super_version::SuperVersion;
 use crate::compaction::{DroppedEntries, RulesOptions, Sieve, compression_of_flush, dictionary_options};
 use crate::event::{FlushInfo, FlushReason, JobId};
-use crate::file_meta::{FileMetaData, checksum_fields};
+use crate::file_meta::{FileMetaData, other_fields};
 use crate::file_names::FileName;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter};
 use crate::key::{ColumnFamilyId, SeqNo};
@@ -157,7 +157,7 @@ impl TableBuild {
             oldest_ancestor_time: self.unix_seconds,
             file_creation_time: self.unix_seconds,
             unique_id: summary.unique_id,
-            other_fields: checksum_fields(summary.file_crc),
+            other_fields: other_fields(summary.file_crc, summary.needs_compaction),
             has_ranges: Some(summary.num_range_deletions > 0),
         }))
     }

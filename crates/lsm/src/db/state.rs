@@ -105,6 +105,8 @@ pub(crate) struct State {
     pub(crate) wals: VecDeque<LiveWal>,
     pub(crate) running_flushes: usize,
     pub(crate) running_compactions: usize,
+    /// When a table is due by its age for which somebody will look, in Unix seconds.
+    pub(crate) upkeep_due: Option<u64>,
     /// Jobs that are done and clean up behind themselves; others may run in their place.
     pub(crate) ending_jobs: usize,
     /// Number of the last job.

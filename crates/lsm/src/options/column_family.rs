@@ -54,8 +54,12 @@ siltstone_base::define_options! {
         compaction_options_universal: UniversalCompactionOptions = UniversalCompactionOptions::default(),
         /// Options of the FIFO style.
         compaction_options_fifo: FifoCompactionOptions = FifoCompactionOptions::default(),
-        /// With the FIFO style, deletes tables that were written so many seconds ago; without effect in other styles. 0: never.
+        /// With the FIFO style, deletes tables that were written so many seconds ago. With the leveled style, lets data that old go down to the last level
+        /// that has any, where what was deleted ends. Without effect in the universal style. 0: never.
         ttl: u64 = 0,
+        /// With the leveled style, rewrites tables that were written so many seconds ago, so that compaction filters see what nobody writes to any more. Without
+        /// effect in other styles. 0: never.
+        periodic_compaction_seconds: u64 = 0,
         /// Starts no compaction unless asked.
         disable_auto_compactions: bool = false,
         /// Codec of levels that `compression_per_level` does not name.

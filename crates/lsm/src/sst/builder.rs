@@ -116,6 +116,8 @@ pub(crate) struct TableSummary {
     pub(crate) num_data_blocks: u64,
     /// CRC32c of the whole file, if it was asked for.
     pub(crate) file_crc: Option<u32>,
+    /// Whether a collector wants the table to be compacted.
+    pub(crate) needs_compaction: bool,
     /// RocksDB's unique id, if the ids of database and session are known.
     pub(crate) unique_id: Option<[u8; 16]>,
 }
@@ -396,6 +398,7 @@ impl TableBuilder {
         if !self.dictionary.is_empty() {
             metaindex.add(DICTIONARY_BLOCK, self.output.write_block(&self.dictionary, false)?);
         }
+        let needs_compaction = self.collectors.iter().any(|collector| collector.needs_compaction());
         for collector in std::mem::take(&mut self.collectors) {
             let collected = storable(collector).map(|(name, value)| (name.into_bytes(), value));
             self.properties.others.extend(collected);
@@ -424,6 +427,7 @@ impl TableBuilder {
             data_size: self.properties.data_size,
             num_data_blocks: self.properties.num_data_blocks,
             file_crc,
+            needs_compaction,
             unique_id: self.properties.unique_id(),
         })
     }

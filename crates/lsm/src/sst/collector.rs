@@ -33,6 +33,11 @@ pub trait TablePropertiesCollector: Send + fmt::Debug {
     /// Looks at an entry. Entries come in the order of the table.
     fn add(&mut self, entry: &CollectedEntry<'_>);
 
+    /// Whether the table should be compacted soon, asked at its end. The MANIFEST keeps the answer, as RocksDB's does.
+    fn needs_compaction(&self) -> bool {
+        false
+    }
+
     /// The properties, at the end of the table. Left out are those whose names are not ASCII, longer than 1 KiB or begin with
     /// `rocksdb.`, values above 1 MiB, and all behind the first 1024.
     fn finish(self: Box<Self>) -> Vec<(String, Vec<u8>)>;

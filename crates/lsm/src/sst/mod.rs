@@ -19,6 +19,7 @@ mod block_hash;
 mod block_slots;
 mod builder;
 mod collector;
+mod compact_on_deletions;
 mod dictionary_builder;
 #[cfg(feature = "testing")]
 pub(crate) mod doors;
@@ -56,6 +57,7 @@ pub use block_cache::BlockCache;
 pub(crate) use block_cursor::BlockCursor;
 pub(crate) use builder::{TableBuilder, TableBuilderOptions, TableSummary};
 pub use collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory};
+pub use compact_on_deletions::CompactOnDeletions;
 pub(crate) use dictionary_builder::DictionaryOptions;
 pub(crate) use iter::TableIter;
 pub use pinned::PinnedBytes;

@@ -10,7 +10,7 @@ use super::Compaction;
 use super::blob_garbage::BlobTally;
 use super::dictionary_options;
 use super::job::CompactionEnv;
-use crate::file_meta::{FileMetaData, checksum_fields};
+use crate::file_meta::{FileMetaData, other_fields};
 use crate::file_names::FileName;
 use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
 use crate::options::FileChecksum;
@@ -196,7 +196,7 @@ impl Outputs {
             oldest_ancestor_time: self.options.creation_time,
             file_creation_time: self.options.file_creation_time,
             unique_id: summary.unique_id,
-            other_fields: checksum_fields(summary.file_crc),
+            other_fields: other_fields(summary.file_crc, summary.needs_compaction),
             has_ranges: Some(summary.num_range_deletions > 0),
         }
     }

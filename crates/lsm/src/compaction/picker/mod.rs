@@ -7,9 +7,11 @@ mod manual;
 #[cfg(test)]
 mod tests;
 mod universal;
+mod upkeep;
 
 pub(crate) use inputs::user_key_range;
 pub(crate) use manual::{ManualRange, ManualStep};
+pub(crate) use upkeep::next_upkeep;
 
 use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, level_scores};
 use super::{Compaction, Running};
@@ -30,7 +32,7 @@ pub(crate) fn pick(
     let targets = LevelTargets::new(version, options);
     let scene = Scene { version, options, targets: &targets, running, now };
     match options.compaction_style {
-        CompactionStyle::Leveled => leveled::pick(&scene),
+        CompactionStyle::Leveled => leveled::pick(&scene).or_else(|| upkeep::pick(&scene)),
         CompactionStyle::Universal => universal::pick(&scene),
         CompactionStyle::Fifo => fifo::pick(&scene),
     }
@@ -44,7 +46,15 @@ pub(crate) fn urgency(version: &Version, options: &ColumnFamilyOptions, now: u64
 /// The scores of the levels that have one, the most urgent first.
 pub(crate) fn scores(version: &Version, options: &ColumnFamilyOptions, now: u64, running: &Running) -> Vec<LevelScore> {
     match options.compaction_style {
-        CompactionStyle::Leveled => level_scores(version, options, &LevelTargets::new(version, options)),
+        CompactionStyle::Leveled => {
+            let mut scores = level_scores(version, options, &LevelTargets::new(version, options));
+            if scores.first().is_none_or(|level| level.score < 1.0)
+                && let Some(level) = upkeep::due_level(version, options, now)
+            {
+                scores.insert(0, LevelScore { level, score: 1.0 });
+            }
+            scores
+        }
         CompactionStyle::Universal => {
             vec![LevelScore { level: 0, score: universal::score(version, options, running) }]
         }

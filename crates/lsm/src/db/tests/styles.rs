@@ -4,11 +4,13 @@ use super::basics::options;
 use crate::event::{CompactionInfo, EventListener, FlushInfo};
 use crate::metrics::Counter;
 use crate::options::{CompactionStyle, FifoCompactionOptions};
-use crate::{ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, FlushOptions, WriteOptions};
+use crate::{
+    ColumnFamilyOptions, CompactOnDeletions, CompactRangeOptions, CompressionType, Db, FlushOptions, WriteOptions,
+};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::env::sim::SimDisk;
-use siltstone_base::executor::StepExecutor;
+use siltstone_base::executor::{Executor, StepExecutor};
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -203,5 +205,86 @@ fn level_0_does_not_wait_for_the_end_of_a_deep_compaction() {
     }
     db.wait_for_background_work().unwrap();
     assert!(watch.deep_ended.load(Ordering::Relaxed) > ended);
+    db.check().unwrap();
+}
+
+/// Removes everything, once it is told to.
+#[derive(Debug, Default)]
+struct Expire(AtomicU64);
+
+impl EntryFilter for Expire {
+    fn name(&self) -> &str {
+        "expire"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], _: &[u8]) -> Decision {
+        if self.0.load(Ordering::Relaxed) > 0 { Decision::Remove } else { Decision::Keep }
+    }
+}
+
+#[test]
+fn what_nobody_writes_to_any_more_is_still_seen_by_the_filter() {
+    let disk = SimDisk::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    let filter = Arc::new(Expire::default());
+    let family = plain().compaction_filter(Some(filter.clone())).periodic_compaction_seconds(3_600);
+    let options = options(&disk).executor(Some(executor.clone()));
+    let db = Db::open_families("/db", &options, &[("default", family)]).unwrap();
+    for number in 0..100 {
+        db.put(key(number), "value").unwrap();
+    }
+    let force = CompactRangeOptions::default().force_bottommost(true);
+    db.compact_range(&db.default_family(), None, None, &force).unwrap();
+    filter.0.store(1, Ordering::Relaxed);
+    db.wait_for_background_work().unwrap();
+    assert!(db.get(key(0)).unwrap().is_some(), "nothing is due yet");
+    // Nobody writes, flushes or asks; time goes by.
+    executor.sleep(Duration::from_secs(3_700));
+    db.wait_for_background_work().unwrap();
+    assert!((0..100).all(|number| db.get(key(number)).unwrap().is_none()));
+    assert_eq!(db.property("rocksdb.live-sst-files-size").unwrap(), "0");
+    db.check().unwrap();
+}
+
+#[test]
+fn many_tombstones_in_a_row_go_down_before_their_level_is_too_large() {
+    let disk = SimDisk::new();
+    let dense = Arc::new(CompactOnDeletions::new(100, 50).unwrap());
+    let family = plain().table_properties_collectors(vec![dense]);
+    let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
+    let put = |from: u64, to: u64| {
+        for number in from..to {
+            db.put(key(number), [7; 100]).unwrap();
+        }
+    };
+    put(0, 1_000);
+    db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+    for number in 100..900 {
+        db.delete(key(number)).unwrap();
+    }
+    // One file in level 0 is no reason by itself.
+    db.flush(&FlushOptions::default()).unwrap();
+    db.wait_for_background_work().unwrap();
+    assert_eq!(db.property("rocksdb.num-files-at-level0").unwrap(), "0");
+    let bytes: u64 = db.property("rocksdb.live-sst-files-size").unwrap().parse().unwrap();
+    assert!(bytes < 40_000, "{bytes}: two hundred rows are left");
+    assert!(db.get(key(500)).unwrap().is_none());
+    assert!(db.get(key(950)).unwrap().is_some());
+    // A mark outlives the process that made it.
+    let options = options(&disk);
+    db.close().unwrap();
+    let idle = plain()
+        .disable_auto_compactions(true)
+        .table_properties_collectors(vec![Arc::new(CompactOnDeletions::new(100, 50).unwrap())]);
+    let db = Db::open_families("/db", &options, &[("default", idle)]).unwrap();
+    for number in 0..100 {
+        db.delete(key(number)).unwrap();
+    }
+    db.flush(&FlushOptions::default()).unwrap();
+    assert_eq!(db.property("rocksdb.num-files-at-level0").unwrap(), "1");
+    db.close().unwrap();
+    let db = Db::open_families("/db", &options, &[("default", plain())]).unwrap();
+    db.wait_for_background_work().unwrap();
+    assert_eq!(db.property("rocksdb.num-files-at-level0").unwrap(), "0");
     db.check().unwrap();
 }

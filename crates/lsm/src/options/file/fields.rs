@@ -162,6 +162,7 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
     },
     field!(ColumnFamilyOptions.compaction_style),
     field!(ColumnFamilyOptions.ttl),
+    field!(ColumnFamilyOptions.periodic_compaction_seconds),
     Field {
         name: "compaction_options_fifo",
         is_own: false,

@@ -73,6 +73,7 @@ impl World {
                 }
                 picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
             }
+            "next" => next_upkeep(&self.version, &self.options).map_or("never".to_owned(), |due| format!("at {due}")),
             "manual" => {
                 let bound = |key: &str| command.get::<String>(key).map(String::into_bytes);
                 let first_new = command.get_or("first-new", u64::MAX);
@@ -137,6 +138,8 @@ fn options_of(command: &Command) -> ColumnFamilyOptions {
         .max_bytes_for_level_multiplier(command.get_or("multiplier", 10))
         .target_file_size_base(command.get_or("target", 100))
         .max_compaction_bytes(command.get_or("max-compaction", 0))
+        .ttl(command.get_or("ttl", 0))
+        .periodic_compaction_seconds(command.get_or("periodic", 0))
         .level_compaction_dynamic_level_bytes(!command.has("static"));
     if command.has("universal") {
         options.compaction_style = CompactionStyle::Universal;
@@ -149,7 +152,6 @@ fn options_of(command: &Command) -> ColumnFamilyOptions {
     if command.has("fifo") {
         options.compaction_style = CompactionStyle::Fifo;
         options.write_buffer_size = command.get_or("flush", 100);
-        options.ttl = command.get_or("ttl", 0);
         options.compaction_options_fifo = FifoCompactionOptions::default()
             .max_table_files_size(command.get_or("size", u64::MAX))
             .allow_compaction(command.has("merge"));
@@ -167,15 +169,19 @@ fn options_of(command: &Command) -> ColumnFamilyOptions {
     options
 }
 
-/// `L1 7:a-f@500 8:g-k*`: tables 7 and 8 of level 1; 500 bytes instead of 100; table 8 is being compacted.
+/// `L1 7:a-f@500 8:g-k*`: tables 7 and 8 of level 1; 500 bytes instead of 100; table 8 is being compacted. A table was written at the second of its number, and
+/// `7!` wants to be compacted.
 fn files_of(words: &[&str]) -> Vec<(usize, FileMetaData, bool)> {
     let level = words[0].strip_prefix('L').unwrap().parse().unwrap();
     let parse = |word: &&str| {
         let (word, is_busy) = word.strip_suffix('*').map_or((*word, false), |word| (word, true));
         let (word, size) = word.split_once('@').map_or((word, 100), |(word, size)| (word, size.parse().unwrap()));
         let (number, range) = word.split_once(':').unwrap();
+        let (number, is_dense) = number.strip_suffix('!').map_or((number, false), |number| (number, true));
         let (smallest, largest) = range.split_once('-').unwrap();
-        (level, file_of(number.parse().unwrap(), smallest, largest, size), is_busy)
+        let mut file = file_of(number.parse().unwrap(), smallest, largest, size);
+        file.other_fields = crate::file_meta::other_fields(None, is_dense);
+        (level, file, is_busy)
     };
     words[1..].iter().map(parse).collect()
 }
@@ -199,6 +205,7 @@ fn file_of(number: u64, smallest: &str, largest: &str, file_size: u64) -> FileMe
         largest_seqno: 9,
         epoch_number: number,
         file_creation_time: number,
+        oldest_ancestor_time: number,
         ..FileMetaData::default()
     }
 }

@@ -1,0 +1,95 @@
+//! Upkeep of the leveled style: tables that should be rewritten whatever the sizes of levels say.
+//!
+//! Three reasons, in this order: many tombstones ([`CompactOnDeletions`](crate::CompactOnDeletions)), data that is older than `ttl`, tables that are older
+//! than `periodic_compaction_seconds`. A table goes one level down; in the last level that has data it is rewritten where it is, which only the third reason asks for.
+//! A tombstone or an old value thus goes down level by level, and ends at the last.
+
+use super::inputs::{Draft, Scene};
+use crate::compaction::Compaction;
+use crate::event::CompactionReason;
+use crate::file_meta::FileMeta;
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
+use crate::version::Version;
+use std::sync::Arc;
+
+const REASONS: [CompactionReason; 3] =
+    [CompactionReason::TombstoneDensity, CompactionReason::Ttl, CompactionReason::Periodic];
+
+/// The first compaction that does not collide with those that run.
+pub(super) fn pick(scene: &Scene<'_>) -> Option<Compaction> {
+    REASONS.into_iter().find_map(|reason| {
+        due(scene.version, scene.options, scene.now, reason)
+            .find_map(|(level, file)| compaction(scene, level, file, reason))
+    })
+}
+
+/// The level of a table that is due and idle.
+pub(super) fn due_level(version: &Version, options: &ColumnFamilyOptions, now: u64) -> Option<usize> {
+    let level = |reason| due(version, options, now, reason).map(|(level, _)| level).next();
+    REASONS.into_iter().find_map(level)
+}
+
+/// When the next table is due by its age, in Unix seconds. Of the FIFO style: when the next is old enough to go.
+pub(crate) fn next_upkeep(version: &Version, options: &ColumnFamilyOptions) -> Option<u64> {
+    let last = version.last_level_with_data()?;
+    let after = |time: u64, age: u64| (time > 0 && age > 0).then(|| time.saturating_add(age));
+    let times = version.all_files().filter_map(|(level, file)| match options.compaction_style {
+        CompactionStyle::Leveled => {
+            let old = after(file.oldest_ancestor_time, options.ttl).filter(|_| level < last);
+            let periodic = after(written(file), options.periodic_compaction_seconds);
+            old.into_iter().chain(periodic).min()
+        }
+        CompactionStyle::Fifo => after(file.file_creation_time, options.ttl),
+        CompactionStyle::Universal => None,
+    });
+    times.min()
+}
+
+/// Idle tables that one reason is about.
+fn due<'a>(
+    version: &'a Version,
+    options: &'a ColumnFamilyOptions,
+    now: u64,
+    reason: CompactionReason,
+) -> impl Iterator<Item = (usize, &'a Arc<FileMeta>)> {
+    let last = version.last_level_with_data().unwrap_or(0);
+    let is_older = move |time: u64, age: u64| time > 0 && age > 0 && time.saturating_add(age) <= now;
+    version.all_files().filter(move |(level, file)| {
+        let is_due = match reason {
+            CompactionReason::TombstoneDensity => *level < last && file.needs_compaction(),
+            CompactionReason::Ttl => *level < last && is_older(file.oldest_ancestor_time, options.ttl),
+            _ => is_older(written(file), options.periodic_compaction_seconds),
+        };
+        is_due && !file.is_being_compacted()
+    })
+}
+
+/// When a table was written, as far as that is known.
+fn written(file: &FileMeta) -> u64 {
+    if file.file_creation_time > 0 { file.file_creation_time } else { file.oldest_ancestor_time }
+}
+
+fn compaction(scene: &Scene<'_>, level: usize, file: &Arc<FileMeta>, reason: CompactionReason) -> Option<Compaction> {
+    if level == 0 && scene.running.has_level0() {
+        return None;
+    }
+    let mut start = match level {
+        // Nothing that is older may stay above it.
+        0 => scene.version.files(0).iter().skip_while(|other| other.number != file.number).cloned().collect(),
+        _ => vec![Arc::clone(file)],
+    };
+    if !scene.expand_to_clean_cut(level, &mut start) {
+        return None;
+    }
+    let last = scene.version.last_level_with_data().unwrap_or(0);
+    let output_level = match level {
+        0 => scene.targets.base_level,
+        level if level >= last => level,
+        level => level + 1,
+    };
+    let draft = Draft { start_level: level, output_level, start, output: Vec::new() };
+    let mut compaction = scene.compaction(scene.with_output_level(draft)?, reason)?;
+    // A table that just moved would be as it was.
+    compaction.trivial_move &= reason == CompactionReason::Ttl;
+    Some(compaction)
+}
