@@ -19,6 +19,7 @@ mod write;
 
 pub(super) use definition::TableDefinition;
 pub(super) use plan::{Plan, RowChange, Step};
+pub(super) use read::walk;
 
 use super::state::OpenTree;
 use crate::buffer::Pool;
@@ -87,6 +88,11 @@ impl OpenTable {
     pub(super) fn index(&self, index: usize) -> Result<&Arc<OpenTree>> {
         let missing = || Error::new(ErrorKind::NotFound, "the table has no index at this position");
         self.table.indexes.get(index).ok_or_else(missing)
+    }
+
+    /// Its number of indexes.
+    pub(super) fn len(&self) -> usize {
+        self.specs.len()
     }
 
     /// Whether an index is unique.

@@ -109,6 +109,16 @@ impl<'a> Plan<'a> {
         })
     }
 
+    /// The index keys that its rows get in unique indexes, with the indexes.
+    pub(in super::super) fn unique_keys<'p>(&'p self, table: &'p OpenTable) -> impl Iterator<Item = (usize, &'p [u8])> {
+        self.steps().filter_map(|step| match step {
+            Step::Entry { index, entry, key_len, is_insertion: true } if table.is_unique(index) => {
+                Some((index, entry.get(..key_len)?))
+            }
+            _ => None,
+        })
+    }
+
     /// Refuses an entry that is too long for a page.
     pub(in super::super) fn check_entries(&self, table: &OpenTable, page_len: usize) -> Result<()> {
         for step in self.steps() {

@@ -21,13 +21,13 @@ const MAX_NAME_LEN: usize = 64;
 ///
 /// Every method that reads or writes names its tree, or means the default one. A call that fails leaves the transaction as it was before.
 pub struct Transaction {
-    state: Arc<State>,
-    id: u64,
-    timeout: Option<Duration>,
+    pub(super) state: Arc<State>,
+    pub(super) id: u64,
+    pub(super) timeout: Option<Duration>,
     /// What it sees, on the level `Snapshot`.
     view: Option<View>,
     /// The number of its last change.
-    number: u32,
+    pub(super) number: u32,
     /// Whether a change failed and left its record behind: it can only be rolled back.
     pub(super) is_doomed: bool,
     /// Whether somebody else is responsible for it from now on.
@@ -200,7 +200,7 @@ impl Transaction {
         self.get_of(&tree.0, key.as_ref())
     }
 
-    fn get_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(super) fn get_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match &self.view {
             Some(view) => self.state.read_row_of(view, tree, key),
             None => self.state.read_row_now(tree, self.id, u32::MAX, key),
@@ -226,7 +226,7 @@ impl Transaction {
         self.get_for_update_of(&tree.0, key.as_ref())
     }
 
-    fn get_for_update_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(super) fn get_for_update_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (had_lock, _writer, live) = loop {
             let incarnation = tree.incarnation()?;
             let had_lock = self.has_lock(tree, key);
@@ -248,19 +248,19 @@ impl Transaction {
         Ok(row.flatten())
     }
 
-    fn has_lock(&self, tree: &OpenTree, key: &[u8]) -> bool {
+    pub(super) fn has_lock(&self, tree: &OpenTree, key: &[u8]) -> bool {
         self.state.locks.mode(self.id, tree.tree().space(), key).is_some()
     }
 
     /// A call that fails keeps no lock that it took.
-    fn give_back(&self, had_lock: bool, tree: &OpenTree, key: &[u8]) {
+    pub(super) fn give_back(&self, had_lock: bool, tree: &OpenTree, key: &[u8]) {
         if !had_lock {
             self.state.locks.unlock(self.id, tree.tree().space(), key);
         }
     }
 
     /// The first to change a row wins: refuses one that changed since the transaction began.
-    fn check_unchanged(&self, tree: &OpenTree, key: &[u8], stamp: Option<Stamp>) -> Result<()> {
+    pub(super) fn check_unchanged(&self, tree: &OpenTree, key: &[u8], stamp: Option<Stamp>) -> Result<()> {
         let Some(view) = &self.view else { return Ok(()) };
         tree.live_at(view.snapshot)?;
         let is_seen = stamp.is_none_or(|stamp| view.sees(stamp));
@@ -352,7 +352,7 @@ impl Transaction {
         }
     }
 
-    fn check_doom(&self) -> Result<()> {
+    pub(super) fn check_doom(&self) -> Result<()> {
         if self.is_doomed {
             let message = "a change failed and could not be taken back; the transaction can only be rolled back";
             return Err(Error::new(ErrorKind::Aborted, message));
@@ -378,7 +378,7 @@ impl Transaction {
         self.cursor_of(&tree.0)
     }
 
-    fn cursor_of(&mut self, tree: &Arc<OpenTree>) -> Result<Cursor> {
+    pub(super) fn cursor_of(&mut self, tree: &Arc<OpenTree>) -> Result<Cursor> {
         match &self.view {
             Some(view) => Cursor::with_view(&self.state, tree, view.up_to(self.number)),
             None => Cursor::new_for(&self.state, tree, self.id, self.number),

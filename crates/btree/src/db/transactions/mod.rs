@@ -15,6 +15,7 @@ mod handle;
 mod locking;
 mod purge;
 mod recover;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod view;

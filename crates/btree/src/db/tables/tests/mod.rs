@@ -1,10 +1,12 @@
-//! Tables: rows and their entries, without transactions.
+//! Tables: rows and their entries.
+
+mod transactions;
 
 use crate::{Counter, Db, DbOptions, Durability, ErrorKind, TransactionOptions};
 use siltstone_base::engine::{Row, TableId, TableSpec};
 use siltstone_base::index_spec::IndexSpec;
 
-pub(crate) fn small() -> DbOptions {
+fn small() -> DbOptions {
     DbOptions::default()
         .create_if_missing(true)
         .page_size(512)
@@ -14,17 +16,17 @@ pub(crate) fn small() -> DbOptions {
 }
 
 /// The first two bytes of a row's value in an index that is not unique, the next two in one that is. A row that is too short has no entry.
-pub(crate) fn stones() -> TableSpec {
+fn stones() -> TableSpec {
     let by_kind = IndexSpec::over_columns("by_kind", Some(0..2));
     let by_number = IndexSpec::over_columns("by_number", Some(2..4)).unique(true).covering(false);
     TableSpec { name: "stones".to_owned(), indexes: vec![by_kind, by_number] }
 }
 
-pub(crate) fn row<'a>(primary_key: &'a str, value: &'a str) -> Row<'a> {
+fn row<'a>(primary_key: &'a str, value: &'a str) -> Row<'a> {
     Row { primary_key: primary_key.as_bytes(), value: value.as_bytes() }
 }
 
-pub(crate) fn entries(db: &Db, table: TableId, index: usize) -> Vec<String> {
+fn entries(db: &Db, table: TableId, index: usize) -> Vec<String> {
     let mut found = Vec::new();
     let mut note = |entry: &[u8]| found.push(String::from_utf8_lossy(entry).into_owned());
     db.scan_index(table, index, b"", usize::MAX, &mut note).unwrap();
