@@ -17,8 +17,8 @@ use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
 use siltstone_btree::{
-    Cursor, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, PageCompression, Shutdown, TreeHandle,
-    WriteBatch,
+    ChangeBuffering, Cursor, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, PageCompression,
+    Shutdown, TreeHandle, WriteBatch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher};
@@ -130,6 +130,8 @@ fn draw_options(seed: u64, names: &mut BTreeSet<&'static str>) -> DbOptions {
         max_version_bytes = of(&[0, 2_000, 64 << 20]),
         max_lock_bytes = of(&[1_000, 64 << 20]),
         lock_timeout_millis = of(&[1, 10_000]) as u64,
+        change_buffering = [ChangeBuffering::None, ChangeBuffering::Changes, ChangeBuffering::All][of(&[0, 1, 2])],
+        change_buffer_max_percent = of(&[0, 5, 25, 50]),
         use_direct_io = of(&[0, 1]) == 1,
     })
 }

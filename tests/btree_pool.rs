@@ -150,7 +150,7 @@ fn compressed_trees_take_fewer_blocks_and_read_the_same() {
         assert!(count(&db, Counter::PageBytesWritten) <= written * (16 << 10));
         let (rows, report) = (read_all(&db).unwrap(), db.check().unwrap());
         let bytes = disk.env().allocated_bytes(Path::new("/db/000001.pages")).unwrap();
-        let whole = disk.env().allocated_bytes(Path::new("/db/000003.pages")).unwrap();
+        let whole = disk.env().allocated_bytes(Path::new("/db/000004.pages")).unwrap();
         assert!(whole >= 9 * (16 << 10), "a tree of its own is stored as it was created: {whole}");
         assert!(db.stats().unwrap().space_bytes.unwrap() >= bytes + whole);
         // Killed, and closed: what is read comes from the disk.
@@ -299,7 +299,7 @@ fn pages_around_those_in_use_are_read_if_that_is_wanted() {
         ahead
     };
     assert_eq!(read_ahead(false), 0);
-    assert!(read_ahead(true) > 100, "{}", read_ahead(true));
+    assert!(read_ahead(true) > 50, "{}", read_ahead(true));
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub const BTREE: Order = Order {
         ("mtr", 4),
         ("tree", 5),
         ("undo", 6),
+        ("change_buffer", 6),
         ("db", 7),
     ],
     strangers: &[("space", "redo"), ("redo", "tree")],

@@ -72,6 +72,14 @@ pub enum PlantedBug {
     EntryIsNotRolledBack,
     /// Two rows may have the same key of a unique index.
     UniqueIsNotChecked,
+    /// A leaf is given back while the change buffer has entries for it.
+    FreedLeafKeepsEntries,
+    /// A leaf gets what the change buffer has for it, and the bitmap still says that something waits.
+    MergeForgetsBitmap,
+    /// A cursor that steps to a leaf does not look whether entries wait for it.
+    WaitingEntriesAreSkipped,
+    /// The change buffer keeps more for a leaf than it has room for.
+    RoomIsOverstated,
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -47,6 +47,7 @@
 //! | look into a page | [`page`] |
 
 mod buffer;
+mod change_buffer;
 mod db;
 mod health;
 mod metrics;
@@ -60,7 +61,7 @@ mod undo;
 
 pub use db::{CheckReport, CloseReport, Cursor, Db, LoadReport, StartupReport, Transaction, TreeHandle, WriteBatch};
 pub use metrics::{Counter, Metrics};
-pub use options::{DbOptions, Doublewrite, FlushNeighbors, PageCompression, Shutdown};
+pub use options::{ChangeBuffering, DbOptions, Doublewrite, FlushNeighbors, PageCompression, Shutdown};
 pub use siltstone_base::engine::{Durability, Isolation, KvCursor, Savepoint, TransactionOptions};
 pub use siltstone_base::row_locks::Deadlock;
 pub use siltstone_base::{Error, ErrorKind, Result};

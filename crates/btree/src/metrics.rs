@@ -80,6 +80,16 @@ counters! {
     UndoRecordsPurged = "undo.records.purged",
     /// Steps of purge, and of rollbacks in the background, that failed: they are tried again, behind those of others.
     TransactionFailures = "transactions.background.failures",
+    /// Changes of index entries that were kept in the change buffer: each of them a page that was not read.
+    ChangeBufferOps = "change_buffer.ops",
+    /// Pages that the change buffer began to keep changes for.
+    ChangeBufferPages = "change_buffer.pages",
+    /// Pages whose changes were merged from the change buffer. As many fewer as pages, as pages are still waited for or were dropped.
+    ChangeBufferMerges = "change_buffer.merges",
+    /// Changes that were merged from the change buffer.
+    ChangeBufferMergedOps = "change_buffer.merged.ops",
+    /// Changes in the change buffer that were discarded, since their tree was dropped.
+    ChangeBufferDiscarded = "change_buffer.discarded",
     /// Microseconds that writers waited for room in the redo log.
     RedoFullMicros = "stall.redo.full.micros",
 }

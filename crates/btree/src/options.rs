@@ -80,6 +80,38 @@ pub enum FlushNeighbors {
     Extent,
 }
 
+/// Which changes of secondary indexes, but for unique ones, may wait in the change buffer for their pages to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChangeBuffering {
+    /// None: pages are read.
+    None,
+    /// Entries that are added.
+    Inserts,
+    /// Entries that are marked as deleted.
+    Deletes,
+    /// Entries that are added or marked.
+    Changes,
+    /// Entries that are marked, or removed.
+    Purges,
+    /// All.
+    All,
+}
+
+impl ChangeBuffering {
+    /// Whether an operation may wait.
+    pub(crate) const fn covers(self, is_insert: bool, is_mark: bool) -> bool {
+        match self {
+            Self::None => false,
+            Self::Inserts => is_insert,
+            Self::Deletes => is_mark,
+            Self::Changes => is_insert || is_mark,
+            Self::Purges => !is_insert,
+            Self::All => true,
+        }
+    }
+}
+
 siltstone_base::define_options! {
     /// Options of a whole database. [`mysql56`](Self::mysql56) and [`mysql84`](Self::mysql84) set them as InnoDB's are.
     DbOptions {
@@ -142,6 +174,10 @@ siltstone_base::define_options! {
         lock_timeout_millis: u64 = 10_000,
         /// Percentage of a page that [`bulk_load`](crate::Db::bulk_load) fills: what it leaves is for rows that come between or grow. 50 to 100.
         bulk_fill_percent: usize = 94,
+        /// Which changes of secondary indexes may wait for pages that are not in memory.
+        change_buffering: ChangeBuffering = ChangeBuffering::None,
+        /// Percentage of the pool's pages that such changes may take. 0 to 50.
+        change_buffer_max_percent: usize = 25,
         /// Reads and writes pages past the operating system's page cache.
         use_direct_io: bool = false,
         /// Where the files are. `None`: the operating system's file system.
@@ -170,6 +206,7 @@ impl DbOptions {
             .io_capacity_max(2_000)
             .max_dirty_pages_percent(75)
             .flush_neighbors(FlushNeighbors::Adjacent)
+            .change_buffering(ChangeBuffering::All)
             .lock_timeout_millis(50_000)
     }
 
@@ -224,6 +261,7 @@ impl DbOptions {
             ),
             ((1..=100).contains(&self.idle_flush_percent), "idle_flush_percent is 1 to 100"),
             (self.lru_scan_depth >= 16, "lru_scan_depth is at least 16"),
+            (self.change_buffer_max_percent <= 50, "change_buffer_max_percent is 0 to 50"),
         ];
         match demands.iter().find(|(holds, _)| !holds) {
             Some((_, demand)) => Err(Error::invalid_argument(*demand)),

@@ -53,6 +53,23 @@ impl PageTable {
         None
     }
 
+    /// Whether a frame holds a page, for certain.
+    pub(super) fn has(&self, frames: &[Frame], id: PageId) -> bool {
+        if self.find(frames, id).is_some() {
+            return true;
+        }
+        let bucket = self.bucket(id);
+        let _stripe = self.stripes[bucket % STRIPES].lock();
+        let mut at = self.buckets[bucket].load(Ordering::Acquire);
+        while let Some(frame) = frames.get(at as usize) {
+            if frame.holds(id) {
+                return true;
+            }
+            at = frame.next.load(Ordering::Acquire);
+        }
+        false
+    }
+
     /// Puts a frame in, unless another one holds the page already; returns the other one.
     pub(super) fn insert(&self, frames: &[Frame], id: PageId, index: u32) -> Option<u32> {
         let bucket = self.bucket(id);

@@ -272,6 +272,11 @@ impl Pool {
         }
     }
 
+    /// Whether a page is here, or being read.
+    pub(crate) fn is_resident(&self, id: PageId) -> bool {
+        self.table.has(&self.frames, id)
+    }
+
     /// The version of a page that is here; `None` if it is not, or if it is being changed.
     #[inline]
     pub(crate) fn optimistic(&self, id: PageId) -> Option<Optimistic<'_>> {

@@ -70,6 +70,7 @@ impl State {
         if !self.is_cleaning.load(Ordering::Relaxed) {
             self.wake_cleaner();
         }
+        self.wake_merging();
         if let Durability::EveryMillis(millis) = self.durability
             && !self.is_syncing.load(Ordering::Relaxed)
             && !self.is_syncing.swap(true, Ordering::AcqRel)
@@ -163,6 +164,8 @@ impl State {
         // Whoever made a page dirty just before found the job running.
         if self.pool.state().dirty > 0 && !self.is_closed.load(Ordering::Acquire) && self.health.error().is_none() {
             self.wake_cleaner();
+        } else {
+            self.wake_idle_merging();
         }
         Progress::Done
     }

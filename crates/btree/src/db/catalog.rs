@@ -1,12 +1,15 @@
 //! The catalog: which trees exist, and in which tablespaces. It is a tree itself, in tablespace 0.
 
+use super::changes::ChangesGate;
 use super::state::{OpenTree, State};
 use super::tables::TableDefinition;
+use crate::buffer::Pool;
+use crate::change_buffer::ChangeBuffer;
 use crate::mtr::{Close, Mtr};
 use crate::options::{MIN_COMPRESSED_PAGE, PageCompression};
 use crate::page::{Change, Header, Lsn, PageId, PageKind, u32_at};
 use crate::redo::Redo;
-use crate::space::{CATALOG_SPACE, SpaceHeader, UNDO_SPACE};
+use crate::space::{CATALOG_SPACE, CHANGES_SPACE, SpaceHeader, UNDO_SPACE, bitmap_of};
 use crate::tree::{Chunk, Position, Start, Tree, Value};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
@@ -75,7 +78,7 @@ pub(super) fn read(catalog: &Tree) -> Result<Contents> {
     }
     let mut spaces: Vec<u32> = contents.trees.iter().map(|(_, space)| *space).collect();
     spaces.extend(contents.tables.iter().flat_map(TableDefinition::spaces));
-    spaces.extend([CATALOG_SPACE, UNDO_SPACE]);
+    spaces.extend([CATALOG_SPACE, UNDO_SPACE, CHANGES_SPACE]);
     spaces.sort_unstable();
     if spaces.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(damaged("two trees of the catalog have one tablespace"));
@@ -83,15 +86,31 @@ pub(super) fn read(catalog: &Tree) -> Result<Contents> {
     Ok(contents)
 }
 
-/// The first pages of a new tablespace as they are written before there is a log: page 0, and a root with these rows.
-pub(super) fn first_pages(page_len: usize, header: SpaceHeader, rows: &[(&str, u32)]) -> Option<[Vec<u8>; 2]> {
+/// The first pages of a new tablespace as they are written before there is a log: page 0, a bitmap, and a root with these rows.
+pub(super) fn first_pages(page_len: usize, header: SpaceHeader, rows: &[(&str, u32)]) -> Option<[Vec<u8>; 3]> {
     let mut front = vec![0; page_len];
     Header::empty(PageKind::Space, 0, page_len).write(front.as_mut_slice());
     SpaceHeader::change(&header.encode()).apply(front.as_mut_slice()).ok()?;
     let rows: Vec<_> = rows.iter().map(|(name, space)| (name.as_bytes(), row(*space))).collect();
     let cells = rows.iter().map(|(name, row)| crate::page::Cell { flags: 0, key: name, value: row });
     let root = crate::page::build(page_len, &Header::empty(PageKind::Leaf, 0, page_len), cells)?;
-    Some([front, root])
+    let mut bitmap = vec![0; page_len];
+    Header::empty(PageKind::Bitmap, 0, page_len).write(bitmap.as_mut_slice());
+    Some([front, bitmap, root])
+}
+
+/// A tree of a tablespace that is open: of entries that may wait in the change buffer.
+pub(super) fn open_index(pool: &Arc<Pool>, gate: &Arc<ChangesGate>, space: u32) -> Result<Tree> {
+    let tree = Tree::with_gate(space, Arc::clone(pool), Arc::<ChangesGate>::clone(gate))?;
+    if let Some(states) = tree.states() {
+        ChangeBuffer::load_states(pool, space, states)?;
+    }
+    Ok(tree)
+}
+
+/// A tree of a tablespace that is open. Tests of the change buffer name one.
+pub(super) fn open_tree(pool: &Arc<Pool>, gate: &Arc<ChangesGate>, name: &str, space: u32) -> Result<Tree> {
+    if cfg!(test) && name == "entries" { open_index(pool, gate, space) } else { Ok(Tree::new(space, Arc::clone(pool))) }
 }
 
 /// Says, in a group of its own, that a tablespace is gone, durably.
@@ -126,7 +145,8 @@ impl State {
             }
         };
         self.redo.sync_to(end)?;
-        let tree = Arc::new(OpenTree::new(name.to_owned(), Tree::new(number, Arc::clone(&self.pool))));
+        let tree = open_tree(&self.pool, &self.gate, name, number)?;
+        let tree = Arc::new(OpenTree::new(name.to_owned(), tree));
         self.trees.write().insert(name.to_owned(), Arc::clone(&tree));
         self.wake_jobs();
         Ok(tree)
@@ -169,10 +189,15 @@ impl State {
     pub(super) fn define_space(&self, number: u32, compression: PageCompression) -> Result<()> {
         let mut mtr = Mtr::new(&self.pool);
         self.take_space(number, &mut mtr)?;
-        let (front, root) = (mtr.create(PageId::new(number, 0))?, mtr.create(PageId::new(number, SpaceHeader::ROOT))?);
+        let [front, bitmap, root] = [
+            mtr.create(PageId::new(number, 0))?,
+            mtr.create(PageId::new(number, bitmap_of(0, self.pool.page_len())))?,
+            mtr.create(PageId::new(number, SpaceHeader::ROOT))?,
+        ];
         mtr.change(front, &Change::Format { kind: PageKind::Space, level: 0, left: 0, right: 0 });
         let header = SpaceHeader { compression, ..SpaceHeader::new(0) };
         mtr.change(front, &SpaceHeader::change(&header.encode()));
+        mtr.change(bitmap, &Change::Format { kind: PageKind::Bitmap, level: 0, left: 0, right: 0 });
         mtr.change(root, &Change::Format { kind: PageKind::Leaf, level: 0, left: 0, right: 0 });
         mtr.commit(Close::Open).map(drop)
     }

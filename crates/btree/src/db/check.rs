@@ -16,11 +16,14 @@ impl State {
             trees.extend(table.trees().enumerate().map(|(number, tree)| (Arc::clone(tree), number > 0)));
         }
         let (undo, kept) = self.undo.check()?;
+        let spaces = trees.iter().map(|(tree, _)| (tree.tree().space(), tree.tree())).collect();
+        let changes = self.changes.check(&spaces)?;
         let mut report = CheckReport {
             trees: trees.len() as u64,
             tables: tables.len() as u64,
             undo_records: undo.rows,
-            lost_pages: undo.lost_pages,
+            lost_pages: undo.lost_pages + changes.lost_pages,
+            buffered_entries: changes.ops,
             ..CheckReport::default()
         };
         for (tree, is_index) in &trees {

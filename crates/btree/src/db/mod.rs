@@ -6,6 +6,7 @@
 mod background;
 mod batch;
 mod catalog;
+mod changes;
 mod check;
 mod engine;
 mod entries;
@@ -25,6 +26,7 @@ mod tests;
 mod transactions;
 mod versions;
 mod write;
+mod writers;
 
 pub use batch::WriteBatch;
 pub use replace::LoadReport;
@@ -82,6 +84,8 @@ pub struct CheckReport {
     pub kept_pages: u64,
     /// Pages that nothing leads to: of long values whose replacement could not give them back. They go with their tree.
     pub lost_pages: u64,
+    /// Changes of index entries that wait in the change buffer. Rows are counted without them.
+    pub buffered_entries: u64,
     /// Bytes of leaves that rows take.
     pub leaf_bytes_used: u64,
 }
@@ -274,6 +278,15 @@ impl Db {
         self.0.bulk_load(&tree.0, rows)
     }
 
+    /// Brings everything into the trees that waits in the change buffer.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption`, and those of I/O. What was not brought in still waits.
+    pub fn merge_changes(&self) -> Result<()> {
+        self.0.merge_all()
+    }
+
     /// Makes every write durable that returned before, whatever [`durability`](crate::DbOptions::durability) says.
     ///
     /// # Errors
@@ -363,6 +376,8 @@ impl Db {
         let (start, mut report) = (clock.now_micros(), CloseReport::default());
         if shutdown == Shutdown::Slow && self.0.check_open().is_ok() {
             self.0.settle();
+            // What can't be merged waits on.
+            let _ = self.0.merge_all();
             report.purge = startup::since(&**clock, start);
         }
         let before = self.0.metrics.get(metrics::Counter::PagesWritten);
@@ -390,6 +405,27 @@ impl Db {
     /// The tree itself, for tests of what is beneath.
     pub(crate) fn tree_for_test<'a>(&self, handle: &'a TreeHandle) -> &'a crate::tree::Tree {
         handle.0.tree()
+    }
+
+    /// The change buffer.
+    pub(crate) fn changes_for_test(&self) -> &crate::change_buffer::ChangeBuffer {
+        &self.0.changes
+    }
+
+    /// Makes one group of changes of entries, as a writer does.
+    pub(crate) fn apply_entries_for_test(
+        &self,
+        handle: &TreeHandle,
+        ops: &[(Vec<u8>, crate::tree::EntryOp)],
+    ) -> Result<()> {
+        let _writer = self.0.lock_with_room(16 * self.0.pool.page_len() as u64)?;
+        for (key, op) in ops {
+            handle.0.tree().apply_entry(key, *op)?;
+        }
+        let end = crate::mtr::close_group(&self.0.pool)?;
+        self.0.redo.write_to(end)?;
+        self.0.wake_jobs();
+        Ok(())
     }
 }
 

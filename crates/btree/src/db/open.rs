@@ -2,19 +2,22 @@
 
 use super::background::{CleanerOptions, CleanerState};
 use super::catalog::{self, DEFAULT_NAME, DEFAULT_SPACE};
+use super::changes::{ChangesGate, Merging};
 use super::identity::Identity;
 use super::recovery;
 use super::startup::{Startup, StartupReport, since};
-use super::state::{CLEANER_RANK, DIRECTORY_RANK, OpenTree, State, TREES_RANK, WRITER_RANK};
+use super::state::{CLEANER_RANK, DIRECTORY_RANK, OpenTree, State, TREES_RANK};
 use super::tables::{TableDefinition, Tables};
 use super::versions::Versions;
+use super::writers::Writers;
 use crate::buffer::{DoublewriteFile, Pool, PoolOptions, restore};
+use crate::change_buffer::ChangeBuffer;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::options::{DbOptions, Doublewrite, PageCompression};
 use crate::page::{self, PageId};
 use crate::redo::{FIRST_LSN, Redo, RedoFiles};
-use crate::space::{CATALOG_SPACE, SpaceHeader, Spaces, UNDO_SPACE, space_of};
+use crate::space::{CATALOG_SPACE, CHANGES_SPACE, SpaceHeader, Spaces, UNDO_SPACE, bitmap_of, space_of};
 use crate::tree::Tree;
 use crate::undo::UndoLog;
 use siltstone_base::clock::SystemClock;
@@ -88,14 +91,15 @@ fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Id
     let identity = Identity { page_size: page_len, id };
     let of_default = SpaceHeader { compression: options.page_compression, ..SpaceHeader::new(0) };
     for (space, header, rows) in [
-        (CATALOG_SPACE, SpaceHeader::new(UNDO_SPACE + 1), &[(DEFAULT_NAME, DEFAULT_SPACE)][..]),
+        (CATALOG_SPACE, SpaceHeader::new(CHANGES_SPACE + 1), &[(DEFAULT_NAME, DEFAULT_SPACE)][..]),
         (DEFAULT_SPACE, of_default, &[][..]),
         (UNDO_SPACE, SpaceHeader::new(0), &[][..]),
+        (CHANGES_SPACE, SpaceHeader::new(0), &[][..]),
     ] {
         let pages = catalog::first_pages(page_len, header, rows);
         let pages = pages.ok_or_else(|| Error::invalid_argument("page_size is too small for a catalog"))?;
         let file = Spaces::create_file(env, dir, space, page_len)?;
-        for (number, mut page) in [0, SpaceHeader::ROOT].into_iter().zip(pages) {
+        for (number, mut page) in [0, bitmap_of(0, page_len), SpaceHeader::ROOT].into_iter().zip(pages) {
             let id = PageId::new(space, number);
             page::seal(&mut page, id, FIRST_LSN);
             file.write(id, &page)?;
@@ -180,7 +184,10 @@ fn open_existing(
     let transactions = super::transactions::recover(&undo)?;
     report.unfinished_transactions = transactions.abandoned_count() as u64;
     report.rollback = (report.unfinished_transactions == 0).then_some(std::time::Duration::ZERO);
-    let (catalog, trees, tables) = open_trees(&pool, &spaces)?;
+    let changes = ChangeBuffer::new(Arc::clone(&pool), options.change_buffering, options.change_buffer_max_percent)?;
+    let changes = Arc::new(changes);
+    let gate = Arc::new(ChangesGate::new(Arc::clone(&changes)));
+    let (catalog, trees, tables) = open_trees(&pool, &spaces, &gate)?;
     let default_tree = trees.get(DEFAULT_NAME).cloned();
     let default_tree = default_tree
         .ok_or_else(|| Error::corruption(&spaces.path(CATALOG_SPACE), 0, "the catalog lacks the default tree"))?;
@@ -193,9 +200,12 @@ fn open_existing(
         versions: Versions::new(options.max_version_bytes),
         transactions,
         undo,
+        changes,
+        gate,
+        merging: Merging::default(),
         locks: RowLocks::new(options.max_lock_bytes),
         lock_timeout: std::time::Duration::from_millis(options.lock_timeout_millis),
-        writer: Mutex::new(WRITER_RANK, ()),
+        writer: Writers::new(),
         trees: RwLock::new(TREES_RANK, trees),
         default_tree,
         tables,
@@ -228,6 +238,7 @@ fn open_existing(
         cleaner_failures: AtomicU64::new(0),
         room: Signal::new(),
     });
+    state.gate.attach(&state);
     super::transactions::wake_roll_back(&state);
     super::transactions::wake_purge(&state);
     let wanted = if options.buffer_pool_load_at_startup { state.load_pool() } else { 0 };
@@ -245,7 +256,7 @@ fn compression_of(pool: &Pool, space: u32) -> PageCompression {
 type Trees = BTreeMap<String, Arc<OpenTree>>;
 
 /// Opens the trees that the catalog names, and deletes the files of those that it does not: a crash left them while they were created or dropped.
-fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees, Tables)> {
+fn open_trees(pool: &Arc<Pool>, spaces: &Spaces, gate: &Arc<ChangesGate>) -> Result<(Tree, Trees, Tables)> {
     let missing = |space: u32| {
         Error::new(ErrorKind::MissingFile, "the catalog names a tablespace that is missing")
             .with_file(&spaces.path(space))
@@ -253,12 +264,14 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees, Tables)
     if !spaces.is_open(CATALOG_SPACE) {
         return Err(missing(CATALOG_SPACE));
     }
-    if !spaces.is_open(UNDO_SPACE) {
-        return Err(missing(UNDO_SPACE));
+    for space in [UNDO_SPACE, CHANGES_SPACE] {
+        if !spaces.is_open(space) {
+            return Err(missing(space));
+        }
     }
     let catalog = Tree::new(CATALOG_SPACE, Arc::clone(pool));
     let mut trees = Trees::new();
-    let mut known = vec![CATALOG_SPACE, UNDO_SPACE];
+    let mut known = vec![CATALOG_SPACE, UNDO_SPACE, CHANGES_SPACE];
     let contents = catalog::read(&catalog)?;
     for (name, space) in contents.trees {
         if !spaces.is_open(space) {
@@ -266,7 +279,7 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees, Tables)
         }
         known.push(space);
         spaces.set_compression(space, compression_of(pool, space));
-        let tree = Tree::new(space, Arc::clone(pool));
+        let tree = catalog::open_tree(pool, gate, &name, space)?;
         trees.insert(name.clone(), Arc::new(OpenTree::new(name, tree)));
     }
     for space in contents.tables.iter().flat_map(TableDefinition::spaces) {
@@ -282,7 +295,7 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces) -> Result<(Tree, Trees, Tables)
         pool.discard(space);
         spaces.delete(space)?;
     }
-    Ok((catalog, trees, Tables::new(contents.tables, pool)))
+    Ok((catalog, trees, Tables::new(contents.tables, pool, gate)?))
 }
 
 impl State {

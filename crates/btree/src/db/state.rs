@@ -1,10 +1,13 @@
 //! What an open database shares among its handles and jobs.
 
+use super::changes::{ChangesGate, Merging};
 pub(super) use super::open_tree::OpenTree;
 use super::tables::Tables;
 use super::transactions::Transactions;
 use super::versions::Versions;
+use super::writers::Writers;
 use crate::buffer::Pool;
+use crate::change_buffer::ChangeBuffer;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::options::{PageCompression, Shutdown};
@@ -23,8 +26,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Held by who writes: one group at a time. Groups wait for their sync without it.
-pub(super) const WRITER_RANK: Rank = Rank(100);
 /// The trees by name.
 pub(super) const TREES_RANK: Rank = Rank(150);
 /// The directory lock, given back at closing.
@@ -43,9 +44,14 @@ pub(super) struct State {
     pub(super) versions: Versions,
     pub(super) transactions: Transactions,
     pub(super) undo: UndoLog,
+    pub(super) changes: Arc<ChangeBuffer>,
+    /// The change buffer as trees see it.
+    pub(super) gate: Arc<ChangesGate>,
+    pub(super) merging: Merging,
     pub(super) locks: RowLocks,
     pub(super) lock_timeout: Duration,
-    pub(super) writer: Mutex<()>,
+    /// Held by who writes.
+    pub(super) writer: Writers,
     pub(super) trees: RwLock<BTreeMap<String, Arc<OpenTree>>>,
     pub(super) default_tree: Arc<OpenTree>,
     pub(super) tables: Tables,

@@ -310,3 +310,14 @@ fn a_batch_that_is_too_large_says_how_large_one_may_be() {
     assert!(error.to_string().contains("a batch of 9 operations; an eighth of the buffer pool's pages, 8,"), "{error}");
     assert!(rows(&db).is_empty());
 }
+
+#[test]
+fn a_thread_knows_whether_it_has_the_lock_of_writers() {
+    let writers = writers::Writers::new();
+    assert!(!writers.is_mine());
+    let writer = writers.lock();
+    assert!(writers.is_mine());
+    std::thread::scope(|scope| assert!(!scope.spawn(|| writers.is_mine()).join().unwrap()));
+    drop(writer);
+    assert!(!writers.is_mine());
+}

@@ -10,13 +10,14 @@
 //! Path: put 2/5. Before: db/mod.rs. After: tree/insert.rs.
 
 use super::state::{OpenTree, State};
+use super::writers::Writer;
 use crate::metrics::Counter;
 use crate::mtr::{Close, close_group};
 use crate::page::{self, FLAG_DELETED, FLAG_OVERFLOW, Lsn, OverflowRef, Stamp};
 use crate::tree::{TOO_LONG, Tree, Value};
 use crate::undo::Fate;
 use siltstone_base::engine::{Durability, KvOp};
-use siltstone_base::sync::{Arc, MutexGuard};
+use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// An operation and its tree.
@@ -188,7 +189,18 @@ impl State {
     }
 
     /// Takes the lock of writers when the log has room for so many bytes.
-    pub(super) fn lock_with_room(self: &Arc<Self>, needed: u64) -> Result<MutexGuard<'_, ()>> {
+    pub(super) fn lock_with_room(self: &Arc<Self>, needed: u64) -> Result<Writer<'_>> {
+        loop {
+            let writer = self.lock_for(needed)?;
+            self.contract_changes();
+            if self.redo.has_room(needed) {
+                return Ok(writer);
+            }
+        }
+    }
+
+    /// The same, for who does not make the change buffer longer.
+    pub(super) fn lock_for(self: &Arc<Self>, needed: u64) -> Result<Writer<'_>> {
         let most = self.redo.capacity() / 8 * 7;
         if needed > most {
             let message = format!(
@@ -251,13 +263,13 @@ impl State {
     }
 
     /// Rows that become visible together, when they are safe.
-    fn write_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>], writer: MutexGuard<'_, ()>) -> Result<()> {
+    fn write_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>], writer: Writer<'_>) -> Result<()> {
         let (number, end) = self.make_group(ops)?;
         self.end_group(number, end, writer)
     }
 
     /// Makes a group safe that was made, and visible.
-    pub(super) fn end_group(self: &Arc<Self>, number: u64, end: Lsn, writer: MutexGuard<'_, ()>) -> Result<()> {
+    pub(super) fn end_group(self: &Arc<Self>, number: u64, end: Lsn, writer: Writer<'_>) -> Result<()> {
         drop(writer);
         if self.durability == Durability::Commit {
             self.redo.sync_to(end)?;

@@ -8,9 +8,9 @@
 //! Path: put 5/5. Before: buffer/pool.rs.
 
 use crate::buffer::{ExclusiveGuard, Pool};
-use crate::page::{Change, Lsn, OverflowRef, PageId, PageKind};
+use crate::page::{Change, Lsn, OverflowRef, PageId, PageKind, PageMut};
 use crate::redo::{END, Entries, Entry, encode_change, encode_drop};
-use crate::space::SpaceHeader;
+use crate::space::{LeafState, SpaceHeader, bitmap_of, is_bitmap, place_of, state_in, with_state};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 
@@ -41,6 +41,8 @@ pub(crate) struct Mtr<'a> {
     changed: Vec<usize>,
     /// Page 0, and what it will say.
     space: Option<(usize, SpaceHeader)>,
+    /// Bytes of bitmap pages, and what they will say.
+    states: Vec<(usize, usize, u8)>,
 }
 
 thread_local! {
@@ -70,7 +72,18 @@ fn apply(pool: &Pool, page: &mut ExclusiveGuard<'_>, change: &Change<'_>, lsn: L
         return Err(pool.health.fail(pool.spaces.corruption(page.id(), "a change does not fit the page")));
     }
     page.set_lsn(lsn);
+    if is_bitmap(page.id().number, pool.page_len()) {
+        note_states(pool, page.id(), change);
+    }
     Ok(())
+}
+
+/// Keeps the image of a bitmap page in memory as the page is.
+#[cold]
+fn note_states(pool: &Pool, id: PageId, change: &Change<'_>) {
+    if let (Some(states), Change::Write { offset, data }) = (pool.spaces.states(id.space), change) {
+        states.note(id.number, usize::from(*offset), data);
+    }
 }
 
 /// Appends a record without changes of pages: the end of a group.
@@ -80,7 +93,7 @@ pub(crate) fn close_group(pool: &Pool) -> Result<Lsn> {
 
 impl<'a> Mtr<'a> {
     pub(crate) fn new(pool: &'a Pool) -> Self {
-        Self { pool, pages: Vec::new(), entries: Vec::new(), changed: Vec::new(), space: None }
+        Self { pool, pages: Vec::new(), entries: Vec::new(), changed: Vec::new(), space: None, states: Vec::new() }
     }
 
     /// Latches a page. Returns its place among the pages of the mini-transaction.
@@ -144,10 +157,14 @@ impl<'a> Mtr<'a> {
             space.free_count = space.free_count.saturating_sub(1);
             return Ok(page);
         }
-        let number = self
+        let (number, bitmap) = self
             .space(space)?
             .grow(page_len)
             .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a tablespace has no more than 2^32 pages"))?;
+        if let Some(bitmap) = bitmap {
+            let bitmap = self.create(PageId::new(space, bitmap))?;
+            self.change(bitmap, &Change::Format { kind: PageKind::Bitmap, level: 0, left: 0, right: 0 });
+        }
         self.create(PageId::new(space, number))
     }
 
@@ -179,10 +196,34 @@ impl<'a> Mtr<'a> {
         Ok(())
     }
 
+    /// Says in the bitmap what is known of a leaf from now on. `change` is told what that was before.
+    pub(crate) fn set_state(&mut self, id: PageId, change: impl FnOnce(LeafState) -> LeafState) -> Result<()> {
+        let page_len = self.pool.page_len();
+        let page = self.latch(PageId::new(id.space, bitmap_of(id.number, page_len)))?;
+        if self.page(page).header().kind() != Some(PageKind::Bitmap) {
+            return Err(self.pool.spaces.corruption(self.page(page).id(), "a bitmap was expected"));
+        }
+        let (offset, shift) = place_of(id.number, page_len);
+        let known = self.states.iter().position(|(known, at, _)| (*known, *at) == (page, offset));
+        let known = known.unwrap_or_else(|| {
+            let byte = self.pages[page].bytes().get(offset).copied().unwrap_or(0);
+            self.states.push((page, offset, byte));
+            self.states.len() - 1
+        });
+        let (_, _, byte) = &mut self.states[known];
+        *byte = with_state(*byte, shift, change(state_in(*byte, shift)));
+        Ok(())
+    }
+
     /// Appends the record, then makes the changes. Returns where the record ends.
     pub(crate) fn commit(mut self, close: Close) -> Result<Lsn> {
         if let Some((page, header)) = self.space.take() {
             self.change(page, &SpaceHeader::change(&header.encode()));
+        }
+        for (page, offset, byte) in std::mem::take(&mut self.states) {
+            if self.pages[page].bytes().get(offset) != Some(&byte) {
+                self.change(page, &Change::Write { offset: offset as u16, data: &[byte] });
+            }
         }
         let pool = self.pool;
         let end = pool.redo.append(&self.entries, close.flags(), |start, _| {

@@ -30,7 +30,17 @@ pub fn check(bytes: &[u8]) -> Result<(), &'static str> {
             if fits { Ok(()) } else { Err("an overflow page ends outside of itself") }
         }
         PageKind::Space | PageKind::Free => Ok(()),
+        PageKind::Bitmap => check_bitmap(bytes),
     }
+}
+
+/// Four bits a page, of which the highest is reserved.
+fn check_bitmap(bytes: &[u8]) -> Result<(), &'static str> {
+    let states = bytes.get(HEADER_LEN..HEADER_LEN + bytes.len() / 2).ok_or("the page is too short")?;
+    if states.iter().any(|byte| byte & 0x88 != 0) {
+        return Err("a bitmap says what this version does not understand");
+    }
+    Ok(())
 }
 
 fn check_cells(bytes: &[u8], header: &Header, is_inner: bool) -> Result<(), &'static str> {

@@ -40,6 +40,8 @@ pub enum PageKind {
     Overflow,
     /// Given back.
     Free,
+    /// What is known of leaves without reading them.
+    Bitmap,
 }
 
 impl PageKind {
@@ -51,6 +53,7 @@ impl PageKind {
             Self::Inner => 3,
             Self::Overflow => 4,
             Self::Free => 5,
+            Self::Bitmap => 6,
         }
     }
 
@@ -62,6 +65,7 @@ impl PageKind {
             3 => Self::Inner,
             4 => Self::Overflow,
             5 => Self::Free,
+            6 => Self::Bitmap,
             _ => return None,
         })
     }

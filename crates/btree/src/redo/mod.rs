@@ -100,6 +100,11 @@ impl Redo {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether the last group is not closed yet. For who holds the lock of writers.
+    pub(crate) fn has_open_group(&self) -> bool {
+        self.closed() < self.end()
+    }
+
     /// Bytes of the log between the checkpoint and its end.
     pub(crate) fn age(&self) -> u64 {
         self.end().saturating_sub(self.checkpoint.load(Ordering::Acquire))

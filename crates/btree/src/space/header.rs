@@ -1,9 +1,10 @@
 //! Page 0 of a tablespace: what the file is, and which of its pages are free.
 
+use super::bitmap::is_bitmap;
 use crate::options::PageCompression;
 use crate::page::{Change, HEADER_LEN, PageMut, PageRead};
 
-/// The page of a tablespace at which its tree begins. It never moves. Page 1 is reserved for a bitmap.
+/// The page of a tablespace at which its tree begins. It never moves. Page 1 is a bitmap.
 pub(crate) const ROOT: u32 = 2;
 
 /// The first page that may be given out.
@@ -75,13 +76,15 @@ impl SpaceHeader {
         Change::Write { offset: HEADER_LEN as u16, data: bytes }
     }
 
-    /// The page that the file grows by. Page 1 of every so many as a page has bytes is reserved for a bitmap.
-    pub(crate) fn grow(&mut self, page_len: usize) -> Option<u32> {
+    /// The page that the file grows by, and the bitmap page that it then has too, if there is a new one.
+    pub(crate) fn grow(&mut self, page_len: usize) -> Option<(u32, Option<u32>)> {
         let mut number = self.pages;
-        if number as usize % page_len == 1 {
+        if is_bitmap(number, page_len) {
             number = number.checked_add(1)?;
         }
         self.pages = number.checked_add(1)?;
-        Some(number)
+        // The first page of those of a bitmap comes before it.
+        let is_first = (number as usize).is_multiple_of(page_len);
+        Some((number, if is_first { Some(self.pages) } else { None }))
     }
 }

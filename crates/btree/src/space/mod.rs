@@ -1,7 +1,9 @@
 //! Tablespaces: one file of pages for each tree, so that dropping a tree gives its space back at once.
 
+mod bitmap;
 mod header;
 
+pub(crate) use bitmap::{LeafState, LeafStates, bitmap_of, is_bitmap, place_of, state_in, with_state};
 pub(crate) use header::SpaceHeader;
 
 use crate::health::Health;
@@ -24,6 +26,9 @@ pub(crate) const CATALOG_SPACE: u32 = 0;
 /// The tablespace of the undo log.
 pub(crate) const UNDO_SPACE: u32 = 2;
 
+/// The tablespace of the change buffer.
+pub(crate) const CHANGES_SPACE: u32 = 3;
+
 /// One tablespace that is open.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -35,6 +40,7 @@ pub(crate) struct Space {
     compression: AtomicU8,
     /// Whether the file system refused to take blocks back.
     keeps_blocks: AtomicBool,
+    states: Arc<LeafStates>,
 }
 
 /// The file of a tablespace of a database that is being created.
@@ -129,6 +135,7 @@ impl Spaces {
             unsynced: AtomicBool::new(true),
             compression: AtomicU8::new(PageCompression::None.code()),
             keeps_blocks: AtomicBool::new(false),
+            states: Arc::new(LeafStates::new()),
         };
         self.open.write().insert(space, Arc::new(opened));
         Ok(())
@@ -174,6 +181,11 @@ impl Spaces {
 
     pub(crate) fn is_open(&self, space: u32) -> bool {
         self.open.read().contains_key(&space)
+    }
+
+    /// What is known of the leaves of a tablespace.
+    pub(crate) fn states(&self, space: u32) -> Option<Arc<LeafStates>> {
+        self.open.read().get(&space).map(|space| Arc::clone(&space.states))
     }
 
     fn get(&self, id: PageId) -> Result<Arc<Space>> {

@@ -9,7 +9,7 @@ use crate::page::{
     self, CELL_HEADER_LEN, Cell, FLAG_OVERFLOW, HEADER_LEN, Header, Lsn, OverflowRef, PageCompressor, PageId, PageKind,
     PageMut, SLOT_LEN, TRAILER_LEN, shortest_separator,
 };
-use crate::space::{SpaceHeader, Spaces};
+use crate::space::{SpaceHeader, Spaces, bitmap_of};
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -123,6 +123,7 @@ impl<'a> BulkBuilder<'a> {
             level += 1;
         }
         self.write_level(level, SpaceHeader::ROOT, 0)?;
+        self.write_bitmap(bitmap_of(0, self.spaces.page_len()))?;
         let mut front = vec![0; self.spaces.page_len()];
         Header::empty(PageKind::Space, 0, front.len()).write(front.as_mut_slice());
         let header = self.header.encode();
@@ -212,8 +213,20 @@ impl<'a> BulkBuilder<'a> {
     }
 
     fn grow(&mut self) -> Result<u32> {
-        let number = self.header.grow(self.spaces.page_len());
-        number.ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a tablespace has no more than 2^32 pages"))
+        let grown = self.header.grow(self.spaces.page_len());
+        let too_many = || Error::new(ErrorKind::LimitExceeded, "a tablespace has no more than 2^32 pages");
+        let (number, bitmap) = grown.ok_or_else(too_many)?;
+        if let Some(bitmap) = bitmap {
+            self.write_bitmap(bitmap)?;
+        }
+        Ok(number)
+    }
+
+    /// Writes a bitmap that says nothing of its pages.
+    fn write_bitmap(&mut self, number: u32) -> Result<()> {
+        let mut bytes = vec![0; self.spaces.page_len()];
+        Header::empty(PageKind::Bitmap, 0, bytes.len()).write(bytes.as_mut_slice());
+        self.write(number, &bytes)
     }
 
     fn write(&mut self, number: u32, bytes: &[u8]) -> Result<()> {

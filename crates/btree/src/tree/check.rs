@@ -3,7 +3,7 @@
 use super::Tree;
 use super::overflow::Value;
 use crate::page::{self, FLAG_DELETED, FLAG_OVERFLOW, Header, PageKind};
-use crate::space::SpaceHeader;
+use crate::space::{SpaceHeader, is_bitmap};
 use siltstone_base::Result;
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ impl Tree {
             Checker { tree: self, pages: space.pages, seen: BTreeSet::new(), report: TreeReport::default() };
         checker.walk()?;
         checker.walk_free(&space)?;
-        let reserved = |number: &u32| *number as usize % self.pool.page_len() == 1;
+        let reserved = |number: &u32| is_bitmap(*number, self.pool.page_len());
         let all = (2..space.pages).filter(|number| !reserved(number)).count();
         checker.report.lost_pages = (all - checker.seen.len().min(all)) as u64;
         Ok(checker.report)

@@ -9,6 +9,7 @@ use super::search::Route;
 use crate::buffer::{Place, SharedGuard, Trail};
 use crate::page::{self, Header, PageKind};
 use siltstone_base::Result;
+use siltstone_base::plant::{PlantedBug, is_planted};
 use std::cell::RefCell;
 
 /// Bytes of rows up to which the memory of a chunk is kept.
@@ -157,6 +158,11 @@ impl Tree {
                     continue 'again;
                 }
                 leaf = neighbour?;
+                if self.is_waited_for(next) && !is_planted(PlantedBug::WaitingEntriesAreSkipped) {
+                    drop(leaf);
+                    self.merge_waiting(next)?;
+                    continue 'again;
+                }
                 let found = Header::read(leaf.bytes());
                 if found.kind() != Some(PageKind::Leaf) || (if is_forward { found.left } else { found.right }) != number
                 {
@@ -171,7 +177,8 @@ impl Tree {
 
     fn resume(&self, position: &mut Position) -> Option<(u32, SharedGuard<'_>, usize)> {
         let (place, number, slot) = position.place.take()?;
-        Some((number, self.pool.resume(&place)?, slot))
+        let leaf = self.pool.resume(&place)?;
+        (!self.is_waited_for(number)).then_some((number, leaf, slot))
     }
 
     fn locate(&self, start: Start<'_>, is_forward: bool) -> Result<(u32, SharedGuard<'_>, usize)> {

@@ -32,6 +32,7 @@ impl Tree {
             drop(leaf);
             self.replace_long(key, &change, &chain, close)?;
         } else {
+            self.note_free(number, leaf.header().free() + old.footprint())?;
             change_one(&self.pool, &mut leaf, &change, close)?;
         }
         Ok(self.is_underfull(used))

@@ -60,9 +60,73 @@ impl EntryOp {
     }
 }
 
+/// What an operation changes on a leaf.
+#[derive(Debug)]
+pub(crate) struct EntryPlan<'a> {
+    pub(crate) change: Change<'a>,
+    /// Whether a cell is added.
+    pub(crate) is_new: bool,
+    /// The slot of the entry.
+    pub(crate) slot: usize,
+    /// Bytes that the leaf gets back, and bytes that it must have.
+    pub(crate) freed: usize,
+    pub(crate) taken: usize,
+}
+
+impl EntryOp {
+    /// Who does it, where the entry's cell says so afterwards.
+    pub(crate) fn stamp(self) -> Option<Stamp> {
+        match self {
+            Self::Insert { stamp } => stamp,
+            Self::Mark { stamp } => Some(stamp),
+            Self::Remove { .. } => None,
+        }
+    }
+
+    /// What the entry is afterwards.
+    #[cfg(test)]
+    pub(crate) fn after(self, cell: Option<(u8, Option<Stamp>)>) -> Option<(u8, Option<Stamp>)> {
+        match self.outcome(cell) {
+            EntryOutcome::Stays => cell,
+            EntryOutcome::Becomes(flags, stamp) => Some((flags, stamp)),
+            EntryOutcome::Goes => None,
+        }
+    }
+
+    /// What the operation changes on a leaf, if anything. `value` is its encoded [`stamp`](Self::stamp), if it has one. An error is that the slots make no sense.
+    pub(crate) fn plan<'a>(
+        self,
+        leaf: &[u8],
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> std::result::Result<Option<EntryPlan<'a>>, &'static str> {
+        let found = page::find(leaf, key).ok_or("the slots make no sense")?;
+        let cell = found.as_ref().ok().map(|(_, cell)| (cell.flags, Stamp::of(cell.flags, cell.value)));
+        let old = found.as_ref().map_or(0, |(_, cell)| cell.value.len());
+        let old_footprint = found.as_ref().map_or(0, |(_, cell)| cell.footprint());
+        let (is_new, slot) = match &found {
+            Ok((slot, _)) => (false, *slot),
+            Err(slot) => (true, *slot),
+        };
+        let (change, freed, taken) = match self.outcome(cell) {
+            EntryOutcome::Stays => return Ok(None),
+            EntryOutcome::Goes => (Change::Remove { slot: slot as u16 }, old_footprint, 0),
+            EntryOutcome::Becomes(flags, _) if is_new => {
+                let cell = Cell { flags, key, value };
+                (Change::Insert { slot: slot as u16, cell }, 0, cell.footprint())
+            }
+            EntryOutcome::Becomes(flags, _) => (Change::Replace { slot: slot as u16, flags, value }, old, value.len()),
+        };
+        Ok(Some(EntryPlan { change, is_new, slot, freed, taken }))
+    }
+}
+
 impl Tree {
     /// Changes an entry, as part of an open group. Returns whether its leaf is now so empty that it should be merged.
     pub(crate) fn apply_entry(&self, key: &[u8], op: EntryOp) -> Result<bool> {
+        if self.keep_back(key, op)? {
+            return Ok(false);
+        }
         for _ in 0..MAX_SPLITS {
             if let Some(is_underfull) = self.try_apply_entry(key, op)? {
                 return Ok(is_underfull);
@@ -76,32 +140,18 @@ impl Tree {
     fn try_apply_entry(&self, key: &[u8], op: EntryOp) -> Result<Option<bool>> {
         let (number, mut leaf) = self.leaf_exclusive(Route::Key(key))?;
         let header = leaf.header();
-        let found = page::find(leaf.bytes(), key).ok_or_else(|| self.corruption(number, "the slots make no sense"))?;
-        let cell = found.as_ref().ok().map(|(_, cell)| (cell.flags, Stamp::of(cell.flags, cell.value)));
-        let (flags, stamp) = match op.outcome(cell) {
-            EntryOutcome::Stays => return Ok(Some(false)),
-            EntryOutcome::Becomes(flags, stamp) => (flags, stamp.map(|stamp| stamp.encode())),
-            EntryOutcome::Goes => {
-                let Ok((slot, cell)) = found else { return Ok(Some(false)) };
-                let used = header.used(self.pool.page_len()) - cell.footprint();
-                change_one(&self.pool, &mut leaf, &Change::Remove { slot: slot as u16 }, Close::Open)?;
-                return Ok(Some(self.is_underfull(used)));
-            }
-        };
+        let stamp = op.stamp().map(|stamp| stamp.encode());
         let value = stamp.as_ref().map_or(&[][..], |stamp| &stamp[..]);
-        let change = match found {
-            Ok((_, cell)) if header.free() + cell.value.len() < value.len() => return Ok(None),
-            Ok((slot, _)) => Change::Replace { slot: slot as u16, flags, value },
-            Err(slot) => {
-                let cell = Cell { flags, key, value };
-                if !has_room(&header, slot, cell.footprint(), self.pool.page_len()) {
-                    return Ok(None);
-                }
-                Change::Insert { slot: slot as u16, cell }
-            }
-        };
+        let plan = op.plan(leaf.bytes(), key, value).map_err(|what| self.corruption(number, what))?;
+        let Some(EntryPlan { change, is_new, slot, freed, taken }) = plan else { return Ok(Some(false)) };
+        let page_len = self.pool.page_len();
+        if header.free() + freed < taken || (is_new && !has_room(&header, slot, taken, page_len)) {
+            return Ok(None);
+        }
+        self.note_free(number, header.free() + freed - taken)?;
         change_one(&self.pool, &mut leaf, &change, Close::Open)?;
-        Ok(Some(false))
+        let is_removal = matches!(change, Change::Remove { .. });
+        Ok(Some(is_removal && self.is_underfull(header.used(page_len) - freed)))
     }
 }
 
@@ -146,18 +196,10 @@ mod tests {
             EntryOp::Insert { stamp: Some(T2) },
             EntryOp::Remove { only_if: Some(T1) },
         ];
-        assert_eq!(ops.into_iter().fold(None, after), Some((FLAG_STAMP, Some(T2))));
+        assert_eq!(ops.into_iter().fold(None, |cell, op| op.after(cell)), Some((FLAG_STAMP, Some(T2))));
         // T2 brings back what T1 left, and then purge comes.
         let ops = [&ops[..3], &[EntryOp::Mark { stamp: T1 }, EntryOp::Remove { only_if: Some(T1) }]].concat();
-        assert_eq!(ops.into_iter().fold(None, after), None);
-    }
-
-    fn after(cell: Option<(u8, Option<Stamp>)>, op: EntryOp) -> Option<(u8, Option<Stamp>)> {
-        match op.outcome(cell) {
-            EntryOutcome::Stays => cell,
-            EntryOutcome::Becomes(flags, stamp) => Some((flags, stamp)),
-            EntryOutcome::Goes => None,
-        }
+        assert_eq!(ops.into_iter().fold(None, |cell, op| op.after(cell)), None);
     }
 
     #[test]
@@ -192,7 +234,7 @@ mod tests {
             if is_underfull {
                 tree.merge_at(key.as_bytes(), Close::Group).unwrap();
             }
-            match after(model.get(&key).copied(), op) {
+            match op.after(model.get(&key).copied()) {
                 Some(cell) => drop(model.insert(key, cell)),
                 None => drop(model.remove(&key)),
             }

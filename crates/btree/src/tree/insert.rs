@@ -64,7 +64,7 @@ impl Tree {
     ) -> Result<Outcome> {
         let header = leaf.header();
         let found = page::find(leaf.bytes(), key).ok_or_else(|| self.corruption(number, "the slots make no sense"))?;
-        let change = match found {
+        let (change, free) = match found {
             Ok((slot, old)) => {
                 let old_value = Value { flags: old.flags, bytes: old.value };
                 if header.free() + old.value.len() < value.bytes.len() {
@@ -76,7 +76,7 @@ impl Tree {
                     drop(leaf);
                     return self.replace_long(key, &change, &chain, close);
                 }
-                change
+                (change, header.free() + old.value.len() - value.bytes.len())
             }
             Err(slot) => {
                 let cell = Cell { flags: value.flags, key, value: value.bytes };
@@ -84,9 +84,10 @@ impl Tree {
                     return Ok(Outcome::NoRoom);
                 }
                 before(None)?;
-                Change::Insert { slot: slot as u16, cell }
+                (Change::Insert { slot: slot as u16, cell }, header.free() - cell.footprint())
             }
         };
+        self.note_free(number, free)?;
         change_one(&self.pool, &mut leaf, &change, close)?;
         Ok(Outcome::Done)
     }

@@ -46,6 +46,9 @@ impl Tree {
                 _ => return Err(self.corruption(parent.number, "an inner page makes no sense")),
             }
         };
+        if !self.may_change_shape(&[left_number, right_number]) {
+            return Ok(false);
+        }
         let left = mtr.latch(self.page_id(left_number))?;
         let right = mtr.latch(self.page_id(right_number))?;
         let (left_header, right_header) = (mtr.page(left).header(), mtr.page(right).header());
@@ -75,6 +78,10 @@ impl Tree {
         let Some(image) = page::build(page_len, &header, cells) else { return Ok(false) };
         let slot = left_slot as u16 + 1;
         let is_empty = self.is_underfull(mtr.page(above).header().used(page_len));
+        if !is_inner {
+            self.note_leaf(&mut mtr, left_number, Header::read(image.as_slice()).free())?;
+            self.forget_leaf(&mut mtr, right_number)?;
+        }
         let image = Change::image(&image);
         mtr.change(left, &Change::Image(&image));
         if is_planted(PlantedBug::MergeForgetsRightLink) {
@@ -102,6 +109,9 @@ impl Tree {
                 page::child_at(root.bytes(), 0)
             };
             let child = child.ok_or_else(|| self.corruption(self.root().number, "an inner page makes no sense"))?;
+            if !self.may_change_shape(&[child]) {
+                return Ok(());
+            }
             let mut mtr = Mtr::new(&self.pool);
             mtr.space(self.space)?;
             let below = mtr.latch(self.page_id(child))?;
@@ -110,6 +120,9 @@ impl Tree {
             let cells = self.cells(child, mtr.page(below).bytes(), &header)?;
             let image = page::build(self.pool.page_len(), &Header { left: 0, right: 0, ..header }, cells);
             let image = image.ok_or_else(|| self.corruption(child, "a page does not fit into one"))?;
+            if header.level == 0 {
+                self.forget_leaf(&mut mtr, child)?;
+            }
             mtr.change(root, &Change::Image(&Change::image(&image)));
             mtr.free(below)?;
             mtr.commit(close)?;

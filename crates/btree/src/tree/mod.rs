@@ -27,12 +27,14 @@ mod split;
 mod structure;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub(crate) use bulk::{Built, BulkBuilder, BulkOptions};
 pub(crate) use check::TreeReport;
 pub(crate) use cursor::{Chunk, Position, Start};
 pub(crate) use entry::EntryOp;
 pub(crate) use overflow::{TOO_LONG, Value};
+pub(crate) use waiting::Gate;
 
 use crate::buffer::Pool;
 use crate::page::PageId;
@@ -51,12 +53,14 @@ pub(crate) struct Tree {
     /// The frame in which the root was last seen.
     root_frame: AtomicU32,
     structure: Mutex<()>,
+    /// Only of trees whose entries may be kept back.
+    waiting: Option<waiting::Waiting>,
 }
 
 impl Tree {
     /// The tree of a tablespace that is open.
     pub(crate) fn new(space: u32, pool: Arc<Pool>) -> Self {
-        Self { space, pool, root_frame: AtomicU32::new(0), structure: Mutex::new(STRUCTURE_RANK, ()) }
+        Self { space, pool, root_frame: AtomicU32::new(0), structure: Mutex::new(STRUCTURE_RANK, ()), waiting: None }
     }
 
     /// Whether there is no row, not even one that is marked as deleted.

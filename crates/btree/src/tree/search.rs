@@ -41,10 +41,14 @@ const MAX_RESTARTS: usize = 100_000;
 /// Times that a descent begins again of which nothing depends.
 const BRING_IN_TRIES: usize = 3;
 
+const TOO_SMALL: &str = "the pages of one descent push each other out; buffer_pool_bytes is too small for this call";
+
 /// Why a step of a descent did not succeed.
 enum Miss {
     /// Something changed: begin again.
     Changed,
+    /// Entries wait for the leaf: they are brought in, and the descent begins again.
+    Waits(u32),
     /// An error that stands.
     Failed(Error),
 }
@@ -98,6 +102,9 @@ impl Tree {
                 return Err(Miss::Changed);
             };
             if header.level == 1 {
+                if self.may_keep_back(child) {
+                    return Ok(());
+                }
                 return self.pool.bring_in(self.page_id(child)).map_err(Miss::Failed);
             }
             let below = self.look_at(self.page_id(child));
@@ -166,10 +173,10 @@ impl Tree {
                 Ok(found) => return Ok(found),
                 Err(Miss::Failed(error)) => return Err(error),
                 Err(Miss::Changed) => self.pool.metrics.add(Counter::DescentRestarts, 1),
+                Err(Miss::Waits(leaf)) => self.merge_waiting(leaf)?,
             }
         }
-        let message = "the pages of one descent push each other out; buffer_pool_bytes is too small for this call";
-        Err(Error::new(ErrorKind::Busy, message))
+        Err(Error::new(ErrorKind::Busy, TOO_SMALL))
     }
 
     #[inline]
@@ -208,7 +215,56 @@ impl Tree {
                 if Header::read(bytes(&leaf)).kind_code != PageKind::Leaf.code() {
                     return Err(Miss::Failed(self.corruption(child, "a leaf was expected")));
                 }
+                if self.is_waited_for(child) {
+                    drop(leaf);
+                    return Err(Miss::Waits(child));
+                }
                 return Ok((child, leaf));
+            }
+            let below = self.look_at(self.page_id(child));
+            if !look.is_valid() {
+                return Err(Miss::Changed);
+            }
+            look = below?;
+            number = child;
+            level = Some(header.level);
+        }
+    }
+
+    /// The number of the leaf of a route, which is not looked at; `None` if the root is a leaf.
+    pub(super) fn number_of(&self, route: Route<'_>) -> Result<Option<u32>> {
+        for _ in 0..MAX_RESTARTS {
+            match self.try_number_of(route) {
+                Ok(found) => return Ok(found),
+                Err(Miss::Failed(error)) => return Err(error),
+                Err(_) => self.pool.metrics.add(Counter::DescentRestarts, 1),
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, TOO_SMALL))
+    }
+
+    fn try_number_of(&self, route: Route<'_>) -> Result<Option<u32>, Miss> {
+        let mut number = self.root().number;
+        let mut look = self.look_at_root()?;
+        let mut level = None;
+        loop {
+            let header = Header::read(look.page());
+            let child = route.child(look.page(), &header);
+            if !look.is_valid() {
+                return Err(Miss::Changed);
+            }
+            if level.is_none() && header.kind_code == PageKind::Leaf.code() {
+                return Ok(None);
+            }
+            let is_inner = header.kind_code == PageKind::Inner.code() && header.level > 0;
+            let (Some((_, child)), true) = (child, is_inner) else {
+                return Err(Miss::Failed(self.corruption(number, "an inner page makes no sense")));
+            };
+            if level.is_some_and(|above: u8| header.level != above - 1) {
+                return Err(Miss::Failed(self.corruption(number, "a page is on the wrong level")));
+            }
+            if header.level == 1 {
+                return Ok(Some(child));
             }
             let below = self.look_at(self.page_id(child));
             if !look.is_valid() {

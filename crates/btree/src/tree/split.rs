@@ -107,11 +107,19 @@ impl Tree {
             drop(mtr);
             return self.split(above, None, close);
         }
+        if !self.may_change_shape(&[page.number]) {
+            return Err(self.corruption(page.number, "a leaf for which entries wait was to be split"));
+        }
         let right_number = mtr.page(right).id().number;
         let cells = self.cells(page.number, mtr.page(left).bytes(), &header)?;
         let right_header = Header { left: page.number, ..header };
         let image = page::build(self.pool.page_len(), &right_header, cells[point.at..].iter().copied());
         let image = image.ok_or_else(|| self.corruption(page.number, "half a page does not fit into one"))?;
+        if header.level == 0 {
+            let gone: usize = cells[point.at..].iter().map(Cell::footprint).sum();
+            self.note_leaf(&mut mtr, page.number, header.free() + gone)?;
+            self.note_leaf(&mut mtr, right_number, Header::read(image.as_slice()).free())?;
+        }
         mtr.change(right, &Change::Image(&Change::image(&image)));
         if point.at < usize::from(header.count) {
             mtr.change(left, &Change::Truncate { from: point.at as u16 });
@@ -159,6 +167,12 @@ impl Tree {
             (right, build(&right_header, upper)?),
             (page, build(&root_header, &children)?),
         ];
+        if header.level == 0 {
+            self.forget_leaf(&mut mtr, root)?;
+            for (number, (_, image)) in [left_number, right_number].into_iter().zip(&images) {
+                self.note_leaf(&mut mtr, number, Header::read(image.as_slice()).free())?;
+            }
+        }
         for (page, image) in &images {
             mtr.change(*page, &Change::Image(&Change::image(image)));
         }

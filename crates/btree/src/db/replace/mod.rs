@@ -11,9 +11,10 @@ pub use load::LoadReport;
 
 use super::catalog;
 use super::state::{OpenTree, State};
+use super::writers::Writer;
 use crate::mtr::{Close, Mtr};
 use crate::tree::Tree;
-use siltstone_base::sync::{Arc, MutexGuard};
+use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 
 impl State {
@@ -45,7 +46,7 @@ impl State {
     }
 
     /// Ends the group in which the catalog was told of another tablespace: the one before is gone, durably, and its file is deleted.
-    pub(super) fn replace(self: &Arc<Self>, writer: MutexGuard<'_, ()>, open: &OpenTree, number: u32) -> Result<()> {
+    pub(super) fn replace(self: &Arc<Self>, writer: Writer<'_>, open: &OpenTree, number: u32) -> Result<()> {
         let old = open.live()?.space();
         let mut mtr = Mtr::new(&self.pool);
         mtr.drop_space(old);

@@ -171,7 +171,7 @@ fn truncating_gives_space_back_and_leaves_handles_as_they_are() {
     db.drop_tree("tree").unwrap();
     assert_eq!(db.truncate(&tree).unwrap_err().kind(), ErrorKind::NotFound);
     let names = disk.env().list_dir(std::path::Path::new("/db")).unwrap();
-    assert_eq!(names.iter().filter(|entry| entry.name.ends_with(".pages")).count(), 3);
+    assert_eq!(names.iter().filter(|entry| entry.name.ends_with(".pages")).count(), 4);
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl State {
             }
         };
         self.redo.sync_to(end)?;
-        let table = Arc::new(Table::new(definition, &self.pool));
+        let table = Arc::new(Table::new(definition, &self.pool, &self.gate)?);
         self.tables.add(&table);
         let id = self.tables.publish(table, spec);
         self.wake_jobs();

@@ -21,6 +21,8 @@ pub(super) use definition::TableDefinition;
 pub(super) use plan::{Plan, RowChange, Step};
 pub(super) use read::walk;
 
+use super::catalog::open_index;
+use super::changes::ChangesGate;
 use super::state::OpenTree;
 use crate::buffer::Pool;
 use crate::tree::Tree;
@@ -61,12 +63,17 @@ pub(super) struct Tables {
 }
 
 impl Table {
-    fn new(definition: TableDefinition, pool: &Arc<Pool>) -> Self {
-        let open = |name: String, space| Arc::new(OpenTree::new(name, Tree::new(space, Arc::clone(pool))));
+    fn new(definition: TableDefinition, pool: &Arc<Pool>, gate: &Arc<ChangesGate>) -> Result<Self> {
+        let plain = |space| Tree::new(space, Arc::clone(pool));
         let table = &definition.name;
-        let index = |index: &definition::IndexDefinition| open(format!("{table}.{}", index.name), index.space);
-        let indexes = definition.indexes.iter().map(index).collect();
-        Self { rows: open(table.clone(), definition.space), indexes, definition }
+        let index = |index: &definition::IndexDefinition| {
+            // The entries of a unique index are looked at before they change.
+            let tree = if index.is_unique { plain(index.space) } else { open_index(pool, gate, index.space)? };
+            Ok(Arc::new(OpenTree::new(format!("{table}.{}", index.name), tree)))
+        };
+        let indexes = definition.indexes.iter().map(index).collect::<Result<_>>()?;
+        let rows = Arc::new(OpenTree::new(table.clone(), plain(definition.space)));
+        Ok(Self { rows, indexes, definition })
     }
 
     fn id(&self) -> TableId {
@@ -110,12 +117,13 @@ impl OpenTable {
 
 impl Tables {
     /// The tables of a catalog.
-    pub(super) fn new(definitions: Vec<TableDefinition>, pool: &Arc<Pool>) -> Self {
-        let tables: Vec<_> = definitions.into_iter().map(|table| Arc::new(Table::new(table, pool))).collect();
+    pub(super) fn new(definitions: Vec<TableDefinition>, pool: &Arc<Pool>, gate: &Arc<ChangesGate>) -> Result<Self> {
+        let open = |table| Table::new(table, pool, gate).map(Arc::new);
+        let tables: Vec<_> = definitions.into_iter().map(open).collect::<Result<_>>()?;
         let trees = tables.iter().flat_map(|table| table.trees());
         let trees = trees.map(|tree| (tree.tree().space(), Arc::clone(tree))).collect();
         let all = tables.iter().map(|table| (table.definition.name.clone(), Arc::clone(table))).collect();
-        Self { all: RwLock::new(RANK, all), trees: RwLock::new(RANK, trees), open: ArcSwap::default() }
+        Ok(Self { all: RwLock::new(RANK, all), trees: RwLock::new(RANK, trees), open: ArcSwap::default() })
     }
 
     /// The tree of a tablespace, if it is one of a table.

@@ -2,11 +2,12 @@
 //! its entries stands for it, as stamps of rows do for theirs.
 
 use super::super::state::{OpenTree, State};
+use super::super::writers::Writer;
 use crate::page::{FLAG_DELETED, Stamp};
 use crate::tree::{Chunk, Position, Start, Tree};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::row_locks::{LockMode, Requested};
-use siltstone_base::sync::{Arc, MutexGuard};
+use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ impl State {
     /// Locks an index key; `owner` holds the lock in the table afterwards. For who holds the lock of writers, which is given back before anything is waited for.
     pub(in super::super) fn lock_key_from(
         self: &Arc<Self>,
-        writer: MutexGuard<'_, ()>,
+        writer: Writer<'_>,
         owner: u64,
         tree: &OpenTree,
         key: &[u8],

@@ -3,10 +3,11 @@
 use super::super::Db;
 use super::super::state::{OpenTree, State};
 use super::super::write::{Group, Locked};
+use super::super::writers::Writer;
 use super::{OpenTable, Plan, RowChange, Step};
 use siltstone_base::Result;
 use siltstone_base::engine::{KvOp, Row, TableId};
-use siltstone_base::sync::{Arc, MutexGuard};
+use siltstone_base::sync::Arc;
 
 /// What has to be locked: a row by its primary key, or a key of a unique index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,13 +134,7 @@ impl State {
         Ok(true)
     }
 
-    fn lock_claim(
-        self: &Arc<Self>,
-        writer: MutexGuard<'_, ()>,
-        owner: u64,
-        table: &OpenTable,
-        claim: Claim<'_>,
-    ) -> Result<()> {
+    fn lock_claim(self: &Arc<Self>, writer: Writer<'_>, owner: u64, table: &OpenTable, claim: Claim<'_>) -> Result<()> {
         self.check_open()?;
         match claim.index {
             None => self.lock_row_from(writer, owner, &table.table.rows, claim.key, None),

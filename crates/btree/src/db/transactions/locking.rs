@@ -1,10 +1,11 @@
 //! Taking row locks: those in the table, and those that stamps stand for.
 
 use super::super::state::{OpenTree, State};
+use super::super::writers::Writer;
 use crate::page::Stamp;
 use siltstone_base::Result;
 use siltstone_base::row_locks::{LockMode, Requested};
-use siltstone_base::sync::{Arc, MutexGuard};
+use siltstone_base::sync::Arc;
 use std::time::Duration;
 
 impl State {
@@ -47,7 +48,7 @@ impl State {
     /// The same, for who holds the lock of writers, which is given back before anything is waited for.
     pub(in super::super) fn lock_row_from(
         self: &Arc<Self>,
-        writer: MutexGuard<'_, ()>,
+        writer: Writer<'_>,
         owner: u64,
         tree: &OpenTree,
         key: &[u8],
