@@ -1,6 +1,8 @@
 //! Entries that wait, against a map.
 
+mod crash;
 mod model;
+mod planted;
 
 use crate::page::Stamp;
 use crate::tree::{Chunk, EntryOp, Position, Start, Tree};

@@ -4,7 +4,7 @@ use super::*;
 use std::hash::{BuildHasher, Hasher};
 
 /// One case: the seed alone decides.
-fn run(seed: u64) {
+pub(super) fn run(seed: u64) {
     let mut draw = Draw(seed);
     let modes = [
         ChangeBuffering::None,
