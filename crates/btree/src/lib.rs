@@ -56,6 +56,8 @@ mod options;
 pub mod page;
 mod redo;
 mod space;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tree;
 mod undo;
 
@@ -65,3 +67,4 @@ pub use options::{ChangeBuffering, DbOptions, Doublewrite, FlushNeighbors, PageC
 pub use siltstone_base::engine::{Durability, Isolation, KvCursor, Savepoint, TransactionOptions};
 pub use siltstone_base::row_locks::Deadlock;
 pub use siltstone_base::{Error, ErrorKind, Result};
+pub use tree::{LevelShape, TreeShape};

@@ -123,3 +123,17 @@ impl fmt::Debug for Metrics {
         f.debug_map().entries(Counter::ALL.iter().map(|counter| (counter.name(), self.get(*counter)))).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_book_lists_every_counter() {
+        let page = include_str!("../../../docs/src/btree_metrics.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+        let listed: Vec<&str> = rows.map(|(name, _)| name).collect();
+        let counted: Vec<&str> = Counter::ALL.iter().map(|counter| counter.name()).collect();
+        assert_eq!(listed, counted, "docs/src/btree_metrics.md");
+    }
+}

@@ -55,7 +55,7 @@ fn encode_names(page_len: usize, names: impl Iterator<Item = PageId>) -> Vec<u8>
 }
 
 /// The names of a slot, if it is one of names and whole.
-fn decode_names(slot: &[u8]) -> Option<impl Iterator<Item = PageId> + '_> {
+pub(crate) fn decode_names(slot: &[u8]) -> Option<impl Iterator<Item = PageId> + '_> {
     let end = slot.len().checked_sub(8)?;
     if slot.word(0) != NAMES_MAGIC || slot.word(end) != xxh3_64(&slot[..end]) {
         return None;

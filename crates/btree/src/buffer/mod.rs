@@ -31,6 +31,8 @@ mod read_ahead;
 mod tests;
 
 pub(crate) use cleaner::{FlushInputs, flush_goal, sync_flush_limit};
+#[cfg(feature = "testing")]
+pub(crate) use doublewrite::decode_names as doublewrite_names;
 pub(crate) use doublewrite::{DoublewriteFile, restore};
 pub(crate) use guard::{ExclusiveGuard, Optimistic, SharedGuard};
 pub(crate) use pool::{Place, Pool, PoolOptions};

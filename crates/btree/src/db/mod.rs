@@ -8,6 +8,8 @@ mod batch;
 mod catalog;
 mod changes;
 mod check;
+#[cfg(feature = "testing")]
+pub(crate) mod doors;
 mod engine;
 mod entries;
 mod identity;
@@ -36,6 +38,7 @@ pub use transactions::Transaction;
 
 use crate::metrics::{self, Metrics};
 use crate::options::{DbOptions, PageCompression, Shutdown};
+use crate::tree::TreeShape;
 use siltstone_base::Result;
 use siltstone_base::engine::KvOp;
 use siltstone_base::sync::Arc;
@@ -322,6 +325,17 @@ impl Db {
             self.0.check_indexes(&table, &view)?;
         }
         Ok(report)
+    }
+
+    /// How many pages each level of a tree has, and how full they are. Reads all of them; writers wait meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the tree was dropped; `Corruption`, and those of I/O.
+    pub fn shape(&self, tree: &TreeHandle) -> Result<TreeShape> {
+        let _writer = self.0.writer.lock();
+        self.0.check_open()?;
+        tree.0.live()?.shape()
     }
 
     /// What the engine counts.

@@ -1,6 +1,7 @@
 //! A page as text, for people who look for what is wrong with one.
 
 use super::access::{PageRead, u32_at};
+use super::compressed::{decompress, is_compressed, stored_len};
 use super::header::{Header, PageId, PageKind, at};
 use super::search::{Slot, slot_at};
 use super::slotted::{cell, highest_id};
@@ -60,14 +61,27 @@ fn write_page(out: &mut String, bytes: &[u8]) -> fmt::Result {
     if let Err(damage) = verify(bytes, id) {
         writeln!(out, "damaged: {damage}")?;
     }
+    if is_compressed(bytes) {
+        writeln!(out, "compressed, stored in {} bytes:", stored_len(bytes))?;
+        let mut page = vec![0; bytes.len()];
+        return match decompress(bytes, &mut page) {
+            // One that would be compressed once more is refused before.
+            Ok(()) => write_contents(out, &page, &Header::read(page.as_slice())),
+            Err(damage) => writeln!(out, "damaged: {damage}"),
+        };
+    }
+    write_contents(out, bytes, &header)
+}
+
+fn write_contents(out: &mut String, bytes: &[u8], header: &Header) -> fmt::Result {
     if let Err(what) = check(bytes) {
         writeln!(out, "makes no sense: {what}")?;
     }
     match header.kind() {
-        Some(PageKind::Leaf) => write_cells(out, bytes, &header, false),
-        Some(PageKind::Inner) => write_cells(out, bytes, &header, true),
+        Some(PageKind::Leaf) => write_cells(out, bytes, header, false),
+        Some(PageKind::Inner) => write_cells(out, bytes, header, true),
         Some(PageKind::Overflow) => {
-            let payload = overflow_payload(bytes, &header).unwrap_or(&[]);
+            let payload = overflow_payload(bytes, header).unwrap_or(&[]);
             writeln!(out, "next {}, {} bytes of a value {}", header.right, payload.len(), Short(payload))
         }
         Some(PageKind::Free) => writeln!(out, "next {}", header.right),

@@ -23,6 +23,7 @@ mod insert;
 mod merge;
 mod overflow;
 mod search;
+mod shape;
 mod split;
 mod structure;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub(crate) use cursor::{Chunk, Position, Start};
 pub(crate) use entry::EntryOp;
 pub(crate) use overflow::{TOO_LONG, Value};
 pub(crate) use waiting::Gate;
+pub use shape::{LevelShape, TreeShape};
 
 use crate::buffer::Pool;
 use crate::page::PageId;

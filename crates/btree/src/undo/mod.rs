@@ -236,3 +236,15 @@ impl UndoLog {
         Ok((report, kept))
     }
 }
+
+/// Reads any bytes as what the undo log has in its rows.
+#[cfg(feature = "testing")]
+pub(crate) fn decode_any(bytes: &[u8]) {
+    let _ = (record::decode(bytes), Fate::decode(bytes), stamp_of(bytes));
+}
+
+/// What it has in its rows.
+#[cfg(all(test, feature = "testing"))]
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    vec![Fate::Prepared(b"name".to_vec()).encode(), Fate::Committed.encode(), b"\x03\x01\x01k\x02value".to_vec()]
+}
