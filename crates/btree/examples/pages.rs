@@ -98,13 +98,12 @@ mod tests {
         drop(db);
         let name = dir.path().to_string_lossy().into_owned();
         let all = run(std::slice::from_ref(&name)).unwrap();
-        assert!(
-            all.contains("tree \"default\", tablespace 3\n  level 1: 1 pages, ") && all.contains("rows: 2000,"),
-            "{all}"
-        );
-        let root = run(&[name.clone(), "3:2".to_owned()]).unwrap();
-        assert!(root.starts_with("page 3:2, inner, level 1, LSN ") && root.contains("-> page 3\n"), "{root}");
-        let leaf = run(&[name.clone(), "3:3".to_owned()]).unwrap();
+        let space = all.strip_prefix("tree \"default\", tablespace ").and_then(|rest| rest.split_once('\n')).unwrap().0;
+        assert!(all.contains("\n  level 1: 1 pages, ") && all.contains("rows: 2000,"), "{all}");
+        let root = run(&[name.clone(), format!("{space}:2")]).unwrap();
+        let about = format!("page {space}:2, inner, level 1, LSN ");
+        assert!(root.starts_with(&about) && root.contains("-> page 3\n"), "{root}");
+        let leaf = run(&[name.clone(), format!("{space}:3")]).unwrap();
         assert!(leaf.contains("0 @") && leaf.contains("= 40 bytes"), "{leaf}");
         assert!(run(&[name, "3".to_owned()]).is_err());
     }

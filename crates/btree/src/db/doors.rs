@@ -1,6 +1,6 @@
 //! Decoders of this room, for who gives them any bytes.
 
-use super::identity::Identity;
+use super::identity::{Identity, TITLE};
 use super::tables::TableDefinition;
 use super::{catalog, resident};
 use siltstone_base::ErrorKind;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// The file that says what a directory is; whatever the bytes are, their checksum is made right.
 pub(crate) fn identity(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let body = format!("siltstone-btree 2\n{text}");
+    let body = format!("{TITLE}\n{text}");
     let whole = format!("{body}checksum {:016x}\n", xxh3_64(body.as_bytes()));
     for file in [bytes, whole.as_bytes()] {
         let disk = SimDisk::new();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 const NAME: &str = "IDENTITY";
 const TEMPORARY: &str = "IDENTITY.tmp";
-const TITLE: &str = "siltstone-btree 3";
+pub(super) const TITLE: &str = "siltstone-btree 3";
 const LONGEST: u64 = 4096;
 
 /// Features that this version knows, of each class.

@@ -35,8 +35,8 @@ pub(crate) use check::TreeReport;
 pub(crate) use cursor::{Chunk, Position, Start};
 pub(crate) use entry::EntryOp;
 pub(crate) use overflow::{TOO_LONG, Value};
-pub(crate) use waiting::Gate;
 pub use shape::{LevelShape, TreeShape};
+pub(crate) use waiting::Gate;
 
 use crate::buffer::Pool;
 use crate::page::PageId;
