@@ -18,6 +18,8 @@ mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
+pub mod conformance_tables;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance_transactions;
 mod kv;
 mod stats;

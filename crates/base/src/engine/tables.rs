@@ -43,6 +43,13 @@ pub trait Tables: Admin {
     /// being new: no row is read.
     fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()>;
 
+    /// Removes rows with their index entries, in one commit. The caller says what they are; an engine that notices that one is another may refuse.
+    fn delete(&self, table: TableId, rows: &[Row<'_>]) -> Result<()>;
+
+    /// Replaces rows, each the first of a pair by the second, in one commit. Entries that stay the same are left alone. The caller says what the rows are, as for
+    /// [`delete`](Self::delete).
+    fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()>;
+
     /// Hands the value of the row with this primary key to `found`; returns whether it exists.
     fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
@@ -56,4 +63,7 @@ pub trait Tables: Admin {
         limit: usize,
         entry: &mut dyn FnMut(&[u8]),
     ) -> Result<usize>;
+
+    /// Walks the rows of a table from the first one whose primary key is at or after `from`, over at most `limit` rows, and hands each to `found`. Returns their number.
+    fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize>;
 }

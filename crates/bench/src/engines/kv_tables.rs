@@ -36,6 +36,21 @@ fn id(table: TableId, index: usize) -> [u8; ID_BYTES] {
     (table.0 + index as u32).to_be_bytes()
 }
 
+/// Hands the key of a row to `each`, and then those of its entries; `true`: it is that of the row.
+fn each_key(table: TableId, spec: &TableSpec, row: &Row<'_>, key: &mut Vec<u8>, mut each: impl FnMut(&[u8], bool)) {
+    key.clear();
+    key.extend_from_slice(&id(table, 0));
+    key.extend_from_slice(row.primary_key);
+    each(key, true);
+    for (number, index) in spec.indexes.iter().enumerate() {
+        key.clear();
+        key.extend_from_slice(&id(table, number + 1));
+        if index.entry(row.primary_key, row.value, key) {
+            each(key, false);
+        }
+    }
+}
+
 impl<K: Kv> Admin for KvTables<K> {
     fn name(&self) -> String {
         self.kv.name()
@@ -100,16 +115,38 @@ impl<K: Kv> Tables for KvTables<K> {
         let mut batch = KvBatch::new();
         let mut key = Vec::with_capacity(64);
         for row in rows {
-            key.clear();
-            key.extend_from_slice(&id(table, 0));
-            key.extend_from_slice(row.primary_key);
-            batch.put(&key, row.value);
-            for (number, index) in spec.indexes.iter().enumerate() {
-                key.clear();
-                key.extend_from_slice(&id(table, number + 1));
-                if index.entry(row.primary_key, row.value, &mut key) {
-                    batch.put(&key, b"");
-                }
+            each_key(table, &spec, row, &mut key, |key, is_row| batch.put(key, if is_row { row.value } else { b"" }));
+        }
+        self.kv.write(&batch)
+    }
+
+    fn delete(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        let spec = self.table(table)?;
+        let mut batch = KvBatch::new();
+        let mut key = Vec::with_capacity(64);
+        for row in rows {
+            each_key(table, &spec, row, &mut key, |key, _| batch.delete(key));
+        }
+        self.kv.write(&batch)
+    }
+
+    fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
+        let spec = self.table(table)?;
+        let mut batch = KvBatch::new();
+        let mut key = Vec::with_capacity(64);
+        for (old, new) in rows {
+            let mut kept = Vec::new();
+            each_key(table, &spec, new, &mut key, |key, _| kept.push(key.to_vec()));
+            let mut same = Vec::new();
+            each_key(table, &spec, old, &mut key, |key, is_row| match kept.iter().position(|kept| kept == key) {
+                Some(place) if !is_row => same.push(place),
+                Some(_) => {}
+                None => batch.delete(key),
+            });
+            let is_new = |place: &usize| !same.contains(place);
+            for place in (0..kept.len()).filter(is_new) {
+                // The row comes first.
+                batch.put(&kept[place], if place == 0 { new.value } else { b"" });
             }
         }
         self.kv.write(&batch)
@@ -139,6 +176,20 @@ impl<K: Kv> Tables for KvTables<K> {
             entry(bytes);
             count += 1;
             found = count < limit && cursor.next()?;
+        }
+        Ok(count)
+    }
+
+    fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {
+        self.table(table)?;
+        let prefix = id(table, 0);
+        let mut cursor = self.kv.cursor()?;
+        let mut is_there = limit > 0 && cursor.seek(&[&prefix[..], from].concat())?;
+        let mut count = 0;
+        while is_there && let Some(primary_key) = cursor.key().strip_prefix(&prefix[..]) {
+            found(Row { primary_key, value: cursor.value() });
+            count += 1;
+            is_there = count < limit && cursor.next()?;
         }
         Ok(count)
     }

@@ -20,6 +20,28 @@ struct Table {
     indexes: Vec<std::collections::BTreeSet<Vec<u8>>>,
 }
 
+impl Table {
+    fn add(&mut self, row: &Row<'_>) {
+        for (spec, index) in self.spec.indexes.iter().zip(&mut self.indexes) {
+            let mut entry = Vec::new();
+            if spec.entry(row.primary_key, row.value, &mut entry) {
+                index.insert(entry);
+            }
+        }
+        self.rows.insert(row.primary_key.to_vec(), row.value.to_vec());
+    }
+
+    fn remove(&mut self, row: &Row<'_>) {
+        for (spec, index) in self.spec.indexes.iter().zip(&mut self.indexes) {
+            let mut entry = Vec::new();
+            if spec.entry(row.primary_key, row.value, &mut entry) {
+                index.remove(&entry);
+            }
+        }
+        self.rows.remove(row.primary_key);
+    }
+}
+
 /// Keys, values and tables in memory. A cursor copies the map, so that it sees one moment.
 #[derive(Debug)]
 pub struct MemoryEngine {
@@ -201,16 +223,18 @@ impl Tables for MemoryEngine {
     }
 
     fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        self.with_table(table, |table| rows.iter().for_each(|row| table.add(row)))
+    }
+
+    fn delete(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        self.with_table(table, |table| rows.iter().for_each(|row| table.remove(row)))
+    }
+
+    fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
         self.with_table(table, |table| {
-            for row in rows {
-                for (spec, index) in table.spec.indexes.iter().zip(&mut table.indexes) {
-                    let mut entry = Vec::new();
-                    if spec.extractor.extract(row.primary_key, row.value, &mut entry) {
-                        entry.extend_from_slice(row.primary_key);
-                        index.insert(entry);
-                    }
-                }
-                table.rows.insert(row.primary_key.to_vec(), row.value.to_vec());
+            for (old, new) in rows {
+                table.remove(old);
+                table.add(new);
             }
         })
     }
@@ -239,5 +263,12 @@ impl Tables for MemoryEngine {
             Some(found.map(|found| entry(found)).count())
         })?
         .ok_or_else(|| Error::new(ErrorKind::NotFound, "no such index"))
+    }
+
+    fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {
+        self.with_table(table, |table| {
+            let rows = table.rows.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).take(limit);
+            rows.map(|(primary_key, value)| found(Row { primary_key, value })).count()
+        })
     }
 }

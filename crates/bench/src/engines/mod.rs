@@ -15,6 +15,8 @@ mod memory;
 mod null;
 mod open;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use kv_tables::KvTables;
 pub use memory::MemoryEngine;

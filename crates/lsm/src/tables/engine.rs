@@ -47,6 +47,14 @@ impl Tables for TableDb {
         Self::insert(self, table, rows)
     }
 
+    fn delete(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        Self::delete(self, table, rows)
+    }
+
+    fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
+        Self::update(self, table, rows)
+    }
+
     fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
         Self::get_row(self, table, primary_key, found)
     }
@@ -60,5 +68,9 @@ impl Tables for TableDb {
         entry: &mut dyn FnMut(&[u8]),
     ) -> Result<usize> {
         Self::scan_index(self, table, index, from, limit, entry)
+    }
+
+    fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {
+        Self::scan_rows(self, table, from, limit, found)
     }
 }

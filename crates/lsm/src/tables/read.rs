@@ -2,7 +2,8 @@
 
 use super::TableDb;
 use super::layout::{ID_LEN, without_id};
-use siltstone_base::engine::TableId;
+use crate::options::ReadOptions;
+use siltstone_base::engine::{Row, TableId};
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// Keys up to this length are put together on the stack.
@@ -67,6 +68,34 @@ impl TableDb {
             }
         }
         entries.status()?;
+        Ok(seen)
+    }
+
+    /// Walks the rows of a table from the first one whose primary key is at or after `from`, over at most `limit` rows. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`get_row`](Self::get_row).
+    pub fn scan_rows(
+        &self,
+        table: TableId,
+        from: &[u8],
+        limit: usize,
+        found: &mut dyn FnMut(Row<'_>),
+    ) -> Result<usize> {
+        let id = self.with_table(table, |table| Ok(table.definition.primary))?;
+        let options = ReadOptions::default().iterate_upper_bound(Some(id.end().to_vec()));
+        let mut rows = self.db.iter_cf(&self.rows, &options)?;
+        with_key(id.to_bytes(), from, |key| rows.seek(key));
+        let mut seen = 0;
+        while seen < limit && rows.valid() {
+            found(Row { primary_key: without_id(rows.key()), value: rows.value() });
+            seen += 1;
+            if seen < limit {
+                rows.next();
+            }
+        }
+        rows.status()?;
         Ok(seen)
     }
 }

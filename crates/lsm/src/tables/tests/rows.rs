@@ -117,3 +117,14 @@ fn a_directory_with_other_keys_is_refused() {
     let db = Db::open(dir.path(), &DbOptions::default()).unwrap();
     assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
 }
+
+#[test]
+fn it_keeps_what_every_engine_of_tables_keeps() {
+    let dir = tempfile::tempdir().unwrap();
+    let opener = |path: &Path| {
+        let options = DbOptions::default().create_if_missing(true);
+        let db = TableDb::open(path, &options, &ColumnFamilyOptions::default(), &WriteOptions::default())?;
+        Ok(Box::new(db) as Box<dyn siltstone_base::engine::Tables>)
+    };
+    siltstone_base::engine::conformance_tables::check_tables(&opener, dir.path());
+}

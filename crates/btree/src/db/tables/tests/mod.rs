@@ -241,3 +241,11 @@ fn batches_wait_for_transactions_that_hold_their_rows() {
     db.insert(table, &[row("c", "ig07")]).unwrap();
     db.check().unwrap();
 }
+
+#[test]
+fn it_keeps_what_every_engine_of_tables_keeps() {
+    let dir = tempfile::tempdir().unwrap();
+    let open =
+        |path: &std::path::Path| Ok(Box::new(Db::open(path, &small())?) as Box<dyn siltstone_base::engine::Tables>);
+    siltstone_base::engine::conformance_tables::check_tables(&open, dir.path());
+}

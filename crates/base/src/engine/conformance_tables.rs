@@ -1,0 +1,170 @@
+//! What every [`Tables`] keeps, as checks that run on any engine. They panic where a promise is broken.
+
+use super::{Row, TableId, TableSpec, Tables};
+use crate::index_spec::IndexSpec;
+use crate::{ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Opens an engine in a directory that may not exist yet.
+pub type Opener<'a> = dyn Fn(&Path) -> Result<Box<dyn Tables>> + 'a;
+
+#[track_caller]
+fn done<T>(result: Result<T>) -> T {
+    result.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[track_caller]
+fn fails<T>(result: Result<T>, kind: ErrorKind) {
+    match result {
+        Ok(_) => panic!("{kind:?} was expected"),
+        Err(error) => assert_eq!(error.kind(), kind, "{error}"),
+    }
+}
+
+/// Indexes over the first two bytes of a value, and over the third one before the first. A value that is too short has no entry.
+fn spec(name: &str) -> TableSpec {
+    let first = IndexSpec::over_columns("first", Some(0..2));
+    let other = IndexSpec::over_columns("other", [2..3, 0..1]).covering(false);
+    TableSpec { name: name.to_owned(), indexes: vec![first, other] }
+}
+
+fn row<'a>(primary_key: &'a str, value: &'a str) -> Row<'a> {
+    Row { primary_key: primary_key.as_bytes(), value: value.as_bytes() }
+}
+
+fn scan(engine: &dyn Tables, table: TableId, index: usize, from: &str, limit: usize) -> String {
+    let mut found = Vec::new();
+    let mut note = |entry: &[u8]| found.push(String::from_utf8_lossy(entry).into_owned());
+    let count = done(engine.scan_index(table, index, from.as_bytes(), limit, &mut note));
+    assert_eq!(count, found.len());
+    found.join(" ")
+}
+
+fn rows(engine: &dyn Tables, table: TableId, from: &str, limit: usize) -> String {
+    let mut found = Vec::new();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut note = |row: Row<'_>| found.push(format!("{}={}", text(row.primary_key), text(row.value)));
+    let count = done(engine.scan_rows(table, from.as_bytes(), limit, &mut note));
+    assert_eq!(count, found.len());
+    found.join(" ")
+}
+
+/// Runs every check. Each uses a directory of its own under `dir`.
+pub fn check_tables(opener: &Opener<'_>, dir: &Path) {
+    let open = |name: &str| opener(&dir.join(name)).unwrap_or_else(|error| panic!("open: {error}"));
+    check_rows(&*open("rows"));
+    check_definitions(&|| open("definitions"));
+    check_many(&|| open("many"));
+}
+
+/// Entries follow their rows.
+fn check_rows(engine: &dyn Tables) {
+    assert!(engine.capabilities().tables);
+    let table = done(engine.create_table(&spec("rows")));
+    let other = done(engine.create_table(&spec("other")));
+    done(engine.insert(table, &[row("b", "me2 slate"), row("a", "ig1 granite"), row("c", "x")]));
+    done(engine.insert(other, &[row("z", "zz9")]));
+    assert_eq!(rows(engine, table, "", 9), "a=ig1 granite b=me2 slate c=x");
+    assert_eq!(rows(engine, table, "b", 1), "b=me2 slate");
+    assert_eq!((scan(engine, table, 0, "", 9), scan(engine, table, 1, "", 9)), ("iga meb".into(), "1ia 2mb".into()));
+    assert_eq!((scan(engine, table, 0, "j", 9), scan(engine, table, 1, "", 1)), ("meb".into(), "1ia".into()));
+    assert_eq!(scan(engine, table, 0, "", 0), "");
+    let mut value = Vec::new();
+    assert!(done(engine.get_row(table, b"b", &mut |found| value.extend_from_slice(found))) && value == b"me2 slate");
+    assert!(!done(engine.get_row(table, b"bb", &mut |_| panic!("there is no such row"))));
+    // One entry stays, one changes, one goes, one comes, and one row gets another primary key.
+    let pairs = [
+        (row("a", "ig1 granite"), row("a", "ig5 granite")),
+        (row("c", "x"), row("c", "se3")),
+        (row("b", "me2 slate"), row("d", "me2 slate")),
+    ];
+    done(engine.update(table, &pairs));
+    assert_eq!(rows(engine, table, "", 9), "a=ig5 granite c=se3 d=me2 slate");
+    assert_eq!(
+        (scan(engine, table, 0, "", 9), scan(engine, table, 1, "", 9)),
+        ("iga med sec".into(), "2md 3sc 5ia".into())
+    );
+    done(engine.delete(table, &[row("a", "ig5 granite"), row("d", "me2 slate")]));
+    assert_eq!(rows(engine, table, "", 9), "c=se3");
+    assert_eq!((scan(engine, table, 0, "", 9), scan(engine, table, 1, "", 9)), ("sec".into(), "3sc".into()));
+    // What was deleted may come again.
+    done(engine.insert(table, &[row("a", "ig5 granite")]));
+    assert_eq!((scan(engine, table, 0, "", 9), scan(engine, table, 1, "", 9)), ("iga sec".into(), "3sc 5ia".into()));
+    done(engine.insert(table, &[]));
+    assert_eq!(rows(engine, other, "", 9), "z=zz9");
+    fails(engine.scan_index(table, 2, b"", 9, &mut |_| ()), ErrorKind::NotFound);
+    done(engine.close());
+}
+
+/// Tables are created, found, and dropped by name and number.
+fn check_definitions(open: &dyn Fn() -> Box<dyn Tables>) {
+    let mut engine = open();
+    fails(engine.open_table(&spec("rows")), ErrorKind::NotFound);
+    let table = done(engine.create_table(&spec("rows")));
+    let other = done(engine.create_table(&spec("other")));
+    fails(engine.create_table(&spec("rows")), ErrorKind::AlreadyExists);
+    done(engine.insert(table, &[row("a", "ig1")]));
+    done(engine.insert(other, &[row("a", "me2")]));
+    if engine.capabilities().persistent {
+        done(engine.close());
+        drop(engine);
+        engine = open();
+        assert_eq!(done(engine.open_table(&spec("other"))), other);
+    }
+    assert_eq!(done(engine.open_table(&spec("rows"))), table);
+    assert_eq!(scan(&*engine, table, 0, "", 9), "iga");
+    done(engine.drop_table(table));
+    fails(engine.open_table(&spec("rows")), ErrorKind::NotFound);
+    fails(engine.insert(table, &[row("b", "ig1")]), ErrorKind::NotFound);
+    let again = done(engine.create_table(&spec("rows")));
+    assert_eq!((rows(&*engine, again, "", 9), scan(&*engine, again, 0, "", 9)), (String::new(), String::new()));
+    assert_eq!(scan(&*engine, other, 1, "", 9), "2ma");
+    done(engine.close());
+}
+
+/// Many changes leave what a map would have, also after the engine was opened again.
+fn check_many(open: &dyn Fn() -> Box<dyn Tables>) {
+    let mut engine = open();
+    let table = done(engine.create_table(&spec("rows")));
+    let mut model = BTreeMap::<String, String>::new();
+    let mut state = 7_u64;
+    for step in 0..600 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = (state >> 33) as u32;
+        let key = format!("key{:03}", random % 80);
+        let value = format!("{:02}{} {step}", random / 80 % 30, random / 2400 % 10);
+        match model.remove(&key) {
+            None => done(engine.insert(table, &[row(&key, &value)])),
+            Some(old) if random & 1 << 28 == 0 => {
+                done(engine.delete(table, &[row(&key, &old)]));
+                continue;
+            }
+            Some(old) => done(engine.update(table, &[(row(&key, &old), row(&key, &value))])),
+        }
+        model.insert(key, value);
+        if step % 200 == 199 {
+            done(engine.flush());
+        }
+    }
+    let check = |engine: &dyn Tables| {
+        let expected: Vec<String> = model.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(rows(engine, table, "", usize::MAX), expected.join(" "));
+        let mut expected: Vec<String> = model.iter().map(|(key, value)| format!("{}{key}", &value[..2])).collect();
+        expected.sort();
+        assert_eq!(scan(engine, table, 0, "", usize::MAX), expected.join(" "));
+        let mut expected: Vec<String> =
+            model.iter().map(|(key, value)| format!("{}{}{key}", &value[2..3], &value[..1])).collect();
+        expected.sort();
+        assert_eq!(scan(engine, table, 1, "", usize::MAX), expected.join(" "));
+    };
+    check(&*engine);
+    if engine.capabilities().persistent {
+        done(engine.close());
+        drop(engine);
+        engine = open();
+        assert_eq!(done(engine.open_table(&spec("rows"))), table);
+        check(&*engine);
+    }
+    done(engine.close());
+}
