@@ -322,7 +322,11 @@ impl Db {
             (self.0.check_trees()?, self.0.view_as_writer(0, 0))
         };
         for table in self.0.tables.open() {
-            self.0.check_indexes(&table, &view)?;
+            match self.0.check_indexes(&table, &view) {
+                // One that is dropped meanwhile has nothing to compare.
+                Err(_) if table.table.rows.live().is_err() => {}
+                outcome => drop(outcome?),
+            }
         }
         Ok(report)
     }
