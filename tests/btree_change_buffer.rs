@@ -238,3 +238,34 @@ fn scans_views_and_transactions_see_what_waits_with_a_fresh_seed() {
     run(seed);
     run(seed.wrapping_add(1));
 }
+
+/// Pages read and changes kept while rows come in whose indexes need five times the pool.
+fn reads_of_inserts(mode: ChangeBuffering) -> (u64, u64) {
+    let options = options(Durability::Os)
+        .page_size(4096)
+        .buffer_pool_bytes(128 * 4096)
+        .redo_capacity_bytes(8 << 20)
+        .change_buffering(mode);
+    let mut world = World::new(options);
+    let draw = &mut Draw(9);
+    for first in (0..24_000_u32).step_by(4) {
+        let rows: Vec<_> = (first..first + 4).map(|key| (key.to_be_bytes(), value(draw))).collect();
+        let rows: Vec<_> = rows.iter().map(|(key, value)| Row { primary_key: key, value }).collect();
+        world.db().insert(world.table, &rows).unwrap();
+        world.life.executor.run_until_idle();
+    }
+    let report = world.db().check().unwrap();
+    assert!(report.leaf_pages > 4 * 128, "{report:?}");
+    world.view = None;
+    let count = |counter| world.db().metrics().get(counter);
+    (count(Counter::PagesRead), count(Counter::ChangeBufferOps))
+}
+
+#[test]
+fn inserts_read_several_times_fewer_pages() {
+    let (plain, none) = reads_of_inserts(ChangeBuffering::None);
+    let (buffered, kept) = reads_of_inserts(ChangeBuffering::All);
+    println!("pages read: {plain} without, {buffered} with {kept} changes kept back");
+    assert!(none == 0 && kept > 10_000, "{kept}");
+    assert!(plain > buffered, "{plain} without, {buffered} with");
+}

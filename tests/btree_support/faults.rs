@@ -111,7 +111,15 @@ impl FaultRun {
             }
         }
         self.lift();
-        match read_all(self.db()?) {
+        let mut last = read_all(self.db()?);
+        if let Err(error) = &last
+            && error.kind() == ErrorKind::Io
+        {
+            // A write that did not last is noticed by who syncs first: a reader who needs room.
+            self.failed(error)?;
+            last = read_all(self.db()?);
+        }
+        match last {
             Ok(seen) if seen == *self.runner.history.last() => {}
             Ok(_) => return Err("it shows something else than what was acknowledged".to_owned()),
             // A small pool full of pages that can't be written any more has no room for others.

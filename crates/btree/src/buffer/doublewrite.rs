@@ -113,6 +113,50 @@ impl DoublewriteFile {
         self.next + if self.has_copies { bytes } else { self.page_len } > self.slots * self.page_len
     }
 
+    /// Puts those of some pages back that are torn in their places, from the newest copies that the file has of them.
+    #[cold]
+    pub(super) fn mend(&self, torn: &BTreeSet<PageId>, spaces: &Spaces, priority: IoPriority) -> Result<()> {
+        if !self.has_copies {
+            return Ok(());
+        }
+        let context = IoContext::new(FileKind::Doublewrite, priority);
+        let mut page = BlockPool::new(0).alloc_aligned(self.page_len, DIRECT_ALIGNMENT);
+        let read = |offset: u64, page: &mut [u8]| {
+            let read = self.file.read_at(offset, page, context);
+            let read = read.map_err(|error| Error::io("read", &self.path, error).with_offset(offset))?;
+            page[read..].fill(0);
+            Ok::<_, Error>(())
+        };
+        let mut newest: BTreeMap<PageId, (Lsn, u64, usize)> = BTreeMap::new();
+        let mut offset = 0;
+        while offset < self.next as u64 {
+            read(offset, &mut page)?;
+            let id = PageId::new(u32_at(&page, 16), u32_at(&page, 20));
+            let Ok(lsn) = page::verify(&page, id) else { break };
+            let stored = page::stored_len(&page);
+            if torn.contains(&id) && newest.get(&id).is_none_or(|(best, ..)| *best < lsn) {
+                newest.insert(id, (lsn, offset, stored));
+            }
+            offset += stored as u64;
+        }
+        for (id, (_, offset, stored)) in newest {
+            if !spaces.is_open(id.space) {
+                continue;
+            }
+            spaces.read(id, &mut page, priority)?;
+            if !matches!(page::verify(&page, id), Err(Damage::Checksum)) {
+                continue;
+            }
+            read(offset, &mut page)?;
+            if stored < self.page_len {
+                spaces.write_compressed(id, &page[..stored], priority)?;
+            } else {
+                spaces.write(id, &page, priority)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Begins at the front again: every page in the file is durable in its place.
     pub(super) fn rewind(&mut self) {
         self.next = 0;

@@ -17,6 +17,7 @@ use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::{Error, Result};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Pages that belong together on the disk.
@@ -36,6 +37,8 @@ pub(super) struct FlushBuffer {
     /// By the numbers of the codecs.
     compressors: Vec<PageCompressor>,
     doublewrite: Option<DoublewriteFile>,
+    /// Pages whose last write to their places failed: they may be torn there, and whole in the doublewrite file alone.
+    torn: BTreeSet<PageId>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +52,15 @@ struct Taken {
 impl FlushBuffer {
     pub(super) fn new(page_len: usize, doublewrite: Option<DoublewriteFile>) -> Self {
         let copies = BlockPool::new(0).alloc_aligned(BATCH * page_len, DIRECT_ALIGNMENT);
-        Self { copies, taken: Vec::new(), packed: None, ends: Vec::new(), compressors: Vec::new(), doublewrite }
+        Self {
+            copies,
+            taken: Vec::new(),
+            packed: None,
+            ends: Vec::new(),
+            compressors: Vec::new(),
+            doublewrite,
+            torn: BTreeSet::new(),
+        }
     }
 
     /// Compresses those of the copies whose tablespaces want it. Returns whether there are any: then what is to be stored lies in `packed`, one page behind the other.
@@ -115,6 +126,9 @@ impl Pool {
             }
             let outcome = self.write_batch(buffer, priority);
             self.finish_batch(&buffer.taken, outcome.is_err());
+            if outcome.is_err() {
+                buffer.torn.extend(buffer.taken.iter().map(|taken| taken.id));
+            }
             outcome?;
             done += buffer.taken.len();
         }
@@ -157,6 +171,10 @@ impl Pool {
         };
         if let Some(doublewrite) = &mut buffer.doublewrite {
             if doublewrite.is_full_for(stored.len()) {
+                if !buffer.torn.is_empty() {
+                    doublewrite.mend(&buffer.torn, &self.spaces, priority)?;
+                    buffer.torn.clear();
+                }
                 self.spaces.sync(priority)?;
                 doublewrite.rewind();
             }
