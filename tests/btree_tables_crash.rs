@@ -1,0 +1,416 @@
+//! Crashes beside tables: rows and entries come back together, unfinished and prepared transactions included, and a table is there as a whole or not at all. Entries that
+//! a rollback forgets must be seen.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod btree_support;
+
+use btree_support::planted::hunt;
+use btree_support::{Commit, Draw, History, Life, State, new_disk, options, verify};
+use siltstone_base::engine::{Durability, Row, TableSpec};
+use siltstone_base::env::sim::{CrashConfig, CrashModel, CrashStates, Recording, SimDisk};
+use siltstone_base::executor::Executor;
+use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::plant::PlantedBug;
+use siltstone_btree::{Db, DbOptions, ErrorKind, Isolation, Result as DbResult, Transaction, TransactionOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+type Outcome<T = ()> = Result<T, String>;
+
+/// Names of prepared transactions stand in the states as a table of this name.
+const PREPARED: &str = "prepared";
+const ROWS: &str = "rows";
+const OTHER: &str = "other";
+
+/// Transactions at once.
+const SLOTS: u64 = 2;
+
+fn spec(name: &str) -> TableSpec {
+    let by_kind = IndexSpec::over_columns("by_kind", Some(0..2));
+    let by_number = IndexSpec::over_columns("by_number", Some(2..6)).unique(true);
+    TableSpec { name: name.to_owned(), indexes: vec![by_kind, by_number] }
+}
+
+fn table_options(durability: Durability) -> DbOptions {
+    options(durability)
+        .buffer_pool_bytes(96 * 512)
+        .redo_capacity_bytes(96 << 10)
+        .lock_timeout_millis(1)
+        .max_version_bytes(1000)
+}
+
+fn apply(rows: &mut Rows, changes: &Changes) {
+    for (key, value) in changes {
+        match value {
+            Some(value) => rows.insert(key.clone(), value.clone()),
+            None => rows.remove(key),
+        };
+    }
+}
+
+/// A value for a key. Its number is no other key's.
+fn value(draw: &mut Draw, number: u64) -> Vec<u8> {
+    let len = if draw.below(25) == 0 { 300 + draw.below(400) } else { draw.below(50) };
+    let mut value = format!("k{}{number:03}{}", draw.below(4), draw.below(3)).into_bytes();
+    value.resize(6 + len as usize, draw.next() as u8);
+    if draw.below(8) == 0 {
+        value.truncate(draw.below(6) as usize);
+    }
+    value
+}
+
+/// Rows of a table, whose entries must be theirs; `None`: there is no such table.
+fn read(db: &Db, name: &str) -> Outcome<Option<Rows>> {
+    let text = |error: siltstone_btree::Error| format!("reading {name}: {error}");
+    let table = match db.open_table(&spec(name)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        table => table.map_err(text)?,
+    };
+    let mut rows = Rows::new();
+    let mut note = |row: Row<'_>| drop(rows.insert(row.primary_key.to_vec(), row.value.to_vec()));
+    db.scan_rows(table, b"", usize::MAX, &mut note).map_err(text)?;
+    for (index, column) in [0..2, 2..6].into_iter().enumerate() {
+        let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| Some([value.get(column.clone())?, key].concat());
+        let expected: BTreeSet<Vec<u8>> = rows.iter().filter_map(entry).collect();
+        let mut found = Vec::new();
+        db.scan_index(table, index, b"", usize::MAX, &mut |entry| found.push(entry.to_vec())).map_err(text)?;
+        if !found.iter().eq(&expected) {
+            return Err(format!("index {index} of {name} does not fit its rows"));
+        }
+    }
+    Ok(Some(rows))
+}
+
+fn read_all(db: &Db) -> Outcome<State> {
+    let names = db.prepared_transactions().into_iter().map(|name| (name, Vec::new())).collect();
+    let mut state = State::from([("default".to_owned(), BTreeMap::new()), (PREPARED.to_owned(), names)]);
+    for name in [ROWS, OTHER] {
+        if let Some(rows) = read(db, name)? {
+            state.insert(name.to_owned(), rows);
+        }
+    }
+    Ok(state)
+}
+
+/// What a script did.
+struct Script {
+    history: History,
+    /// What prepared transactions would change, by their names, of which none is used twice.
+    plans: BTreeMap<Vec<u8>, Changes>,
+    recording: Recording,
+}
+
+struct Runner {
+    life: Life,
+    db: Db,
+    open: Vec<Option<(Transaction, Changes)>>,
+    history: History,
+    plans: BTreeMap<Vec<u8>, Changes>,
+}
+
+impl Runner {
+    fn commit(&mut self, change: impl FnOnce(&mut State), call: impl FnOnce(&Db) -> DbResult<()>) {
+        let mut next = self.history.last().clone();
+        change(&mut next);
+        self.history.commits.push(Commit { issued: self.life.disk.recorded(), acked: None });
+        self.history.states.push(next);
+        match call(&self.db) {
+            Ok(()) => self.history.commits.last_mut().unwrap().acked = Some(self.life.disk.recorded()),
+            // Of all that may fail here, only the wait for a lock does; it comes before anything is written.
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+                self.history.commits.pop();
+                self.history.states.pop();
+            }
+        }
+    }
+
+    /// Takes note that everything so far is durable.
+    fn promise(&mut self) {
+        self.history.barriers.push((self.history.commits.len(), self.life.disk.recorded()));
+    }
+
+    fn toggle(&mut self, name: &str) {
+        let is_there = self.history.last().contains_key(name);
+        let change = |state: &mut State| match is_there {
+            true => drop(state.remove(name)),
+            false => drop(state.insert(name.to_owned(), Rows::new())),
+        };
+        self.commit(change, |db| match is_there {
+            true => db.drop_table(db.open_table(&spec(name))?),
+            false => db.create_table(&spec(name)).map(drop),
+        });
+        self.promise();
+    }
+
+    /// The next change of a transaction. Each slot has keys of its own, which lie between those of the others.
+    fn change(&mut self, slot: u64, draw: &mut Draw) {
+        let number = draw.below(30) * 3 + slot;
+        let (key, value) = (btree_support::key(number), value(draw, number));
+        let mut rows = self.history.last()[ROWS].clone();
+        let table = self.db.open_table(&spec(ROWS)).unwrap();
+        let Some((transaction, changes)) = &mut self.open[slot as usize] else { return };
+        apply(&mut rows, changes);
+        let row = Row { primary_key: &key, value: &value };
+        let (outcome, new) = match (rows.contains_key(&key), draw.below(3)) {
+            (false, _) => (transaction.insert_row(table, row), Some(value)),
+            (true, 0) => (transaction.delete_row(table, &key).map(drop), None),
+            (true, _) => (transaction.update_row(table, row), Some(value)),
+        };
+        match outcome {
+            Ok(()) => drop(changes.insert(key, new)),
+            // A prepared one has it; or it changed since.
+            Err(error) => assert!(matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Busy), "{error}"),
+        }
+    }
+
+    fn batch(&mut self, draw: &mut Draw) {
+        let committed = self.history.last()[ROWS].clone();
+        let verb = draw.below(3);
+        let mut drafts = Rows::new();
+        for _ in 0..=draw.below(2) {
+            let number = draw.below(30) * 3 + draw.below(3);
+            let key = btree_support::key(number);
+            if committed.contains_key(&key) == (verb > 0) {
+                drafts.insert(key, value(draw, number));
+            }
+        }
+        if drafts.is_empty() {
+            return;
+        }
+        let new: Vec<_> = drafts.iter().map(|(primary_key, value)| Row { primary_key, value }).collect();
+        let old = new.iter().filter_map(|row| {
+            let (primary_key, value) = committed.get_key_value(row.primary_key)?;
+            Some(Row { primary_key, value })
+        });
+        let old: Vec<_> = old.collect();
+        let changes = drafts.iter().map(|(key, value)| (key.clone(), (verb < 2).then(|| value.clone()))).collect();
+        self.commit(
+            |state| apply(state.get_mut(ROWS).unwrap(), &changes),
+            |db| {
+                let table = db.open_table(&spec(ROWS))?;
+                match verb {
+                    0 => db.insert(table, &new),
+                    1 => db.update_rows(table, &old.iter().copied().zip(new.iter().copied()).collect::<Vec<_>>()),
+                    _ => db.delete_rows(table, &old),
+                }
+            },
+        );
+    }
+
+    fn step(&mut self, draw: &mut Draw) {
+        let slot = draw.below(SLOTS);
+        let place = slot as usize;
+        match draw.below(100) {
+            0..40 => {
+                if self.open[place].is_none() {
+                    let level = if draw.below(2) == 0 { Isolation::Snapshot } else { Isolation::ReadCommitted };
+                    let options = TransactionOptions::new(level).lock_timeout(Duration::from_millis(1));
+                    self.open[place] = Some((self.db.begin(&options).unwrap(), Changes::new()));
+                }
+                for _ in 0..=draw.below(4) {
+                    self.change(slot, draw);
+                }
+            }
+            40..51 => {
+                let Some((transaction, changes)) = self.open[place].take() else { return };
+                self.commit(|state| apply(state.get_mut(ROWS).unwrap(), &changes), |_| transaction.commit());
+            }
+            51..56 => drop(self.open[place].take().map(|(transaction, _)| transaction.rollback().unwrap())),
+            56..58 => drop(self.open[place].take()),
+            58..63 => {
+                let Some((transaction, changes)) = self.open[place].take() else { return };
+                let name = format!("name{}", self.plans.len()).into_bytes();
+                self.plans.insert(name.clone(), changes);
+                let add = |state: &mut State| drop(state.get_mut(PREPARED).unwrap().insert(name.clone(), Vec::new()));
+                self.commit(add, |_| transaction.prepare(&name));
+            }
+            63..68 => {
+                let Some(name) = self.db.prepared_transactions().first().cloned() else { return };
+                let (is_commit, changes) = (draw.below(2) == 0, self.plans[&name].clone());
+                let decide = |state: &mut State| {
+                    state.get_mut(PREPARED).unwrap().remove(&name);
+                    if is_commit {
+                        apply(state.get_mut(ROWS).unwrap(), &changes);
+                    }
+                };
+                let call = |db: &Db| if is_commit { db.commit_prepared(&name) } else { db.rollback_prepared(&name) };
+                self.commit(decide, call);
+            }
+            68..86 => self.batch(draw),
+            86..88 => self.toggle(OTHER),
+            88..90 => self.db.flush().unwrap(),
+            _ => self.life.executor.sleep(Duration::from_millis(1 + draw.below(30))),
+        }
+    }
+}
+
+/// Runs a script with recording.
+fn run(seed: u64, len: usize, options: &DbOptions) -> Script {
+    let disk = new_disk();
+    let life = Life::new(&disk, options);
+    disk.start_recording();
+    let mut history = History::new();
+    history.states[0].insert(PREPARED.to_owned(), BTreeMap::new());
+    let db = life.open().unwrap();
+    let open = (0..SLOTS).map(|_| None).collect();
+    let mut runner = Runner { life, db, open, history, plans: BTreeMap::new() };
+    runner.toggle(ROWS);
+    let mut draw = Draw(seed);
+    for _ in 0..len {
+        runner.step(&mut draw);
+    }
+    let recording = disk.take_recording();
+    disk.power_off();
+    let Runner { history, plans, life, .. } = runner;
+    life.executor.abandon_all();
+    Script { history, plans, recording }
+}
+
+/// What is there when the database is open, before anything is undone in the background.
+fn open_and_read(life: &Life) -> Outcome<(Db, State)> {
+    let db = life.open().map_err(|error| format!("opening failed: {error}"))?;
+    let state = read_all(&db)?;
+    Ok((db, state))
+}
+
+/// Lets rollbacks and purge end; they may have to wait for room in the redo log.
+fn settle(life: &Life, db: &Db) {
+    for _ in 0..200 {
+        life.executor.run_until_idle();
+        if db.rolling_back_len() == 0 && db.history_len() == 0 {
+            return;
+        }
+        life.executor.sleep(Duration::from_millis(20));
+    }
+}
+
+/// Recovers, lets the rollbacks end, decides about the prepared transactions and checks everything. Returns what was there at first.
+fn recover(disk: &SimDisk, options: &DbOptions, plans: &BTreeMap<Vec<u8>, Changes>) -> Outcome<State> {
+    let life = Life::new(disk, options);
+    let (db, state) = open_and_read(&life)?;
+    let check = |db: &Db| db.check().map_err(|error| format!("the trees are damaged: {error}"));
+    check(&db)?;
+    let mut expected = state.clone();
+    settle(&life, &db);
+    let expect = |expected: &State, when: &str| match read_all(&db)? {
+        found if found == *expected => Ok(()),
+        _ => Err(format!("other rows {when}")),
+    };
+    expect(&expected, "after the rollback")?;
+    if db.rolling_back_len() > 0 {
+        return Err("the rollback does not end".to_owned());
+    }
+    for (index, name) in state[PREPARED].keys().enumerate() {
+        let changes = plans.get(name).ok_or("a prepared transaction that never was")?;
+        expected.get_mut(PREPARED).unwrap().remove(name);
+        let decided = if index % 2 == 0 {
+            let rows = expected.get_mut(ROWS).ok_or("a prepared transaction of a table that is not there")?;
+            apply(rows, changes);
+            db.commit_prepared(name)
+        } else {
+            db.rollback_prepared(name)
+        };
+        decided.map_err(|error| format!("the decision failed: {error}"))?;
+        expect(&expected, "after the decision")?;
+    }
+    settle(&life, &db);
+    let report = check(&db)?;
+    let rows: usize = [ROWS, OTHER].iter().filter_map(|name| expected.get(*name)).map(BTreeMap::len).sum();
+    let counts = (report.rows, report.deleted_rows, report.lost_pages, db.history_len());
+    if counts != (rows as u64, 0, 0, 0) || report.undo_records > 1 {
+        return Err(format!("something is left: {report:?}, and {rows} rows"));
+    }
+    Ok(state)
+}
+
+/// Crashes again while the unfinished transactions are rolled back.
+fn crash_again(disk: &SimDisk, options: &DbOptions, script: &Script, seed: u64) -> Outcome<usize> {
+    disk.start_recording();
+    let life = Life::new(disk, options);
+    let (db, shown) = open_and_read(&life)?;
+    let opened = disk.recorded();
+    settle(&life, &db);
+    db.flush().map_err(|error| error.to_string())?;
+    let recording = disk.take_recording();
+    disk.power_off();
+    drop(db);
+    let config =
+        CrashConfig { seed, states_per_cut: 3, random_subsets: 1, tail_cuts: 2, tears: 2, ..CrashConfig::default() };
+    let mut count = 0;
+    for state in CrashStates::new(&recording, config) {
+        if state.cut < opened {
+            continue;
+        }
+        let Some(disk) = state.disk() else { continue };
+        let found = recover(&disk, options, &script.plans).map_err(|message| format!("second crash: {message}"))?;
+        if found != shown {
+            return Err("second crash: what the opened database showed is gone".to_owned());
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    images: BTreeSet<u64>,
+    prepared: usize,
+    second: usize,
+    models: BTreeMap<CrashModel, usize>,
+}
+
+fn explore(seed: u64, states_per_cut: usize, second_every: usize) -> Outcome<Tally> {
+    let durability = if seed.is_multiple_of(2) { Durability::Os } else { Durability::Commit };
+    let options = table_options(durability);
+    let script = run(seed, 120, &options);
+    let config =
+        CrashConfig { seed, states_per_cut, random_subsets: 2, tail_cuts: 2, tears: 2, ..CrashConfig::default() };
+    let mut tally = Tally::default();
+    for state in CrashStates::new(&script.recording, config) {
+        // A repeated image says nothing new that a later cut would not.
+        let Some(disk) = state.disk() else { continue };
+        tally.images.insert(state.hash);
+        *tally.models.entry(state.model).or_default() += 1;
+        let at = |message: String| {
+            format!("script {seed}, cut {} ({:?}), {:?}: {message}", state.cut, state.op, state.model)
+        };
+        if tally.images.len() % second_every == 0
+            && let Some(disk) = state.disk()
+        {
+            tally.second += crash_again(&disk, &options, &script, seed).map_err(at)?;
+        }
+        let found = recover(&disk, &options, &script.plans).map_err(at)?;
+        tally.prepared += found[PREPARED].len();
+        verify(&script.history, &found, state.cut, state.model, durability).map_err(at)?;
+    }
+    Ok(tally)
+}
+
+#[test]
+fn crashes_leave_rows_and_their_entries_together() {
+    let mut total = Tally::default();
+    for seed in 1..=4 {
+        let found = explore(seed, 3, 300).unwrap_or_else(|message| panic!("{message}"));
+        total.images.extend(found.images);
+        total.prepared += found.prepared;
+        total.second += found.second;
+        for (model, count) in found.models {
+            *total.models.entry(model).or_default() += count;
+        }
+    }
+    println!("{} distinct crash states, {} second ones, {:?}", total.images.len(), total.second, total.models);
+    println!("{} prepared transactions were found", total.prepared);
+    let counts = (total.images.len(), total.second, total.prepared);
+    assert!(counts.0 >= 1500 && counts.1 >= 100 && counts.2 >= 300, "{counts:?}, {:?}", total.models);
+}
+
+#[test]
+fn entries_that_recovery_does_not_roll_back_are_seen() {
+    let found = hunt(PlantedBug::EntryIsNotRolledBack, 11..=18, |seed| explore(seed, 2, 1000));
+    println!("{}", found.as_deref().unwrap_or("not seen"));
+    assert!(found.is_some(), "it was not seen");
+}
