@@ -161,8 +161,8 @@ siltstone_base::define_options! {
         max_dirty_pages_low_percent: usize = 0,
         /// Percentage of `io_capacity` at which the page cleaner writes when the engine is idle. 1 to 100.
         idle_flush_percent: usize = 100,
-        /// Pages at the end of the order of use that the page cleaner keeps clean, so that who needs a frame finds one at once; at most an eighth of
-        /// the pool's. At least 16.
+        /// The page cleaner keeps an eighth of so many frames free, and at most a sixteenth of all, so that who needs one finds it at once: the oldest pages
+        /// in the order of use go, after they were written. At least 16.
         lru_scan_depth: usize = 1024,
         /// Pages that the page cleaner writes along with others.
         flush_neighbors: FlushNeighbors = FlushNeighbors::None,

@@ -1,9 +1,9 @@
 //! The B-tree engine with the settings of a run.
 
 use super::lsm::env_of;
-use super::{EngineKind, EngineSettings};
+use super::{Device, EngineKind, EngineSettings};
 use siltstone_base::env::Env;
-use siltstone_btree::{DbOptions, PageCompression};
+use siltstone_btree::{DbOptions, FlushNeighbors, PageCompression};
 use std::sync::Arc;
 
 /// Bytes of the redo log: as many as a run of the length at hand needs, so that pages are written for their own sake.
@@ -25,6 +25,8 @@ pub(super) fn options(kind: EngineKind, settings: &EngineSettings) -> (Arc<dyn E
         .redo_capacity_bytes(REDO_BYTES)
         .durability(settings.durability)
         .use_direct_io(settings.direct)
+        // Only a disk with a head is helped by pages beside those that must go.
+        .flush_neighbors(if settings.device == Device::Hdd { FlushNeighbors::Adjacent } else { FlushNeighbors::None })
         .env(Some(Arc::clone(&env)));
     if let Some(pages) = settings.io_capacity {
         options = options.io_capacity(pages).io_capacity_max(2 * pages);

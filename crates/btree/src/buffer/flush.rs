@@ -232,12 +232,19 @@ impl Pool {
         self.flush_frames(&frames, count, priority)
     }
 
-    /// Writes dirty pages, at most `count`, that are among the `depth` oldest in the order of use, so that who needs frames finds them clean.
-    pub(crate) fn flush_tail(&self, depth: usize, count: usize, priority: IoPriority) -> Result<usize> {
-        let mut frames = self.dirty_tail(depth.min(self.frames.len() / 8), count);
-        self.sort_by_place(&mut frames, count);
-        let (frames, count) = self.with_neighbors(frames, count);
-        self.flush_frames(&frames, count, priority)
+    /// Lets the oldest pages in the order of use go until `target` frames are free, or a sixteenth of all, at most `count` at a time: those that are dirty are written
+    /// before. Pages that only became clean would soon be changed again, and written for nothing. Returns how many pages went.
+    pub(crate) fn free_tail(&self, target: usize, count: usize, priority: IoPriority) -> Result<usize> {
+        let tail = self.tail_to_free(target.min(self.frames.len() / 16), count);
+        let mut dirty: Vec<u32> =
+            tail.iter().copied().filter(|frame| self.frames[*frame as usize].is_dirty()).collect();
+        if !dirty.is_empty() {
+            let count = dirty.len();
+            self.sort_by_place(&mut dirty, count);
+            let (frames, count) = self.with_neighbors(dirty, count);
+            self.flush_frames(&frames, count, priority)?;
+        }
+        Ok(tail.into_iter().filter(|frame| self.free(*frame)).count())
     }
 
     /// Sorts candidates by where their pages lie, those that come first among themselves.

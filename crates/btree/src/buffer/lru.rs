@@ -50,6 +50,11 @@ impl Lru {
         (self.len, self.old_len)
     }
 
+    /// Whether a frame's page is in the list.
+    pub(super) fn is_listed(&self, frame: u32) -> bool {
+        self.links.get(frame as usize).is_some_and(|links| links.is_listed)
+    }
+
     /// From the oldest page towards the youngest.
     pub(super) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.tail;

@@ -469,6 +469,28 @@ impl Pool {
         self.lists.lock().lru.oldest_first().take(depth).filter(is_dirty).take(count).collect()
     }
 
+    /// The oldest pages in the order of use that have to go for `target` frames to be free, at most `count`.
+    pub(super) fn tail_to_free(&self, target: usize, count: usize) -> Vec<u32> {
+        let lists = self.lists.lock();
+        let wanted = target.saturating_sub(lists.free.len()).min(count);
+        lists.lru.oldest_first().take(wanted).collect()
+    }
+
+    /// Lets a page go that is clean and that nobody holds. Returns whether its frame is free now.
+    pub(super) fn free(&self, index: u32) -> bool {
+        let mut lists = self.lists.lock();
+        // Others may have taken it meanwhile.
+        if !lists.lru.is_listed(index) {
+            return false;
+        }
+        let Some(id) = self.try_take(index) else { return false };
+        self.forget(&mut lists, index, id);
+        lists.free.push(index);
+        drop(lists);
+        self.frames[index as usize].latch.unlock_exclusive(&self.signal);
+        true
+    }
+
     /// A percentage of the pages that are here, the youngest first.
     pub(crate) fn youngest(&self, percent: usize) -> Vec<PageId> {
         let lists = self.lists.lock();
@@ -499,19 +521,28 @@ impl Pool {
         let mut lists = self.lists.lock();
         let (len, old_len) = lists.lru.lens();
         let depth = if is_last_resort { len } else { (old_len * 3 / 4).min(len / 4).max(1) };
-        let found = lists.lru.oldest_first().take(depth).find_map(|index| {
-            let frame = &self.frames[index as usize];
-            let is_busy = || frame.is_dirty() || frame.is_flushing.load(Ordering::Acquire);
-            if is_busy() || !frame.latch.try_lock_exclusive() {
-                return None;
-            }
-            if is_busy() {
-                frame.latch.unlock_exclusive(&self.signal);
-                return None;
-            }
-            Some((index, frame.page()))
-        });
+        let found = lists.lru.oldest_first().take(depth).find_map(|index| Some((index, self.try_take(index)?)));
         let (index, id) = found?;
+        self.forget(&mut lists, index, id);
+        Some(index)
+    }
+
+    /// Latches a frame exclusively whose page is clean and that nobody holds. Returns its page, if it has one.
+    fn try_take(&self, index: u32) -> Option<Option<PageId>> {
+        let frame = &self.frames[index as usize];
+        let is_busy = || frame.is_dirty() || frame.is_flushing.load(Ordering::Acquire);
+        if is_busy() || !frame.latch.try_lock_exclusive() {
+            return None;
+        }
+        if is_busy() {
+            frame.latch.unlock_exclusive(&self.signal);
+            return None;
+        }
+        Some(frame.page())
+    }
+
+    /// Takes the page of a frame out that is latched exclusively.
+    fn forget(&self, lists: &mut Lists, index: u32, id: Option<PageId>) {
         lists.lru.remove(index, &mut |frame, is_old| self.tell(frame, is_old));
         if let Some(id) = id {
             self.table.remove(&self.frames, id, index);
@@ -521,7 +552,6 @@ impl Pool {
         if self.frames[index as usize].is_ahead.swap(false, Ordering::Relaxed) {
             self.metrics.add(Counter::PagesReadAheadEvicted, 1);
         }
-        Some(index)
     }
 
     /// Takes note that the record that begins at `lsn` changes a page. Called under the lock of the redo log's buffer.

@@ -21,6 +21,9 @@ const RETRY: Duration = Duration::from_millis(100);
 /// Without a write for so long the engine is idle.
 const IDLE_MICROS: u64 = 1_000_000;
 
+/// Of the pages at the end of the order of use that InnoDB frees in a second, the part that is free here: the page cleaner looks a hundred times in a second.
+const FREE_PARTS: usize = 8;
+
 /// Pages of one step.
 const STEP_PAGES: usize = 64;
 
@@ -49,8 +52,6 @@ pub(super) struct CleanerState {
     /// Pages written since the last look, and in a second of late.
     written: usize,
     written_rate: f64,
-    /// Pages that had been evicted at the last look.
-    last_evictions: u32,
     pub(super) last_error: Option<Error>,
 }
 
@@ -107,10 +108,8 @@ impl State {
             // What neighbors made more is made up for.
             memory.owed -= written.saturating_sub(goal) as f64;
         }
-        // Frames are in demand: whoever needs the next ones should find them.
-        if std::mem::replace(&mut self.cleaner.lock().last_evictions, pool.evictions) != pool.evictions {
-            written += self.pool.flush_tail(self.options.lru_scan_depth, STEP_PAGES, IoPriority::High)?;
-        }
+        // Whoever needs the next frames should find them free.
+        written += self.pool.free_tail(self.options.lru_scan_depth / FREE_PARTS, STEP_PAGES, IoPriority::High)?;
         let behind = pool.oldest_lsn.unwrap_or(end).saturating_sub(self.redo.checkpoint().lsn);
         let is_idle_end = pool.dirty == 0 && age > 0;
         if behind > capacity / CHECKPOINT_SHARE || is_idle_end {
