@@ -2,7 +2,7 @@
 
 use crate::LatencySummary;
 use serde::{Deserialize, Serialize};
-use siltstone_base::engine::StallMicros;
+use siltstone_base::engine::{Counters, StallMicros};
 use siltstone_base::env::{AppendFile, Env, FileKind, FileOptions, IoContext, IoPriority, PosixEnv};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::fmt;
@@ -73,6 +73,8 @@ pub struct ResultLine {
     pub debt_bytes: Option<u64>,
     /// Time that writers were held up, by cause.
     pub stall_us: Option<StallMicros>,
+    /// What else the engine counted, by its own names.
+    pub counters: Counters,
     /// CPU seconds of the whole process.
     pub cpu_s: Option<f64>,
     /// Resident memory at the end, in MiB.

@@ -31,6 +31,6 @@ mod transactional;
 pub use admin::{Admin, Capabilities, Durability};
 pub use batch::{KvBatch, KvOp, KvOps};
 pub use kv::{Kv, KvCursor};
-pub use stats::{EngineStats, StallMicros};
+pub use stats::{Counters, EngineStats, StallMicros};
 pub use tables::{Row, TableId, TableSpec, Tables};
 pub use transactional::{Isolation, Savepoint, Transaction, TransactionOptions, Transactional};

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 /// Microseconds that writers were delayed or stopped, by the engine's own name for the cause.
 pub type StallMicros = BTreeMap<String, u64>;
 
+/// Counters by their engine's own names.
+pub type Counters = BTreeMap<String, u64>;
+
 /// Counters of an engine since it was opened. `None` where the engine cannot tell.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EngineStats {
@@ -20,6 +23,8 @@ pub struct EngineStats {
     pub debt_bytes: Option<u64>,
     /// Time that writers were held up. `None` if the engine does not count it; empty if nobody was.
     pub stall_micros: Option<StallMicros>,
+    /// Whatever else the engine counts; zeros are left out.
+    pub counters: Counters,
 }
 
 impl EngineStats {
@@ -34,7 +39,11 @@ impl EngineStats {
                 .filter(|(_, micros)| *micros > 0)
                 .collect()
         });
+        let then = |name: &String| earlier.counters.get(name).copied().unwrap_or(0);
+        let grown = self.counters.iter().map(|(name, now)| (name.clone(), now.saturating_sub(then(name))));
+        let counters = grown.filter(|(_, count)| *count > 0).collect();
         Self {
+            counters,
             bytes_written: difference(self.bytes_written, earlier.bytes_written),
             bytes_read: difference(self.bytes_read, earlier.bytes_read),
             reads: difference(self.reads, earlier.reads),

@@ -23,6 +23,7 @@ impl Measured {
             space_bytes: stats.space_bytes,
             debt_bytes: stats.debt_bytes,
             stall_us: stats.stall_micros,
+            counters: stats.counters,
             cpu_s: self.usage.cpu_s,
             rss_mb: self.usage.rss_mb,
             segment_ops_per_s: segments(&self.second_rates),

@@ -5,7 +5,7 @@ use super::write::Op;
 use super::{Db, State};
 use crate::metrics::Counter;
 use siltstone_base::Result;
-use siltstone_base::engine::{Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, StallMicros};
+use siltstone_base::engine::{Admin, Capabilities, Counters, EngineStats, Kv, KvBatch, KvCursor, KvOp, StallMicros};
 
 impl Admin for Db {
     fn name(&self) -> String {
@@ -46,6 +46,7 @@ impl Admin for Db {
             space_bytes: Some(self.0.allocated_bytes()),
             // Dirty pages are in memory; what they owe the disk is no debt of the tree.
             debt_bytes: Some(0),
+            counters: named(Counter::ALL.iter().map(|counter| (counter.name(), metrics.get(*counter)))),
             stall_micros: Some(stalls.into_iter().collect::<StallMicros>()),
         })
     }
@@ -53,6 +54,10 @@ impl Admin for Db {
     fn close(&self) -> Result<()> {
         Self::close(self)
     }
+}
+
+fn named(counters: impl Iterator<Item = (&'static str, u64)>) -> Counters {
+    counters.filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 impl State {

@@ -137,6 +137,11 @@ impl Admin for Db {
             reads: None,
             space_bytes: Some(sum_of(self, Property::TotalSstFilesSize)?),
             debt_bytes: Some(sum_of(self, Property::EstimatePendingCompactionBytes)?),
+            counters: counters
+                .iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(counter, count)| (counter.name().to_owned(), count))
+                .collect(),
             stall_micros: Some(stalls.map(|(name, micros)| (name.to_owned(), micros)).collect::<StallMicros>()),
         })
     }
