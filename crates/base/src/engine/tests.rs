@@ -45,6 +45,7 @@ fn statistics_subtract_counters_and_keep_sizes() {
         bytes_written: Some(10),
         bytes_read: None,
         reads: Some(3),
+        counters: [("pages".to_owned(), 4), ("idle".to_owned(), 1)].into(),
         space_bytes: Some(5),
         debt_bytes: None,
         stall_micros: stalls(3),
@@ -52,6 +53,7 @@ fn statistics_subtract_counters_and_keep_sizes() {
     let later =
         EngineStats { bytes_written: Some(25), space_bytes: Some(9), stall_micros: stalls(8), ..earlier.clone() };
     let since = later.since(&earlier);
+    assert!(since.counters.is_empty(), "nothing grew: {:?}", since.counters);
     assert_eq!(since.bytes_written, Some(15));
     assert_eq!(since.bytes_read, None);
     assert_eq!(since.space_bytes, Some(9));
