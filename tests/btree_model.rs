@@ -101,7 +101,7 @@ fn draw_options(seed: u64, names: &mut BTreeSet<&'static str>) -> DbOptions {
     let mut state = Draw(seed);
     let mut of = |values: &[usize]| values[state.below(values.len() as u64) as usize];
     let page = of(&[512, 512, 1024, 4096, 4096, 16_384]);
-    let frames = of(&[128, 200, 300]);
+    let frames = of(&[64, 80, 300]);
     let redo = of(&[64, 80, 400]) * page;
     draw!(names, {
         page_size = page,

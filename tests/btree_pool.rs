@@ -6,7 +6,7 @@ mod btree_support;
 
 use btree_support::{Life, explore, new_disk, options, read_all, script};
 use siltstone_base::engine::{Admin, Durability};
-use siltstone_base::env::sim::CrashConfig;
+use siltstone_base::env::sim::{CrashConfig, CrashStates};
 use siltstone_base::executor::Executor;
 use siltstone_btree::{
     Counter, Db, DbOptions, Doublewrite, ErrorKind, FlushNeighbors, KvCursor, PageCompression, Shutdown,
@@ -409,4 +409,48 @@ fn the_beginning_and_the_end_are_reported() {
     fast.shut_down(Shutdown::Slow).unwrap();
     let slow = Life::new(&crashed.after_power_loss(), &options).open().unwrap();
     let _ = slow.close();
+}
+
+#[test]
+fn the_redo_log_takes_another_capacity_whatever_happens_meanwhile() {
+    let small = options(Durability::Commit).buffer_pool_bytes(128 * 512);
+    let (mut states, mut larger) = (0, 0);
+    for (from, to) in [(48_u64 << 10, 100_u64 << 10), (100 << 10, 48 << 10)] {
+        let disk = new_disk();
+        let db = Life::new(&disk, &small.clone().redo_capacity_bytes(from)).open().unwrap();
+        (0..700).for_each(|number| db.put(ordered(number), [7; 30]).unwrap());
+        let rows = read_all(&db).unwrap();
+        db.close().unwrap();
+        disk.start_recording();
+        let next = small.clone().redo_capacity_bytes(to);
+        let db = Life::new(&disk, &next).open().unwrap();
+        assert_eq!(read_all(&db).unwrap(), rows);
+        // More than the smaller of the two holds: it turns.
+        (0..1_500).for_each(|number| db.put(ordered(number), [8; 30]).unwrap());
+        let recording = disk.take_recording();
+        db.close().unwrap();
+        let len =
+            |disk: &siltstone_base::env::sim::SimDisk| disk.env().allocated_bytes(Path::new("/db/redo-0.log")).unwrap();
+        assert_eq!(len(&disk) > 48 << 10, to > from, "{}", len(&disk));
+        let config =
+            CrashConfig { cuts: 0..60, states_per_cut: 6, random_subsets: 3, tail_cuts: 2, ..CrashConfig::default() };
+        for state in CrashStates::new(&recording, config) {
+            let Some(disk) = state.disk() else { continue };
+            // With the new capacity, and by somebody who has not heard of it.
+            for options in [&next, &small.clone().redo_capacity_bytes(from)] {
+                let disk = disk.after_power_loss();
+                let db = Life::new(&disk, options).open().unwrap_or_else(|error| {
+                    panic!("crash after change {} ({:?}), model {}: {error}", state.cut, state.op, state.model.code())
+                });
+                let found = read_all(&db).unwrap();
+                assert!(found["default"].len() >= 700, "{}", found["default"].len());
+                db.check().unwrap();
+                db.close().unwrap();
+                assert!(!disk.env().exists(Path::new("/db/redo-0.new")).unwrap());
+                states += 1;
+                larger += usize::from(len(&disk) > 48 << 10);
+            }
+        }
+    }
+    assert!(states > 100 && larger > 30 && larger < states - 30, "{larger} of {states}");
 }

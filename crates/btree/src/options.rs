@@ -142,8 +142,8 @@ siltstone_base::define_options! {
         read_ahead_threshold: usize = 56,
         /// Reads the rest of an extent when many of its pages are in use.
         random_read_ahead: bool = false,
-        /// Bytes of the redo log, over all its files. The more, the later pages must be written. At least 256 KiB and 64 pages. A
-        /// database that exists keeps its own.
+        /// Bytes of the redo log, over all its files. The more, the later pages must be written. At least 256 KiB and 64 pages. A database that was closed takes the new
+        /// capacity when it is opened; one that must be recovered keeps its own until then.
         redo_capacity_bytes: u64 = 100 << 20,
         /// How long a write has to be safe before its call returns.
         durability: Durability = Durability::Commit,

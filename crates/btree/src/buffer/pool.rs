@@ -106,6 +106,20 @@ const FOREGROUND_ROUNDS: usize = 4;
 /// Changes without a page that was missing after which pages are not brought in ahead any more.
 const CHANGES_AHEAD: u32 = 1024;
 
+/// Pages that came in, or were made young, since so few others went are left alone as long as possible: those of one change of shape.
+const RECENT: u32 = 12;
+
+/// Which pages may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Among {
+    /// The oldest ones.
+    Tail,
+    /// All but those that came in last.
+    NotRecent,
+    /// All.
+    All,
+}
+
 /// Pages of such a batch.
 const FOREGROUND_PAGES: usize = 32;
 
@@ -344,7 +358,7 @@ impl Pool {
 
     /// The same for a page that nobody asked for: only if a frame is to be had without writing pages or, if `only_free`, giving any up.
     pub(super) fn claim_spare(&self, id: PageId, only_free: bool) -> Option<ExclusiveGuard<'_>> {
-        let index = self.take_free().or_else(|| if only_free { None } else { self.evict(false) })?;
+        let index = self.take_free().or_else(|| if only_free { None } else { self.evict(Among::Tail) })?;
         self.name(id, index)
     }
 
@@ -445,7 +459,7 @@ impl Pool {
     /// A frame that holds no page, latched exclusively.
     fn free_frame(&self) -> Result<u32> {
         for _ in 0..FOREGROUND_ROUNDS {
-            if let Some(index) = self.take_free().or_else(|| self.evict(false)) {
+            if let Some(index) = self.take_free().or_else(|| self.evict(Among::Tail)) {
                 return Ok(index);
             }
             self.metrics.add(Counter::ForegroundFlushes, 1);
@@ -455,7 +469,8 @@ impl Pool {
                 self.health.check()?;
             }
         }
-        self.take_free().or_else(|| self.evict(true)).ok_or_else(|| {
+        let any = || self.evict(Among::NotRecent).or_else(|| self.evict(Among::All));
+        self.take_free().or_else(any).ok_or_else(|| {
             Error::new(
                 ErrorKind::Busy,
                 "every page of the buffer pool is in use; buffer_pool_bytes is too small for this call",
@@ -515,13 +530,20 @@ impl Pool {
         Some(index)
     }
 
-    /// Takes the oldest page out that is clean and that nobody holds. Unless `is_last_resort`, one that just came in is no candidate: where most pages are
-    /// dirty it would be the only clean one, and the pages of one descent would push each other out.
-    fn evict(&self, is_last_resort: bool) -> Option<u32> {
+    /// Takes the oldest page out that is clean and that nobody holds. One that just came in is no candidate but in the last resort: where most pages are dirty it would be the
+    /// only clean one, and the pages of one descent would push each other out.
+    fn evict(&self, among: Among) -> Option<u32> {
         let mut lists = self.lists.lock();
         let (len, old_len) = lists.lru.lens();
-        let depth = if is_last_resort { len } else { (old_len * 3 / 4).min(len / 4).max(1) };
-        let found = lists.lru.oldest_first().take(depth).find_map(|index| Some((index, self.try_take(index)?)));
+        let depth = if among == Among::Tail { (old_len * 3 / 4).min(len / 4).max(1) } else { len };
+        let evictions = self.evictions.load(Ordering::Relaxed);
+        let found = lists.lru.oldest_first().take(depth).find_map(|index| {
+            let came_in = self.frames[index as usize].young_clock.load(Ordering::Relaxed);
+            if among == Among::NotRecent && evictions.wrapping_sub(came_in) < RECENT {
+                return None;
+            }
+            Some((index, self.try_take(index)?))
+        });
         let (index, id) = found?;
         self.forget(&mut lists, index, id);
         Some(index)

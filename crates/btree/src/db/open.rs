@@ -16,7 +16,7 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::options::{DbOptions, Doublewrite, PageCompression};
 use crate::page::{self, PageId};
-use crate::redo::{FIRST_LSN, Redo, RedoFiles};
+use crate::redo::{Checkpoint, FIRST_LSN, Redo, RedoFiles};
 use crate::space::{CATALOG_SPACE, CHANGES_SPACE, SpaceHeader, Spaces, UNDO_SPACE, bitmap_of, space_of};
 use crate::tree::Tree;
 use crate::undo::UndoLog;
@@ -135,7 +135,7 @@ fn open_existing(
             spaces.open(space)?;
         }
     }
-    let (files, checkpoint) = RedoFiles::open(&*env, dir, identity.id)?;
+    let (files, checkpoint) = open_redo(&*env, dir, options, &identity)?;
     let mut report = StartupReport::default();
     let start = executor.clock().now_micros();
     report.doublewrite_pages = restore(&*env, dir, &spaces, page_len)? as u64;
@@ -244,6 +244,20 @@ fn open_existing(
     let wanted = if options.buffer_pool_load_at_startup { state.load_pool() } else { 0 };
     state.startup.note_open(&**state.executor.clock(), wanted);
     Ok(state)
+}
+
+/// Opens the redo log. That of a database that was closed holds nothing, and gets the capacity that the options say.
+fn open_redo(env: &dyn Env, dir: &Path, options: &DbOptions, identity: &Identity) -> Result<(RedoFiles, Checkpoint)> {
+    RedoFiles::finish_resize(env, dir, identity.id)?;
+    let (files, checkpoint) = RedoFiles::open(env, dir, identity.id)?;
+    let wanted = options.redo_capacity_bytes.max(64 * identity.page_size as u64);
+    if checkpoint.is_clean
+        && files.capacity() != RedoFiles::capacity_of(wanted)
+        && RedoFiles::resize(env, dir, identity.id, &checkpoint, wanted)?
+    {
+        return RedoFiles::open(env, dir, identity.id);
+    }
+    Ok((files, checkpoint))
 }
 
 /// How the pages of a tablespace are stored. One whose first page can't be read now says so to whoever needs it.

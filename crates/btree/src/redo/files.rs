@@ -5,7 +5,7 @@ use siltstone_base::checksum::xxh3_64;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
-use siltstone_base::{Error, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 /// Files of the ring.
@@ -72,28 +72,94 @@ fn file_name(index: u64) -> String {
     format!("redo-{index}.log")
 }
 
+/// The name of a file that is to take another's place.
+fn new_name(index: u64) -> String {
+    format!("redo-{index}.new")
+}
+
 impl RedoFiles {
+    /// Writes one file of a ring, whole and synced.
+    fn create_file(
+        env: &dyn Env,
+        path: &Path,
+        index: u64,
+        file_len: u64,
+        id: u64,
+        checkpoint: &Checkpoint,
+    ) -> Result<()> {
+        let failed = |operation, error| Error::io(operation, path, error);
+        let file =
+            env.open_random_write(path, &FileOptions::new(FileKind::Redo)).map_err(|error| failed("create", error))?;
+        file.set_len(0).map_err(|error| failed("truncate", error))?;
+        // So that the disk can't be full when a commit must be written.
+        file.preallocate(0, DATA_START + file_len).map_err(|error| failed("reserve space for", error))?;
+        let header = block([MAGIC, VERSION | index << 32, file_len, id]);
+        file.write_at(0, &header, CONTEXT).map_err(|error| failed("write", error))?;
+        if index == 0 {
+            let at = CHECKPOINT_AT[checkpoint.sequence as usize % 2];
+            file.write_at(at, &checkpoint.encode(), CONTEXT).map_err(|error| failed("write", error))?;
+        }
+        file.sync_data(CONTEXT).map_err(|error| failed("sync", error))
+    }
+
+    /// Gives the log of a database that was closed another capacity: files of the new length, with the same checkpoint, take the places of the old ones, the first one last. A
+    /// crash in between is finished by [`finish_resize`](Self::finish_resize). Returns whether it was done; where there is no room for files beside the old ones, it is not.
+    pub(crate) fn resize(env: &dyn Env, dir: &Path, id: u64, checkpoint: &Checkpoint, capacity: u64) -> Result<bool> {
+        let synced = || env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error));
+        let prepared = (0..FILES).try_for_each(|index| {
+            Self::create_file(env, &dir.join(new_name(index)), index, capacity / FILES, id, checkpoint)
+        });
+        if let Err(error) = prepared.and_then(|()| synced()) {
+            (0..FILES).for_each(|index| drop(env.remove_file(&dir.join(new_name(index)))));
+            // Nothing depends on it, unless the device fails.
+            return if error.kind() == ErrorKind::NoSpace { Ok(false) } else { Err(error) };
+        }
+        for index in (0..FILES).rev() {
+            let (from, to) = (dir.join(new_name(index)), dir.join(file_name(index)));
+            env.rename(&from, &to).map_err(|error| Error::io("rename", &from, error))?;
+            synced()?;
+        }
+        Ok(true)
+    }
+
+    /// Finishes what a crash left of a change of capacity, or takes it back: it is finished if a file but the first has the new length already.
+    pub(crate) fn finish_resize(env: &dyn Env, dir: &Path, id: u64) -> Result<()> {
+        let exists = |path: &Path| env.exists(path).map_err(|error| Error::io("look for", path, error));
+        let names = (0..FILES).map(new_name).map(|name| dir.join(name));
+        let left: Vec<PathBuf> =
+            names.filter_map(|path| exists(&path).map(|is| is.then_some(path)).transpose()).collect::<Result<_>>()?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        let len = |path: PathBuf, index: u64| -> Result<Option<u64>> {
+            if !exists(&path)? {
+                return Ok(None);
+            }
+            let file = env.open_random(&path, &FileOptions::new(FileKind::Redo));
+            let file = file.map_err(|error| Error::io("open", &path, error))?;
+            let mut header = [0; BLOCK];
+            file.read_at(0, &mut header, CONTEXT).map_err(|error| Error::io("read", &path, error))?;
+            let found = words(&header).filter(|words| *words == [MAGIC, VERSION | index << 32, words[2], id]);
+            Ok(found.map(|words| words[2]))
+        };
+        let (new, old) = (len(dir.join(new_name(0)), 0)?, len(dir.join(file_name(0)), 0)?);
+        let others = (1..FILES).map(|index| len(dir.join(file_name(index)), index)).collect::<Result<Vec<_>>>()?;
+        if new.is_some() && new != old && others.iter().all(|other| *other == new) {
+            let (from, to) = (dir.join(new_name(0)), dir.join(file_name(0)));
+            env.rename(&from, &to).map_err(|error| Error::io("rename", &from, error))?;
+        } else {
+            for path in &left {
+                env.remove_file(path).map_err(|error| Error::io("delete", path, error))?;
+            }
+        }
+        env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))
+    }
+
     /// Creates the files of a ring of about `capacity` bytes, with a first checkpoint, all durable but for the directory.
     pub(crate) fn create(env: &dyn Env, dir: &Path, capacity: u64, id: u64) -> Result<()> {
-        let file_len = capacity / FILES;
-        for index in 0..FILES {
-            let path = dir.join(file_name(index));
-            let failed = |operation, error| Error::io(operation, &path, error);
-            let file = env
-                .open_random_write(&path, &FileOptions::new(FileKind::Redo))
-                .map_err(|error| failed("create", error))?;
-            file.set_len(0).map_err(|error| failed("truncate", error))?;
-            // So that the disk can't be full when a commit must be written.
-            file.preallocate(0, DATA_START + file_len).map_err(|error| failed("reserve space for", error))?;
-            let header = block([MAGIC, VERSION | index << 32, file_len, id]);
-            file.write_at(0, &header, CONTEXT).map_err(|error| failed("write", error))?;
-            if index == 0 {
-                let first = Checkpoint { sequence: 1, lsn: FIRST_LSN, synced: FIRST_LSN, is_clean: true };
-                file.write_at(CHECKPOINT_AT[1], &first.encode(), CONTEXT).map_err(|error| failed("write", error))?;
-            }
-            file.sync_data(CONTEXT).map_err(|error| failed("sync", error))?;
-        }
-        Ok(())
+        let first = Checkpoint { sequence: 1, lsn: FIRST_LSN, synced: FIRST_LSN, is_clean: true };
+        let path = |index| dir.join(file_name(index));
+        (0..FILES).try_for_each(|index| Self::create_file(env, &path(index), index, capacity / FILES, id, &first))
     }
 
     /// Opens the files of a database and reads the newest checkpoint.
@@ -130,6 +196,11 @@ impl RedoFiles {
         }
         let checkpoint = first.newest_checkpoint()?;
         Ok((Self { files, file_len: len }, checkpoint))
+    }
+
+    /// Bytes of the ring that is made for `wanted` ones.
+    pub(crate) fn capacity_of(wanted: u64) -> u64 {
+        wanted / FILES * FILES
     }
 
     /// Bytes of the ring.
