@@ -262,7 +262,7 @@ fn reads_of_inserts(mode: ChangeBuffering) -> (u64, u64) {
 }
 
 #[test]
-fn inserts_read_several_times_fewer_pages() {
+fn inserts_read_fewer_pages_while_changes_are_kept_back() {
     let (plain, none) = reads_of_inserts(ChangeBuffering::None);
     let (buffered, kept) = reads_of_inserts(ChangeBuffering::All);
     println!("pages read: {plain} without, {buffered} with {kept} changes kept back");

@@ -125,6 +125,7 @@ fn reading_needs_no_lock() {
     let fixture = Fixture::unpack("lz4_leveled");
     let dir = fixture.db();
     let owner = Db::open(&dir, &options()).unwrap();
+    owner.wait_for_background_work().unwrap();
     assert_eq!(Db::open(&dir, &options()).unwrap_err().kind(), ErrorKind::Locked);
     assert_rows(&printed(&dir, &options()), &fixture.expected(), "while it is open");
     owner.close().unwrap();
@@ -136,6 +137,8 @@ fn no_fixture_is_left_out() {
     let names = listing(&fixtures).into_iter().map(|(path, ..)| path.file_name().unwrap().to_owned());
     let mut kinds: Vec<_> =
         names.filter_map(|name| name.to_str()?.strip_suffix(".tar.zst").map(str::to_owned)).collect();
+    // Those of the other engine have tests of their own.
+    kinds.retain(|kind| !kind.starts_with("btree_"));
     kinds.sort();
     assert_eq!(kinds, KINDS);
 }
@@ -147,6 +150,8 @@ fn every_row_survives_a_rewrite() {
         let fixture = Fixture::unpack(kind);
         let (dir, expected) = (fixture.db(), fixture.expected());
         let db = Db::open(&dir, &options()).unwrap();
+        // A reader beside the writer finds every file only while none is replaced.
+        db.wait_for_background_work().unwrap();
         assert_rows(&printed(&dir, &options()), &expected, "recovered");
         for family in db.families() {
             let options = CompactRangeOptions::default().force_bottommost(true);
