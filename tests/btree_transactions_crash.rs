@@ -5,10 +5,13 @@
 
 mod btree_support;
 
+use btree_support::again::{
+    Changes, Extent, Kind, Outcome, PREPARED, Plans, Rows, Script, Tally, apply, explore, settle,
+};
 use btree_support::planted::hunt;
-use btree_support::{Commit, Draw, History, Life, State, key, new_disk, options, verify};
+use btree_support::{Commit, Draw, History, Life, State, key, new_disk, options};
 use siltstone_base::engine::Durability;
-use siltstone_base::env::sim::{CrashConfig, CrashModel, CrashStates, Recording, SimDisk};
+use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
 use siltstone_base::plant::PlantedBug;
 use siltstone_btree::{
@@ -17,27 +20,11 @@ use siltstone_btree::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
-type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
-type Outcome<T = ()> = Result<T, String>;
-
-/// Names of prepared transactions stand in the states as a tree of this name.
-const PREPARED: &str = "prepared";
-
 /// Transactions at once.
 const SLOTS: u64 = 3;
 
 fn transaction_options(durability: Durability) -> DbOptions {
     options(durability).lock_timeout_millis(1).max_version_bytes(1000)
-}
-
-fn apply(rows: &mut Rows, changes: &Changes) {
-    for (key, value) in changes {
-        match value {
-            Some(value) => rows.insert(key.clone(), value.clone()),
-            None => rows.remove(key),
-        };
-    }
 }
 
 fn read(db: &Db) -> DbResult<Rows> {
@@ -51,20 +38,12 @@ fn read(db: &Db) -> DbResult<Rows> {
     Ok(rows)
 }
 
-/// What a script did.
-struct Script {
-    history: History,
-    /// What prepared transactions would change, by their names, of which none is used twice.
-    plans: BTreeMap<Vec<u8>, Changes>,
-    recording: Recording,
-}
-
 struct Runner {
     life: Life,
     db: Db,
     open: Vec<Option<(Transaction, Changes)>>,
     history: History,
-    plans: BTreeMap<Vec<u8>, Changes>,
+    plans: Plans,
 }
 
 impl Runner {
@@ -197,19 +176,8 @@ fn open_and_read(life: &Life) -> Outcome<(Db, State)> {
     Ok((db, State::from([("default".to_owned(), rows), (PREPARED.to_owned(), names)])))
 }
 
-/// Lets rollbacks and purge end; they may have to wait for room in the redo log.
-fn settle(life: &Life, db: &Db) {
-    for _ in 0..200 {
-        life.executor.run_until_idle();
-        if db.rolling_back_len() == 0 && db.history_len() == 0 {
-            return;
-        }
-        life.executor.sleep(Duration::from_millis(20));
-    }
-}
-
 /// Recovers, lets the rollbacks end, decides about the prepared transactions and checks everything. Returns what was there at first.
-fn recover(disk: &SimDisk, options: &DbOptions, plans: &BTreeMap<Vec<u8>, Changes>) -> Outcome<State> {
+fn recover(disk: &SimDisk, options: &DbOptions, plans: &Plans) -> Outcome<State> {
     let life = Life::new(disk, options);
     let (db, state) = open_and_read(&life)?;
     let mut rows = state["default"].clone();
@@ -251,72 +219,12 @@ fn recover(disk: &SimDisk, options: &DbOptions, plans: &BTreeMap<Vec<u8>, Change
     Ok(state)
 }
 
-/// Crashes again while the unfinished transactions are rolled back.
-fn crash_again(disk: &SimDisk, options: &DbOptions, script: &Script, seed: u64) -> Outcome<usize> {
-    disk.start_recording();
-    let life = Life::new(disk, options);
-    let (db, shown) = open_and_read(&life)?;
-    let opened = disk.recorded();
-    settle(&life, &db);
-    db.flush().map_err(|error| error.to_string())?;
-    let recording = disk.take_recording();
-    disk.power_off();
-    drop(db);
-    let config =
-        CrashConfig { seed, states_per_cut: 3, random_subsets: 1, tail_cuts: 2, tears: 2, ..CrashConfig::default() };
-    let mut count = 0;
-    for state in CrashStates::new(&recording, config) {
-        if state.cut < opened {
-            continue;
-        }
-        let Some(disk) = state.disk() else { continue };
-        let found = recover(&disk, options, &script.plans).map_err(|message| format!("second crash: {message}"))?;
-        if found != shown {
-            return Err("second crash: what the opened database showed is gone".to_owned());
-        }
-        count += 1;
-    }
-    Ok(count)
-}
+const KIND: Kind = Kind { open_and_read, recover };
 
-#[derive(Debug, Default)]
-struct Tally {
-    images: BTreeSet<u64>,
-    prepared: usize,
-    second: usize,
-    models: BTreeMap<CrashModel, usize>,
-}
-
-fn explore(
-    seed: u64,
-    len: usize,
-    durability: Durability,
-    states_per_cut: usize,
-    second_every: usize,
-) -> Outcome<Tally> {
+fn look(seed: u64, extent: Extent) -> Outcome<Tally> {
+    let durability = durability_of(seed);
     let options = transaction_options(durability);
-    let script = run(seed, len, &options);
-    let config =
-        CrashConfig { seed, states_per_cut, random_subsets: 2, tail_cuts: 2, tears: 2, ..CrashConfig::default() };
-    let mut tally = Tally::default();
-    for state in CrashStates::new(&script.recording, config) {
-        // A repeated image says nothing new that a later cut would not.
-        let Some(disk) = state.disk() else { continue };
-        tally.images.insert(state.hash);
-        *tally.models.entry(state.model).or_default() += 1;
-        let at = |message: String| {
-            format!("script {seed}, cut {} ({:?}), {:?}: {message}", state.cut, state.op, state.model)
-        };
-        if tally.images.len() % second_every == 0
-            && let Some(disk) = state.disk()
-        {
-            tally.second += crash_again(&disk, &options, &script, seed).map_err(at)?;
-        }
-        let found = recover(&disk, &options, &script.plans).map_err(at)?;
-        tally.prepared += found[PREPARED].len();
-        verify(&script.history, &found, state.cut, state.model, durability).map_err(at)?;
-    }
-    Ok(tally)
+    explore(&KIND, &run(seed, 140, &options), seed, (&options, durability), extent)
 }
 
 fn durability_of(seed: u64) -> Durability {
@@ -325,23 +233,12 @@ fn durability_of(seed: u64) -> Durability {
 
 #[test]
 fn crashes_leave_what_was_committed_and_what_was_prepared() {
-    let mut total = Tally::default();
-    for seed in 1..=5 {
-        let found = explore(seed, 140, durability_of(seed), 4, 250).unwrap_or_else(|message| panic!("{message}"));
-        total.images.extend(found.images);
-        total.prepared += found.prepared;
-        total.second += found.second;
-        for (model, count) in found.models {
-            *total.models.entry(model).or_default() += count;
-        }
-    }
-    println!("{} distinct crash states, {} second ones, {:?}", total.images.len(), total.second, total.models);
-    println!("{} prepared transactions were found", total.prepared);
+    let total = Tally::of((1..=5).map(|seed| look(seed, Extent { states_per_cut: 4, second_every: 250 })));
     assert!(total.images.len() >= 4000 && total.second >= 500 && total.prepared >= 1000, "{total:?}");
 }
 
 fn find(bug: PlantedBug) -> Option<String> {
-    hunt(bug, 11..=18, |seed| explore(seed, 140, durability_of(seed), 2, 1000))
+    hunt(bug, 11..=18, |seed| look(seed, Extent { states_per_cut: 2, second_every: 1000 }))
 }
 
 planted! {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+pub mod again;
 pub mod faults;
 pub mod planted;
 

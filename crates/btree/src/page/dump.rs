@@ -36,9 +36,9 @@ impl fmt::Display for Short<'_> {
 ///     dump(&page).lines().collect::<Vec<_>>(),
 ///     [
 ///         "page 1:2, leaf, level 0, LSN 77, 4096 bytes",
-///         "left 0, right 0, cells from 4054, garbage 0, free 3942, run 0 to slot 1, highest id 0, prefix \"\"",
+///         "left 0, right 0, cells from 4052, garbage 0, free 3940, run 0 to slot 1, highest id 0, prefix \"\"",
 ///         "   0 @4071 \"granite\" = 7 bytes \"igneous\"",
-///         "   1 @4054 \"slate\" = 11 bytes \"metamorphic\"",
+///         "   1 @4052 \"slate\" = 11 bytes \"metamorphic\"",
 ///     ]
 /// );
 /// ```
