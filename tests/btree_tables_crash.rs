@@ -307,6 +307,7 @@ fn look(seed: u64, extent: Extent) -> Outcome<Tally> {
 #[test]
 fn crashes_leave_rows_and_their_entries_together() {
     let total = Tally::of((1..=4).map(|seed| look(seed, Extent { states_per_cut: 3, second_every: 300 })));
+    println!("{total}");
     let counts = (total.images.len(), total.second, total.prepared);
     assert!(counts.0 >= 1500 && counts.1 >= 100 && counts.2 >= 300, "{counts:?}, {:?}", total.models);
 }

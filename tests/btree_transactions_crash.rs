@@ -234,6 +234,7 @@ fn durability_of(seed: u64) -> Durability {
 #[test]
 fn crashes_leave_what_was_committed_and_what_was_prepared() {
     let total = Tally::of((1..=5).map(|seed| look(seed, Extent { states_per_cut: 4, second_every: 250 })));
+    println!("{total}");
     assert!(total.images.len() >= 4000 && total.second >= 500 && total.prepared >= 1000, "{total:?}");
 }
 

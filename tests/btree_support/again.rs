@@ -6,6 +6,7 @@ use siltstone_base::env::sim::{CrashConfig, CrashModel, CrashStates, Recording, 
 use siltstone_base::executor::Executor;
 use siltstone_btree::{Db, DbOptions};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -103,9 +104,14 @@ impl Tally {
                 *total.models.entry(model).or_default() += count;
             }
         }
-        println!("{} distinct crash states, {} second ones, {:?}", total.images.len(), total.second, total.models);
-        println!("{} prepared transactions were found", total.prepared);
         total
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { images, prepared, second, models } = self;
+        write!(f, "{} distinct crash states, {second} second ones, {models:?}, {prepared} prepared ones", images.len())
     }
 }
 
