@@ -6,10 +6,10 @@
 mod btree_support;
 
 use btree_support::again::{
-    Changes, Extent, Kind, Outcome, PREPARED, Plans, Rows, Script, Tally, apply, explore, settle,
+    Changes, Extent, Kind, Outcome, PREPARED, Plans, Rows, Script, Tally, apply, commit, explore, settle,
 };
 use btree_support::planted::hunt;
-use btree_support::{Commit, Draw, History, Life, State, new_disk, options};
+use btree_support::{Draw, History, Life, State, new_disk, options};
 use siltstone_base::engine::{Durability, Row, TableSpec};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
@@ -93,19 +93,7 @@ struct Runner {
 
 impl Runner {
     fn commit(&mut self, change: impl FnOnce(&mut State), call: impl FnOnce(&Db) -> DbResult<()>) {
-        let mut next = self.history.last().clone();
-        change(&mut next);
-        self.history.commits.push(Commit { issued: self.life.disk.recorded(), acked: None });
-        self.history.states.push(next);
-        match call(&self.db) {
-            Ok(()) => self.history.commits.last_mut().unwrap().acked = Some(self.life.disk.recorded()),
-            // Of all that may fail here, only the wait for a lock does; it comes before anything is written.
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
-                self.history.commits.pop();
-                self.history.states.pop();
-            }
-        }
+        commit(&mut self.history, &self.life.disk, change, || call(&self.db));
     }
 
     /// Takes note that everything so far is durable.

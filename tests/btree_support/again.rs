@@ -1,10 +1,10 @@
 //! Crashes beside transactions: every state that a disk may show of a script is recovered, and some crash again while the unfinished transactions are rolled back.
 
-use super::{History, Life, State, verify};
+use super::{Commit, History, Life, State, verify};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::{CrashConfig, CrashModel, CrashStates, Recording, SimDisk};
 use siltstone_base::executor::Executor;
-use siltstone_btree::{Db, DbOptions};
+use siltstone_btree::{Db, DbOptions, ErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -31,6 +31,28 @@ pub fn apply(rows: &mut Rows, changes: &Changes) {
             Some(value) => rows.insert(key.clone(), value.clone()),
             None => rows.remove(key),
         };
+    }
+}
+
+/// Makes a call that commits, or finds a lock taken, and notes what may be seen of it from when on.
+pub fn commit(
+    history: &mut History,
+    disk: &SimDisk,
+    change: impl FnOnce(&mut State),
+    call: impl FnOnce() -> siltstone_btree::Result<()>,
+) {
+    let mut next = history.last().clone();
+    change(&mut next);
+    history.commits.push(Commit { issued: disk.recorded(), acked: None });
+    history.states.push(next);
+    match call() {
+        Ok(()) => history.commits.last_mut().unwrap().acked = Some(disk.recorded()),
+        // Of all that may fail here, only the wait for a lock does; it comes before anything is written.
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+            history.commits.pop();
+            history.states.pop();
+        }
     }
 }
 

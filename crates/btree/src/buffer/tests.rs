@@ -7,22 +7,36 @@ use crate::page::PageRead;
 use siltstone_base::script::{Command, run_file};
 use std::cmp::Ordering;
 
-/// One line a case: what differs from a quiet pool of 1,000 frames, 100 of them dirty.
+const QUIET: FlushInputs = FlushInputs {
+    frames: 1000,
+    dirty: 100,
+    age: 5,
+    capacity: 100,
+    is_idle: false,
+    rate_pages: 0,
+    written_pages: 0,
+    io_capacity: 200,
+    io_capacity_max: 2000,
+    max_dirty_percent: 90,
+    low_dirty_percent: 0,
+    idle_percent: 100,
+};
+
+/// One line a case: what differs from [`QUIET`].
 fn goal_of(command: &Command) -> String {
     let number = |name: &str, default: usize| command.get(name).unwrap_or(default);
     let inputs = FlushInputs {
-        frames: 1000,
-        dirty: number("dirty", 100),
-        age: number("age", 5) as u64,
-        capacity: 100,
+        dirty: number("dirty", QUIET.dirty),
+        age: number("age", QUIET.age as usize) as u64,
         is_idle: command.has("idle"),
-        rate_pages: number("rate", 0),
-        written_pages: number("written", 0),
-        io_capacity: number("io", 200),
-        io_capacity_max: number("io_max", 2000),
-        max_dirty_percent: number("max_dirty", 90),
-        low_dirty_percent: number("low_dirty", 0),
-        idle_percent: number("idle", 100),
+        rate_pages: number("rate", QUIET.rate_pages),
+        written_pages: number("written", QUIET.written_pages),
+        io_capacity: number("io", QUIET.io_capacity),
+        io_capacity_max: number("io_max", QUIET.io_capacity_max),
+        max_dirty_percent: number("max_dirty", QUIET.max_dirty_percent),
+        low_dirty_percent: number("low_dirty", QUIET.low_dirty_percent),
+        idle_percent: number("idle", QUIET.idle_percent),
+        ..QUIET
     };
     flush_goal(&inputs).to_string()
 }
@@ -30,6 +44,8 @@ fn goal_of(command: &Command) -> String {
 #[test]
 fn the_page_cleaner_hurries_by_the_formula() {
     run_file("testdata/flush_goal.txt", goal_of);
+    let goals: Vec<usize> = (10..=95).step_by(5).map(|age| flush_goal(&FlushInputs { age, ..QUIET })).collect();
+    assert!(goals.windows(2).all(|pair| pair[0] <= pair[1]), "it never slows down as the log grows old: {goals:?}");
     assert_eq!(sync_flush_limit(1000, 700, 800), None);
     assert_eq!(sync_flush_limit(1000, 701, 800), Some(600));
 }

@@ -6,7 +6,7 @@ use super::super::writers::Writer;
 use crate::page::{FLAG_DELETED, Stamp};
 use crate::tree::{Chunk, Position, Start, Tree};
 use siltstone_base::plant::{PlantedBug, is_planted};
-use siltstone_base::row_locks::{LockMode, Requested};
+use siltstone_base::row_locks::LockMode;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
@@ -58,12 +58,7 @@ impl State {
         self.each_entry(tree.live()?, key, |_, _, stamp| holders.extend(stamp.map(|stamp| stamp.id)))?;
         holders.retain(|holder| *holder != owner);
         self.grant_to_active(&holders, space, key);
-        let requested = self.locks.request(owner, space, key, LockMode::Exclusive)?;
-        drop(writer);
-        match requested {
-            Requested::Granted => Ok(()),
-            Requested::Waiting(wait) => wait.wait(&*self.executor, Some(timeout.unwrap_or(self.lock_timeout))),
-        }
+        self.lock_from(writer, owner, space, key, timeout)
     }
 
     /// Refuses an index key that another row has. For who holds the lock of writers, and the right to the key.

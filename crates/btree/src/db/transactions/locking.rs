@@ -58,6 +58,18 @@ impl State {
         if let Some(stamp) = tree.live()?.stamp(key)?.filter(|stamp| stamp.id != owner) {
             self.grant_to_active(&[stamp.id], space, key);
         }
+        self.lock_from(writer, owner, space, key, timeout)
+    }
+
+    /// Asks the table of the locks, in which all holders are, and waits.
+    pub(in super::super) fn lock_from(
+        &self,
+        writer: Writer<'_>,
+        owner: u64,
+        space: u32,
+        key: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<()> {
         let requested = self.locks.request(owner, space, key, LockMode::Exclusive)?;
         drop(writer);
         match requested {
