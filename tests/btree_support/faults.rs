@@ -289,8 +289,9 @@ fn is_marked_clean(disk: &SimDisk) -> Outcome<bool> {
         let context = IoContext::new(FileKind::Redo, IoPriority::User);
         file.read_at(at, &mut block, context).map_err(|error| error.to_string())?;
         let word = |index: usize| u64::from_le_bytes(block[8 * index..8 * index + 8].try_into().unwrap_or_default());
-        if word(4) == xxh3_64(&block[..32]) && word(0) > newest.0 {
-            newest = (word(0), word(3) != 0);
+        let sequence = word(0) as u32;
+        if word(5) == xxh3_64(&block[..40]) && sequence > newest.0 {
+            newest = (sequence, word(4) != 0);
         }
     }
     Ok(newest.1)

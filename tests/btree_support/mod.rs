@@ -4,6 +4,7 @@
 
 pub mod again;
 pub mod faults;
+pub mod meanwhile;
 pub mod planted;
 
 use siltstone_base::clock::ManualClock;

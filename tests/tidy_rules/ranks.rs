@@ -22,7 +22,9 @@ pub const BTREE: Order = Order {
     ranks: &[
         ("options", 0),
         ("health", 0),
+        ("meanwhile", 0),
         ("metrics", 0),
+        ("sync_needed", 0),
         ("page", 1),
         ("space", 2),
         ("redo", 3),

@@ -44,6 +44,12 @@ pub enum PlantedBug {
     OpenGroupIsApplied,
     /// A page is written before the redo log that covers it is durable.
     PageBeforeRedo,
+    /// The end of a record in the redo log is taken for the end of its group.
+    RecordTakenForGroup,
+    /// A write counts as one that needs a sync before it is over.
+    WriteNotedTooEarly,
+    /// Recovery takes records that an earlier life of the database left for those of the last one.
+    OlderLifeIsRead,
     /// A checkpoint forgets a page that is dirty.
     FlushListHole,
     /// A checkpoint is written before the pages that it relies on are synced.
@@ -107,10 +113,15 @@ mod enabled {
     pub fn is_planted(bug: PlantedBug) -> bool {
         PLANTED.get() == Some(bug)
     }
+
+    /// What is planted on this thread, to plant it on another.
+    pub fn planted() -> Option<PlantedBug> {
+        PLANTED.get()
+    }
 }
 
 #[cfg(any(test, feature = "testing"))]
-pub use enabled::{is_planted, with_planted};
+pub use enabled::{is_planted, planted, with_planted};
 
 /// Whether `bug` is planted on this thread: never, in this build.
 #[cfg(not(any(test, feature = "testing")))]

@@ -50,12 +50,15 @@ mod buffer;
 mod change_buffer;
 mod db;
 mod health;
+#[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "what tests choose from"))]
+mod meanwhile;
 mod metrics;
 mod mtr;
 mod options;
 pub mod page;
 mod redo;
 mod space;
+mod sync_needed;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tree;

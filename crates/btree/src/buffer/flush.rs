@@ -1,7 +1,7 @@
 //! Writing pages: copy, redo log, doublewrite file, place.
 //!
 //! 1. Under its latch, shared, a page that may be written is copied and sealed; it counts as clean from then on, and as being written.
-//! 2. The redo log is made durable up to the highest LSN among the copies.
+//! 2. The redo log is made durable up to the end of the last group that changed one of them.
 //! 3. Copies of tablespaces that want it are compressed. The copies go to the doublewrite file, which is synced.
 //! 4. The copies go to their places. They are synced when the doublewrite file is full, or before a checkpoint.
 //!
@@ -11,6 +11,7 @@ use super::doublewrite::DoublewriteFile;
 use super::pool::Pool;
 use crate::options::{FlushNeighbors, PageCompression};
 use crate::page::{self, Lsn, PageCompressor, PageId};
+use crate::redo::GroupEnd;
 use crate::space::Spaces;
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
@@ -47,6 +48,8 @@ struct Taken {
     id: PageId,
     oldest_lsn: Lsn,
     page_lsn: Lsn,
+    /// A group that ends no earlier than the one that changed the page last.
+    group: GroupEnd,
 }
 
 impl FlushBuffer {
@@ -143,8 +146,8 @@ impl Pool {
         }
         let guard = self.try_shared(index)?;
         let (oldest_lsn, page_lsn) = (frame.oldest_lsn.load(Ordering::Acquire), frame.page_lsn());
-        let may_be_written = page_lsn <= self.redo.closed();
-        if oldest_lsn == 0 || !may_be_written || frame.is_flushing.swap(true, Ordering::AcqRel) {
+        let group = self.redo.closed();
+        if oldest_lsn == 0 || !group.covers(page_lsn) || frame.is_flushing.swap(true, Ordering::AcqRel) {
             return None;
         }
         let id = frame.page()?;
@@ -155,14 +158,17 @@ impl Pool {
         drop(list);
         drop(guard);
         page::seal(copy, id, page_lsn);
-        Some(Taken { frame: index, id, oldest_lsn, page_lsn })
+        Some(Taken { frame: index, id, oldest_lsn, page_lsn, group })
     }
 
     fn write_batch(&self, buffer: &mut FlushBuffer, priority: IoPriority) -> Result<()> {
         let page_len = self.page_len();
-        let newest = buffer.taken.iter().map(|taken| taken.page_lsn).max().unwrap_or(0);
-        if !is_planted(PlantedBug::PageBeforeRedo) {
-            self.redo.sync_to(newest)?;
+        let groups = buffer.taken.iter().map(|taken| match taken.page_lsn {
+            record if is_planted(PlantedBug::RecordTakenForGroup) => GroupEnd::mistaken(record),
+            _ => taken.group,
+        });
+        if let Some(last) = groups.max().filter(|_| !is_planted(PlantedBug::PageBeforeRedo)) {
+            self.redo.sync_to(last)?;
         }
         let is_packed = buffer.pack(&self.spaces, page_len)?;
         let stored = match &buffer.packed {
@@ -303,11 +309,11 @@ impl Pool {
         let end = self.redo.closed();
         let oldest = self.flush_list.lock().oldest(&self.frames);
         let lsn = match oldest {
-            Some(_) if is_planted(PlantedBug::FlushListHole) => end,
-            Some(oldest) => oldest.min(end),
-            None => end,
+            Some(_) if is_planted(PlantedBug::FlushListHole) => end.lsn(),
+            Some(oldest) => oldest.min(end.lsn()),
+            None => end.lsn(),
         };
-        if is_clean && oldest.is_some() {
+        if is_clean && (oldest.is_some() || self.redo.has_open_group()) {
             return Err(Error::new(
                 siltstone_base::ErrorKind::Busy,
                 "pages are dirty; the database can't be closed cleanly",
@@ -316,7 +322,9 @@ impl Pool {
         if !is_planted(PlantedBug::CheckpointBeforeSync) {
             self.spaces.sync(priority)?;
         }
-        self.redo.sync_to(lsn)?;
+        // Recovery may begin within a group: the end of it must be there.
+        let is_mistaken = is_planted(PlantedBug::RecordTakenForGroup);
+        self.redo.sync_to(if is_mistaken { GroupEnd::mistaken(lsn) } else { end })?;
         if lsn > self.redo.checkpoint().lsn || is_clean {
             self.redo.write_checkpoint(lsn, is_clean)?;
         }

@@ -188,7 +188,7 @@ impl Pool {
         let id = guard.id;
         let lsn = page::verify(stored, id).map_err(|damage| self.spaces.corruption(id, &damage.to_string()))?;
         // Only closed groups are written, and only when they are durable.
-        if lsn > self.redo.closed() {
+        if !self.redo.closed().covers(lsn) {
             return Err(self.spaces.corruption(id, "the page is newer than the redo log"));
         }
         let plain;

@@ -4,6 +4,8 @@
 
 use super::state::State;
 use crate::buffer::{FlushInputs, flush_goal, sync_flush_limit};
+#[cfg(feature = "testing")]
+use crate::meanwhile::{self, Moment, Step};
 use siltstone_base::Error;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::IoPriority;
@@ -221,6 +223,35 @@ impl Job for LogSyncer {
 
     fn poisoned(&mut self, message: &str) {
         poisoned(&self.state, "redo log sync", message);
+    }
+}
+
+/// Lets tests have done here what jobs do on other threads.
+#[cfg(feature = "testing")]
+pub(super) fn let_happen(state: &Arc<State>) {
+    let state: Weak<State> = Arc::downgrade(state);
+    meanwhile::opened(state);
+}
+
+#[cfg(feature = "testing")]
+impl meanwhile::Background for State {
+    fn step(&self, moment: Moment, step: Step) {
+        // A failure is known to whoever writes next, as that of a job is.
+        let _ = match (moment, step) {
+            (Moment::Write, Step::Sync) => self.redo.sync_written(),
+            (Moment::Write, _) => Ok(()),
+            (_, Step::Sync) => self.redo.sync_late(),
+            (_, Step::Flush) => self.flush_some(),
+            (_, Step::Checkpoint) => self.pool.checkpoint(false, IoPriority::High).map(drop),
+        };
+    }
+}
+
+#[cfg(feature = "testing")]
+impl State {
+    fn flush_some(&self) -> siltstone_base::Result<()> {
+        self.pool.flush_oldest(STEP_PAGES, u64::MAX, IoPriority::High)?;
+        self.pool.free_tail(self.options.lru_scan_depth, STEP_PAGES, IoPriority::High).map(drop)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::buffer::Pool;
 use crate::change_buffer::ChangeBuffer;
 use crate::mtr::{Close, Mtr};
 use crate::options::{MIN_COMPRESSED_PAGE, PageCompression};
-use crate::page::{Change, Header, Lsn, PageId, PageKind, u32_at};
+use crate::page::{Change, Header, PageId, PageKind, u32_at};
 use crate::redo::Redo;
 use crate::space::{CATALOG_SPACE, CHANGES_SPACE, SpaceHeader, UNDO_SPACE, bitmap_of};
 use crate::tree::{Chunk, Position, Start, Tree, Value};
@@ -117,8 +117,8 @@ pub(super) fn open_tree(pool: &Arc<Pool>, gate: &Arc<ChangesGate>, name: &str, s
 pub(super) fn log_drop(redo: &Redo, space: u32) -> Result<()> {
     let mut entries = Vec::new();
     crate::redo::encode_drop(&mut entries, space);
-    let end = redo.append(&entries, crate::redo::END, |_, _| {})?;
-    redo.sync_to(end)
+    redo.append(&entries, crate::redo::END, |_, _| {})?;
+    redo.sync_all()
 }
 
 impl State {
@@ -136,15 +136,11 @@ impl State {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("the tree {name} exists")));
         }
         let number = self.create_space(compression)?;
-        let created = self.define(name, number, compression);
-        let end = match created {
-            Ok(end) => end,
-            Err(error) => {
-                self.forget_space(number);
-                return Err(error);
-            }
-        };
-        self.redo.sync_to(end)?;
+        if let Err(error) = self.define(name, number, compression) {
+            self.forget_space(number);
+            return Err(error);
+        }
+        self.redo.sync_all()?;
         let tree = open_tree(&self.pool, &self.gate, name, number)?;
         let tree = Arc::new(OpenTree::new(name.to_owned(), tree));
         self.trees.write().insert(name.to_owned(), Arc::clone(&tree));
@@ -202,11 +198,10 @@ impl State {
         mtr.commit(Close::Open).map(drop)
     }
 
-    fn define(&self, name: &str, number: u32, compression: PageCompression) -> Result<Lsn> {
+    fn define(&self, name: &str, number: u32, compression: PageCompression) -> Result<()> {
         self.define_space(number, compression)?;
         let value = row(number);
-        self.catalog.put(name.as_bytes(), Value::inline(&value), false, Close::Group, Close::Open, &mut |_| Ok(()))?;
-        Ok(self.redo.end())
+        self.catalog.put(name.as_bytes(), Value::inline(&value), false, Close::Group, Close::Open, &mut |_| Ok(()))
     }
 
     /// Closes the group of a tree that could not be created: its tablespace is gone.
@@ -234,11 +229,11 @@ impl State {
         let underfull = self.catalog.delete(name.as_bytes(), false, Close::Open, &mut |_| Ok(()))?;
         let mut mtr = Mtr::new(&self.pool);
         mtr.drop_space(space);
-        let end = mtr.commit(Close::Group)?;
+        mtr.commit(Close::Group)?;
         if is_planted(PlantedBug::SpaceDeletedTooEarly) {
             self.spaces.delete(space)?;
         }
-        self.redo.sync_to(end)?;
+        self.redo.sync_all()?;
         tree.set_dropped();
         self.trees.write().remove(name);
         if underfull {

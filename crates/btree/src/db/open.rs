@@ -146,7 +146,7 @@ fn open_existing(
     }
     let start = executor.clock().now_micros();
     let survey = recovery::survey(&files, checkpoint)?;
-    report.redo_bytes = survey.end.saturating_sub(checkpoint.lsn);
+    report.redo_bytes = survey.end.lsn().saturating_sub(checkpoint.lsn);
     let redo = Arc::new(Redo::new(files, checkpoint, survey.end, Arc::clone(&health), Arc::clone(&metrics)));
     redo.sync_again()?;
     let doublewrite = match options.doublewrite {
@@ -239,6 +239,8 @@ fn open_existing(
         room: Signal::new(),
     });
     state.gate.attach(&state);
+    #[cfg(feature = "testing")]
+    super::background::let_happen(&state);
     super::transactions::wake_roll_back(&state);
     super::transactions::wake_purge(&state);
     let wanted = if options.buffer_pool_load_at_startup { state.load_pool() } else { 0 };
@@ -315,14 +317,14 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces, gate: &Arc<ChangesGate>) -> Res
 impl State {
     /// Writes every dirty page to its place, and says so in the log. Other writers may go on.
     pub(super) fn flush_all(&self, is_clean: bool) -> Result<()> {
-        let end = self.redo.end();
+        let end = self.redo.closed();
         self.redo.sync_to(end)?;
         loop {
             let state = self.pool.state();
-            if state.oldest_lsn.is_none_or(|oldest| oldest >= end) {
+            if state.oldest_lsn.is_none_or(|oldest| oldest >= end.lsn()) {
                 break;
             }
-            if self.pool.flush_oldest(1024, end, IoPriority::User)? == 0 {
+            if self.pool.flush_oldest(1024, end.lsn(), IoPriority::User)? == 0 {
                 self.health.check()?;
                 // A page that somebody holds, or writes, is free again soon.
                 self.executor.sleep(std::time::Duration::from_micros(50));

@@ -8,16 +8,16 @@
 
 use crate::buffer::{ExclusiveGuard, Pool};
 use crate::page::{Change, Lsn, PageId};
-use crate::redo::{Checkpoint, Entries, Entry, Group, RedoFiles, RedoReader};
+use crate::redo::{Checkpoint, Entries, Entry, Group, GroupEnd, RedoFiles, RedoReader};
 use crate::space::Spaces;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the first reading of the log finds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Survey {
     /// Where the log ends.
-    pub(super) end: Lsn,
+    pub(super) end: GroupEnd,
     /// Tablespaces that went, and where the log says so last.
     pub(super) dropped: BTreeMap<u32, Lsn>,
 }
@@ -29,18 +29,17 @@ fn damaged(files: &RedoFiles, lsn: Lsn, what: &'static str) -> Error {
 /// Reads the log for the first time.
 pub(super) fn survey(files: &RedoFiles, checkpoint: Checkpoint) -> Result<Survey> {
     let mut reader = RedoReader::new(files, checkpoint);
-    let mut survey = Survey::default();
+    let mut dropped = BTreeMap::new();
     while let Some(group) = reader.next_group()? {
         for (lsn, _, entries) in &group.records {
             for entry in Entries(entries) {
                 if let Entry::Drop(space) = entry.map_err(|what| damaged(files, *lsn, what))? {
-                    survey.dropped.insert(space, *lsn);
+                    dropped.insert(space, *lsn);
                 }
             }
         }
     }
-    survey.end = reader.end();
-    Ok(survey)
+    Ok(Survey { end: reader.end(), dropped })
 }
 
 /// Applies the log to the pages.

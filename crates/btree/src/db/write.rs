@@ -13,7 +13,8 @@ use super::state::{OpenTree, State};
 use super::writers::Writer;
 use crate::metrics::Counter;
 use crate::mtr::{Close, close_group};
-use crate::page::{self, FLAG_DELETED, FLAG_OVERFLOW, Lsn, OverflowRef, Stamp};
+use crate::page::{self, FLAG_DELETED, FLAG_OVERFLOW, OverflowRef, Stamp};
+use crate::redo::GroupEnd;
 use crate::tree::{TOO_LONG, Tree, Value};
 use crate::undo::Fate;
 use siltstone_base::engine::{Durability, KvOp};
@@ -269,7 +270,7 @@ impl State {
     }
 
     /// Makes a group safe that was made, and visible.
-    pub(super) fn end_group(self: &Arc<Self>, number: u64, end: Lsn, writer: Writer<'_>) -> Result<()> {
+    pub(super) fn end_group(self: &Arc<Self>, number: u64, end: GroupEnd, writer: Writer<'_>) -> Result<()> {
         drop(writer);
         if self.durability == Durability::Commit {
             self.redo.sync_to(end)?;
@@ -279,7 +280,7 @@ impl State {
     }
 
     /// Changes rows, and logs that. For who holds the lock of writers. Returns the number of the group, which is not visible yet if it has to be synced first, and where its log ends.
-    pub(super) fn make_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>]) -> Result<(u64, Lsn)> {
+    pub(super) fn make_group<'a>(self: &'a Arc<Self>, ops: &[Op<'a>]) -> Result<(u64, GroupEnd)> {
         self.make_group_of(|number, group| {
             ops.iter().try_for_each(|(tree, op)| self.apply(tree.tree(), op, Expected::Anything, number, group))
         })
@@ -289,7 +290,7 @@ impl State {
     pub(super) fn make_group_of<'a>(
         self: &'a Arc<Self>,
         apply: impl FnOnce(u64, &mut Group<'a>) -> Result<()>,
-    ) -> Result<(u64, Lsn)> {
+    ) -> Result<(u64, GroupEnd)> {
         let id = if self.versions.has_snapshots() { Some(self.new_id()?) } else { None };
         let number = self.versions.begin();
         let mut group = Group { id, ..Group::default() };
@@ -438,7 +439,7 @@ impl State {
 
     /// Brings rows back, newest change first, and closes the group: it then says nothing.
     #[cold]
-    fn roll_back(&self, group: &Group<'_>) -> Result<Lsn> {
+    fn roll_back(&self, group: &Group<'_>) -> Result<GroupEnd> {
         self.health.check()?;
         for Undo { tree, key, before, stamp, is_entry } in group.undo.iter().rev() {
             if let Some(stamp) = stamp {

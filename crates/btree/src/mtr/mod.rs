@@ -9,7 +9,7 @@
 
 use crate::buffer::{ExclusiveGuard, Pool};
 use crate::page::{Change, Lsn, OverflowRef, PageId, PageKind, PageMut};
-use crate::redo::{END, Entries, Entry, encode_change, encode_drop};
+use crate::redo::{END, Entries, Entry, GroupEnd, encode_change, encode_drop};
 use crate::space::{LeafState, SpaceHeader, bitmap_of, is_bitmap, place_of, state_in, with_state};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -58,7 +58,7 @@ pub(crate) fn change_one(pool: &Pool, page: &mut ExclusiveGuard<'_>, change: &Ch
         encode_change(entries, page.id(), change);
         let end = pool.redo.append(entries, close.flags(), |start, _| pool.mark_dirty(page, start))?;
         if close == Close::Written {
-            pool.redo.write_to(end)?;
+            pool.redo.write_to(pool.redo.closed())?;
         }
         apply(pool, page, change, end)?;
         Ok(end)
@@ -86,9 +86,10 @@ fn note_states(pool: &Pool, id: PageId, change: &Change<'_>) {
     }
 }
 
-/// Appends a record without changes of pages: the end of a group.
-pub(crate) fn close_group(pool: &Pool) -> Result<Lsn> {
-    pool.redo.append(&[], END, |_, _| {})
+/// Appends a record without changes of pages: the end of a group. Returns where that is. For who holds the lock of writers.
+pub(crate) fn close_group(pool: &Pool) -> Result<GroupEnd> {
+    pool.redo.append(&[], END, |_, _| {})?;
+    Ok(pool.redo.closed())
 }
 
 impl<'a> Mtr<'a> {
@@ -230,7 +231,7 @@ impl<'a> Mtr<'a> {
             self.changed.iter().for_each(|page| pool.mark_dirty(&self.pages[*page], start));
         })?;
         if close == Close::Written {
-            pool.redo.write_to(end)?;
+            pool.redo.write_to(pool.redo.closed())?;
         }
         let mut changed = self.changed.iter();
         for entry in Entries(&self.entries) {

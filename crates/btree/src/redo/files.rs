@@ -1,10 +1,12 @@
 //! The files of the redo log: a ring, and the two places of its checkpoints.
 
+use super::position::GroupEnd;
+use crate::meanwhile::{Moment, meanwhile};
 use crate::page::{Lsn, PageMut, PageRead};
+use crate::sync_needed::SyncNeeded;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
 use siltstone_base::sync::Arc;
-use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
@@ -30,17 +32,35 @@ pub(crate) struct Checkpoint {
     pub(crate) sequence: u32,
     /// Everything before is in the pages.
     pub(crate) lsn: Lsn,
-    /// The log was durable up to here when the checkpoint was written: if it ends before, it was damaged.
-    pub(crate) synced: Lsn,
+    /// The groups up to here were durable when the checkpoint was written: if the log ends before, it was damaged.
+    pub(crate) synced: GroupEnd,
     /// Whether the database was closed: the log ends here.
     pub(crate) is_clean: bool,
+    /// The life of the database in which it was written.
+    pub(crate) life: Life,
+}
+
+/// From one opening of a database to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Life {
+    /// Where the log ended for it at first: it writes from here on.
+    pub(crate) start: GroupEnd,
+    /// Its first checkpoint. Records from `start` on that state an older one were left by lives before.
+    pub(crate) sequence: u32,
+}
+
+impl Life {
+    /// Whether a record was left by a life before this one, where this one writes.
+    pub(super) fn is_before(&self, lsn: Lsn, sequence: u32) -> bool {
+        lsn >= self.start.lsn() && sequence < self.sequence
+    }
 }
 
 #[derive(Debug)]
 struct File {
     path: PathBuf,
     file: Arc<dyn RandomWriteFile>,
-    unsynced: AtomicBool,
+    sync_needed: SyncNeeded,
 }
 
 /// The open files.
@@ -51,20 +71,20 @@ pub(crate) struct RedoFiles {
     file_len: u64,
 }
 
-/// A block that sums itself up: three words, then a checksum of them.
-fn block(words: [u64; 4]) -> [u8; BLOCK] {
+/// A block that sums itself up: some words, then a checksum of them.
+fn block<const N: usize>(words: [u64; N]) -> [u8; BLOCK] {
     let mut out = [0; BLOCK];
     for (index, word) in words.into_iter().enumerate() {
         out.as_mut_slice().set_word(8 * index, word);
     }
-    let sum = xxh3_64(&out[..32]);
-    out.as_mut_slice().set_word(32, sum);
+    let sum = xxh3_64(&out[..8 * N]);
+    out.as_mut_slice().set_word(8 * N, sum);
     out
 }
 
-fn words(block: &[u8]) -> Option<[u64; 4]> {
-    let sum = xxh3_64(block.get(..32)?);
-    (block.word(32) == sum).then(|| [0, 8, 16, 24].map(|at| block.word(at)))
+fn words<const N: usize>(block: &[u8]) -> Option<[u64; N]> {
+    let sum = xxh3_64(block.get(..8 * N)?);
+    (block.word(8 * N) == sum).then(|| std::array::from_fn(|index| block.word(8 * index)))
 }
 
 /// The name of a file of the ring.
@@ -157,7 +177,9 @@ impl RedoFiles {
 
     /// Creates the files of a ring of about `capacity` bytes, with a first checkpoint, all durable but for the directory.
     pub(crate) fn create(env: &dyn Env, dir: &Path, capacity: u64, id: u64) -> Result<()> {
-        let first = Checkpoint { sequence: 1, lsn: FIRST_LSN, synced: FIRST_LSN, is_clean: true };
+        let synced = GroupEnd(FIRST_LSN);
+        let life = Life { start: synced, sequence: 1 };
+        let first = Checkpoint { sequence: 1, lsn: FIRST_LSN, synced, is_clean: true, life };
         let path = |index| dir.join(file_name(index));
         (0..FILES).try_for_each(|index| Self::create_file(env, &path(index), index, capacity / FILES, id, &first))
     }
@@ -186,7 +208,7 @@ impl RedoFiles {
                 return Err(Error::corruption(&path, 0, "the redo log belongs to another database, or elsewhere"));
             }
             lens.push(len);
-            files.push(File { path, file, unsynced: AtomicBool::new(true) });
+            files.push(File { path, file, sync_needed: SyncNeeded::new() });
         }
         let (Some(first), Some(len)) = (files.first(), lens.first().copied()) else {
             return Err(Error::corrupt("a redo log without files"));
@@ -227,8 +249,10 @@ impl RedoFiles {
                 return Err(Error::corrupt("no place in the redo log"));
             };
             let (now, later) = bytes.split_at(bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
-            file.unsynced.store(true, Ordering::Release);
-            let written = file.file.write_at(offset, now, CONTEXT);
+            let written = file.sync_needed.write(|| {
+                meanwhile(Moment::Write);
+                file.file.write_at(offset, now, CONTEXT)
+            });
             written.map_err(|error| Error::io("write", &file.path, error).with_offset(offset))?;
             lsn += now.len() as u64;
             bytes = later;
@@ -255,9 +279,8 @@ impl RedoFiles {
     /// Makes everything durable that was written before. The caller is alone.
     pub(super) fn sync(&self) -> Result<()> {
         for file in &self.files {
-            if file.unsynced.swap(false, Ordering::AcqRel) {
-                file.file.sync_data(CONTEXT).map_err(|error| Error::io("sync", &file.path, error))?;
-            }
+            let synced = file.sync_needed.sync(|| file.file.sync_data(CONTEXT));
+            synced.map_err(|error| Error::io("sync", &file.path, error))?;
         }
         Ok(())
     }
@@ -277,7 +300,8 @@ impl RedoFiles {
 
 impl Checkpoint {
     fn encode(&self) -> [u8; BLOCK] {
-        block([u64::from(self.sequence), self.lsn, self.synced, u64::from(self.is_clean)])
+        let sequences = u64::from(self.sequence) | u64::from(self.life.sequence) << 32;
+        block([sequences, self.lsn, self.synced.lsn(), self.life.start.lsn(), u64::from(self.is_clean)])
     }
 }
 
@@ -287,11 +311,15 @@ impl File {
         for (slot, at) in (0_u32..).zip(CHECKPOINT_AT) {
             let mut bytes = [0; BLOCK];
             self.file.read_at(at, &mut bytes, CONTEXT).map_err(|error| Error::io("read", &self.path, error))?;
-            let Some([sequence, lsn, synced, is_clean]) = words(&bytes) else { continue };
-            let Ok(sequence) = u32::try_from(sequence) else { continue };
-            let is_sane = sequence % 2 == slot && lsn >= FIRST_LSN && synced <= 1 << 62 && lsn <= 1 << 62;
+            let Some([sequences, lsn, synced, start, is_clean]) = words(&bytes) else { continue };
+            let sequence = sequences as u32;
+            let life = Life { start: GroupEnd(start), sequence: (sequences >> 32) as u32 };
+            let is_sane = sequence % 2 == slot
+                && life.sequence <= sequence
+                && [lsn, synced, start].iter().all(|lsn| (FIRST_LSN..=1 << 62).contains(lsn))
+                && is_clean <= 1;
             if is_sane && newest.is_none_or(|newest| newest.sequence < sequence) {
-                newest = Some(Checkpoint { sequence, lsn, synced, is_clean: is_clean != 0 });
+                newest = Some(Checkpoint { sequence, lsn, synced: GroupEnd(synced), is_clean: is_clean != 0, life });
             }
         }
         newest.ok_or_else(|| Error::corruption(&self.path, CHECKPOINT_AT[0], "the redo log has no checkpoint"))

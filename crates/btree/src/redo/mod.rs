@@ -8,18 +8,23 @@
 //! under it, so that the list is in the order of LSNs.
 
 mod files;
+mod position;
 mod reader;
 mod record;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use files::{Checkpoint, FIRST_LSN, RedoFiles};
+pub(crate) use position::GroupEnd;
 pub(crate) use reader::{Group, RedoReader};
 pub(crate) use record::{END, Entries, Entry, encode_change, encode_drop};
 
 use crate::health::Health;
+use crate::meanwhile::{Moment, meanwhile};
 use crate::metrics::{Counter, Metrics};
 use crate::page::Lsn;
+use files::Life;
+use position::LastGroup;
 use record::{RECORD_HEADER_LEN, begin_record, end_record};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
@@ -43,14 +48,14 @@ const REWRITE_BYTES: u64 = 1 << 20;
 pub(crate) struct Redo {
     files: RedoFiles,
     buffer: Mutex<Buffer>,
-    /// A buffer that is kept for its memory, and the right to write.
-    writing: Mutex<Vec<u8>>,
+    writing: Mutex<Writing>,
     syncing: Mutex<()>,
     checkpointing: Mutex<Checkpoint>,
-    /// Everything below is written, durable, part of a closed group, and needed no more.
-    written: AtomicU64,
-    synced: AtomicU64,
-    closed: AtomicU64,
+    /// The last groups that are written, durable, and closed.
+    written: LastGroup,
+    synced: LastGroup,
+    closed: LastGroup,
+    /// Everything below is needed no more.
     checkpoint: AtomicU64,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
@@ -65,25 +70,38 @@ struct Buffer {
     sequence: u32,
 }
 
+/// The right to write.
+#[derive(Debug)]
+struct Writing {
+    /// A buffer that is kept for its memory.
+    bytes: Vec<u8>,
+    /// Where the next bytes go. There may be a part of an open group before: nobody else may know.
+    at: Lsn,
+}
+
 impl Redo {
-    /// A log that goes on at `end`, behind the newest checkpoint.
+    /// A log that goes on at `end`, behind the newest checkpoint, in a new life of the database. The first checkpoint of this life is written before anything is appended.
     pub(crate) fn new(
         files: RedoFiles,
         checkpoint: Checkpoint,
-        end: Lsn,
+        end: GroupEnd,
         health: Arc<Health>,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let sequence = checkpoint.sequence.saturating_add(1);
         Self {
             files,
-            buffer: Mutex::new(BUFFER_RANK, Buffer { bytes: Vec::new(), end, sequence: checkpoint.sequence }),
-            writing: Mutex::new(WRITE_RANK, Vec::new()),
+            buffer: Mutex::new(BUFFER_RANK, Buffer { bytes: Vec::new(), end: end.lsn(), sequence }),
+            writing: Mutex::new(WRITE_RANK, Writing { bytes: Vec::new(), at: end.lsn() }),
             syncing: Mutex::new(SYNC_RANK, ()),
-            written: AtomicU64::new(end),
-            synced: AtomicU64::new(checkpoint.lsn.min(end)),
-            closed: AtomicU64::new(end),
+            written: LastGroup::new(end),
+            synced: LastGroup::new(checkpoint.synced.min(end)),
+            closed: LastGroup::new(end),
             checkpoint: AtomicU64::new(checkpoint.lsn),
-            checkpointing: Mutex::new(CHECKPOINT_RANK, checkpoint),
+            checkpointing: Mutex::new(
+                CHECKPOINT_RANK,
+                Checkpoint { life: Life { start: end, sequence }, ..checkpoint },
+            ),
             health,
             metrics,
         }
@@ -96,13 +114,13 @@ impl Redo {
 
     /// Where the last closed group ends: no page with a later LSN may be written.
     #[inline]
-    pub(crate) fn closed(&self) -> Lsn {
-        self.closed.load(Ordering::Acquire)
+    pub(crate) fn closed(&self) -> GroupEnd {
+        self.closed.get()
     }
 
     /// Whether the last group is not closed yet. For who holds the lock of writers.
     pub(crate) fn has_open_group(&self) -> bool {
-        self.closed() < self.end()
+        self.closed().lsn() < self.end()
     }
 
     /// Bytes of the log between the checkpoint and its end.
@@ -125,13 +143,14 @@ impl Redo {
         self.files.capacity()
     }
 
-    /// Appends one record. `stamp` is told where it begins and ends, in the order of the records.
+    /// Appends one record. `stamp` is told where it begins and ends, in the order of the records. Returns where it ends, which is where its group does if `flags` say so: [`closed`](Self::closed).
     ///
     /// # Errors
     ///
     /// `ReadOnly` after an earlier failure; nothing is appended then.
     #[inline]
     pub(crate) fn append(&self, entries: &[u8], flags: u8, stamp: impl FnOnce(Lsn, Lsn)) -> Result<Lsn> {
+        meanwhile(Moment::Record);
         self.health.check()?;
         let mut buffer = self.buffer.lock();
         let start = buffer.end;
@@ -147,67 +166,94 @@ impl Redo {
         buffer.end = end;
         stamp(start, end);
         if flags & END != 0 {
-            self.closed.store(end, Ordering::Release);
+            self.closed.set(GroupEnd(end));
         }
         drop(buffer);
         self.metrics.add(Counter::RedoBytes, end - start);
         Ok(end)
     }
 
-    /// Hands everything up to `lsn` to the operating system. A failure is final.
+    /// Hands everything up to the end of a group to the operating system. A failure is final.
     #[inline]
-    pub(crate) fn write_to(&self, lsn: Lsn) -> Result<()> {
-        if self.written.load(Ordering::Acquire) >= lsn {
+    pub(crate) fn write_to(&self, end: GroupEnd) -> Result<()> {
+        if self.written.get() >= end {
             return Ok(());
         }
         let mut writing = self.writing.lock();
-        let start = self.written.load(Ordering::Acquire);
-        if start >= lsn {
+        if self.written.get() >= end {
             return Ok(());
         }
+        self.write_buffer(&mut writing)
+    }
+
+    /// Hands everything to the operating system that was appended.
+    #[inline]
+    fn write_buffer(&self, Writing { bytes, at }: &mut Writing) -> Result<()> {
         self.health.check()?;
-        writing.clear();
-        let end = {
+        bytes.clear();
+        let closed = {
             let mut buffer = self.buffer.lock();
-            std::mem::swap(&mut buffer.bytes, &mut *writing);
-            buffer.end
+            std::mem::swap(&mut buffer.bytes, bytes);
+            // What is written may end within a group: that part is not worth anything yet.
+            if is_planted(PlantedBug::RecordTakenForGroup) { GroupEnd::mistaken(buffer.end) } else { self.closed() }
         };
-        self.files.write(start, &writing).map_err(|error| self.health.fail(error))?;
+        self.files.write(*at, bytes).map_err(|error| self.health.fail(error))?;
+        *at += bytes.len() as u64;
         self.metrics.add(Counter::RedoWrites, 1);
-        self.written.store(end, Ordering::Release);
+        self.written.set(closed);
         Ok(())
     }
 
-    /// Makes everything up to `lsn` durable. A failure is final.
-    pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        if self.synced.load(Ordering::Acquire) >= lsn {
+    /// Makes everything durable up to the end of a group. A failure is final.
+    pub(crate) fn sync_to(&self, end: GroupEnd) -> Result<()> {
+        if self.synced.get() >= end {
             return Ok(());
         }
         let _syncing = self.syncing.lock();
-        if self.synced.load(Ordering::Acquire) >= lsn {
+        if self.synced.get() >= end {
             return Ok(());
         }
         self.health.check()?;
-        self.write_to(lsn)?;
-        let target = self.written.load(Ordering::Acquire);
+        self.write_to(end)?;
+        self.sync_files()
+    }
+
+    /// Makes everything durable that is written. For who holds the right to sync.
+    fn sync_files(&self) -> Result<()> {
+        let target = self.written.get();
         if !is_planted(PlantedBug::RedoIsNotSynced) {
             self.files.sync().map_err(|error| self.health.fail(error))?;
             self.metrics.add(Counter::RedoSyncs, 1);
         }
-        self.synced.store(target, Ordering::Release);
+        self.synced.set(target);
         Ok(())
     }
 
-    /// Makes everything durable that was appended.
+    /// Makes every group durable that is closed.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        self.sync_to(self.end())
+        self.sync_to(self.closed())
+    }
+
+    /// What a thread may do beside one that writes, for which that one waits: makes durable what is written, unless that one has the right to sync.
+    #[cfg(feature = "testing")]
+    pub(crate) fn sync_written(&self) -> Result<()> {
+        if self.syncing.is_locked() { Ok(()) } else { self.sync_to(self.written.get()) }
+    }
+
+    /// What a thread does whose group was closed before another one was opened, if it comes late: writes and syncs all there is, a part of the open group included.
+    #[cfg(feature = "testing")]
+    pub(crate) fn sync_late(&self) -> Result<()> {
+        let _syncing = self.syncing.lock();
+        self.write_buffer(&mut self.writing.lock())?;
+        self.sync_files()
     }
 
     /// Makes everything durable that recovery found: it was written, perhaps no more. If a sync of it failed in an earlier life the system takes it for
     /// clean, and would sync nothing: so it is written again.
     pub(crate) fn sync_again(&self) -> Result<()> {
         let _syncing = self.syncing.lock();
-        let (mut lsn, end) = (self.checkpoint.load(Ordering::Acquire), self.written.load(Ordering::Acquire));
+        let (mut lsn, found) = (self.checkpoint.load(Ordering::Acquire), self.written.get());
+        let end = found.lsn();
         let mut bytes = vec![0; REWRITE_BYTES.min(end.saturating_sub(lsn)) as usize];
         while lsn < end {
             let part = &mut bytes[..REWRITE_BYTES.min(end - lsn) as usize];
@@ -216,13 +262,13 @@ impl Redo {
             lsn += part.len() as u64;
         }
         self.files.sync().map_err(|error| self.health.fail(error))?;
-        self.synced.store(self.written.load(Ordering::Acquire), Ordering::Release);
+        self.synced.set(found);
         Ok(())
     }
 
-    /// Whether something was appended that is not durable.
+    /// Whether a closed group is not durable.
     pub(crate) fn has_unsynced(&self) -> bool {
-        self.synced.load(Ordering::Acquire) < self.end()
+        self.synced.get() < self.closed()
     }
 
     /// States that recovery may begin at `lsn`: every page that was changed before is durable in its place. Everything below may be overwritten
@@ -233,12 +279,8 @@ impl Redo {
         let sequence = newest.sequence.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::LimitExceeded, "the redo log has had all checkpoints that its format can count")
         })?;
-        let checkpoint = Checkpoint {
-            sequence,
-            lsn: lsn.max(newest.lsn),
-            synced: self.synced.load(Ordering::Acquire).max(newest.synced),
-            is_clean,
-        };
+        let lsn = lsn.max(newest.lsn);
+        let checkpoint = Checkpoint { sequence, lsn, synced: self.synced.get(), is_clean, life: newest.life };
         self.files.write_checkpoint(&checkpoint)?;
         self.files.sync_checkpoint().map_err(|error| self.health.fail(error))?;
         *newest = checkpoint;

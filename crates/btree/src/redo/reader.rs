@@ -1,6 +1,7 @@
 //! Reading the redo log after a crash.
 
 use super::files::{Checkpoint, RedoFiles};
+use super::position::GroupEnd;
 use super::record::{END, RECORD_HEADER_LEN, RecordHeader};
 use crate::page::Lsn;
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -21,7 +22,8 @@ pub(crate) struct RedoReader<'a> {
     checkpoint: Checkpoint,
     at: Lsn,
     /// Where the last closed group ended.
-    end: Lsn,
+    end: GroupEnd,
+    /// The newest checkpoint that a record stated.
     sequence: u32,
     /// Bytes of the log that were read ahead.
     window: Vec<u8>,
@@ -34,32 +36,52 @@ const WINDOW: usize = 256 << 10;
 impl<'a> RedoReader<'a> {
     pub(crate) fn new(files: &'a RedoFiles, checkpoint: Checkpoint) -> Self {
         let lsn = checkpoint.lsn;
-        Self { files, checkpoint, at: lsn, end: lsn, sequence: 0, window: Vec::new(), window_at: lsn }
+        // Recovery may begin within a group: the one that ends before it has no other end to show.
+        let end = GroupEnd(lsn);
+        Self { files, checkpoint, at: lsn, end, sequence: 0, window: Vec::new(), window_at: lsn }
     }
 
     /// Where the last group ended that was read.
-    pub(crate) fn end(&self) -> Lsn {
+    pub(crate) fn end(&self) -> GroupEnd {
         self.end
     }
 
     /// The next closed group.
     pub(crate) fn next_group(&mut self) -> Result<Option<Group>> {
+        if self.checkpoint.is_clean {
+            return self.next_after_close();
+        }
         let mut group = Group::default();
         while let Some((header, entries)) = self.next_record()? {
             let end = self.at;
             group.records.push((header.lsn, end, entries));
             if header.flags & END != 0 {
-                self.end = end;
+                self.end = GroupEnd(end);
                 return Ok(Some(group));
             }
         }
         if is_planted(PlantedBug::OpenGroupIsApplied) && !group.records.is_empty() {
-            self.end = self.at;
+            self.end = GroupEnd(self.at);
             return Ok(Some(group));
         }
+        self.finish()
+    }
+
+    /// The log of a database that was closed ends at its last checkpoint. What lies behind was left by lives before, unless a later checkpoint is gone.
+    fn next_after_close(&mut self) -> Result<Option<Group>> {
+        let at = self.at;
+        if self.next_record()?.is_some_and(|found| found.0.sequence > self.checkpoint.sequence) {
+            let message = "the redo log goes on behind its end: its newest checkpoint is damaged";
+            return Err(Error::corruption(self.files.path(), at, message));
+        }
+        self.at = at;
+        self.finish()
+    }
+
+    fn finish(&self) -> Result<Option<Group>> {
         if self.end < self.checkpoint.synced {
             let message = "the redo log ends before what is known to have been durable";
-            return Err(Error::corruption(self.files.path(), self.end, message));
+            return Err(Error::corruption(self.files.path(), self.end.lsn(), message));
         }
         Ok(None)
     }
@@ -69,7 +91,10 @@ impl<'a> RedoReader<'a> {
             return Ok(None);
         };
         let header = RecordHeader::decode(&head);
-        if header.lsn != self.at || header.sequence < self.sequence {
+        let is_older = header.sequence < self.sequence
+            || (self.checkpoint.life.is_before(header.lsn, header.sequence)
+                && !is_planted(PlantedBug::OlderLifeIsRead));
+        if header.lsn != self.at || is_older {
             return Ok(None);
         }
         let Some(record) = self.peek(RECORD_HEADER_LEN + header.len as usize)? else { return Ok(None) };

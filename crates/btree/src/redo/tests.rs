@@ -12,9 +12,12 @@ fn open(disk: &SimDisk) -> (RedoFiles, Checkpoint) {
     RedoFiles::open(disk, Path::new(DIR), 7).unwrap()
 }
 
+/// The log of a life of the database that found an earlier one's to end at `end`, with the first checkpoint of that life.
 fn log(disk: &SimDisk, end: Lsn) -> Redo {
     let (files, checkpoint) = open(disk);
-    Redo::new(files, checkpoint, end, Arc::new(Health::default()), Arc::new(Metrics::new()))
+    let redo = Redo::new(files, checkpoint, GroupEnd(end), Arc::new(Health::default()), Arc::new(Metrics::new()));
+    redo.write_checkpoint(checkpoint.lsn, false).unwrap();
+    redo
 }
 
 fn entry(text: &str) -> Vec<u8> {
@@ -35,7 +38,7 @@ fn read(disk: &SimDisk) -> Result<(Vec<Vec<String>>, Lsn)> {
         });
         groups.push(texts.collect());
     }
-    Ok((groups, reader.end()))
+    Ok((groups, reader.end().lsn()))
 }
 
 fn new_disk() -> SimDisk {
@@ -56,17 +59,16 @@ fn whole_groups_are_read_and_open_ones_are_not() {
     append(&redo, "a", END);
     append(&redo, "b1", 0);
     let closed = append(&redo, "b2", END);
-    let end = append(&redo, "c1", 0);
-    redo.sync_to(end).unwrap();
-    assert_eq!(redo.closed(), closed);
+    append(&redo, "c1", 0);
+    redo.sync_all().unwrap();
+    assert_eq!(redo.closed(), GroupEnd(closed));
     let groups = vec![vec!["a".to_owned()], vec!["b1".to_owned(), "b2".to_owned()]];
     assert_eq!(read(&disk).unwrap(), (groups.clone(), closed));
 
     // The next life overwrites the open group with a record as long as its first: what follows belongs to nobody.
     let redo = log(&disk, closed);
-    redo.write_checkpoint(FIRST_LSN, false).unwrap();
     let end = append(&redo, "d1", END);
-    redo.sync_to(end).unwrap();
+    redo.sync_all().unwrap();
     let groups = [groups, vec![vec!["d1".to_owned()]]].concat();
     assert_eq!(read(&disk).unwrap(), (groups, end));
 }
@@ -76,17 +78,16 @@ fn a_record_of_a_life_before_is_not_taken_for_a_successor() {
     let disk = new_disk();
     let redo = log(&disk, FIRST_LSN);
     let first = append(&redo, "aa", 0);
-    let second = append(&redo, "bb", END);
-    redo.sync_to(second).unwrap();
+    append(&redo, "bb", END);
+    redo.sync_all().unwrap();
     // The first record is torn; the second is not.
     let (files, _) = open(&disk);
     files.write(FIRST_LSN, &[0xff; 4]).unwrap();
     files.sync().unwrap();
     assert_eq!(read(&disk).unwrap(), (Vec::new(), FIRST_LSN));
     let redo = log(&disk, FIRST_LSN);
-    redo.write_checkpoint(FIRST_LSN, false).unwrap();
     assert_eq!(append(&redo, "cc", END), first, "the old second record follows without a gap");
-    redo.sync_to(first).unwrap();
+    redo.sync_all().unwrap();
     assert_eq!(read(&disk).unwrap(), (vec![vec!["cc".to_owned()]], first));
 }
 
@@ -97,13 +98,13 @@ fn the_ring_turns_and_a_checkpoint_gives_room() {
     let mut last = FIRST_LSN;
     for number in 0..2_000 {
         if redo.age() > CAPACITY / 2 {
-            redo.sync_to(last).unwrap();
+            redo.sync_all().unwrap();
             redo.write_checkpoint(last, false).unwrap();
         }
         last = append(&redo, &format!("record {number}"), END);
     }
     assert!(last > 5 * CAPACITY);
-    redo.sync_to(last).unwrap();
+    redo.sync_all().unwrap();
     let (groups, end) = read(&disk).unwrap();
     assert_eq!((groups.last().unwrap(), end), (&vec!["record 1999".to_owned()], last));
     // Without checkpoints the ring is full one day, and stays as it is.
@@ -118,8 +119,8 @@ fn a_log_that_lost_what_was_durable_is_damaged() {
     let disk = new_disk();
     let redo = log(&disk, FIRST_LSN);
     append(&redo, "a", END);
-    let end = append(&redo, "b", END);
-    redo.sync_to(end).unwrap();
+    append(&redo, "b", END);
+    redo.sync_all().unwrap();
     redo.write_checkpoint(FIRST_LSN, false).unwrap();
     disk.flip(Path::new("/db/redo-1.log"), 0, 0).unwrap_or_default();
     let at = (12 << 10) + FIRST_LSN % (CAPACITY / 2) + 30;
@@ -133,12 +134,15 @@ fn one_of_two_checkpoints_may_be_torn() {
     let disk = new_disk();
     let redo = log(&disk, FIRST_LSN);
     let first = append(&redo, "a", END);
-    redo.sync_to(first).unwrap();
+    redo.sync_all().unwrap();
     redo.write_checkpoint(first, false).unwrap();
     assert_eq!(open(&disk).1.lsn, first);
-    disk.flip(Path::new("/db/redo-0.log"), 4 << 10, 1).unwrap();
-    assert_eq!(open(&disk).1, Checkpoint { sequence: 1, lsn: FIRST_LSN, synced: FIRST_LSN, is_clean: true });
     disk.flip(Path::new("/db/redo-0.log"), 8 << 10, 1).unwrap();
+    let synced = GroupEnd(FIRST_LSN);
+    let life = Life { start: synced, sequence: 2 };
+    let before = Checkpoint { sequence: 2, lsn: FIRST_LSN, synced, is_clean: false, life };
+    assert_eq!(open(&disk).1, before);
+    disk.flip(Path::new("/db/redo-0.log"), 4 << 10, 1).unwrap();
     let error = RedoFiles::open(&disk, Path::new(DIR), 7).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
 }
@@ -148,9 +152,99 @@ fn a_failed_sync_is_final() {
     use siltstone_base::env::sim::{FaultKind, FaultPlan};
     let disk = new_disk();
     let redo = log(&disk, FIRST_LSN);
-    let end = append(&redo, "a", END);
+    append(&redo, "a", END);
     disk.set_fault(FaultPlan::once(FaultKind::SyncFailsVisible, 0));
-    assert_eq!(redo.sync_to(end).unwrap_err().kind(), ErrorKind::Io);
-    assert_eq!(redo.sync_to(end).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(redo.sync_all().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(redo.sync_all().unwrap_err().kind(), ErrorKind::ReadOnly);
     assert_eq!(redo.append(&entry("b"), END, |_, _| {}).unwrap_err().kind(), ErrorKind::ReadOnly);
+}
+
+/// Writes over the record that begins at `lsn`, as a sector that never arrived.
+fn lose(disk: &SimDisk, lsn: Lsn) {
+    let (files, _) = open(disk);
+    files.write(lsn, &[0xff; RECORD_HEADER_LEN]).unwrap();
+    files.sync().unwrap();
+}
+
+#[test]
+fn what_a_life_before_left_behind_a_checkpoint_is_not_read() {
+    for is_clean in [false, true] {
+        let disk = new_disk();
+        let redo = log(&disk, FIRST_LSN);
+        let first = append(&redo, "aa", END);
+        append(&redo, "bb", END);
+        append(&redo, "cc", END);
+        redo.sync_all().unwrap();
+        // Of one write the later sectors arrived, and the first did not.
+        lose(&disk, FIRST_LSN);
+        assert_eq!(read(&disk).unwrap(), (Vec::new(), FIRST_LSN));
+        let redo = log(&disk, FIRST_LSN);
+        assert_eq!(append(&redo, "dd", END), first, "what is left behind it fits without a gap");
+        redo.sync_all().unwrap();
+        redo.write_checkpoint(first, is_clean).unwrap();
+        assert_eq!(read(&disk).unwrap(), (Vec::new(), first), "clean: {is_clean}");
+        // Nor by the life after the next.
+        let redo = log(&disk, first);
+        assert_eq!(read(&disk).unwrap(), (Vec::new(), first), "clean: {is_clean}");
+        let end = append(&redo, "e", END);
+        redo.sync_all().unwrap();
+        assert_eq!(read(&disk).unwrap(), (vec![vec!["e".to_owned()]], end));
+    }
+}
+
+#[test]
+fn records_of_two_lives_are_no_group() {
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    let closed = append(&redo, "a", END);
+    let opened = append(&redo, "b1", 0);
+    append(&redo, "b2", END);
+    redo.sync_all().unwrap();
+    lose(&disk, opened);
+    assert_eq!(read(&disk).unwrap(), (vec![vec!["a".to_owned()]], closed));
+    // The next life writes over the open group; of its two groups the first is lost, and with it the second.
+    let before = disk.after_process_death();
+    let redo = log(&disk, closed);
+    assert_eq!(append(&redo, "c1", END), opened);
+    append(&redo, "d1", END);
+    redo.sync_all().unwrap();
+    let (old, new) = (open(&before).0, open(&disk).0);
+    let mut record = vec![0; (opened - closed) as usize];
+    old.read(closed, &mut record).unwrap();
+    new.write(closed, &record).unwrap();
+    new.sync().unwrap();
+    assert_eq!(read(&disk).unwrap(), (vec![vec!["a".to_owned()]], closed), "not b1 and d1");
+}
+
+#[test]
+fn a_log_that_goes_on_behind_a_clean_end_has_lost_a_checkpoint() {
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    let first = append(&redo, "a", END);
+    redo.sync_all().unwrap();
+    redo.write_checkpoint(first, true).unwrap();
+    let redo = log(&disk, first);
+    append(&redo, "b", END);
+    redo.sync_all().unwrap();
+    let newest = open(&disk).1;
+    disk.flip(Path::new("/db/redo-0.log"), [4 << 10, 8 << 10][newest.sequence as usize % 2], 1).unwrap();
+    assert!(open(&disk).1.is_clean);
+    assert_eq!(read(&disk).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn an_open_group_is_never_known_as_written_or_durable() {
+    let disk = new_disk();
+    let redo = log(&disk, FIRST_LSN);
+    let closed = append(&redo, "a", END);
+    append(&redo, "b1", 0);
+    redo.sync_all().unwrap();
+    assert_eq!((redo.written.get(), redo.synced.get()), (GroupEnd(closed), GroupEnd(closed)));
+    redo.write_checkpoint(closed, false).unwrap();
+    assert_eq!(open(&disk).1.synced, GroupEnd(closed), "and a log that ends there is whole");
+    assert_eq!(read(&disk).unwrap(), (Vec::new(), closed));
+    let end = append(&redo, "b2", END);
+    assert!(redo.has_unsynced());
+    redo.sync_all().unwrap();
+    assert_eq!(read(&disk).unwrap(), (vec![vec!["b1".to_owned(), "b2".to_owned()]], end));
 }

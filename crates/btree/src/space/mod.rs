@@ -10,6 +10,7 @@ use crate::health::Health;
 use crate::metrics::{Counter, Metrics};
 use crate::options::PageCompression;
 use crate::page::PageId;
+use crate::sync_needed::SyncNeeded;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use siltstone_base::sync::{Arc, Rank, RwLock};
@@ -34,8 +35,7 @@ pub(crate) const CHANGES_SPACE: u32 = 3;
 pub(crate) struct Space {
     path: PathBuf,
     file: Arc<dyn RandomWriteFile>,
-    /// Whether something was written since the last sync began.
-    unsynced: AtomicBool,
+    sync_needed: SyncNeeded,
     /// The number of its [`PageCompression`].
     compression: AtomicU8,
     /// Whether the file system refused to take blocks back.
@@ -131,8 +131,7 @@ impl Spaces {
         let opened = Space {
             path,
             file,
-            // An earlier life may have left something.
-            unsynced: AtomicBool::new(true),
+            sync_needed: SyncNeeded::new(),
             compression: AtomicU8::new(PageCompression::None.code()),
             keeps_blocks: AtomicBool::new(false),
             states: Arc::new(LeafStates::new()),
@@ -214,8 +213,7 @@ impl Spaces {
     pub(crate) fn write(&self, id: PageId, pages: &[u8], priority: IoPriority) -> Result<()> {
         let Ok(space) = self.get(id) else { return Ok(()) };
         let offset = u64::from(id.number) * self.page_len as u64;
-        space.unsynced.store(true, Ordering::Release);
-        let written = space.file.write_at(offset, pages, context(priority));
+        let written = space.sync_needed.write(|| space.file.write_at(offset, pages, context(priority)));
         written.map_err(|error| Error::io("write", &space.path, error).with_offset(offset))?;
         self.metrics.add(Counter::PagesWritten, (pages.len() / self.page_len) as u64);
         self.metrics.add(Counter::PageBytesWritten, pages.len() as u64);
@@ -226,8 +224,7 @@ impl Spaces {
     pub(crate) fn write_compressed(&self, id: PageId, stored: &[u8], priority: IoPriority) -> Result<()> {
         let Ok(space) = self.get(id) else { return Ok(()) };
         let offset = u64::from(id.number) * self.page_len as u64;
-        space.unsynced.store(true, Ordering::Release);
-        let written = space.file.write_at(offset, stored, context(priority));
+        let written = space.sync_needed.write(|| space.file.write_at(offset, stored, context(priority)));
         written.map_err(|error| Error::io("write", &space.path, error).with_offset(offset))?;
         self.metrics.add(Counter::PagesWritten, 1);
         self.metrics.add(Counter::PagesCompressed, 1);
@@ -256,14 +253,12 @@ impl Spaces {
         synced.map_err(|error| Error::io("sync", &space.path, error))
     }
 
-    /// Makes everything durable that was written before the call. A failure is final.
+    /// Makes everything durable that was written before the call. A failure is final. The caller is alone.
     pub(crate) fn sync(&self, priority: IoPriority) -> Result<()> {
         let spaces: Vec<Arc<Space>> = self.open.read().values().cloned().collect();
         for space in spaces {
-            if space.unsynced.swap(false, Ordering::AcqRel) {
-                let synced = space.file.sync_data(context(priority));
-                synced.map_err(|error| self.health.fail(Error::io("sync", &space.path, error)))?;
-            }
+            let synced = space.sync_needed.sync(|| space.file.sync_data(context(priority)));
+            synced.map_err(|error| self.health.fail(Error::io("sync", &space.path, error)))?;
         }
         self.health.check()
     }

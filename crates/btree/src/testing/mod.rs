@@ -1,7 +1,9 @@
-//! Every decoder of bytes from a disk, behind one door: for property tests, and for the fuzzer, which has a target for each.
+//! Every decoder of bytes from a disk, behind one door: for property tests, and for the fuzzer, which has a target for each. And what other threads may do in between, for crash tests.
 
 #[cfg(test)]
 mod tests;
+
+pub use crate::meanwhile::{Act, Moment, Step, with_meanwhile};
 
 use crate::buffer::doublewrite_names;
 use crate::db::doors;

@@ -98,7 +98,7 @@ impl State {
         let options = BulkOptions {
             fill_percent: self.bulk_fill_percent,
             max_value_len: open.tree().max_value_len(),
-            lsn: self.redo.closed(),
+            lsn: self.redo.closed().lsn(),
         };
         let mut builder = BulkBuilder::new(&self.spaces, number, options)?;
         for (key, value) in rows {

@@ -50,8 +50,8 @@ impl State {
         let old = open.live()?.space();
         let mut mtr = Mtr::new(&self.pool);
         mtr.drop_space(old);
-        let end = mtr.commit(Close::Group)?;
-        self.redo.sync_to(end)?;
+        mtr.commit(Close::Group)?;
+        self.redo.sync_all()?;
         let since = self.versions.begin();
         open.replace(Tree::new(number, Arc::clone(&self.pool)), since);
         self.publish(since);

@@ -4,7 +4,7 @@ use super::super::Db;
 use super::super::state::State;
 use super::{Table, TableDefinition};
 use crate::mtr::{Close, Mtr, close_group};
-use crate::page::Lsn;
+use crate::redo::GroupEnd;
 use crate::tree::Value;
 use siltstone_base::engine::{TableId, TableSpec};
 use siltstone_base::sync::Arc;
@@ -92,7 +92,7 @@ impl State {
         Ok(id)
     }
 
-    fn define_table(&self, definition: &TableDefinition) -> Result<Lsn> {
+    fn define_table(&self, definition: &TableDefinition) -> Result<GroupEnd> {
         definition.spaces().try_for_each(|space| self.define_space(space, self.page_compression))?;
         for (key, value) in definition.rows() {
             self.catalog.put(&key, Value::inline(&value), false, Close::Open, Close::Open, &mut |_| Ok(()))?;
@@ -127,8 +127,8 @@ impl State {
         }
         let mut mtr = Mtr::new(&self.pool);
         table.definition.spaces().for_each(|space| mtr.drop_space(space));
-        let end = mtr.commit(Close::Group)?;
-        self.redo.sync_to(end)?;
+        mtr.commit(Close::Group)?;
+        self.redo.sync_all()?;
         table.trees().for_each(|tree| tree.set_dropped());
         self.tables.remove(&table);
         for (key, _) in table.definition.rows().iter().take(1) {
