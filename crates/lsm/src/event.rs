@@ -44,6 +44,8 @@ pub enum CompactionReason {
     FifoTtl,
     /// Many entries of the table only delete.
     TombstoneDensity,
+    /// Range tombstones of other tables delete all that the tables have.
+    Covered,
     /// The data is older than `ttl`, and not where the oldest is kept.
     Ttl,
     /// The table was written longer ago than `periodic_compaction_seconds`.
@@ -144,6 +146,28 @@ pub struct StallInfo {
     pub current: StallCondition,
 }
 
+/// An option that a change gave another value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangedOption {
+    /// Its name.
+    pub name: String,
+    /// Its value before, as an OPTIONS file has it.
+    pub before: String,
+    /// Its value now.
+    pub now: String,
+}
+
+/// A change of options.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct OptionsInfo {
+    /// Name of the column family; `None`: options of the database.
+    pub column_family: Option<String>,
+    /// What has another value than before.
+    pub changed: Vec<ChangedOption>,
+}
+
 /// Is told what the engine does. Called by background threads and by writers; a slow listener slows its caller. The state lock is never held,
 /// but [`stall_changed`](Self::stall_changed) and [`background_error`](Self::background_error) may come from a writer that leads or from whoever
 /// writes the MANIFEST: a listener may read, but must not write, flush, or create and drop families, or it waits for itself. A listener that panics makes the engine read-only, with `Poisoned` as the cause.
@@ -166,6 +190,10 @@ pub trait EventListener: Send + Sync + fmt::Debug {
     }
     /// Writers of a family are slowed down, stopped or set free.
     fn stall_changed(&self, info: &StallInfo) {
+        let _ = info;
+    }
+    /// Options were changed, and hold.
+    fn options_changed(&self, info: &OptionsInfo) {
         let _ = info;
     }
     /// A background error made the engine read-only, or (with `None`) the engine left that state.

@@ -14,7 +14,10 @@ mod running;
 pub(crate) mod simulator;
 mod targets;
 
-pub(crate) use picker::{ManualRange, ManualStep, next_upkeep, pending_compaction_bytes, pick, scores, urgency};
+pub(crate) use picker::{
+    ManualRange, ManualStep, level0_load, levels_with_data, next_upkeep, pending_compaction_bytes, pick, pick_covered,
+    scores, urgency,
+};
 pub(crate) use rules::{DroppedEntries, RulesOptions, Sieve};
 pub(crate) use running::{Moving, Running, RunningId};
 pub(crate) use targets::{LevelScore, LevelTargets};
@@ -97,6 +100,7 @@ impl Compaction {
             self.reason,
             CompactionReason::Manual
                 | CompactionReason::TombstoneDensity
+                | CompactionReason::Covered
                 | CompactionReason::Ttl
                 | CompactionReason::Periodic
         );

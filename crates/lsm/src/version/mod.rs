@@ -81,6 +81,13 @@ impl Version {
         self.levels.iter().enumerate().flat_map(|(level, files)| files.files().iter().map(move |file| (level, file)))
     }
 
+    /// Every table that may have range tombstones, with its level, level 0 first.
+    pub(crate) fn files_with_ranges(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
+        let levels = self.levels.iter().enumerate().filter(|(_, level)| level.may_have_ranges());
+        let files = levels.flat_map(|(level, files)| files.files().iter().map(move |file| (level, file)));
+        files.filter(|(_, file)| file.may_have_ranges())
+    }
+
     /// The last level that has tables.
     pub(crate) fn last_level_with_data(&self) -> Option<usize> {
         self.levels.iter().rposition(|level| !level.is_empty())

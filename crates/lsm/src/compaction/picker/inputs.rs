@@ -25,7 +25,7 @@ pub(crate) fn user_key_range<'a>(
 }
 
 /// The tables of `level` that share a user key with one of `files`, or lie between them.
-fn meeting(version: &Version, level: usize, files: &[Arc<FileMeta>]) -> Vec<Arc<FileMeta>> {
+pub(super) fn meeting(version: &Version, level: usize, files: &[Arc<FileMeta>]) -> Vec<Arc<FileMeta>> {
     let order = version.comparator();
     let Some((smallest, largest)) = user_key_range(order, files.iter().map(|file| &**file)) else { return Vec::new() };
     let mut meeting = version.overlapping_files(level, Some(smallest), Some(largest));

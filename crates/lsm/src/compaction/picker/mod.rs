@@ -1,5 +1,6 @@
 //! Pickers: which compaction should run next. Pure: they see a version, options and what runs, and touch nothing.
 
+mod covered;
 mod fifo;
 mod inputs;
 mod leveled;
@@ -15,6 +16,7 @@ pub(crate) use upkeep::next_upkeep;
 
 use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, level_scores};
 use super::{Compaction, Running};
+use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 use inputs::Scene;
@@ -36,6 +38,14 @@ pub(crate) fn pick(
         CompactionStyle::Universal => universal::pick(&scene),
         CompactionStyle::Fifo => fifo::pick(&scene),
     }
+}
+
+/// The deletion of tables that range tombstones of others cover as a whole, as far as those are in memory; `None` if there are none. No snapshot among
+/// `snapshots`, which ascend, sees anything of them.
+pub(crate) fn pick_covered(version: &Arc<Version>, snapshots: impl FnOnce() -> Vec<SeqNo>) -> Option<Compaction> {
+    // Of most trees this is all that is asked.
+    version.files_with_ranges().next()?;
+    covered::pick(version, &snapshots(), &|file| file.reader.get()?.range_fragments())
 }
 
 /// How urgent the family's next compaction is: at or above 1 one may be due. The larger goes first.
@@ -63,6 +73,26 @@ pub(crate) fn scores(version: &Version, options: &ColumnFamilyOptions, now: u64,
             vec![LevelScore { level: 0, score }]
         }
     }
+}
+
+/// What counts against the limits of level 0: its tables; in the universal style the sorted runs, as far as there are too many; in FIFO nothing.
+pub(crate) fn level0_load(version: &Version, options: &ColumnFamilyOptions) -> usize {
+    match options.compaction_style {
+        CompactionStyle::Leveled => version.files(0).len(),
+        CompactionStyle::Universal => {
+            let runs = version.files(0).len() + levels_with_data(version);
+            let narrowest = options.compaction_options_universal.min_merge_width as usize;
+            // As many as never become fewer must not stop anybody.
+            let allowed = options.level0_file_num_compaction_trigger.max(narrowest - 1);
+            if runs > allowed { runs } else { 0 }
+        }
+        CompactionStyle::Fifo => 0,
+    }
+}
+
+/// How many levels below 0 have tables.
+pub(crate) fn levels_with_data(version: &Version) -> usize {
+    (1..version.num_levels()).filter(|level| !version.files(*level).is_empty()).count()
 }
 
 /// Bytes that compactions must rewrite until nothing is due any more, estimated.

@@ -10,10 +10,12 @@ use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, 
 use crate::options::{
     ColumnFamilyOptions, CompactionStyle, CompressionType, FifoCompactionOptions, UniversalCompactionOptions,
 };
+use crate::range_tombstones::{Fragments, RangeTombstone};
 use crate::version::{Version, version_for_test};
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::script::{Command, run_dir};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,12 +39,20 @@ struct World {
     options: ColumnFamilyOptions,
     running: Running,
     manual: Option<ManualRange>,
+    /// Range tombstones by table.
+    ranges: BTreeMap<u64, Fragments>,
 }
 
 impl World {
     fn new() -> Self {
         let options = ColumnFamilyOptions::default();
-        Self { version: version_of(&[], 4), options, running: Running::default(), manual: None }
+        Self {
+            version: version_of(&[], 4),
+            options,
+            running: Running::default(),
+            manual: None,
+            ranges: BTreeMap::new(),
+        }
     }
 
     fn run(&mut self, command: &Command) -> String {
@@ -57,6 +67,7 @@ impl World {
                 self.version = version_of(&files, self.options.num_levels);
                 self.running = Running::default();
                 self.manual = None;
+                self.ranges.clear();
                 self.describe()
             }
             "merge" => {
@@ -69,6 +80,19 @@ impl World {
                 if command.has("run")
                     && let Some(compaction) = &picked
                 {
+                    self.running.register(compaction);
+                }
+                picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
+            }
+            "ranges" => {
+                self.ranges = command.input_words().map(|words| ranges_of(&words)).collect();
+                String::new()
+            }
+            "covered" => {
+                let snapshots = command.values("snapshots").unwrap_or_default();
+                let snapshots: Vec<u64> = snapshots.iter().map(|text| text.parse().unwrap()).collect();
+                let picked = covered::pick(&self.version, &snapshots, &|file| self.ranges.get(&file.number));
+                if let Some(compaction) = picked.as_ref().filter(|_| command.has("run")) {
                     self.running.register(compaction);
                 }
                 picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
@@ -208,6 +232,18 @@ fn file_of(number: u64, smallest: &str, largest: &str, file_size: u64) -> FileMe
         oldest_ancestor_time: number,
         ..FileMetaData::default()
     }
+}
+
+/// `3 a-m@12 k-z@20`: the range tombstones of table 3, whose ends are exclusive.
+fn ranges_of(words: &[&str]) -> (u64, Fragments) {
+    let order = InternalKeyComparator::new(Arc::new(Bytewise));
+    let tombstone = |word: &&str| {
+        let (range, seqno) = word.split_once('@').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        RangeTombstone { start: start.as_bytes().into(), end: end.as_bytes().into(), seqno: seqno.parse().unwrap() }
+    };
+    let tombstones: Vec<RangeTombstone> = words[1..].iter().map(tombstone).collect();
+    (words[0].parse().unwrap(), Fragments::new(&order, &tombstones))
 }
 
 fn version_of(files: &[(usize, FileMetaData, bool)], num_levels: usize) -> Arc<Version> {

@@ -24,7 +24,7 @@ use crate::compaction::{
 use crate::event::CompactionReason;
 use crate::options::{ColumnFamilyOptions, CompressionType};
 use crate::version::Version;
-use runs::{SortedRun, choose, sorted_runs};
+use runs::{Choice, SortedRun, choices, sorted_runs};
 use std::sync::Arc;
 
 /// A merge of more than this part of the oldest run is done in pieces.
@@ -56,7 +56,7 @@ pub(super) fn pick(scene: &Scene<'_>) -> Option<Compaction> {
 /// Bytes that are due to be merged, as far as the version tells.
 pub(crate) fn pending_bytes(version: &Version, options: &ColumnFamilyOptions) -> u64 {
     let runs = sorted_runs(version);
-    let choice = choose(&runs, true, options);
+    let choice = choices(&runs, true, options).into_iter().next();
     choice.map_or(0, |choice| runs[choice.runs].iter().map(|run| run.bytes).fold(0, u64::saturating_add))
 }
 
@@ -97,10 +97,15 @@ impl<'a> Tree<'a> {
         (options.write_buffer_size as u64).saturating_mul(options.level0_file_num_compaction_trigger as u64)
     }
 
-    /// The merge of some of the newest `count` runs that is due.
+    /// The most urgent merge of some of the newest `count` runs that can run now.
     fn merge_of_runs(&self, count: usize) -> Option<Compaction> {
+        let choices = choices(&self.runs[..count], count == self.runs.len(), self.options());
+        choices.into_iter().find_map(|choice| self.merge_of(count, choice))
+    }
+
+    /// What the merge of a choice among the newest `count` runs begins with.
+    fn merge_of(&self, count: usize, choice: Choice) -> Option<Compaction> {
         let runs = &self.runs[..count];
-        let choice = choose(runs, count == self.runs.len(), self.options())?;
         let (first, end) = (choice.runs.start, choice.runs.end);
         let chosen = &runs[choice.runs.clone()];
         let bytes = chosen.iter().map(|run| run.bytes).fold(0, u64::saturating_add);
@@ -113,14 +118,15 @@ impl<'a> Tree<'a> {
             let output_level = self.level_above(end, lowest);
             let is_cramped = output_level == 0 && self.runs.get(end).is_some_and(|next| next.level > 0);
             let moved = if is_cramped { self.make_room() } else { None };
-            return moved.or_else(|| self.whole(first..end, output_level, choice.reason));
+            return moved.or_else(|| self.whole(self.bounded(first..end, output_level), output_level, choice.reason));
         }
         let levels = chosen.len() - level0;
         if level0 > 1 || levels < 2 {
             // Their own run first.
             let output_level = self.level_above(first + level0, 0);
             if output_level > 0 {
-                return self.whole(first..first + level0, output_level, choice.reason);
+                let runs = self.bounded(first..first + level0, output_level);
+                return self.whole(runs, output_level, choice.reason);
             }
             let moved = self.make_room();
             if moved.is_some() {
@@ -143,6 +149,23 @@ impl<'a> Tree<'a> {
         let first_level = chosen[level0].level;
         let merge = Merge { first_level, output_level: self.level_above(end, lowest) };
         self.piece(&merge, choice.reason)
+    }
+
+    /// Of runs that become one on `output_level`, all in level 0, the oldest that are no more bytes than a compaction may have; two at least. Level 0 may have
+    /// grown under another style, or while nothing was compacted, and what is more urgent would wait for all of it.
+    fn bounded(&self, runs: std::ops::Range<usize>, output_level: usize) -> std::ops::Range<usize> {
+        let chosen = &self.runs[runs.clone()];
+        // What goes back into level 0 leaves the fewest there if it is all of it.
+        if output_level == 0 || chosen.iter().any(|run| run.level > 0) {
+            return runs;
+        }
+        let limit = max_compaction_bytes(self.options()).max(self.small_bytes());
+        let mut bytes = 0_u64;
+        let taken = chosen.iter().rev().take_while(|run| {
+            bytes = bytes.saturating_add(run.bytes);
+            bytes <= limit
+        });
+        runs.end - taken.count().max(2).min(chosen.len())..runs.end
     }
 
     /// A piece of the merge of the two neighbours with the fewest bytes among `levels`, which are runs below level 0.
@@ -240,7 +263,7 @@ impl<'a> Tree<'a> {
         let is_last = version.last_level_with_data().is_none_or(|last| output_level >= last);
         let cap = (self.oldest_bytes / FILE_PARTS).max(options.write_buffer_size as u64 / 4);
         let target_file_size = target_file_size(options, 1, 1).min(cap);
-        let trivial_move = self.is_trivial_move(&inputs, output_level, reason);
+        let trivial_move = self.is_trivial_move(&inputs, output_level, reason, is_last);
         let step = (self.oldest_bytes / FENCE_PARTS).min(max_compaction_bytes(options) / PIECE_FENCES);
         let step = step.max(options.write_buffer_size as u64 / 4);
         let fences = match output_level {
@@ -291,8 +314,20 @@ impl<'a> Tree<'a> {
     }
 
     /// Whether the tables can just change their level.
-    fn is_trivial_move(&self, inputs: &[LevelInputs], output_level: usize, reason: CompactionReason) -> bool {
+    fn is_trivial_move(
+        &self,
+        inputs: &[LevelInputs],
+        output_level: usize,
+        reason: CompactionReason,
+        is_last: bool,
+    ) -> bool {
         let options = self.options();
+        let is_last_now = |level| self.scene.version.last_level_with_data().is_none_or(|last| level >= last);
+        let level = inputs.first().map_or(output_level, |inputs| inputs.level);
+        if self.compression(inputs, level, is_last_now(level)) != self.compression(inputs, output_level, is_last) {
+            // Moved, they would keep a codec that is none of their new level.
+            return false;
+        }
         let is_alone = |inputs: &LevelInputs| inputs.level != output_level;
         let can_move = match inputs {
             [inputs] if inputs.level > 0 => is_alone(inputs),

@@ -1,10 +1,17 @@
 //! A merge of several levels, range by range.
+//!
+//! 1. Where the runs have common borders, a piece is what lies between two of them: a table, what overlaps it, what overlaps that, and so on.
+//! 2. Runs that another style made, or that are older than the borders of the oldest run, have none for long stretches. There a piece is a [`cone`]: a few tables of the
+//!    uppermost level and what lies beneath them. The tables at the cone's sides are written again by the next one.
 
-use super::super::inputs::{Scene, total_bytes};
+use super::super::inputs::{Scene, meeting, total_bytes};
 use crate::compaction::{LevelInputs, Merge};
 use crate::file_meta::FileMeta;
 use crate::key::InternalKeyComparator;
 use std::sync::Arc;
+
+/// A group of tables that overlap, directly or not, is taken as a whole if it is no more than so many pieces.
+const UNALIGNED_PARTS: u64 = 4;
 
 /// All tables of the levels of a merge between two user keys, where no table reaches out.
 #[derive(Debug)]
@@ -76,7 +83,19 @@ pub(super) fn next_piece(scene: &Scene<'_>, merge: &Merge, max_bytes: u64) -> Op
     loop {
         let from = piece.as_ref().map(|piece| &piece.end).or(passed.as_ref());
         let Some(file) = first_file(scene, merge, from) else { return piece };
-        let group = closure(scene, merge, file);
+        let group = match closure(scene, merge, file, max_bytes.saturating_mul(UNALIGNED_PARTS)) {
+            Some(group) => group,
+            // Runs without common borders: all of them would be one piece.
+            None if piece.is_some() => return piece,
+            None => match cone(scene, merge, from, max_bytes) {
+                Cone::Free(cone) => return Some(cone),
+                Cone::Busy(end) => {
+                    passed = Some(end);
+                    continue;
+                }
+                Cone::Empty => return None,
+            },
+        };
         if !is_free(scene, merge, &group) {
             if piece.is_some() {
                 return piece;
@@ -118,8 +137,8 @@ fn has_table_between(scene: &Scene<'_>, merge: &Merge, end: &End, group: &Piece)
     next.is_some_and(|file| order.compare_user(file.smallest.user_key(), &group.smallest).is_lt())
 }
 
-/// A table, and what overlaps it, directly or not.
-fn closure(scene: &Scene<'_>, merge: &Merge, file: &FileMeta) -> Piece {
+/// A table, and what overlaps it, directly or not; `None` if that is more than `max_bytes`.
+fn closure(scene: &Scene<'_>, merge: &Merge, file: &FileMeta, max_bytes: u64) -> Option<Piece> {
     let order = scene.order();
     let (smallest, end) = (file.smallest.user_key().to_vec(), End::of(order, file));
     let mut piece = Piece { inputs: Vec::new(), smallest, end, bytes: 0 };
@@ -140,13 +159,76 @@ fn closure(scene: &Scene<'_>, merge: &Merge, file: &FileMeta) -> Piece {
                 piece.inputs.push(LevelInputs { level, files });
             }
         }
+        piece.bytes = piece.inputs.iter().map(|inputs| total_bytes(&inputs.files)).fold(0, u64::saturating_add);
+        if piece.bytes > max_bytes {
+            return None;
+        }
         let now = piece.files().count();
         if now == count {
-            piece.bytes = piece.inputs.iter().map(|inputs| total_bytes(&inputs.files)).fold(0, u64::saturating_add);
-            return piece;
+            return Some(piece);
         }
         count = now;
     }
+}
+
+/// What [`cone`] finds.
+enum Cone {
+    Free(Piece),
+    /// Something that runs is in its way, up to here.
+    Busy(End),
+    /// No level that is emptied has a table there.
+    Empty,
+}
+
+/// Tables of the uppermost level that has any behind `from`, and what they meet going down: all that must go along, so that nothing comes to lie beneath what is
+/// older. Newer tables above stay. As many as `max_bytes` have room for, and one at least.
+fn cone(scene: &Scene<'_>, merge: &Merge, from: Option<&End>, max_bytes: u64) -> Cone {
+    let order = scene.order();
+    let behind = |level: usize| {
+        let files = scene.version.files(level);
+        &files[files.partition_point(|file| from.is_some_and(|from| !from.is_before(order, file)))..]
+    };
+    let uppermost = (merge.first_level..merge.output_level).find(|level| !behind(*level).is_empty());
+    let Some(level) = uppermost else { return Cone::Empty };
+    let files = behind(level);
+    let mut found = None;
+    for count in 1..=files.len() {
+        let (piece, is_free) = beneath(scene, merge, level, &files[..count]);
+        match &found {
+            Some(_) if !is_free || piece.bytes > max_bytes => break,
+            None if !is_free => return Cone::Busy(piece.end),
+            _ => found = Some(piece),
+        }
+    }
+    found.map_or(Cone::Empty, Cone::Free)
+}
+
+/// Tables of `level`, those of each level beneath that meet what is taken above, and whether nothing that runs has any of it.
+fn beneath(scene: &Scene<'_>, merge: &Merge, level: usize, start: &[Arc<FileMeta>]) -> (Piece, bool) {
+    let order = scene.order();
+    let mut files = start.to_vec();
+    let mut all: Vec<Arc<FileMeta>> = Vec::new();
+    let mut inputs = Vec::new();
+    for level in level..=merge.output_level {
+        if !all.is_empty() {
+            files = meeting(scene.version, level, &all);
+        }
+        // Whether they are free is asked once, of all of them.
+        let _ = scene.expand_to_clean_cut(level, &mut files);
+        if !files.is_empty() {
+            all.extend_from_slice(&files);
+            inputs.push(LevelInputs { level, files: std::mem::take(&mut files) });
+        }
+    }
+    let first = start.first().map_or(&[][..], |file| file.smallest.user_key());
+    let smallest = all.iter().map(|file| file.smallest.user_key());
+    let smallest = smallest.fold(first, |least, key| if order.compare_user(key, least).is_lt() { key } else { least });
+    let ends = all.iter().map(|file| End::of(order, file));
+    let end = ends.reduce(|last, end| if end.is_beyond(order, &last) { end } else { last });
+    let end = end.unwrap_or(End { key: Vec::new(), is_exclusive: false });
+    let piece = Piece { smallest: smallest.to_vec(), end, bytes: total_bytes(&all), inputs };
+    let is_free = is_free(scene, merge, &piece);
+    (piece, is_free)
 }
 
 /// Whether no running compaction reads tables of `piece` or writes to its range.

@@ -37,46 +37,49 @@ pub(super) struct Choice {
     pub(super) reason: CompactionReason,
 }
 
-/// Which runs to merge next. `runs` are newest first; if `has_oldest` is false, there are older ones that are not to be touched.
+/// Which runs to merge next, the most urgent first: where one cannot run, because something that runs is in its way, the next may. `runs` are newest first; if
+/// `has_oldest` is false, there are older ones that are not to be touched.
 ///
 /// The rules and their order are RocksDB's: space amplification, then similar sizes, then the mere number of runs.
-pub(super) fn choose(runs: &[SortedRun], has_oldest: bool, options: &ColumnFamilyOptions) -> Option<Choice> {
+pub(super) fn choices(runs: &[SortedRun], has_oldest: bool, options: &ColumnFamilyOptions) -> Vec<Choice> {
     let trigger = options.level0_file_num_compaction_trigger;
+    let mut choices = Vec::new();
     if runs.len() < trigger || runs.len() < 2 {
-        return None;
+        return choices;
     }
-    let choice = |runs, reason| Some(Choice { runs, reason });
-    if has_oldest && exceeds_space(runs, options) {
-        return choice(0..runs.len(), CompactionReason::SpaceAmplification);
+    if has_oldest && let Some(runs) = above_space_limit(runs, options) {
+        choices.push(Choice { runs, reason: CompactionReason::SpaceAmplification });
     }
     let universal = &options.compaction_options_universal;
     let widest = universal.max_merge_width as usize;
-    if let Some(runs) = of_similar_size(runs, Some(universal.size_ratio), widest, options) {
-        return choice(runs, CompactionReason::SizeRatio);
+    let mut first = 0;
+    while let Some(runs) = of_similar_size(runs, first, Some(universal.size_ratio), widest, options) {
+        first = runs.start + 1;
+        choices.push(Choice { runs, reason: CompactionReason::SizeRatio });
     }
     let idle = runs.iter().filter(|run| !run.is_busy).count();
-    if idle > trigger {
-        let widest = widest.min(idle - trigger + 1);
-        let newest = of_similar_size(runs, None, widest, options)?;
-        return choice(newest, CompactionReason::SortedRunCount);
+    if idle > trigger
+        && let Some(runs) = of_similar_size(runs, 0, None, widest.min(idle - trigger + 1), options)
+    {
+        choices.push(Choice { runs, reason: CompactionReason::SortedRunCount });
     }
-    None
+    choices
 }
 
-/// Whether all runs but the oldest are too large for it, and none of them is busy.
-fn exceeds_space(runs: &[SortedRun], options: &ColumnFamilyOptions) -> bool {
-    let Some((oldest, newer)) = runs.split_last() else { return false };
-    if runs.iter().any(|run| run.is_busy) {
-        return false;
-    }
-    let newer: u128 = newer.iter().map(|run| u128::from(run.bytes)).sum();
+/// The oldest run and those above it, if they are too large for it. What is newer than a busy run stays out, and waits for it.
+fn above_space_limit(runs: &[SortedRun], options: &ColumnFamilyOptions) -> Option<Range<usize>> {
+    let first = runs.iter().rposition(|run| run.is_busy).map_or(0, |busy| busy + 1);
+    let (oldest, newer) = runs[first..].split_last()?;
+    let newer_bytes: u128 = newer.iter().map(|run| u128::from(run.bytes)).sum();
     let limit = u128::from(options.compaction_options_universal.max_size_amplification_percent);
-    newer * 100 >= limit * u128::from(oldest.bytes)
+    let exceeds = !newer.is_empty() && newer_bytes * 100 >= limit * u128::from(oldest.bytes);
+    exceeds.then_some(first..runs.len())
 }
 
-/// The newest idle runs that are similar enough, as `size_ratio` says; whatever their sizes without one.
+/// The newest idle runs from `first` on that are similar enough, as `size_ratio` says; whatever their sizes without one.
 fn of_similar_size(
     runs: &[SortedRun],
+    first: usize,
     size_ratio: Option<u32>,
     widest: usize,
     options: &ColumnFamilyOptions,
@@ -87,7 +90,7 @@ fn of_similar_size(
         Some(ratio) => bytes * (100 + u128::from(ratio)) / 100,
         None => u128::MAX,
     };
-    let mut first = 0;
+    let mut first = first;
     while first < runs.len() {
         if runs[first].is_busy {
             first += 1;

@@ -1,6 +1,6 @@
 //! Tests of choices by size alone.
 
-use super::runs::{SortedRun, choose};
+use super::runs::{SortedRun, choices};
 use crate::options::{ColumnFamilyOptions, UniversalCompactionOptions, UniversalStopStyle};
 use siltstone_base::script::{Command, run_file};
 
@@ -26,9 +26,15 @@ fn run(command: &Command) -> String {
     let options = ColumnFamilyOptions::default()
         .level0_file_num_compaction_trigger(command.get_or("trigger", 4))
         .compaction_options_universal(universal);
-    match choose(&runs, !command.has("above"), &options) {
-        Some(choice) => format!("{} to {}: {:?}", choice.runs.start, choice.runs.end - 1, choice.reason),
-        None => "nothing".to_owned(),
+    let choices = choices(&runs, !command.has("above"), &options);
+    let shown = choices.iter().map(|choice| {
+        let (first, last) = (choice.runs.start, choice.runs.end - 1);
+        format!("{first} to {last}: {:?}", choice.reason)
+    });
+    let shown = shown.take(if command.has("all") { usize::MAX } else { 1 });
+    match shown.collect::<Vec<_>>() {
+        shown if shown.is_empty() => "nothing".to_owned(),
+        shown => shown.join("\n"),
     }
 }
 
