@@ -87,6 +87,39 @@ fn rocksdb_reads_what_this_engine_wrote() {
     }
 }
 
+/// Each style goes on from the tree that the one before left, in one open database.
+#[test]
+fn rocksdb_reads_what_every_style_leaves_behind() {
+    let Some((tools, python)) = tools() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings::new(5, CompressionType::Lz4);
+    let mut rows = Rows::new();
+    let db = engine::open(dir.path(), settings);
+    for (turn, style) in ["Universal", "Level", "FIFO", "Universal", "FIFO", "Level"].into_iter().enumerate() {
+        let script = Script::with_ranges(700 + turn as u64, &FAMILIES, 3_000);
+        let script = if turn == 0 { script.creating(&FAMILIES) } else { script };
+        script.apply(&mut rows);
+        let style = format!("kCompactionStyle{style}");
+        let set = || {
+            for family in db.families() {
+                let changes = [("compaction_style", &*style), ("level0_file_num_compaction_trigger", "3")];
+                db.set_options(&family, &changes).unwrap();
+            }
+        };
+        // In the midst of what the last one began.
+        set();
+        engine::write(&db, &script, settings);
+        // Of families that came just now, too.
+        set();
+        assert_eq!(engine::rows(&db), rows, "{style}");
+        db.wait_for_background_work().unwrap();
+        let killed = Copy::of(dir.path());
+        judge(killed.path(), &rows, 5, tools, &python);
+    }
+    db.close().unwrap();
+    judge(dir.path(), &rows, 5, tools, &python);
+}
+
 #[test]
 fn this_engine_reads_what_rocksdb_wrote() {
     let Some((tools, python)) = tools() else { return };

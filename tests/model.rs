@@ -44,6 +44,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(family, begin, end, force)| Op::Compact { family, begin, end, force }),
         2 => Just(Op::Settle),
         1 => (1..FAMILIES).prop_map(Op::DropAndCreate),
+        3 => family.clone().prop_map(Op::SetOptions),
         1 => Just(Op::Reopen),
         1 => (0..30_u8).prop_map(Op::Step),
     ]

@@ -3,7 +3,8 @@
 use crate::interop_tools::Script;
 use siltstone::lsm::{
     CappedPrefix, ChecksumType, ColumnFamilyOptions, CompactionStyle, CompressionType, DataBlockIndexType,
-    FilterPolicy, FixedPrefix, IndexType, TableOptions, UInt64AddOperator, UniversalCompactionOptions,
+    FifoCompactionOptions, FilterPolicy, FixedPrefix, IndexType, TableOptions, UInt64AddOperator,
+    UniversalCompactionOptions,
 };
 use std::sync::Arc;
 
@@ -404,6 +405,19 @@ pub const FEATURES: &[Feature] = &[
                 .compaction_style(CompactionStyle::Universal)
                 .compaction_options_universal(universal)
                 .target_file_size_base(8 << 10)
+        }),
+        ..PLAIN
+    },
+    Feature {
+        group: "tree",
+        name: "FIFO",
+        rocksdb: &[
+            ("compaction_style", "kCompactionStyleFIFO"),
+            ("compaction_options_fifo", "{max_table_files_size=1073741824;allow_compaction=true;}"),
+        ],
+        ours: Ok(|options| {
+            let fifo = FifoCompactionOptions::default().allow_compaction(true);
+            options.compaction_style(CompactionStyle::Fifo).compaction_options_fifo(fifo)
         }),
         ..PLAIN
     },

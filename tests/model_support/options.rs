@@ -6,7 +6,7 @@ use siltstone::lsm::{
     EventListener, FifoCompactionOptions, FileChecksum, FilterPolicy, FixedPrefix, FlushOptions, IndexType,
     MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor, ReadOptions, ReadTier, Snapshot, TableOptions,
     TablePropertiesCollector, TablePropertiesCollectorFactory, UniversalCompactionOptions, UniversalStopStyle,
-    WalRecoveryMode, WriteAdmission, WriteOptions,
+    WaitForCompactOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
 };
 use siltstone_base::clock::ManualClock;
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
@@ -346,6 +346,61 @@ fn table(draw: &mut Draw) -> TableOptions {
     })
 }
 
+/// Changes of a family's options while it is open: a few at a time, and often the style.
+pub fn changes(draw: &mut Draw) -> Vec<(&'static str, String)> {
+    const STYLES: [&str; 3] = ["kCompactionStyleLevel", "kCompactionStyleUniversal", "kCompactionStyleFIFO"];
+    let mut changes = Vec::new();
+    if draw.of(&[true, false]) {
+        changes.push(("compaction_style", draw.of(&STYLES).to_owned()));
+    }
+    for _ in 0..draw.of(&[0, 1, 3]) {
+        let (name, values): (&str, &[&str]) = draw.of(&[
+            ("write_buffer_size", &["1024", "4K", "64K"] as &[&str]),
+            ("max_write_buffer_number", &["2", "3", "5"]),
+            ("memtable_bloom_bits_per_key", &["0", "10"]),
+            ("target_file_size_base", &["1024", "4096", "67108864"]),
+            ("target_file_size_multiplier", &["1", "2"]),
+            ("max_bytes_for_level_base", &["4096", "16384", "268435456"]),
+            ("max_bytes_for_level_multiplier", &["2", "4", "10"]),
+            ("level_compaction_dynamic_level_bytes", &["true", "false"]),
+            ("max_compaction_bytes", &["0", "8192"]),
+            ("compaction_options_universal.size_ratio", &["0", "1", "50"]),
+            ("compaction_options_universal.max_size_amplification_percent", &["0", "25", "200"]),
+            ("compaction_options_universal", &["{incremental=true;stop_style=kCompactionStopStyleSimilarSize;}"]),
+            ("compaction_options_universal.incremental", &["true", "false"]),
+            ("compaction_options_fifo.allow_compaction", &["true", "false"]),
+            ("ttl", &["0", "1099511627776"]),
+            ("periodic_compaction_seconds", &["0", "1", "1099511627776"]),
+            ("disable_auto_compactions", &["true", "false"]),
+            ("compression", &["kNoCompression", "kLZ4Compression", "kZSTD"]),
+            ("compression_per_level", &["", "kNoCompression:kLZ4Compression"]),
+            ("bottommost_compression", &["kDisableCompressionOption", "kZSTD"]),
+            ("zstd_level", &["1", "3"]),
+        ]);
+        changes.push((name, draw.of(values).to_owned()));
+    }
+    if draw.of(&[true, false, false]) {
+        let trigger = draw.of(&[1, 2, 4]);
+        changes.push(("level0_file_num_compaction_trigger", trigger.to_string()));
+        changes.push(("level0_slowdown_writes_trigger", (trigger + 2).to_string()));
+        changes.push(("level0_stop_writes_trigger", (trigger + draw.of(&[8, 40])).to_string()));
+    }
+    changes
+}
+
+/// Changes of the database's options while it is open.
+pub fn database_changes(draw: &mut Draw) -> Vec<(&'static str, String)> {
+    let (name, values): (&str, &[&str]) = draw.of(&[
+        ("max_background_jobs", &["1", "2", "4"] as &[&str]),
+        ("max_total_wal_size", &["0", "4K", "64K"]),
+        ("bytes_per_sync", &["0", "512", "1M"]),
+        ("wal_bytes_per_sync", &["0", "512"]),
+        ("compaction_readahead_size", &["0", "4096"]),
+        ("delayed_write_rate", &["1024", "16M"]),
+    ]);
+    vec![(name, draw.of(values).to_owned())]
+}
+
 /// Prefixes of keys such as `k012x`: of ten keys and their neighbours, of one and its longer sister, or the key itself.
 fn prefix_extractor(draw: &mut Draw) -> Option<Arc<dyn PrefixExtractor>> {
     draw.of(&[
@@ -410,6 +465,15 @@ pub fn compact_range(draw: &mut Draw, force: bool) -> CompactRangeOptions {
     })
 }
 
+/// Without a bound that some runs would meet.
+pub fn wait_for_compact(draw: &mut Draw) -> WaitForCompactOptions {
+    draw!(draw, WaitForCompactOptions, {
+        abort_on_pause = draw.of(&[false, true]),
+        flush = draw.of(&[false, true]),
+        timeout = draw.of(&[None, Some(Duration::from_secs(1 << 20))]),
+    })
+}
+
 /// The names of all options that the functions above draw.
 pub fn names_drawn() -> BTreeSet<String> {
     let mut draw = Draw::new(1);
@@ -424,6 +488,7 @@ pub fn names_drawn() -> BTreeSet<String> {
     let _ = write(draw, false);
     let _ = flush(draw);
     let _ = compact_range(draw, false);
+    let _ = wait_for_compact(draw);
     std::mem::take(&mut draw.names)
 }
 
@@ -442,5 +507,6 @@ pub fn all_names() -> Vec<&'static str> {
     add("WriteOptions", WriteOptions::NAMES);
     add("FlushOptions", FlushOptions::NAMES);
     add("CompactRangeOptions", CompactRangeOptions::NAMES);
+    add("WaitForCompactOptions", WaitForCompactOptions::NAMES);
     names
 }

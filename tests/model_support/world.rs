@@ -33,6 +33,7 @@ pub enum Op {
     Compact { family: u8, begin: Option<u16>, end: Option<u16>, force: bool },
     Settle,
     DropAndCreate(u8),
+    SetOptions(u8),
     Reopen,
     Step(u8),
 }
@@ -293,7 +294,8 @@ impl World {
                 self.check_tree();
             }
             Op::Settle => {
-                self.db().wait_for_background_work().unwrap();
+                let options = options::wait_for_compact(&mut self.draw);
+                self.db().wait_for_compact(&options).unwrap();
                 self.check_tree();
             }
             Op::DropAndCreate(index) => {
@@ -309,6 +311,14 @@ impl World {
                     moment.maps[index as usize] = None;
                     moment.models[index as usize] = None;
                 }
+            }
+            Op::SetOptions(family) => {
+                let changes = options::changes(&mut self.draw);
+                let changes: Vec<_> = changes.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                self.db().set_options(&self.family(family), &changes).unwrap();
+                let changes = options::database_changes(&mut self.draw);
+                let changes: Vec<_> = changes.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                self.db().set_db_options(&changes).unwrap();
             }
             Op::Reopen => self.reopen(),
             Op::Step(count) => {

@@ -74,8 +74,8 @@ pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
 pub use db::{ApproximateSize, ColumnFamily, Db, Iter, IterPins, PinnedState, PinnedValue, TableFile, TreeReport};
 pub use engine::KvDb;
 pub use event::{
-    CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, StallCause, StallCondition,
-    StallInfo,
+    ChangedOption, CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, OptionsInfo,
+    StallCause, StallCondition, StallInfo,
 };
 pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
 pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
@@ -84,7 +84,7 @@ pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType,
     DbOptions, FifoCompactionOptions, FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType,
     LoadedOptions, ReadOptions, ReadTier, TableOptions, UniversalCompactionOptions, UniversalStopStyle,
-    WalRecoveryMode, WriteAdmission, WriteOptions,
+    WaitForCompactOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
 };
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::{Error, ErrorKind, Result};

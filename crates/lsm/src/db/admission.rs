@@ -8,6 +8,7 @@ use super::pacing::{Figures, Gauges, Kind, Pace, Pacer, pace};
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use super::write_controller::Admission;
+use crate::compaction::levels_with_data;
 use crate::metrics::Counter;
 use crate::options::{CompactionStyle, WriteOptions};
 use siltstone_base::executor::Waited;
@@ -73,7 +74,8 @@ impl DbInner {
             figures.flush.add(&family.work, Kind::Flush);
             figures.compaction.add(&family.work, Kind::Compaction);
             figures.owed_bytes += family.work.owed() as f64;
-            figures.buffer_bytes = figures.buffer_bytes.max(family.options.write_buffer_size as f64);
+            figures.buffer_bytes =
+                figures.buffer_bytes.max(family.super_version.load().options.write_buffer_size as f64);
         }
         let capacity = pacer.measure(now_nanos, &figures);
         families.values().map(|family| pace(&gauges(family), &capacity)).fold(Pace::FREE, Pace::min)
@@ -86,15 +88,15 @@ impl DbInner {
             return false;
         }
         let pinned = family.super_version.load();
-        if pinned.immutables.is_empty() || pinned.immutables.len() + 1 < family.options.max_write_buffer_number {
+        if pinned.immutables.is_empty() || pinned.immutables.len() + 1 < pinned.options.max_write_buffer_number {
             return false;
         }
-        if pinned.immutables.len() >= family.options.max_write_buffer_number {
+        if pinned.immutables.len() >= pinned.options.max_write_buffer_number {
             // Writers are stopped until it is done.
             return true;
         }
         let sealed = sealed_bytes(&pinned) as f64;
-        let filled = pinned.memtable.approximate_memory_usage() as f64 / family.options.write_buffer_size.max(1) as f64;
+        let filled = pinned.memtable.approximate_memory_usage() as f64 / pinned.options.write_buffer_size.max(1) as f64;
         filled > family.work.in_flight(Kind::Flush) as f64 / sealed.max(1.0)
     }
 
@@ -147,11 +149,16 @@ impl DbInner {
 /// What the pace of a family depends on, now.
 fn gauges(family: &Family) -> Gauges {
     let pinned = family.super_version.load();
-    let (options, work) = (&family.options, &family.work);
+    let (options, work) = (&pinned.options, &family.work);
     let free_buffers = options.max_write_buffer_number.saturating_sub(1 + pinned.immutables.len());
     let free = (free_buffers + 1).saturating_mul(options.write_buffer_size);
     let active = pinned.memtable.approximate_memory_usage();
     let room = free.saturating_sub(active);
+    // Levels are sorted runs, too.
+    let other_runs = match options.compaction_style {
+        CompactionStyle::Universal => levels_with_data(&pinned.version),
+        CompactionStyle::Leveled | CompactionStyle::Fifo => 0,
+    };
     let unflushed = sealed_bytes(&pinned).saturating_sub(work.in_flight(Kind::Flush));
     Gauges {
         room_bytes: room as f64,
@@ -161,7 +168,7 @@ fn gauges(family: &Family) -> Gauges {
         l0_stop: if options.disable_auto_compactions || options.compaction_style == CompactionStyle::Fifo {
             f64::INFINITY
         } else {
-            options.level0_stop_writes_trigger as f64
+            options.level0_stop_writes_trigger.saturating_sub(other_runs) as f64
         },
         owed_bytes: work.owed() as f64,
         buffered_bytes: active as f64 + unflushed as f64,

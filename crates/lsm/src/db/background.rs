@@ -10,7 +10,7 @@ use super::write_stall::Pressure;
 use crate::compaction::{self, Compaction, LevelTargets};
 use crate::event::StallInfo;
 use crate::metrics::Counter;
-use crate::options::CompactionStyle;
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::{Arc, Weak};
@@ -33,7 +33,7 @@ pub(crate) fn retry_delay(failures: u32) -> Duration {
 impl DbInner {
     /// Flushes that may run at the same time, and compactions.
     fn job_limits(&self) -> (usize, usize) {
-        let jobs = self.options.max_background_jobs;
+        let jobs = self.live_options.load().max_background_jobs;
         let flushes = (jobs / 4).max(1);
         (flushes, jobs.saturating_sub(flushes).max(1))
     }
@@ -54,10 +54,13 @@ impl DbInner {
     fn schedule_upkeep(self: &Arc<Self>, state: &mut State) {
         let now = self.clock.unix_seconds();
         let families = self.families.load();
-        let ages = |family: &&Arc<Family>| family.options.ttl > 0 || family.options.periodic_compaction_seconds > 0;
-        let is_automatic = |family: &&Arc<Family>| !family.options.disable_auto_compactions;
-        let next = families.values().filter(ages).filter(is_automatic).filter_map(|family| {
-            compaction::next_upkeep(&family.super_version.load().version, &family.options).filter(|due| *due > now)
+        let next = families.values().filter_map(|family| {
+            let pinned = family.super_version.load();
+            let options = &pinned.options;
+            if options.disable_auto_compactions || (options.ttl == 0 && options.periodic_compaction_seconds == 0) {
+                return None;
+            }
+            compaction::next_upkeep(&pinned.version, options).filter(|due| *due > now)
         });
         let Some(due) = next.min() else { return };
         if state.upkeep_due.is_none_or(|armed| armed <= now || due < armed) {
@@ -116,17 +119,36 @@ impl DbInner {
     }
 
     fn pick_automatic(&self, state: &State) -> Option<Picked> {
+        self.pick_covered(state).or_else(|| self.pick_by_score(state))
+    }
+
+    /// Tables of any family that range tombstones cover: they cost nothing but an edit.
+    fn pick_covered(&self, state: &State) -> Option<Picked> {
+        let families = self.families.load();
+        families.values().find_map(|family| {
+            let background = state.families.get(&family.id)?;
+            let pinned = family.super_version.load();
+            let waits = background.compaction_not_before_micros > self.clock.now_micros();
+            if waits || pinned.options.disable_auto_compactions {
+                return None;
+            }
+            let compaction = compaction::pick_covered(&pinned.version, || self.snapshots.seqnos())?;
+            Some((Arc::clone(family), compaction, None))
+        })
+    }
+
+    fn pick_by_score(&self, state: &State) -> Option<Picked> {
         let now_micros = self.clock.now_micros();
         let now_seconds = self.clock.unix_seconds();
         let families = self.families.load();
         let mut candidates: Vec<(f64, &Arc<Family>)> = Vec::new();
         for family in families.values() {
             let Some(background) = state.families.get(&family.id) else { continue };
-            if family.options.disable_auto_compactions || background.compaction_not_before_micros > now_micros {
+            let pinned = family.super_version.load();
+            if pinned.options.disable_auto_compactions || background.compaction_not_before_micros > now_micros {
                 continue;
             }
-            let version = Arc::clone(&family.super_version.load().version);
-            let score = compaction::urgency(&version, &family.options, now_seconds, &background.running);
+            let score = compaction::urgency(&pinned.version, &pinned.options, now_seconds, &background.running);
             if score >= 1.0 {
                 candidates.push((score, family));
             }
@@ -134,8 +156,8 @@ impl DbInner {
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
         candidates.into_iter().find_map(|(_, family)| {
             let background = state.families.get(&family.id)?;
-            let version = Arc::clone(&family.super_version.load().version);
-            let compaction = compaction::pick(&version, &family.options, now_seconds, &background.running)?;
+            let pinned = family.super_version.load();
+            let compaction = compaction::pick(&pinned.version, &pinned.options, now_seconds, &background.running)?;
             Some((Arc::clone(family), compaction, None))
         })
     }
@@ -160,19 +182,19 @@ impl DbInner {
     }
 
     fn note_pressure(&self, family: &Family, pinned: &SuperVersion) {
-        let targets = LevelTargets::new(&pinned.version, &family.options);
-        let (version, options) = (&pinned.version, &family.options);
+        let (version, options) = (&pinned.version, &*pinned.options);
+        let targets = LevelTargets::new(version, options);
         let pressure = Pressure {
             immutable_memtables: pinned.immutables.len(),
-            l0_files: if options.compaction_style == CompactionStyle::Fifo { 0 } else { version.files(0).len() },
+            l0_files: compaction::level0_load(version, options),
             pending_compaction_bytes: match options.compaction_style {
                 CompactionStyle::Leveled => compaction::pending_compaction_bytes(version, options),
                 // As in RocksDB, they slow nobody down: a large merge has time.
                 CompactionStyle::Universal | CompactionStyle::Fifo => 0,
             },
         };
-        self.note_owed(family, version, &targets);
-        let (previous, current) = self.controller.update(family.id, pressure, &family.options);
+        self.note_owed(family, version, options, &targets);
+        let (previous, current) = self.controller.update(family.id, pressure, options);
         if previous != current {
             let info = StallInfo { column_family: family.name.clone(), previous, current };
             self.notify(|listener| listener.stall_changed(&info));
@@ -180,21 +202,32 @@ impl DbInner {
     }
 
     /// Computes anew what compactions of the family owe, for the pace of writers. The caller holds no lock.
-    pub(crate) fn note_owed(&self, family: &Family, version: &Version, targets: &LevelTargets) {
+    pub(crate) fn note_owed(
+        &self,
+        family: &Family,
+        version: &Version,
+        options: &ColumnFamilyOptions,
+        targets: &LevelTargets,
+    ) {
         if self.pacer.is_none() {
             return;
         }
         let running = self.state.lock().families.get(&family.id).map(|background| background.running.moving());
-        let owed = match family.options.compaction_style {
-            CompactionStyle::Leveled => {
-                pacing::owed_bytes(version, &family.options, targets, &running.unwrap_or_default())
-            }
-            CompactionStyle::Universal => {
-                pacing::owed_bytes_universal(version, &family.options, &running.unwrap_or_default())
-            }
+        let owed = match options.compaction_style {
+            CompactionStyle::Leveled => pacing::owed_bytes(version, options, targets, &running.unwrap_or_default()),
+            CompactionStyle::Universal => pacing::owed_bytes_universal(version, options, &running.unwrap_or_default()),
             CompactionStyle::Fifo => 0,
         };
         family.work.set_owed(owed);
+    }
+
+    /// Opens tables that were just written with range tombstones, so that pickers know what these cover; the next read would do it otherwise.
+    pub(crate) fn open_tables_with_ranges(&self, family: &Family) {
+        let version = Arc::clone(&family.super_version.load().version);
+        for (_, file) in version.files_with_ranges().filter(|(_, file)| file.has_ranges == Some(true)) {
+            // Whoever needs the table meets the error.
+            let _ = family.table_cache.reader(file);
+        }
     }
 
     /// A job has cleaned up behind itself.
@@ -292,14 +325,21 @@ impl DbInner {
     }
 
     /// Whether the picker would start a compaction of the family if jobs were free.
-    pub(crate) fn compaction_is_due(&self, family: &Family, version: &Arc<Version>, state: &State) -> bool {
+    pub(crate) fn compaction_is_due(&self, family: &Family, pinned: &SuperVersion, state: &State) -> bool {
         let Some(background) = state.families.get(&family.id) else { return false };
         let now_seconds = self.clock.unix_seconds();
-        let is_urgent = || compaction::urgency(version, &family.options, now_seconds, &background.running) >= 1.0;
-        if family.options.disable_auto_compactions || !is_urgent() {
+        let (version, options) = (&pinned.version, &*pinned.options);
+        if options.disable_auto_compactions {
+            return false;
+        }
+        if compaction::pick_covered(version, || self.snapshots.seqnos()).is_some() {
+            return true;
+        }
+        let is_urgent = || compaction::urgency(version, options, now_seconds, &background.running) >= 1.0;
+        if !is_urgent() {
             return false;
         }
         let waits = background.compaction_not_before_micros > self.clock.now_micros();
-        waits || compaction::pick(version, &family.options, now_seconds, &background.running).is_some()
+        waits || compaction::pick(version, options, now_seconds, &background.running).is_some()
     }
 }

@@ -1,6 +1,7 @@
 //! Closing: stop background work, make the WAL durable, give the lock back; and waiting for background work.
 
 use super::state::DbInner;
+use crate::options::{FlushOptions, WaitForCompactOptions};
 use crate::wal::WalWriter;
 use siltstone_base::executor::Waited;
 use siltstone_base::sync::Arc;
@@ -76,6 +77,7 @@ impl DbInner {
     /// Starts no new jobs until `resume`, and waits for those that run.
     pub(crate) fn pause(&self) -> Result<()> {
         self.state.lock().background_paused += 1;
+        self.changed.notify_all();
         self.wait_for_jobs()
     }
 
@@ -90,13 +92,28 @@ impl DbInner {
 
     /// Waits until no job is due or running.
     pub(crate) fn wait_until_idle(self: &Arc<Self>) -> Result<()> {
+        self.wait_for_compact(&WaitForCompactOptions::default())
+    }
+
+    /// The same, as `options` say.
+    pub(crate) fn wait_for_compact(self: &Arc<Self>, options: &WaitForCompactOptions) -> Result<()> {
         // Nothing runs in a database that is open for reading only, whatever may be due.
         if self.read_only {
             return Ok(());
         }
+        if options.flush {
+            let families: Vec<_> = self.families.load().values().cloned().collect();
+            self.flush(&families, &FlushOptions::default().wait(false))?;
+        }
         self.schedule();
-        self.wait(|| self.errors.is_failed() || self.is_closing() || self.is_idle())?;
-        self.check_writable()
+        let is_paused = || options.abort_on_pause && self.state.lock().background_paused > 0;
+        let mut is_over = || self.errors.is_failed() || self.is_closing() || is_paused() || self.is_idle();
+        match self.executor.wait_until(&self.changed, options.timeout, &mut is_over) {
+            Waited::Met if is_paused() => Err(Error::new(ErrorKind::Aborted, "background work is paused")),
+            Waited::Met => self.check_writable(),
+            Waited::TimedOut => Err(Error::new(ErrorKind::TimedOut, "background work is not done yet")),
+            Waited::Stuck => Err(stuck()),
+        }
     }
 
     /// Whether no job runs and none is due. A family that waits to try again after a failure is not idle.
@@ -111,7 +128,7 @@ impl DbInner {
                 .families
                 .get(&family.id)
                 .is_some_and(|background| background.flush_requested.is_some() && !pinned.immutables.is_empty());
-            !flush_due && !self.compaction_is_due(family, &pinned.version, &state)
+            !flush_due && !self.compaction_is_due(family, &pinned, &state)
         })
     }
 
@@ -119,9 +136,11 @@ impl DbInner {
     pub(crate) fn wait(&self, mut condition: impl FnMut() -> bool) -> Result<()> {
         match self.executor.wait_until(&self.changed, None, &mut condition) {
             Waited::Met => Ok(()),
-            Waited::TimedOut | Waited::Stuck => {
-                Err(Error::new(ErrorKind::Busy, "waited for background work, and none is left to run"))
-            }
+            Waited::TimedOut | Waited::Stuck => Err(stuck()),
         }
     }
+}
+
+fn stuck() -> Error {
+    Error::new(ErrorKind::Busy, "waited for background work, and none is left to run")
 }

@@ -26,8 +26,6 @@ pub(crate) struct Family {
     pub(crate) comparator: InternalKeyComparator,
     /// Set where keys end with timestamps.
     pub(crate) timestamps: Option<FamilyTimestamps>,
-    /// Its options.
-    pub(crate) options: Arc<ColumnFamilyOptions>,
     /// Its open tables.
     pub(crate) table_cache: Arc<TableCache>,
     /// How its entries become values.
@@ -42,13 +40,8 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    pub(crate) fn new(
-        id: u32,
-        name: String,
-        options: Arc<ColumnFamilyOptions>,
-        first: SuperVersion,
-        surroundings: &Surroundings,
-    ) -> Self {
+    pub(crate) fn new(id: u32, name: String, first: SuperVersion, surroundings: &Surroundings) -> Self {
+        let options = Arc::clone(&first.options);
         let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
         let super_version = ArcSwap::from_pointee(first);
         let cache_options = TableCacheOptions {
@@ -73,7 +66,6 @@ impl Family {
             instance,
             comparator,
             timestamps,
-            options,
             table_cache,
             resolver,
             super_version,
@@ -85,8 +77,13 @@ impl Family {
 
     /// The same, whose history before the timestamp `low` may be gone.
     pub(crate) fn with_timestamp_low(self, low: u64) -> Self {
-        let timestamps = FamilyTimestamps::of(&self.options, low);
+        let timestamps = FamilyTimestamps::of(&self.options(), low);
         Self { timestamps, ..self }
+    }
+
+    /// Its options, as they are now.
+    pub(crate) fn options(&self) -> Arc<ColumnFamilyOptions> {
+        Arc::clone(&self.super_version.load().options)
     }
 
     /// Lets readers see `state` from now on, which is `now_micros`.
@@ -144,9 +141,9 @@ impl ColumnFamily {
         &self.0.name
     }
 
-    /// The options that the family was opened with.
-    pub fn options(&self) -> &ColumnFamilyOptions {
-        &self.0.options
+    /// The options of the family, as they are now.
+    pub fn options(&self) -> Arc<ColumnFamilyOptions> {
+        self.0.options()
     }
 }
 

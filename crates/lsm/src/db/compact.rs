@@ -11,6 +11,7 @@ use crate::compaction::{Compaction, RunningId};
 use crate::event::{CompactionInfo, JobId};
 use crate::file_names::FileName;
 use crate::metrics::Counter;
+use crate::options::ColumnFamilyOptions;
 use crate::version::{Version, VersionEdit};
 use siltstone_base::env::IoPriority;
 use siltstone_base::executor::{Budget, Job, Progress};
@@ -26,6 +27,8 @@ const FLUSH_HEADSTART: Duration = Duration::from_micros(500);
 pub(crate) struct CompactJob {
     db: Arc<DbInner>,
     family: Arc<Family>,
+    /// The family's options when the compaction was picked: it ends with them, whatever is changed meanwhile.
+    options: Arc<ColumnFamilyOptions>,
     /// What to do; let go when the job ends.
     compaction: Option<Compaction>,
     /// The registration that keeps other compactions away from the inputs.
@@ -43,6 +46,7 @@ pub(crate) struct CompactJob {
 }
 
 impl CompactJob {
+    /// The caller has held the state lock since `compaction` was picked.
     pub(crate) fn new(
         db: Arc<DbInner>,
         family: Arc<Family>,
@@ -65,9 +69,11 @@ impl CompactJob {
             error: None,
         };
         let started_micros = db.clock.now_micros();
+        let options = family.options();
         Self {
             db,
             family,
+            options,
             compaction: Some(compaction),
             registration,
             running: None,
@@ -108,7 +114,7 @@ impl CompactJob {
                 let level0 = compaction.inputs.iter().filter(|inputs| inputs.level == 0);
                 let level0 = level0.map(|inputs| inputs.files.len()).sum();
                 if compaction.is_owed() {
-                    let (work, style) = (&self.family.work, self.family.options.compaction_style);
+                    let (work, style) = (&self.family.work, self.options.compaction_style);
                     let owed = owed_bytes_of(compaction, style);
                     self.working = Some(Working::compaction(work, self.info.input_bytes, owed, level0));
                 }
@@ -147,11 +153,12 @@ impl CompactJob {
 
     fn environment(&self) -> CompactionEnv {
         let db = &self.db;
+        let live = db.live_options.load();
         CompactionEnv {
             env: Arc::clone(&db.env),
             dir: db.dir.clone(),
             table_cache: Arc::clone(&self.family.table_cache),
-            options: Arc::clone(&self.family.options),
+            options: Arc::clone(&self.options),
             family_name: self.family.name.clone(),
             snapshots: db.snapshots.seqnos(),
             file_numbers: Arc::clone(&db.file_numbers),
@@ -159,9 +166,9 @@ impl CompactJob {
             session_id: db.session_id.clone(),
             host_id: db.options.db_host_id.clone(),
             clock: Arc::clone(&db.clock),
-            readahead_size: db.options.compaction_readahead_size,
+            readahead_size: live.compaction_readahead_size,
             use_direct_io: db.options.use_direct_io_for_flush_and_compaction,
-            bytes_per_sync: db.options.bytes_per_sync,
+            bytes_per_sync: live.bytes_per_sync,
             file_checksum: db.options.file_checksum,
         }
     }
@@ -240,6 +247,7 @@ impl CompactJob {
         db.notify(|listener| listener.compaction_end(&self.info));
         db.update_pressure(&self.family);
         Working::end(self.working.take(), self.info.error.is_none());
+        db.open_tables_with_ranges(&self.family);
         db.schedule();
         db.delete_obsolete_files();
         db.job_ended();
@@ -277,7 +285,12 @@ impl DbInner {
         let _state = self.state.lock();
         let old = family.super_version.load_full();
         family.publish(
-            SuperVersion { memtable: Arc::clone(&old.memtable), immutables: old.immutables.clone(), version },
+            SuperVersion {
+                memtable: Arc::clone(&old.memtable),
+                immutables: old.immutables.clone(),
+                version,
+                options: Arc::clone(&old.options),
+            },
             self.clock.now_micros(),
         );
     }

@@ -43,8 +43,9 @@ impl DbInner {
             memtable: Family::new_memtable(&options, log_number),
             immutables: ImmutableList::default(),
             version,
+            options,
         };
-        let family = Arc::new(Family::new(id.0, name.to_owned(), options, first, &self.surroundings));
+        let family = Arc::new(Family::new(id.0, name.to_owned(), first, &self.surroundings));
         let mut state = self.state.lock();
         state.families.insert(id.0, FamilyState::default());
         let mut families = BTreeMap::clone(&self.families.load());
@@ -64,15 +65,17 @@ impl DbInner {
         let _ = self.write_options_file_without(Some(family));
         self.remove_family(family)?;
         // What the handle still pins is an empty family: the files go when the last reader does.
+        let options = family.options();
         family.publish(
             SuperVersion {
-                memtable: Family::new_memtable(&family.options, 0),
+                memtable: Family::new_memtable(&options, 0),
                 immutables: ImmutableList::default(),
                 version: Arc::new(Version::empty(
                     ColumnFamilyId(family.id),
                     family.comparator.clone(),
-                    family.options.num_levels,
+                    options.num_levels,
                 )),
+                options,
             },
             self.clock.now_micros(),
         );

@@ -59,7 +59,7 @@ impl TableBuild {
             .create_append(&path, &FileOptions::new(FileKind::Table).direct(direct))
             .map_err(|error| Error::io("create", &path, error))?;
         let unix_seconds = db.clock.unix_seconds();
-        let options: &ColumnFamilyOptions = &family.options;
+        let options: &ColumnFamilyOptions = &family.options();
         let builder = TableBuilder::new(
             file,
             path,
@@ -89,7 +89,7 @@ impl TableBuild {
                 host_id: db.options.db_host_id.clone(),
                 file_creation_time: unix_seconds,
                 priority: IoPriority::High,
-                bytes_per_sync: db.options.bytes_per_sync,
+                bytes_per_sync: db.live_options.load().bytes_per_sync,
             },
         )?;
         let children = memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())).collect();
@@ -288,6 +288,7 @@ impl FlushJob {
                     memtable: Arc::clone(&old.memtable),
                     immutables: old.immutables.without(|id| self.has_flushed(id)),
                     version,
+                    options: Arc::clone(&old.options),
                 },
                 db.clock.now_micros(),
             );
@@ -371,6 +372,7 @@ impl FlushJob {
             }
         }
         db.update_pressure(&self.family);
+        db.open_tables_with_ranges(&self.family);
         db.schedule();
         // An error of it makes the engine read-only, whose cause is told then.
         let _ = db.finish_retired_wals();

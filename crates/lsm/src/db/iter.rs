@@ -128,7 +128,7 @@ impl DbInner {
             seqno,
             lower_bound: options.iterate_lower_bound.clone(),
             upper_bound: options.iterate_upper_bound.clone(),
-            prefix_walk: PrefixWalk::new(&family.options, options),
+            prefix_walk: PrefixWalk::new(&pinned.options, options),
             direction: Direction::Forward,
             valid: false,
             is_kept: false,

@@ -86,8 +86,8 @@ impl DbInner {
             if progress.running || progress.outcome.is_some() {
                 continue;
             }
-            let version = Arc::clone(&request.family.super_version.load().version);
-            match progress.range.next(&version, &request.family.options, &background.running) {
+            let pinned = request.family.super_version.load_full();
+            match progress.range.next(&pinned.version, &pinned.options, &background.running) {
                 ManualStep::Done => {
                     progress.outcome = Some(Ok(()));
                     finished = true;

@@ -29,8 +29,8 @@ impl DbInner {
     pub(crate) fn limit_wal_size(self: &Arc<Self>, side: &mut WriteSide) -> Result<()> {
         let current = side.wal.as_ref().map_or(0, WalWriter::len);
         let families = self.families.load();
-        let limit = match self.options.max_total_wal_size {
-            0 => families.values().map(|family| 4 * family.options.write_buffer_size as u64).sum(),
+        let limit = match self.live_options.load().max_total_wal_size {
+            0 => families.values().map(|family| 4 * family.super_version.load().options.write_buffer_size as u64).sum(),
             limit => limit,
         };
         if side.closed_wal_bytes + current <= limit {
@@ -85,9 +85,10 @@ impl DbInner {
                 let old = family.super_version.load_full();
                 family.publish(
                     SuperVersion {
-                        memtable: Family::next_memtable(&family.options, &old.memtable, side.wal_number),
+                        memtable: Family::next_memtable(&old.options, &old.memtable, side.wal_number),
                         immutables: old.immutables.with_newest(Arc::clone(&old.memtable)),
                         version: Arc::clone(&old.version),
+                        options: Arc::clone(&old.options),
                     },
                     self.clock.now_micros(),
                 );
@@ -174,7 +175,7 @@ impl DbInner {
         let mut wal = WalWriter::new(file, path, number, WAL_CONTEXT);
         let live = LiveWal { number, size: 0, written: wal.written(), sync, synced: false };
         // A sync of reserved space need not wait for the file system to find some.
-        wal.preallocate(self.default_family.options.write_buffer_size as u64 / 8 * 9);
+        wal.preallocate(self.default_family.super_version.load().options.write_buffer_size as u64 / 8 * 9);
         Ok((wal, live))
     }
 
@@ -186,9 +187,10 @@ impl DbInner {
             if old.memtable.is_empty() {
                 family.publish(
                     SuperVersion {
-                        memtable: Family::next_memtable(&family.options, &old.memtable, number),
+                        memtable: Family::next_memtable(&old.options, &old.memtable, number),
                         immutables: old.immutables.clone(),
                         version: Arc::clone(&old.version),
+                        options: Arc::clone(&old.options),
                     },
                     self.clock.now_micros(),
                 );

@@ -29,6 +29,7 @@ mod ranges;
 mod read;
 mod recovery;
 mod resolve;
+mod set_options;
 mod state;
 mod super_version;
 mod table_files;
@@ -56,7 +57,8 @@ use crate::batch::WriteBatch;
 use crate::key::SeqNo;
 use crate::metrics::{Metrics, MetricsTable};
 use crate::options::{
-    ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, LoadedOptions, ReadOptions, WriteOptions,
+    ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, LoadedOptions, ReadOptions,
+    WaitForCompactOptions, WriteOptions,
 };
 use crate::snapshot::Snapshot;
 use crate::wide_columns::WideColumn;
@@ -340,6 +342,31 @@ impl Db {
         self.handle.inner.create_family(name, options).map(ColumnFamily)
     }
 
+    /// Changes options of `family` by their names, to values as an OPTIONS file has them: all of them or, after an error, none. They hold from now on, and
+    /// a new OPTIONS file says so; a compaction that runs ends with the old ones.
+    ///
+    /// What RocksDB lets change may change, and moreover [`compaction_style`](ColumnFamilyOptions::compaction_style): the new one goes on from
+    /// the tree that it finds. Parts of an option that has some are changed alone: `("compaction_options_universal", "{size_ratio=5;}")`, or
+    /// `("compaction_options_universal.size_ratio", "5")`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` names an option that cannot change while the database is open, a value that is none of it, or a bound; `NotSupported` names an
+    /// option or a value that this engine does not have. After an error of I/O the options hold, and the next change writes the file.
+    pub fn set_options(&self, family: &ColumnFamily, changes: &[(&str, &str)]) -> Result<()> {
+        self.handle.inner.set_options(&family.0, changes)
+    }
+
+    /// The same for options of the database.
+    pub fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.handle.inner.set_db_options(changes)
+    }
+
+    /// The options of the database, as they are now.
+    pub fn options(&self) -> Arc<DbOptions> {
+        self.handle.inner.live_options.load_full()
+    }
+
     /// Drops a family: it is gone at once, and its files are deleted when the last reader lets them go.
     pub fn drop_family(&self, family: &ColumnFamily) -> Result<()> {
         self.handle.inner.drop_family(&family.0)
@@ -385,6 +412,15 @@ impl Db {
     /// Waits until no flush and no compaction is due or running.
     pub fn wait_for_background_work(&self) -> Result<()> {
         self.handle.inner.wait_until_idle()
+    }
+
+    /// The same, as the options say; with a flush first if they ask for it.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, `Aborted` where work is paused or the database closes, and the error that made the engine read-only.
+    pub fn wait_for_compact(&self, options: &WaitForCompactOptions) -> Result<()> {
+        self.handle.inner.wait_for_compact(options)
     }
 
     /// Starts no new background jobs until [`resume_background_work`](Self::resume_background_work), and waits for those that run.

@@ -166,6 +166,7 @@ pub(crate) fn open_read_only(
             memtable: recovering.memtable,
             immutables: ImmutableList::default(),
             version: Arc::clone(&pinned.version),
+            options: Arc::clone(&pinned.options),
         }));
         recovering.family
     });
@@ -272,6 +273,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
     let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();
     Ok(Surroundings {
         dir: dir.to_path_buf(),
+        live_options: ArcSwap::from_pointee(options.clone()),
         options,
         env,
         executor,
@@ -384,9 +386,9 @@ fn replay<'a>(
             memtable: Arc::clone(&memtable),
             immutables: ImmutableList::default(),
             version: Arc::clone(record.current()),
+            options,
         };
-        let name = record.name().to_owned();
-        let family = Family::new(record.id().0, name, options, first, surroundings);
+        let family = Family::new(record.id().0, record.name().to_owned(), first, surroundings);
         let family = Arc::new(family.with_timestamp_low(record.timestamp_low()));
         let log_number = record.log_number();
         let edit = VersionEdit::new(record.id());
@@ -449,9 +451,10 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         let old = family.super_version.load_full();
         if !read_only {
             family.super_version.store(Arc::new(SuperVersion {
-                memtable: Family::new_memtable(&family.options, wal_number),
+                memtable: Family::new_memtable(&old.options, wal_number),
                 immutables: ImmutableList::default(),
                 version: current_version(&versions, &family, &old),
+                options: Arc::clone(&old.options),
             }));
         }
         state.families.insert(family.id, FamilyState::default());
@@ -464,7 +467,10 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
     Ok(DbInner {
         default_read_options: ReadOptions::default(),
         read_only,
-        write_side: Mutex::new(ranks::WRITE_SIDE, WriteSide::new(no_wal, wal_number, last_seqno)),
+        write_side: Mutex::new(
+            ranks::WRITE_SIDE,
+            WriteSide::new(no_wal, wal_number, last_seqno, options.wal_bytes_per_sync),
+        ),
         write_queue: WriteQueue::new(),
         wal_sync: Mutex::new(ranks::WAL_SYNC, ()),
         retired_wals: Mutex::new(ranks::RETIRED_WALS, Vec::new()),

@@ -93,8 +93,9 @@ impl DbInner {
         let mut newest = self.options_files.newest.lock();
         let families = self.families.load();
         let staying = families.values().filter(|family| leaving.is_none_or(|leaving| leaving.id != family.id));
-        let named: Vec<_> = staying.map(|family| (family.name.as_str(), &*family.options)).collect();
-        let text = render(&self.options, &named, newest.found.as_ref());
+        let staying: Vec<_> = staying.map(|family| (family.name.as_str(), family.options())).collect();
+        let named: Vec<_> = staying.iter().map(|(name, options)| (*name, &**options)).collect();
+        let text = render(&self.live_options.load(), &named, newest.found.as_ref());
         if newest.text.as_ref() == Some(&text) {
             return Ok(());
         }

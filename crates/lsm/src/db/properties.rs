@@ -64,8 +64,8 @@ impl DbInner {
             Property::MinLogNumberToKeep => self.versions.lock().min_log_number_to_keep(),
             Property::TotalSstFilesSize => version.total_bytes() + family.replaced.bytes_beside(&pinned).1,
             Property::LiveSstFilesSize => version.total_bytes(),
-            Property::BaseLevel => LevelTargets::new(version, &family.options).base_level as u64,
-            Property::EstimatePendingCompactionBytes => compaction::pending_compaction_bytes(version, &family.options),
+            Property::BaseLevel => LevelTargets::new(version, &pinned.options).base_level as u64,
+            Property::EstimatePendingCompactionBytes => compaction::pending_compaction_bytes(version, &pinned.options),
             Property::ActualDelayedWriteRate if let Some(pacer) = &self.pacer => pacer.rate().unwrap_or(0),
             Property::ActualDelayedWriteRate => match self.controller.condition() {
                 StallCondition::Delayed(_) => self.controller.delayed_rate(),
@@ -115,7 +115,7 @@ impl DbInner {
             levels: levels.collect(),
             memtable_bytes: (pinned.memtable.approximate_memory_usage() + sealed) as u64,
             immutable_memtables: pinned.immutables.len() as u64,
-            pending_compaction_bytes: compaction::pending_compaction_bytes(&pinned.version, &family.options),
+            pending_compaction_bytes: compaction::pending_compaction_bytes(&pinned.version, &pinned.options),
             uptime: Duration::from_micros(self.clock.now_micros().saturating_sub(self.opened_micros)),
             counters: self.metrics.counters(),
         }
@@ -126,7 +126,7 @@ impl DbInner {
         let state = self.state.lock();
         let background = state.families.get(&family.id);
         background.map_or_else(Vec::new, |family_state| {
-            compaction::scores(version, &family.options, self.clock.unix_seconds(), &family_state.running)
+            compaction::scores(version, &family.options(), self.clock.unix_seconds(), &family_state.running)
         })
     }
 

@@ -257,7 +257,7 @@ impl Recovery<'_> {
     fn check_timestamps(&self, reader: &WalReader) -> Result<()> {
         for (id, size) in reader.timestamp_sizes() {
             let Some(target) = self.families.get(id) else { continue };
-            let ours = target.family.options.comparator.timestamp_len();
+            let ours = target.family.options().comparator.timestamp_len();
             if ours != usize::from(*size) {
                 let what = format!(
                     "keys of column family {id} with timestamps of {size} bytes, where its comparator has {ours}"
@@ -363,7 +363,7 @@ impl Recovery<'_> {
             return Ok(());
         }
         let full = |recovering: &RecoveringFamily| {
-            recovering.memtable.approximate_memory_usage() >= recovering.family.options.write_buffer_size
+            recovering.memtable.approximate_memory_usage() >= recovering.family.options().write_buffer_size
         };
         let ids: Vec<u32> =
             self.families.iter().filter(|(_, recovering)| full(recovering)).map(|(id, _)| *id).collect();
@@ -394,7 +394,7 @@ impl Recovery<'_> {
         build.step(None)?;
         // A table without an entry is a leftover, which opening deletes.
         recovering.edit.new_files.extend(build.finish()?.map(|file| (0, file)));
-        recovering.memtable = Family::new_memtable(&recovering.family.options, 0);
+        recovering.memtable = Family::new_memtable(&recovering.family.options(), 0);
         Ok(())
     }
 }

@@ -36,6 +36,11 @@ impl Resolver {
         }
     }
 
+    /// Whether operands can be put together.
+    pub(crate) fn has_operator(&self) -> bool {
+        self.merge_operator.is_some()
+    }
+
     /// The value of `key`, whose newest visible entry is of type `kind` and holds `stored`; `None` for a tombstone. Of an entity: its default
     /// column. Operands are for [`merged`](Self::merged).
     ///

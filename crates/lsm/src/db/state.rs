@@ -153,7 +153,9 @@ pub(crate) struct LiveWal {
 #[derive(Debug)]
 pub(crate) struct Surroundings {
     pub(crate) dir: PathBuf,
+    /// What the database was opened with; [`live_options`](Self::live_options) has what may have changed since.
     pub(crate) options: DbOptions,
+    pub(crate) live_options: ArcSwap<DbOptions>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) clock: Arc<dyn Clock>,

@@ -1,6 +1,7 @@
-//! What a reader pins: one memtable being written, the sealed ones and a version, as one immutable value.
+//! What a reader pins: one memtable being written, the sealed ones and a version, as one immutable value; and the options that hold meanwhile.
 
 use crate::memtable::{ImmutableList, Memtable};
+use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub(crate) struct SuperVersion {
     pub(crate) immutables: ImmutableList,
     /// The table files.
     pub(crate) version: Arc<Version>,
+    /// The family's options.
+    pub(crate) options: Arc<ColumnFamilyOptions>,
 }
 
 impl SuperVersion {

@@ -77,7 +77,7 @@ impl TimestampView {
                 }
             };
         };
-        if options.prefix_same_as_start && family.options.prefix_extractor.is_some() {
+        if options.prefix_same_as_start && family.options().prefix_extractor.is_some() {
             return Err(Error::not_supported("prefix_same_as_start in a column family whose keys have timestamps"));
         }
         Ok(Some(Box::new(Self { newest: timestamps.of_read(options)?, of_kept: 0 })))

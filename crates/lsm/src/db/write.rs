@@ -44,6 +44,8 @@ pub(crate) struct WriteSide {
     pub(crate) predecessors: Vec<(u64, u64)>,
     /// Bytes of the WAL that writing back was started for.
     pub(crate) wal_written_back: u64,
+    /// Writing back is started after so many.
+    pub(crate) wal_bytes_per_sync: u64,
     /// Bytes in all live WALs but the one being written, at most: those that were deleted since are found out when it matters.
     pub(crate) closed_wal_bytes: u64,
     /// Families whose memtable is full.
@@ -55,7 +57,7 @@ pub(crate) struct WriteSide {
 }
 
 impl WriteSide {
-    pub(crate) fn new(wal: Option<WalWriter>, wal_number: u64, last_seqno: SeqNo) -> Self {
+    pub(crate) fn new(wal: Option<WalWriter>, wal_number: u64, last_seqno: SeqNo, wal_bytes_per_sync: u64) -> Self {
         Self {
             wal,
             wal_number,
@@ -65,6 +67,7 @@ impl WriteSide {
             stated_durable: 0,
             predecessors: Vec::new(),
             wal_written_back: 0,
+            wal_bytes_per_sync,
             closed_wal_bytes: 0,
             full: Vec::new(),
             unpaced_bytes: 0,
@@ -190,7 +193,7 @@ impl DbInner {
         };
         match entry.kind {
             ValueType::Put | ValueType::Delete | ValueType::SingleDelete => Ok(()),
-            ValueType::Merge if family.options.merge_operator.is_some() => Ok(()),
+            ValueType::Merge if family.resolver.has_operator() => Ok(()),
             ValueType::Merge => {
                 Err(Error::invalid_argument(format!("merge_operator: column family {} has none", family.name)))
             }
@@ -411,7 +414,7 @@ impl DbInner {
 
     /// Starts writing the WAL back every `wal_bytes_per_sync` bytes.
     fn write_back(&self, side: &mut WriteSide) {
-        let every = self.options.wal_bytes_per_sync;
+        let every = side.wal_bytes_per_sync;
         if let (Some(wal), true) = (&mut side.wal, every > 0) {
             let len = wal.len();
             if len - side.wal_written_back >= every {
@@ -470,7 +473,8 @@ impl DbInner {
     /// Notes which memtables of the group's families are full.
     fn note_full_memtables(&self, side: &mut WriteSide, default_only: bool) {
         let full = |family: &Family| {
-            family.super_version.load().memtable.approximate_memory_usage() >= family.options.write_buffer_size
+            let pinned = family.super_version.load();
+            pinned.memtable.approximate_memory_usage() >= pinned.options.write_buffer_size
         };
         if default_only {
             if full(&self.default_family) {

@@ -59,6 +59,13 @@ impl WriteController {
         Self { engaged: AtomicBool::new(false), only_stops, inner: Mutex::new(RANK, inner) }
     }
 
+    /// Admits up to `delayed_write_rate` bytes per second from now on.
+    pub(crate) fn set_delayed_write_rate(&self, delayed_write_rate: u64) {
+        let mut inner = self.inner.lock();
+        inner.max_rate = delayed_write_rate;
+        inner.rate = delayed_write_rate;
+    }
+
     /// Takes note of the pressure on a family; returns its condition before and now.
     pub(crate) fn update(
         &self,

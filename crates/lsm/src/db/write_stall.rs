@@ -8,7 +8,7 @@ use crate::options::ColumnFamilyOptions;
 pub(crate) struct Pressure {
     /// Sealed memtables that are not flushed yet.
     pub(crate) immutable_memtables: usize,
-    /// Files in level 0.
+    /// What counts against the limits of level 0: its files, or sorted runs.
     pub(crate) l0_files: usize,
     /// Estimated bytes that compactions must still rewrite.
     pub(crate) pending_compaction_bytes: u64,

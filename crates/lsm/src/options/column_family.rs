@@ -26,9 +26,9 @@ siltstone_base::define_options! {
         prefix_extractor: Option<Arc<dyn PrefixExtractor>> = None,
         /// Files in level 0 at which it is compacted; with the universal style sorted runs. At least 1.
         level0_file_num_compaction_trigger: usize = 4,
-        /// Files in level 0 at which writers are slowed down. At least the compaction trigger.
+        /// Files in level 0 at which writers are slowed down; with the universal style sorted runs. At least the compaction trigger.
         level0_slowdown_writes_trigger: usize = 20,
-        /// Files in level 0 at which writers stop. At least the slowdown trigger.
+        /// Files in level 0 at which writers stop; with the universal style sorted runs. At least the slowdown trigger.
         level0_stop_writes_trigger: usize = 36,
         /// Estimated bytes of pending compactions at which writers are slowed down. 0: never.
         soft_pending_compaction_bytes_limit: u64 = 64 << 30,

@@ -1,6 +1,7 @@
 //! Options of single calls.
 
 use crate::snapshot::Snapshot;
+use std::time::Duration;
 
 /// How far a read may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,5 +69,17 @@ siltstone_base::define_options! {
     CompactRangeOptions {
         /// Rewrites the last level too, even where nothing was merged into it.
         force_bottommost: bool = false,
+    }
+}
+
+siltstone_base::define_options! {
+    /// Options of waiting for flushes and compactions.
+    WaitForCompactOptions {
+        /// Fails with `Aborted` while background work is [paused](crate::Db::pause_background_work), instead of waiting until it goes on.
+        abort_on_pause: bool = false,
+        /// Flushes the memtables of all families first.
+        flush: bool = false,
+        /// Fails with `TimedOut` after so long. `None`: waits as long as it takes.
+        timeout: Option<Duration> = None,
     }
 }

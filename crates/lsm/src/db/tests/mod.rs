@@ -2,6 +2,7 @@
 
 mod approximate;
 mod basics;
+mod covered;
 mod merges;
 mod misuse;
 mod options_files;
@@ -9,8 +10,10 @@ mod pins;
 mod prefixes;
 mod prepared;
 mod ranges;
+mod set_options;
 mod styles;
 mod table_files;
 mod timestamps;
 mod upkeep;
+mod waiting;
 mod wal_modes;

@@ -226,6 +226,16 @@ const UNIVERSAL_PARTS: &[Part<UniversalCompactionOptions>] = &[
     part!(UniversalCompactionOptions.incremental),
 ];
 
+/// A part of a value that this engine does not have, of an option `name` whose value has parts.
+pub(super) fn unknown_part<'a>(name: &str, text: &'a str) -> Option<&'a str> {
+    match name {
+        "compression_opts" => parts::unknown(COMPRESSION_PARTS, text),
+        "compaction_options_fifo" => parts::unknown(FIFO_PARTS, text),
+        "compaction_options_universal" => parts::unknown(UNIVERSAL_PARTS, text),
+        _ => None,
+    }
+}
+
 /// What stands for an object that is not there.
 const NOTHING: &str = "nullptr";
 

@@ -4,11 +4,14 @@
 //! comments. Names that this engine does not know, in a file that RocksDB wrote, go into the next file as they were. An engine that opens the
 //! directory never needs the file, and losing it costs no data.
 
+mod change;
 mod fields;
 mod ini;
 mod parts;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use change::{change_database, change_family};
 
 use super::{ColumnFamilyOptions, DbOptions, IndexType, TableOptions};
 use crate::file_names::FileName;

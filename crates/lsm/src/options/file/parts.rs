@@ -35,6 +35,11 @@ pub(super) fn render<T>(known: &[Part<T>], options: &T, before: Option<&str>) ->
     format!("{{{}}}", others.chain(own).collect::<String>())
 }
 
+/// The first part that `known` does not have.
+pub(super) fn unknown<'a, T>(known: &[Part<T>], text: &'a str) -> Option<&'a str> {
+    parts(text).map(|(name, _)| name).find(|name| known.iter().all(|part| part.name != *name))
+}
+
 /// Takes what `known` has of a value.
 pub(super) fn read<T>(known: &[Part<T>], options: &mut T, text: &str) -> Taken {
     // Before 6.0 RocksDB separated bare numbers by colons.

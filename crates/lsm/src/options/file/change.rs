@@ -1,0 +1,131 @@
+//! Changes of options by name while a database is open: text as an OPTIONS file has it, checked as at open.
+
+use super::fields::{self, Field, Taken};
+use crate::event::ChangedOption;
+use crate::options::{ColumnFamilyOptions, DbOptions, TableOptions};
+use siltstone_base::{Error, Result};
+
+/// Options of a family that may change. All others are part of what is on disk, or of what readers hold.
+const FAMILY: &[&str] = &[
+    "write_buffer_size",
+    "max_write_buffer_number",
+    "memtable_bloom_bits_per_key",
+    "level0_file_num_compaction_trigger",
+    "level0_slowdown_writes_trigger",
+    "level0_stop_writes_trigger",
+    "soft_pending_compaction_bytes_limit",
+    "hard_pending_compaction_bytes_limit",
+    "target_file_size_base",
+    "target_file_size_multiplier",
+    "max_bytes_for_level_base",
+    "max_bytes_for_level_multiplier",
+    "level_compaction_dynamic_level_bytes",
+    "max_compaction_bytes",
+    "compaction_style",
+    "compaction_options_universal",
+    "compaction_options_fifo",
+    "ttl",
+    "periodic_compaction_seconds",
+    "disable_auto_compactions",
+    "compression",
+    "compression_per_level",
+    "bottommost_compression",
+    "compression_opts",
+    "zstd_level",
+];
+
+/// Options of a database that may change.
+const DATABASE: &[&str] = &[
+    "max_background_jobs",
+    "max_total_wal_size",
+    "bytes_per_sync",
+    "wal_bytes_per_sync",
+    "compaction_readahead_size",
+    "delayed_write_rate",
+];
+
+/// `options` with `changes` of names and values; and what is different then.
+///
+/// # Errors
+///
+/// `InvalidArgument` names an option that may not change, a value that is none of it, or a bound; `NotSupported` names an option or a value that
+/// this engine does not have.
+pub(crate) fn change_family(
+    options: &ColumnFamilyOptions,
+    changes: &[(&str, &str)],
+) -> Result<(ColumnFamilyOptions, Vec<ChangedOption>)> {
+    let lists = [ColumnFamilyOptions::NAMES, TableOptions::NAMES, &["block_based_table_factory"]];
+    let known = |name: &str| lists.iter().any(|list| list.contains(&name));
+    let changed = change(options, changes, fields::FAMILY, FAMILY, &known)?;
+    changed.0.validate()?;
+    Ok(changed)
+}
+
+/// The same for a database.
+pub(crate) fn change_database(
+    options: &DbOptions,
+    changes: &[(&str, &str)],
+) -> Result<(DbOptions, Vec<ChangedOption>)> {
+    let known = |name: &str| DbOptions::NAMES.contains(&name);
+    let changed = change(options, changes, fields::DATABASE, DATABASE, &known)?;
+    changed.0.validate()?;
+    Ok(changed)
+}
+
+fn change<T: Clone>(
+    options: &T,
+    changes: &[(&str, &str)],
+    fields: &[Field<T>],
+    may_change: &[&str],
+    known: &dyn Fn(&str) -> bool,
+) -> Result<(T, Vec<ChangedOption>)> {
+    let mut changed = options.clone();
+    for (name, text) in changes {
+        // `compaction_options_universal.size_ratio` is a part of a value.
+        let (name, part) = name.split_once('.').map_or((*name, None), |(name, part)| (name, Some(part)));
+        let field = fields.iter().find(|field| field.name == name);
+        let Some(field) = field.filter(|_| may_change.contains(&name)) else {
+            return Err(match known(name) || field.is_some() {
+                true => Error::invalid_argument(format!("{name}: cannot be changed while the database is open")),
+                false => Error::not_supported(format!("{name}: an option that this engine does not have")),
+            });
+        };
+        let text = match part {
+            Some(part) => format!("{{{part}={text};}}"),
+            None => (*text).to_owned(),
+        };
+        if let Some(part) = fields::unknown_part(name, &text) {
+            return Err(Error::not_supported(format!("{name}.{part}: an option that this engine does not have")));
+        }
+        let mut taken = (field.take)(&mut changed, &text);
+        if taken == Taken::Malformed
+            && let Some(number) = number(&text)
+        {
+            taken = (field.take)(&mut changed, &number);
+        }
+        match taken {
+            Taken::Yes => {}
+            Taken::Unknown => return Err(Error::not_supported(format!("{name}: {text}"))),
+            Taken::Malformed => return Err(Error::invalid_argument(format!("{name}: {text} is no value of it"))),
+        }
+    }
+    let differences = fields.iter().filter_map(|field| {
+        let (before, now) = ((field.text)(options, None)?, (field.text)(&changed, None)?);
+        (before != now).then(|| ChangedOption { name: field.name.to_owned(), before, now })
+    });
+    let differences = differences.collect();
+    Ok((changed, differences))
+}
+
+/// `64M` in full: RocksDB takes numbers with K, M, G and T behind them.
+fn number(text: &str) -> Option<String> {
+    let shift = match text.chars().next_back()?.to_ascii_lowercase() {
+        'k' => 10,
+        'm' => 20,
+        'g' => 30,
+        't' => 40,
+        _ => return None,
+    };
+    let digits = text.get(..text.len() - 1)?.parse::<u64>().ok()?;
+    Some(digits.checked_mul(1 << shift)?.to_string())
+}
