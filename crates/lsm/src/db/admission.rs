@@ -171,6 +171,10 @@ fn gauges(family: &Family) -> Gauges {
             options.level0_stop_writes_trigger.saturating_sub(other_runs) as f64
         },
         owed_bytes: work.owed() as f64,
+        owed_stop: match options.hard_pending_compaction_bytes_limit {
+            0 => f64::INFINITY,
+            bytes => bytes as f64,
+        },
         buffered_bytes: active as f64 + unflushed as f64,
         max_buffered_bytes: options.max_write_buffer_number.saturating_mul(options.write_buffer_size) as f64,
     }

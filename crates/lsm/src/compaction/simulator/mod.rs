@@ -7,10 +7,14 @@
 mod content;
 mod picture;
 #[cfg(test)]
+mod stepped;
+#[cfg(test)]
 mod tests;
 mod tree;
 
 pub use picture::Picture;
+#[cfg(test)]
+pub(crate) use stepped::SteppedTree;
 
 use crate::options::ColumnFamilyOptions;
 use tree::Tree;

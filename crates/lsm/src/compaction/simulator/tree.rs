@@ -20,18 +20,18 @@ const STEPS_PER_FILE: u64 = 8;
 const WARM_UP: u64 = 100;
 
 /// A compaction that runs.
-struct Job {
+pub(super) struct Job {
     id: RunningId,
-    compaction: Compaction,
+    pub(super) compaction: Compaction,
     /// Bytes that it must still read.
-    left: u64,
+    pub(super) left: u64,
 }
 
 pub(super) struct Tree {
-    simulation: Simulation,
-    version: Arc<Version>,
-    running: Running,
-    jobs: Vec<Job>,
+    pub(super) simulation: Simulation,
+    pub(super) version: Arc<Version>,
+    pub(super) running: Running,
+    pub(super) jobs: Vec<Job>,
     contents: HashMap<u64, Content>,
     obsolete: Arc<ObsoleteTables>,
     /// Everything that was ever written, each key once.
@@ -77,6 +77,13 @@ impl Tree {
                 break;
             }
         }
+        self.add_flush();
+        self.work();
+        self.sample();
+    }
+
+    /// A flush alone.
+    pub(super) fn add_flush(&mut self) {
         let content = self.next_content();
         let user_entries = self.simulation.options.write_buffer_size as u64 / self.simulation.entry_bytes;
         self.user_bytes += user_entries * self.simulation.entry_bytes;
@@ -87,8 +94,6 @@ impl Tree {
         self.apply(&edit);
         self.grow_live(content);
         self.outcome.flushes += 1;
-        self.work();
-        self.sample();
     }
 
     /// What the next memtable holds.
@@ -181,9 +186,13 @@ impl Tree {
     }
 
     fn start(&mut self) -> bool {
-        let Some(compaction) = pick(&self.version, &self.simulation.options, self.now(), &self.running) else {
-            return false;
-        };
+        self.start_if(|_| true)
+    }
+
+    /// Begins the next compaction if it is one of those.
+    pub(super) fn start_if(&mut self, begins: impl Fn(&Compaction) -> bool) -> bool {
+        let picked = pick(&self.version, &self.simulation.options, self.now(), &self.running);
+        let Some(compaction) = picked.filter(begins) else { return false };
         let left = if compaction.is_edit() { 0 } else { compaction.input_bytes() };
         if self.outcome.flushes > WARM_UP {
             let share = left as f64 / self.live_bytes.max(1) as f64;
@@ -194,7 +203,7 @@ impl Tree {
         true
     }
 
-    fn finish(&mut self, index: usize) {
+    pub(super) fn finish(&mut self, index: usize) {
         let Job { id, compaction, .. } = self.jobs.swap_remove(index);
         if compaction.is_edit() {
             self.outcome.edits += 1;

@@ -6,11 +6,21 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 
 /// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
-const SPRING_SECONDS: f64 = 60.0;
+const SPRING_SECONDS: f64 = 240.0;
 
 /// The spring has room at least for so many times what all memtables together make for compactions: on a device so slow that this is more than
 /// [`SPRING_SECONDS`], full memtables alone would stop writers.
 const SPRING_BUFFERS: f64 = 3.0;
+
+/// What is admitted while little is owed, in parts of what background jobs can sustain.
+const BURST: f64 = 3.0;
+
+/// So much is owed, in parts of the most, while another part of what jobs can sustain is admitted; and twice as much with half of that. A database that owes
+/// nothing takes a memtable or two without a delay.
+const SPARE: f64 = 0.01;
+
+/// The least that a flushed byte is expected to make for compactions: in a tree that is still small they have little to do, which does not last.
+const LEAST_AMPLIFICATION: f64 = 2.0;
 
 /// The least share of the flush rate that is admitted whatever is owed; below it the hard limits stop writers.
 const MIN_SHARE: f64 = 0.02;
@@ -30,6 +40,8 @@ pub(crate) struct Gauges {
     pub(crate) l0_stop: f64,
     /// Bytes that compactions must still read; see [`owed_bytes`].
     pub(crate) owed_bytes: f64,
+    /// The bytes at which writers are stopped; infinite: none.
+    pub(crate) owed_stop: f64,
     /// Bytes of all memtables that are not in a table yet, the one that is being written included.
     pub(crate) buffered_bytes: f64,
     /// Bytes that all memtables together may have.
@@ -69,8 +81,8 @@ impl Pace {
 /// The pace of a family.
 ///
 /// The gear: while a memtable is flushed, the room that is left goes no faster than what is left of the flush, so that both end together.
-/// The spring: the more work is owed, the smaller the share of the flush rate that is admitted. Where that meets what compactions can
-/// sustain, debt grows no further.
+/// The springs: the more files level 0 has, the smaller the share of the flush rate that is admitted; and the more work is owed, the smaller the
+/// multiple of what jobs can sustain. Where that meets what they do sustain, debt grows no further.
 pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
     let Some(flush_rate) = capacity.flush else { return Pace::FREE };
     let least = flush_rate * MIN_SHARE;
@@ -79,16 +91,27 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         _ => f64::INFINITY,
     };
     let gear = Pace { rate: gear, cause: StallCause::MemtableLimit };
-    let spring = |pressure: f64, cause| match 1.0 - pressure.clamp(0.0, 1.0) {
+    let files = match slack(gauges.l0_files - gauges.l0_trigger, gauges.l0_stop - gauges.l0_trigger) {
         1.0 => Pace::FREE,
-        slack => Pace { rate: (flush_rate * slack * slack).max(least), cause },
+        slack => Pace { rate: (flush_rate * slack * slack).max(least), cause: StallCause::L0FileCount },
     };
-    let files = (gauges.l0_files - gauges.l0_trigger) / (gauges.l0_stop - gauges.l0_trigger).max(1.0);
-    // What is still in memory is owed, too: otherwise each flush would add its share at once.
-    let owed = gauges.owed_bytes + gauges.buffered_bytes * capacity.amplification;
-    let buffers = gauges.max_buffered_bytes * capacity.amplification * SPRING_BUFFERS;
-    let owed = capacity.compaction.map_or(0.0, |rate| owed / (rate * SPRING_SECONDS).max(buffers).max(1.0));
-    gear.min(spring(files, StallCause::L0FileCount)).min(spring(owed, StallCause::PendingCompactionBytes))
+    let owed = capacity.compaction.map_or(Pace::FREE, |compaction_rate| {
+        let amplification = capacity.amplification.max(LEAST_AMPLIFICATION);
+        // What is still in memory is owed, too: otherwise each flush would add its share at once.
+        let owed = gauges.owed_bytes + gauges.buffered_bytes * amplification;
+        let buffers = gauges.max_buffered_bytes * amplification * SPRING_BUFFERS;
+        let most = (compaction_rate * SPRING_SECONDS).max(buffers).min(gauges.owed_stop);
+        let sustained = 1.0 / (1.0 / flush_rate + amplification / compaction_rate);
+        let slack = slack(owed, most);
+        let rate = sustained * (BURST * slack + SPARE * slack / (1.0 - slack));
+        Pace { rate: rate.min(flush_rate).max(least), cause: StallCause::PendingCompactionBytes }
+    });
+    gear.min(files).min(owed)
+}
+
+/// What is left of `most`, in parts of it.
+fn slack(used: f64, most: f64) -> f64 {
+    1.0 - (used / most.max(1.0)).clamp(0.0, 1.0)
 }
 
 /// Bytes that compactions must still read until no level is above its target, those that run included.

@@ -1,5 +1,7 @@
 //! The law as data, the meter, the pacer on a clock of its own, and all of them against a modelled device.
 
+mod fill;
+
 use super::law::{Capacity, Gauges, Pace, owed_bytes_universal, pace};
 use super::meter::Meter;
 use super::pacer::{Done, Figures, Pacer};
@@ -23,6 +25,7 @@ const IDLE: Gauges = Gauges {
     l0_trigger: 4.0,
     l0_stop: 36.0,
     owed_bytes: 0.0,
+    owed_stop: f64::INFINITY,
     buffered_bytes: 0.0,
     max_buffered_bytes: 128.0 * MB,
 };

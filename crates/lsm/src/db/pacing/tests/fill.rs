@@ -1,0 +1,191 @@
+//! A database that is filled on a device, in virtual time: the law, the meters and the pickers, with make-believe tables.
+
+use super::super::law::{Capacity, Gauges, owed_bytes, pace};
+use super::super::pacer::{Done, Figures, Pacer};
+use super::{MB, SECOND};
+use crate::compaction::LevelTargets;
+use crate::compaction::simulator::{Simulation, SteppedTree};
+use crate::options::ColumnFamilyOptions;
+
+/// A database and its device.
+#[derive(Clone, Copy)]
+struct Fill {
+    /// Bytes that the device writes in a second.
+    device: f64,
+    /// Bytes of memtables that a flush works through in a second where the device does not hold it.
+    flush: f64,
+    /// Bytes that compactions work through in a second where the device does not hold them.
+    compaction: f64,
+    /// Bytes that a writer writes in a second if nobody holds it.
+    writer: f64,
+    /// Bytes of a table per byte of its memtable.
+    compression: f64,
+    /// Distinct keys.
+    keys: u64,
+    /// Bytes of a row in a memtable.
+    row: f64,
+    /// How many rows are written.
+    rows: u64,
+}
+
+/// How it went.
+struct Course {
+    /// Rows written in each second.
+    rates: Vec<f64>,
+    /// Bytes owed at the end of the fill.
+    owed: u64,
+    /// Seconds until nothing was owed any more.
+    settle: f64,
+    /// Bytes of tables at the end of the fill, per byte once nothing was owed.
+    space: f64,
+}
+
+impl Fill {
+    fn run(&self, law: &dyn Fn(&Gauges, &Capacity) -> f64) -> Course {
+        let options = ColumnFamilyOptions::default()
+            .write_buffer_size(64 << 20)
+            .max_write_buffer_number(2)
+            .level_compaction_dynamic_level_bytes(true);
+        let buffer = options.write_buffer_size as f64;
+        let entry_bytes = (self.row * self.compression) as u64;
+        let mut simulation = Simulation::new(options.clone().write_buffer_size((buffer * self.compression) as usize));
+        simulation.keys = self.keys;
+        simulation.entry_bytes = entry_bytes;
+        simulation.jobs = 1;
+        let tree_options = simulation.options.clone();
+        let mut tree = SteppedTree::new(simulation);
+        let pacer = Pacer::new();
+        let (mut active, mut sealed, mut flushed_now) = (0.0, 0.0, 0.0);
+        let (mut flushed, mut compacted) = (Done::default(), Done::default());
+        let (tick, mut now) = (0.002, SECOND);
+        let (mut rates, mut rows, mut this_second, mut ticks) = (Vec::new(), 0.0, 0.0, 0_u64);
+        let owed_of = |tree: &SteppedTree| {
+            let targets = LevelTargets::new(tree.version(), &tree_options);
+            let (moving, read) = tree.moving();
+            owed_bytes(tree.version(), &tree_options, &targets, &moving).saturating_sub(read)
+        };
+        let mut owed_at_end = None;
+        let mut settle = 0.0;
+        loop {
+            let is_filling = rows < self.rows as f64;
+            let owed = owed_of(&tree);
+            if !is_filling {
+                owed_at_end.get_or_insert((owed, tree.version().total_bytes()));
+                settle += tick;
+                if !tree.is_busy() && sealed == 0.0 {
+                    break;
+                }
+            }
+            let free = if sealed > 0.0 { 0.0 } else { buffer };
+            let gauges = Gauges {
+                room_bytes: (buffer - active + free).max(0.0),
+                unflushed_bytes: sealed - flushed_now,
+                l0_files: tree.l0_files(),
+                l0_trigger: 4.0,
+                l0_stop: 36.0,
+                owed_bytes: owed as f64,
+                buffered_bytes: active + sealed - flushed_now,
+                max_buffered_bytes: 2.0 * buffer,
+                owed_stop: f64::INFINITY,
+            };
+            let figures = Figures { flush: flushed, compaction: compacted, owed_bytes: owed as f64, buffer_bytes: buffer };
+            let capacity = pacer.measure(now, &figures);
+            let rate = law(&gauges, &capacity).min(self.writer);
+            let bytes = if is_filling && gauges.room_bytes > 0.0 { rate * tick } else { 0.0 };
+            active += bytes;
+            rows += bytes / self.row;
+            this_second += bytes / self.row;
+            if active >= buffer && sealed == 0.0 {
+                (sealed, active, flushed_now) = (active, 0.0, 0.0);
+            }
+            // A flush and compactions share the device alike, unless the flush is behind.
+            let is_urgent = sealed > 0.0 && active / buffer > flushed_now / sealed;
+            let share = match (sealed > 0.0, tree.is_busy()) {
+                (true, true) if is_urgent => 1.0,
+                (true, true) => 0.5,
+                (true, false) => 1.0,
+                (false, _) => 0.0,
+            };
+            if sealed > 0.0 {
+                let step = (self.flush.min(self.device * share / self.compression) * tick).min(sealed - flushed_now);
+                flushed_now += step;
+                flushed.all_bytes += step as u64;
+                if flushed_now >= sealed {
+                    (sealed, flushed_now) = (0.0, 0.0);
+                    tree.flush();
+                    tree.start();
+                }
+            }
+            let read = tree.advance(((self.device * (1.0 - share)).min(self.compaction) * tick) as u64);
+            compacted.all_bytes += read;
+            flushed = Done { bytes: flushed.all_bytes, is_running: sealed > 0.0, all_bytes: flushed.all_bytes };
+            let is_running = tree.is_busy();
+            compacted = Done { bytes: compacted.all_bytes, is_running, all_bytes: compacted.all_bytes };
+            now += (tick * 1e9) as u64;
+            ticks += 1;
+            if ticks.is_multiple_of(500) && is_filling {
+                rates.push(std::mem::take(&mut this_second));
+            }
+        }
+        let (owed, bytes) = owed_at_end.unwrap_or_default();
+        Course { rates, owed, settle, space: bytes as f64 / tree.version().total_bytes() as f64 }
+    }
+}
+
+impl Course {
+    fn plain(&self) -> f64 {
+        let mean = self.rates.iter().sum::<f64>() / self.rates.len() as f64;
+        let squares = self.rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
+        (squares / self.rates.len() as f64).sqrt() / mean
+    }
+
+    /// The coefficient against a median of 15 s, and the worst second.
+    fn detrended(&self) -> (f64, f64) {
+        let ratios: Vec<f64> = (0..self.rates.len())
+            .map(|at| {
+                let mut around = self.rates[at.saturating_sub(7)..(at + 8).min(self.rates.len())].to_vec();
+                around.sort_by(f64::total_cmp);
+                self.rates[at] / around[around.len() / 2]
+            })
+            .collect();
+        let squares = ratios.iter().map(|ratio| (ratio - 1.0).powi(2)).sum::<f64>();
+        let worst = ratios.iter().copied().fold(f64::MAX, f64::min);
+        ((squares / ratios.len() as f64).sqrt(), worst)
+    }
+}
+
+#[test]
+fn a_fill_is_even() {
+    let fill = Fill {
+        device: 95.0 * MB,
+        flush: 120.0 * MB,
+        compaction: 120.0 * MB,
+        writer: 92.0 * MB,
+        compression: 0.6,
+        keys: 12_000_000,
+        row: 430.0,
+        rows: 12_000_000,
+    };
+    let steady = Fill { rows: 60_000_000, ..fill };
+    let hdd = Fill { device: 30.0 * MB, ..fill };
+    let free = Fill { device: 1500.0 * MB, flush: 250.0 * MB, compaction: 220.0 * MB, writer: 220.0 * MB, rows: 24_000_000, ..fill };
+    let small = Fill { row: 130.0, rows: 36_000_000, keys: 36_000_000, ..fill };
+    for (name, fill) in [("fill", fill), ("steady", steady), ("hdd", hdd), ("free", free), ("small", small)] {
+        show(&format!("{name} now"), &fill, &|gauges, capacity| pace(gauges, capacity).rate);
+    }
+}
+
+fn show(name: &str, fill: &Fill, law: &dyn Fn(&Gauges, &Capacity) -> f64) {
+    let course = fill.run(law);
+    let (detrended, worst) = course.detrended();
+    let rates: Vec<u64> = course.rates.iter().map(|rate| (rate / 1e3) as u64).step_by(7).collect();
+    println!(
+        "{name}: fill {} s, settle {:.1} s, {} k/s, plain {:.3}, detrended {detrended:.3}, worst {worst:.2}, owed {:.1} GB, space {:.2} {rates:?}",
+        course.rates.len(),
+        course.settle,
+        fill.rows / 1000 / course.rates.len() as u64,
+        course.plain(),
+        course.owed as f64 / 1e9,
+        course.space,
+    );
+}
