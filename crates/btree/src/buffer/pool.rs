@@ -310,6 +310,12 @@ impl Pool {
         Some(Optimistic { index, frame, words: self.memory.words(index), version })
     }
 
+    /// Whether nobody changed a page or took it out since a reader left it. Takes no latch, so that others may be held.
+    pub(crate) fn is_still(&self, place: &Place) -> bool {
+        let frame = self.frames.get(place.index as usize);
+        frame.is_some_and(|frame| frame.holds(place.id) && frame.latch.validate(place.version))
+    }
+
     /// A page for reading where a reader left it, if nobody changed it or took it out since.
     pub(crate) fn resume(&self, place: &Place) -> Option<SharedGuard<'_>> {
         let frame = self.frames.get(place.index as usize)?;

@@ -31,6 +31,7 @@ impl ChangeBuffer {
     /// Checks the buffer's tree, that what waits does so in order for leaves of `trees` that know of it and have room, and that every leaf that is waited for has something. Nobody
     /// writes meanwhile.
     pub(crate) fn check(&self, trees: &BTreeMap<u32, &Tree>) -> Result<ChangesReport> {
+        Self::check_known(trees)?;
         let mut report = ChangesReport { lost_pages: self.tree.check()?.lost_pages, ..ChangesReport::default() };
         let mut runs: BTreeMap<u32, u32> = BTreeMap::new();
         let (mut position, mut chunk, mut last) = (Position::default(), Chunk::default(), Vec::new());
@@ -83,6 +84,12 @@ impl ChangeBuffer {
             }
         }
         Ok(report)
+    }
+
+    /// Refuses trees of which it is not known what waits for them.
+    fn check_known(trees: &BTreeMap<u32, &Tree>) -> Result<()> {
+        let damage = trees.values().find_map(|tree| tree.states()?.damage());
+        damage.cloned().map_or(Ok(()), Err)
     }
 
     fn check_leaf(&self, tree: &Tree, page: PageId) -> Result<()> {

@@ -108,7 +108,7 @@ impl ChangeBuffer {
     }
 
     #[cold]
-    fn damaged(&self, what: &'static str) -> Error {
+    pub(crate) fn damaged(&self, what: &'static str) -> Error {
         Error::corrupt(what).with_file(&self.pool().spaces.path(CHANGES_SPACE))
     }
 
@@ -136,6 +136,11 @@ impl ChangeBuffer {
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> Result<bool> {
         self.first_from(PageId::new(0, 0)).map(|found| found.is_none())
+    }
+
+    /// Whether something waits for a page, whatever its bit says.
+    pub(crate) fn has(&self, page: PageId) -> Result<bool> {
+        self.first_from(page).map(|found| found == Some(page))
     }
 
     /// Whether operations for a leaf of this state are likely to be kept.

@@ -102,8 +102,14 @@ pub(super) fn first_pages(page_len: usize, header: SpaceHeader, rows: &[(&str, u
 /// A tree of a tablespace that is open: of entries that may wait in the change buffer.
 pub(super) fn open_index(pool: &Arc<Pool>, gate: &Arc<ChangesGate>, space: u32) -> Result<Tree> {
     let tree = Tree::with_gate(space, Arc::clone(pool), Arc::<ChangesGate>::clone(gate))?;
-    if let Some(states) = tree.states() {
-        ChangeBuffer::load_states(pool, space, states)?;
+    if let Some(states) = tree.states()
+        && let Err(error) = ChangeBuffer::load_states(pool, space, states)
+    {
+        if error.kind() != ErrorKind::Corruption {
+            return Err(error);
+        }
+        // Whoever needs this index is told; other trees can be read, and its table dropped.
+        states.set_damage(error);
     }
     Ok(tree)
 }

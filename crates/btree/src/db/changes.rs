@@ -8,7 +8,7 @@ use super::writers::Writer;
 use crate::change_buffer::ChangeBuffer;
 use crate::mtr::Close;
 use crate::page::PageId;
-use crate::space::LeafState;
+use crate::space::{LeafState, LeafStates};
 use crate::tree::{EntryOp, Gate, Tree};
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,6 +51,7 @@ impl ChangesGate {
 impl Gate for ChangesGate {
     fn keep(&self, tree: &Tree, leaf: u32, key: &[u8], op: EntryOp) -> Result<bool> {
         match tree.states() {
+            Some(states) if states.damage().is_some() => states.damage().cloned().map_or(Ok(false), Err),
             Some(states) => self.changes.keep(states, tree.page(leaf), key, op),
             None => Ok(false),
         }
@@ -86,8 +87,9 @@ impl State {
         if self.tree_of(tree.space()).is_none() {
             return Err(Error::new(ErrorKind::NotFound, "the tree was dropped"));
         }
-        if !tree.states().is_some_and(|states| states.is_pending(leaf)) {
-            return Ok(());
+        let Some(states) = tree.states().filter(|states| states.is_pending(leaf)) else { return Ok(()) };
+        if let Some(error) = states.damage() {
+            return Err(error.clone());
         }
         let close = if self.redo.has_open_group() { Close::Open } else { Close::Group };
         let merged = self.changes.merge(tree.page(leaf), close)?;
@@ -105,7 +107,14 @@ impl State {
                 return Ok(done);
             }
             match self.tree_of(page.space) {
-                Some(open) if open.tree().space() == page.space => self.merge_leaf(open.tree(), page.number)?,
+                Some(open) if open.tree().space() == page.space => {
+                    let is_pending = |states: &LeafStates| states.is_pending(page.number);
+                    if !open.tree().states().is_some_and(is_pending) && self.changes.has(*page)? {
+                        // Never to be merged, and met again and again.
+                        return Err(self.changes.damaged("entries wait for a leaf whose bit does not say so"));
+                    }
+                    self.merge_leaf(open.tree(), page.number)?;
+                }
                 _ => drop(self.changes.discard(*page, Close::Group)?),
             }
         }

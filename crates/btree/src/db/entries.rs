@@ -54,9 +54,9 @@ impl State {
     ) -> Result<()> {
         if self.must_stamp(group) {
             let Some(stamp) = self.next_stamp(group) else { return Ok(()) };
-            self.change_entry(tree, stamp, key, is_insertion)?;
+            // First: a change that fails may leave its record.
             group.undo.push(Undo { tree, key, before: None, stamp: Some(stamp), is_entry: true });
-            return Ok(());
+            return self.change_entry(tree, stamp, key, is_insertion);
         }
         let before = self.entry_before(tree, key, !is_insertion)?;
         // Entries are only seen through views, and none is made while a group is. So nobody needs what they were, but views that are older than the group,
@@ -68,8 +68,13 @@ impl State {
         }
         group.undo.push(Undo { tree, key, before: cell_of(before), stamp: None, is_entry: true });
         let op = if is_insertion { EntryOp::Insert { stamp: None } } else { EntryOp::Remove { only_if: None } };
-        if tree.apply_entry(key, op)? {
-            group.underfull.push((tree, key));
+        match tree.apply_entry(key, op) {
+            Ok(is_underfull) => group.underfull.extend(is_underfull.then_some((tree, key))),
+            Err(error) => {
+                // It was not made: there is nothing to bring back, perhaps in a leaf that can't be read.
+                group.undo.pop();
+                return Err(error);
+            }
         }
         Ok(())
     }

@@ -422,9 +422,9 @@ impl State {
         }
         let Some(stamp) = self.next_stamp(group) else { return Ok(()) };
         let seen = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
-        self.change_row(tree, stamp, key, value, seen)?;
+        // First: a change that fails may leave its record.
         group.undo.push(Undo { tree, key, before: None, stamp: Some(stamp), is_entry: false });
-        Ok(())
+        self.change_row(tree, stamp, key, value, seen)
     }
 
     /// The stamp of a group's next change; a group without a number has none.

@@ -106,6 +106,11 @@ impl<'a> Mtr<'a> {
         Ok(self.pages.len() - 1)
     }
 
+    /// Whether a page is latched.
+    pub(crate) fn has(&self, id: PageId) -> bool {
+        self.pages.iter().any(|page| page.id() == id)
+    }
+
     /// Latches a page of which nothing is known: it must become something by a change of it as a whole.
     pub(crate) fn create(&mut self, id: PageId) -> Result<usize> {
         self.pages.push(self.pool.create(id)?);

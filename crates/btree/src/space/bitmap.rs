@@ -6,6 +6,7 @@
 //! The image in memory is changed where the bitmap pages are, under their latches, by whoever has the lock of writers. Anyone may read it at any time.
 
 use crate::page::HEADER_LEN;
+use siltstone_base::Error;
 use siltstone_base::sync::OnceLock;
 use siltstone_base::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -90,11 +91,13 @@ pub(crate) struct LeafStates {
     parts: [OnceLock<Box<[AtomicU8]>>; 24],
     /// Pages with entries.
     pending: AtomicU32,
+    /// Why the states are not known, if a bitmap page could not be read.
+    damage: OnceLock<Error>,
 }
 
 impl LeafStates {
     pub(super) fn new() -> Self {
-        Self { parts: [const { OnceLock::new() }; 24], pending: AtomicU32::new(0) }
+        Self { parts: [const { OnceLock::new() }; 24], pending: AtomicU32::new(0), damage: OnceLock::new() }
     }
 
     /// The part of a byte, and where in it the byte is.
@@ -111,6 +114,17 @@ impl LeafStates {
         part.and_then(|part| part.get(at)).map_or(0, |byte| byte.load(Ordering::Acquire))
     }
 
+    /// Takes note that a bitmap page can't be read: any page may have entries then.
+    #[cold]
+    pub(crate) fn set_damage(&self, error: Error) {
+        let _ = self.damage.set(error);
+    }
+
+    /// Why the states are not known.
+    pub(crate) fn damage(&self) -> Option<&Error> {
+        self.damage.get()
+    }
+
     /// What is known of a page.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> LeafState {
@@ -120,13 +134,13 @@ impl LeafStates {
     /// Whether the change buffer has entries for a page.
     #[inline]
     pub(crate) fn is_pending(&self, number: u32) -> bool {
-        self.has_pending() && self.get(number).is_pending()
+        self.has_pending() && (self.get(number).is_pending() || self.damage.get().is_some())
     }
 
     /// Whether the change buffer has entries for any page of the tablespace.
     #[inline]
     pub(crate) fn has_pending(&self) -> bool {
-        self.pending.load(Ordering::Acquire) > 0
+        self.pending.load(Ordering::Acquire) > 0 || self.damage.get().is_some()
     }
 
     /// Pages for which the change buffer has entries.

@@ -116,8 +116,23 @@ pub(crate) struct Position {
     trail: Trail,
 }
 
-/// Empty leaves in a row after which the links must be wrong.
-const MAX_EMPTY_LEAVES: usize = 1 << 16;
+/// Empty leaves in a row between two looks whether there can be so many.
+const CIRCLE_LOOK: u32 = 1 << 10;
+
+#[cfg(test)]
+thread_local! {
+    /// What happens when a reader has the next leaf and not yet confirmed that it is the next one, once.
+    pub(super) static BETWEEN_LEAVES: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+/// Where others may change pages between two leaves: a test lets it happen.
+#[inline(always)]
+fn meanwhile() {
+    #[cfg(test)]
+    if let Some(act) = BETWEEN_LEAVES.take() {
+        act();
+    }
+}
 
 impl Tree {
     /// Reads up to `count` rows from `start` on, forwards or back, all of one leaf. `position` is where the last chunk ended that is continued; a new
@@ -136,7 +151,8 @@ impl Tree {
                 Some(found) => found,
                 None => self.locate(start, is_forward)?,
             };
-            for _ in 0..MAX_EMPTY_LEAVES {
+            let mut empty_leaves = 0;
+            loop {
                 let header = Header::read(leaf.bytes());
                 slot = self.copy_rows(number, leaf.bytes(), &header, slot, is_forward, count, chunk)?;
                 let place = leaf.place(self.page_id(number));
@@ -149,18 +165,24 @@ impl Tree {
                 if next == 0 {
                     return Ok(());
                 }
-                // Never two latches at once: a split goes the other way.
+                // Never two latches at once: a split or a merge latches neighbours in its own order, and would wait for this reader as it for them.
                 drop(leaf);
                 self.pool.follow(&mut position.trail, number, self.page_id(next));
+                empty_leaves += 1;
+                if empty_leaves % CIRCLE_LOOK == 0 && empty_leaves > self.page_count()? {
+                    return Err(self.corruption(number, "the leaves are linked in a circle"));
+                }
                 let neighbour = self.pool.shared(self.page_id(next));
-                let is_still_so = place.is_some_and(|place| self.pool.resume(&place).is_some());
-                if !is_still_so {
+                meanwhile();
+                if !place.is_some_and(|place| self.pool.is_still(&place)) {
                     continue 'again;
                 }
                 leaf = neighbour?;
                 if self.is_waited_for(next) && !is_planted(PlantedBug::WaitingEntriesAreSkipped) {
                     drop(leaf);
                     self.merge_waiting(next)?;
+                    // From here again, unless the leaf has changed meanwhile.
+                    position.place = place.map(|place| (place, number, slot));
                     continue 'again;
                 }
                 let found = Header::read(leaf.bytes());
@@ -171,7 +193,6 @@ impl Tree {
                 number = next;
                 slot = if is_forward { 0 } else { usize::from(found.count) };
             }
-            return Err(self.corruption(number, "the leaves are linked in a circle"));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Where pages are split, and descents that begin again.
 
-use super::search::MEANWHILE;
+use super::cursor::{BETWEEN_LEAVES, Chunk, Position, Start};
+use super::search::{MEANWHILE, Route};
 use super::split::{inner_split_point, leaf_split_point};
 use crate::page::{Cell, Header, PageKind};
 use crate::{Counter, Db, DbOptions, Durability, KvCursor};
@@ -144,4 +145,40 @@ fn readers_find_their_rows_while_the_shape_changes() {
     });
     assert!(db.metrics().get(Counter::Merges) > 0 && db.metrics().get(Counter::Splits) > 0);
     assert_eq!(db.check().unwrap().rows, 2_000);
+}
+
+/// A writer that has the leaf a scan left, and waits for the one it has reached.
+#[test]
+fn a_scan_that_meets_a_split_must_not_hang_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    for number in 0..300_u32 {
+        db.put(number.to_be_bytes(), [1; 20]).unwrap();
+    }
+    let handle = db.default_tree();
+    let tree = db.tree_for_test(&handle);
+    let (left, right) = {
+        let (left, leaf) = tree.leaf_shared(Route::First).unwrap();
+        (tree.page(left), tree.page(Header::read(leaf.bytes()).right))
+    };
+    let (mut position, mut chunk) = (Position::default(), Chunk::default());
+    tree.read_chunk(Start::End, true, &mut position, 1_000, &mut chunk).unwrap();
+    let last = chunk.get(chunk.len() - 1).unwrap().0.to_vec();
+    let (over, is_over) = std::sync::mpsc::channel();
+    let pool = std::sync::Arc::clone(&tree.pool);
+    BETWEEN_LEAVES.set(Some(Box::new(move || {
+        let (latched, is_latched) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let first = pool.exclusive(left).unwrap();
+            latched.send(()).unwrap();
+            let second = pool.exclusive(right).unwrap();
+            drop((first, second));
+            over.send(()).unwrap();
+        });
+        is_latched.recv().unwrap();
+    })));
+    tree.read_chunk(Start::Beyond(&last), true, &mut position, 1, &mut chunk).unwrap();
+    is_over.recv().unwrap();
+    let next = u32::from_be_bytes(last.try_into().unwrap()) + 1;
+    assert_eq!(chunk.get(0).unwrap().0, next.to_be_bytes());
 }

@@ -128,6 +128,9 @@ impl Tree {
         drop(leaf);
         let mut is_underfull = false;
         loop {
+            if mtr.has(self.page_id(number)) {
+                return Err(self.corruption(number, "the leaves are linked in a circle"));
+            }
             let place = mtr.latch(self.page_id(number))?;
             let bytes = mtr.page(place).bytes();
             let header = Header::read(bytes);
@@ -169,10 +172,14 @@ impl Tree {
 
     /// The numbers of all pages that the tablespace has, but for bitmaps.
     pub(crate) fn pages(&self) -> Result<impl Iterator<Item = u32>> {
-        let page = self.pool.shared(self.page_id(0))?;
-        let header = SpaceHeader::read(page.bytes()).map_err(|what| self.corruption(0, what))?;
         let page_len = self.pool.page_len();
-        Ok((0..header.pages).filter(move |number| !is_bitmap(*number, page_len)))
+        Ok((0..self.page_count()?).filter(move |number| !is_bitmap(*number, page_len)))
+    }
+
+    /// How many pages the tablespace has.
+    pub(super) fn page_count(&self) -> Result<u32> {
+        let page = self.pool.shared(self.page_id(0))?;
+        SpaceHeader::read(page.bytes()).map(|header| header.pages).map_err(|what| self.corruption(0, what))
     }
 
     /// Names a page of the tree.

@@ -4,6 +4,7 @@ mod crash;
 mod model;
 mod planted;
 
+use crate::mtr::{Close, Mtr};
 use crate::page::Stamp;
 use crate::tree::{Chunk, EntryOp, Position, Start, Tree};
 use crate::{ChangeBuffering, Counter, Db, DbOptions, Durability, TreeHandle};
@@ -247,4 +248,26 @@ fn what_waits_is_merged_when_nobody_writes_and_when_there_is_too_much() {
     assert_same(&scan(db.tree_for_test(&handle), false).unwrap(), &model, "at the end");
     let report = db.check().unwrap();
     assert_eq!((report.buffered_entries, report.lost_pages), (0, 0));
+}
+
+#[test]
+fn entries_that_wait_for_a_leaf_without_its_bit_are_told_and_not_looked_for_for_ever() {
+    let disk = new_disk();
+    let (life, _) = filled(&disk, &options(ChangeBuffering::All), 4_000);
+    let (db, handle) = (&life.db, life.entries());
+    let mut draw = Draw(5);
+    for number in 0..60 {
+        db.apply_entries_for_test(&handle, &draw.group(4_000, number)).unwrap();
+    }
+    let (changes, tree) = (db.changes_for_test(), db.tree_for_test(&handle));
+    let page = changes.next_area().unwrap()[0];
+    let mut mtr = Mtr::new(changes.pool());
+    mtr.set_state(page, |state| state.with_pending(false)).unwrap();
+    mtr.commit(Close::Group).unwrap();
+    assert!(!tree.states().unwrap().is_pending(page.number) && changes.has(page).unwrap());
+    let outcomes: Vec<_> = (0..100).map(|_| db.merge_changes().map_err(|error| error.kind())).collect();
+    assert!(outcomes.contains(&Err(crate::ErrorKind::Corruption)));
+    assert_eq!(db.check().unwrap_err().kind(), crate::ErrorKind::Corruption);
+    // Nothing else waits, and closing slowly ends.
+    db.shut_down(crate::Shutdown::Slow).unwrap();
 }

@@ -4,7 +4,6 @@ use super::super::Db;
 use super::super::state::State;
 use super::{Table, TableDefinition};
 use crate::mtr::{Close, Mtr, close_group};
-use crate::redo::GroupEnd;
 use crate::tree::Value;
 use siltstone_base::engine::{TableId, TableSpec};
 use siltstone_base::sync::Arc;
@@ -77,27 +76,31 @@ impl State {
             }
         }
         definition.spaces().for_each(|space| self.spaces.set_compression(space, self.page_compression));
-        let end = match self.define_table(&definition) {
-            Ok(end) => end,
+        // The table is opened within its group: what fails leaves none.
+        let made = self.define_table(&definition).and_then(|()| {
+            let table = Table::new(definition.clone(), &self.pool, &self.gate)?;
+            Ok((Arc::new(table), close_group(&self.pool)?))
+        });
+        let (table, end) = match made {
+            Ok(made) => made,
             Err(error) => {
                 self.forget_table(&definition)?;
                 return Err(error);
             }
         };
         self.redo.sync_to(end)?;
-        let table = Arc::new(Table::new(definition, &self.pool, &self.gate)?);
         self.tables.add(&table);
         let id = self.tables.publish(table, spec);
         self.wake_jobs();
         Ok(id)
     }
 
-    fn define_table(&self, definition: &TableDefinition) -> Result<GroupEnd> {
+    fn define_table(&self, definition: &TableDefinition) -> Result<()> {
         definition.spaces().try_for_each(|space| self.define_space(space, self.page_compression))?;
         for (key, value) in definition.rows() {
             self.catalog.put(&key, Value::inline(&value), false, Close::Open, Close::Open, &mut |_| Ok(()))?;
         }
-        close_group(&self.pool)
+        Ok(())
     }
 
     /// Takes back what was done for a table that could not be created: it never was.

@@ -109,11 +109,14 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The index keys that its rows get in unique indexes, with the indexes.
-    pub(in super::super) fn unique_keys<'p>(&'p self, table: &'p OpenTable) -> impl Iterator<Item = (usize, &'p [u8])> {
+    /// The index keys that its rows get in unique indexes, or had, with the indexes, and whether they get them.
+    pub(in super::super) fn unique_keys<'p>(
+        &'p self,
+        table: &'p OpenTable,
+    ) -> impl Iterator<Item = (usize, &'p [u8], bool)> {
         self.steps().filter_map(|step| match step {
-            Step::Entry { index, entry, key_len, is_insertion: true } if table.is_unique(index) => {
-                Some((index, entry.get(..key_len)?))
+            Step::Entry { index, entry, key_len, is_insertion } if table.is_unique(index) => {
+                Some((index, entry.get(..key_len)?, is_insertion))
             }
             _ => None,
         })

@@ -30,7 +30,10 @@ impl Db {
     /// `NotFound` if no open table has this id; those of [`get`](Self::get).
     pub fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let table = self.0.tables.get(table)?;
-        Ok(self.0.get(&table.table.rows, primary_key, None, |value| found(value))?.is_some())
+        // A copy: the caller may do anything with the database while he looks at it, and the page is latched.
+        let value = self.0.get(&table.table.rows, primary_key, None, <[u8]>::to_vec)?;
+        value.iter().for_each(|value| found(value));
+        Ok(value.is_some())
     }
 
     /// Walks a secondary index from the first entry at or after `from`, over at most `limit` entries, and hands each to `entry`: the index key followed by

@@ -1,5 +1,5 @@
 //! Unique indexes: no two rows have the same index key. The right to an index key is a lock of its own, in the space of the index; a stamp of an active transaction on one of
-//! its entries stands for it, as stamps of rows do for theirs.
+//! its entries stands for it, as stamps of rows do for theirs. So who removes an entry needs the right to its key as much as who adds one: no stamp ever stands beside another one's lock.
 
 use super::super::state::{OpenTree, State};
 use super::super::writers::Writer;
@@ -32,13 +32,22 @@ impl State {
         }
     }
 
-    /// Whether someone else may have the right to an index key. For who holds the lock of writers.
-    pub(in super::super) fn is_key_locked(&self, owner: u64, tree: &OpenTree, key: &[u8]) -> Result<bool> {
+    /// Whether someone else may have the right to an index key, which an entry gets or, unless `is_insertion`, had. For who holds the lock of writers.
+    pub(in super::super) fn is_key_locked(
+        &self,
+        owner: u64,
+        tree: &OpenTree,
+        key: &[u8],
+        is_insertion: bool,
+    ) -> Result<bool> {
         let space = tree.tree().space();
         let mut is_stamped = false;
-        self.each_entry(tree.live()?, key, |_, _, stamp| {
-            is_stamped |= stamp.is_some_and(|stamp| stamp.id != owner && self.transactions.is_active(stamp.id));
-        })?;
+        // While an entry is there, nobody else's stamp is on one of its key: he would have had the right to it, and so would who added the entry.
+        if is_insertion {
+            self.each_entry(tree.live()?, key, |_, _, stamp| {
+                is_stamped |= stamp.is_some_and(|stamp| stamp.id != owner && self.transactions.is_active(stamp.id));
+            })?;
+        }
         Ok(is_stamped
             || (self.locks.is_locked_by_other(owner, space, key)
                 && self.locks.mode(owner, space, key) != Some(LockMode::Exclusive)))

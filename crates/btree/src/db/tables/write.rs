@@ -14,8 +14,8 @@ use siltstone_base::sync::Arc;
 struct Claim<'a> {
     space: u32,
     key: &'a [u8],
-    /// The index, of a key of one.
-    index: Option<usize>,
+    /// The index, of a key of one, and whether it gets an entry.
+    index: Option<(usize, bool)>,
 }
 
 impl Db {
@@ -125,7 +125,9 @@ impl State {
                     let stamp = table.table.rows.live()?.stamp(claim.key)?;
                     self.is_row_locked(owner, &table.table.rows, claim.key, stamp)
                 }
-                Some(index) => self.is_key_locked(owner, table.index(index)?, claim.key)?,
+                Some((index, is_insertion)) => {
+                    self.is_key_locked(owner, table.index(index)?, claim.key, is_insertion)?
+                }
             };
             if is_locked {
                 return Ok(false);
@@ -138,7 +140,7 @@ impl State {
         self.check_open()?;
         match claim.index {
             None => self.lock_row_from(writer, owner, &table.table.rows, claim.key, None),
-            Some(index) => self.lock_key_from(writer, owner, table.index(index)?, claim.key, None),
+            Some((index, _)) => self.lock_key_from(writer, owner, table.index(index)?, claim.key, None),
         }
     }
 }
@@ -151,8 +153,8 @@ fn claims<'p>(table: &'p OpenTable, plan: &'p Plan<'_>) -> impl Iterator<Item = 
             Some(Claim { space: space(&table.table.rows), key, index: None })
         }
         Step::Entry { index, entry, key_len, is_insertion } => {
-            let tree = table.table.indexes.get(index).filter(|_| is_insertion && table.is_unique(index))?;
-            Some(Claim { space: space(tree), key: entry.get(..key_len)?, index: Some(index) })
+            let tree = table.table.indexes.get(index).filter(|_| table.is_unique(index))?;
+            Some(Claim { space: space(tree), key: entry.get(..key_len)?, index: Some((index, is_insertion)) })
         }
     })
 }

@@ -315,21 +315,37 @@ impl Transaction {
         };
         let needed = state.check_ops(&[(tree, op)])? + state.room_for(key, value.map_or(0, <[u8]>::len));
         state.bring_in(tree, key);
+        let state = Arc::clone(state);
         let mut took_lock = false;
+        let outcome = self.try_change(&state, tree, key, value, needed, &mut took_lock);
+        if outcome.is_err() {
+            // A call that fails keeps no lock that it took.
+            self.give_back(!took_lock, tree, key);
+        }
+        outcome
+    }
+
+    fn try_change(
+        &mut self,
+        state: &Arc<State>,
+        tree: &Arc<OpenTree>,
+        key: &[u8],
+        value: Option<&[u8]>,
+        needed: u64,
+        took_lock: &mut bool,
+    ) -> Result<()> {
         loop {
             let writer = state.lock_with_room(needed)?;
             let live = tree.live()?;
             let before = live.raw(key)?;
             let stamp = before.as_ref().and_then(|(flags, bytes)| Stamp::of(*flags, bytes));
             if state.is_row_locked(self.id, tree, key, stamp) {
-                took_lock = !self.has_lock(tree, key);
+                let had_lock = self.has_lock(tree, key);
                 state.lock_row_from(writer, self.id, tree, key, self.timeout)?;
+                *took_lock |= !had_lock;
                 continue;
             }
-            if let Err(error) = self.check_unchanged(tree, key, stamp) {
-                self.give_back(!took_lock, tree, key);
-                return Err(error);
-            }
+            self.check_unchanged(tree, key, stamp)?;
             let is_there = before.as_ref().is_some_and(|(flags, _)| flags & FLAG_DELETED == 0);
             if value.is_none() && !is_there {
                 // There is no row whose stamp could be the lock.

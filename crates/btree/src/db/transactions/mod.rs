@@ -66,7 +66,10 @@ struct Inner {
     abandoned: Vec<u64>,
     /// Committed transactions whose purge failed, until nothing else is left to purge.
     postponed: Vec<(u64, u64)>,
-    /// The last error of purge, or of a rollback in the background.
+    /// Failures of purge, and of rollbacks in the background, since either got on.
+    purge_failures: usize,
+    rollback_failures: usize,
+    /// The last error of either.
     last_error: Option<Error>,
 }
 
@@ -122,6 +125,8 @@ impl Transactions {
             views: VecDeque::new(),
             abandoned: Vec::new(),
             postponed: Vec::new(),
+            purge_failures: 0,
+            rollback_failures: 0,
             last_error: None,
         };
         Self {
@@ -222,6 +227,7 @@ impl Transactions {
     /// Lets a transaction whose purge failed wait until nothing else is left to purge.
     fn postpone_purge(&self, id: u64, error: Error) {
         let mut inner = self.inner.lock();
+        inner.purge_failures += 1;
         if inner.history.front().is_some_and(|(_, front)| *front == id) {
             let front = inner.history.pop_front();
             inner.postponed.extend(front);
@@ -241,10 +247,24 @@ impl Transactions {
     /// Lets a transaction whose rollback failed wait until the others are rolled back.
     fn postpone_rollback(&self, id: u64, error: Error) {
         let mut inner = self.inner.lock();
+        inner.rollback_failures += 1;
         if let Some(place) = inner.abandoned.iter().position(|other| *other == id) {
             inner.abandoned[..=place].rotate_right(1);
         }
         inner.last_error = Some(error);
+    }
+
+    /// Takes note that purge, or a rollback, got on.
+    fn note_progress(&self, is_purge: bool) {
+        let mut inner = self.inner.lock();
+        *(if is_purge { &mut inner.purge_failures } else { &mut inner.rollback_failures }) = 0;
+    }
+
+    /// Whether purge has failed at everything that is left for it, and rollbacks likewise, since either got on.
+    fn is_stuck(&self) -> (bool, bool) {
+        let inner = self.inner.lock();
+        let for_purge = inner.history.len() + inner.postponed.len();
+        (inner.purge_failures >= for_purge, inner.rollback_failures >= inner.abandoned.len())
     }
 
     /// The last error of purge, or of a rollback in the background.

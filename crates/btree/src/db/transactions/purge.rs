@@ -37,6 +37,9 @@ impl State {
             return Ok(if is_left { Progress::After(10 * RETRY) } else { Progress::Done });
         };
         let outcome = self.purge_one(id);
+        if let Ok(Progress::More) = outcome {
+            self.transactions.note_progress(true);
+        }
         if let Err(error) = &outcome
             && self.check_open().is_ok()
             && self.health.error().is_none()
@@ -44,6 +47,7 @@ impl State {
             // It keeps nobody else waiting.
             self.metrics.add(Counter::TransactionFailures, 1);
             self.transactions.postpone_purge(id, error.clone());
+            self.room.notify_all();
             return Ok(Progress::More);
         }
         outcome
@@ -133,15 +137,19 @@ impl State {
         outcome.map(|()| Progress::More)
     }
 
-    /// Waits until nothing is left that purge or a rollback in the background could do.
+    /// Waits until nothing is left that purge or a rollback in the background can do: what failed once meanwhile may fail for ever.
     pub(in super::super) fn settle(self: &Arc<Self>) {
+        let transactions = &self.transactions;
+        transactions.note_progress(true);
+        transactions.note_progress(false);
         wake_purge(self);
         let is_busy = |flag: &AtomicBool| flag.load(Ordering::Acquire);
         let mut is_over = || {
-            let transactions = &self.transactions;
             let is_stopped = self.check_open().is_err() || self.health.error().is_some();
-            let is_due = transactions.purgeable().is_some() || transactions.abandoned().is_some();
-            is_stopped || !(is_due || is_busy(&transactions.is_purging) || is_busy(&transactions.is_rolling_back))
+            let (no_purge, no_rollback) = transactions.is_stuck();
+            let purges = transactions.purgeable().is_some() || is_busy(&transactions.is_purging);
+            let rolls_back = transactions.abandoned().is_some() || is_busy(&transactions.is_rolling_back);
+            is_stopped || ((no_purge || !purges) && (no_rollback || !rolls_back))
         };
         self.executor.wait_until(&self.room, None, &mut is_over);
     }

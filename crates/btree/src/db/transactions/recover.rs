@@ -62,10 +62,17 @@ impl State {
     pub(super) fn roll_back_some(self: &Arc<Self>) -> Result<Progress> {
         let Some(id) = self.transactions.abandoned() else { return Ok(Progress::Done) };
         // One that fails keeps nobody else waiting.
-        self.roll_back_one(id).inspect_err(|error| {
-            self.metrics.add(Counter::TransactionFailures, 1);
-            self.transactions.postpone_rollback(id, error.clone());
-        })
+        let outcome = self.roll_back_one(id);
+        match &outcome {
+            Ok(Progress::More) => self.transactions.note_progress(false),
+            Ok(_) => {}
+            Err(error) => {
+                self.metrics.add(Counter::TransactionFailures, 1);
+                self.transactions.postpone_rollback(id, error.clone());
+                self.room.notify_all();
+            }
+        }
+        outcome
     }
 
     fn roll_back_one(self: &Arc<Self>, id: u64) -> Result<Progress> {

@@ -141,6 +141,7 @@ impl Transaction {
             Wanted::Delete => (KvOp::Delete { key }, 0),
         };
         let needed = state.check_ops(&[(rows, op)])? + state.room_for(key, value_len) + state.room_for_entries(table);
+        state.bring_in(rows, key);
         loop {
             let writer = state.lock_with_room(needed)?;
             let live = rows.live()?;
@@ -184,7 +185,7 @@ impl Transaction {
                 }
                 continue;
             }
-            for (index, index_key) in plan.unique_keys(table) {
+            for (index, index_key, _) in plan.unique_keys(table).filter(|(_, _, is_insertion)| *is_insertion) {
                 state.check_unique(table.index(index)?, index_key)?;
             }
             let before = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
@@ -200,8 +201,8 @@ impl Transaction {
         table: &'p OpenTable,
         plan: &'p Plan<'_>,
     ) -> Result<Option<(usize, &'p [u8])>> {
-        for (index, key) in plan.unique_keys(table) {
-            if state.is_key_locked(self.id, table.index(index)?, key)? {
+        for (index, key, is_insertion) in plan.unique_keys(table) {
+            if state.is_key_locked(self.id, table.index(index)?, key, is_insertion)? {
                 return Ok(Some((index, key)));
             }
         }

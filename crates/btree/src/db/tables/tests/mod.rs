@@ -2,7 +2,7 @@
 
 mod transactions;
 
-use crate::{Counter, Db, DbOptions, Durability, ErrorKind, TransactionOptions};
+use crate::{Counter, Db, DbOptions, Doublewrite, Durability, ErrorKind, TransactionOptions};
 use siltstone_base::engine::{Row, TableId, TableSpec};
 use siltstone_base::index_spec::IndexSpec;
 
@@ -248,4 +248,37 @@ fn it_keeps_what_every_engine_of_tables_keeps() {
     let open =
         |path: &std::path::Path| Ok(Box::new(Db::open(path, &small())?) as Box<dyn siltstone_base::engine::Tables>);
     siltstone_base::engine::conformance_tables::check_tables(&open, dir.path());
+}
+
+#[test]
+fn a_damaged_bitmap_must_not_keep_the_database_from_opening_nor_hide_what_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    // No other copy of the page.
+    let options = small().doublewrite(Doublewrite::Off);
+    let other = || TableSpec { name: "others".to_owned(), ..stones() };
+    let path = {
+        let db = Db::open(dir.path(), &options).unwrap();
+        let (table, second) = (db.create_table(&stones()).unwrap(), db.create_table(&other()).unwrap());
+        for number in 0..90 {
+            let (key, value) = (format!("{number:08}"), format!("ig{number:02}"));
+            db.insert(table, &[row(&key, &value)]).unwrap();
+        }
+        db.insert(second, &[row("a", "ig01")]).unwrap();
+        db.close().unwrap();
+        db.0.spaces.path(db.0.tables.get(table).unwrap().index(0).unwrap().tree().space())
+    };
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[512 + 100] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let db = Db::open(dir.path(), &options).unwrap();
+    let (table, second) = (db.open_table(&stones()).unwrap(), db.open_table(&other()).unwrap());
+    assert_eq!((rows(&db, table).len(), entries(&db, second, 0)), (90, vec!["iga".to_owned()]));
+    let kind = |outcome: crate::Result<()>| outcome.unwrap_err().kind();
+    assert_eq!(kind(db.scan_index(table, 0, b"", 9, &mut |_| {}).map(drop)), ErrorKind::Corruption);
+    assert_eq!(kind(db.insert(table, &[row("b", "ig99")])), ErrorKind::Corruption);
+    assert_eq!(kind(db.delete_rows(table, &[row("00000001", "ig01")])), ErrorKind::Corruption);
+    assert_eq!(kind(db.check().map(drop)), ErrorKind::Corruption);
+    db.insert(second, &[row("b", "ig02")]).unwrap();
+    db.drop_table(table).unwrap();
+    db.check().unwrap();
 }

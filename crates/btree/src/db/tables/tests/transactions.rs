@@ -165,3 +165,40 @@ fn what_a_crash_cut_off_is_undone_with_its_entries() {
     assert_eq!(entries(&db, table, 1), ["01a", "02b", "07c"]);
     db.close().unwrap();
 }
+
+/// Otherwise his stamp and the other one's lock would both be the right to the key, and the other would ask for it for ever.
+#[test]
+fn deleting_a_row_must_wait_for_who_has_the_right_to_its_unique_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small().lock_timeout_millis(1)).unwrap();
+    let table = db.create_table(&stones()).unwrap();
+    db.insert(table, &[row("a", "ig01"), row("b", "ig02")]).unwrap();
+    let other = begin(&db);
+    let open = db.0.tables.get(table).unwrap();
+    db.0.lock_key_from(db.0.writer.lock(), other.id(), open.index(1).unwrap(), b"01", None).unwrap();
+    let mut transaction = begin(&db);
+    assert_eq!(kind(transaction.delete_row(table, b"a")), ErrorKind::TimedOut);
+    assert_eq!(kind(transaction.update_row(table, row("a", "ig07"))), ErrorKind::TimedOut);
+    assert_eq!(kind(db.delete_rows(table, &[row("a", "ig01")])), ErrorKind::TimedOut);
+    assert!(transaction.delete_row(table, b"b").unwrap());
+    other.rollback().unwrap();
+    assert!(transaction.delete_row(table, b"a").unwrap());
+    transaction.commit().unwrap();
+    assert!(rows(&db, table).is_empty());
+    db.check().unwrap();
+}
+
+#[test]
+fn who_looks_at_a_row_may_write_to_its_leaf() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    let table = db.create_table(&stones()).unwrap();
+    db.insert(table, &[row("a", "ig01")]).unwrap();
+    let mut seen = Vec::new();
+    let found = db.get_row(table, b"a", &mut |value| {
+        seen = value.to_vec();
+        db.update_rows(table, &[(row("a", "ig01"), row("a", "ig02"))]).unwrap();
+    });
+    assert!(found.unwrap());
+    assert_eq!((seen.as_slice(), entries(&db, table, 1)), (&b"ig01"[..], vec!["02a".to_owned()]));
+}

@@ -126,6 +126,29 @@ fn one_damaged_record_must_not_stop_purge_and_rollback_of_all() {
     assert!(db.metrics().get(crate::Counter::TransactionFailures) >= 2);
 }
 
+#[test]
+fn closing_slowly_must_not_wait_for_what_fails_for_ever() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    db.put("row", "1").unwrap();
+    let mut left = Vec::new();
+    for key in ["a", "b", "c", "d"] {
+        let mut one = db.begin(&committed()).unwrap();
+        one.put(key, "1").unwrap();
+        left.push(one);
+    }
+    let ids: Vec<_> = left.iter().map(|one| one.id()).collect();
+    // One that is to be rolled back, and one that is to be purged.
+    [0, 3].iter().for_each(|index| db.0.undo.damage(Stamp { id: ids[*index], number: 1 }));
+    let committed = left.split_off(2);
+    drop(left);
+    committed.into_iter().for_each(|one| one.commit().unwrap());
+    db.shut_down(Shutdown::Slow).unwrap();
+    drop(db);
+    let db = open_on(&disk, &options()).unwrap();
+    assert_eq!(["b", "c", "d", "row"].map(|key| db.get(key).unwrap().is_some()), [false, true, true, true]);
+}
+
 /// Two threads, that ask for the same rows in other orders, with an owner of locks that makes them ask.
 #[test]
 fn batches_of_the_same_rows_in_other_orders_must_not_deadlock_nor_lock_a_row_twice() {
