@@ -6,7 +6,7 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 
 /// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
-const SPRING_SECONDS: f64 = 240.0;
+const SPRING_SECONDS: f64 = 180.0;
 
 /// The spring has room at least for so many times what all memtables together make for compactions: on a device so slow that this is more than
 /// [`SPRING_SECONDS`], full memtables alone would stop writers.
@@ -103,8 +103,12 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let most = (compaction_rate * SPRING_SECONDS).max(buffers).min(gauges.owed_stop);
         let sustained = 1.0 / (1.0 / flush_rate + amplification / compaction_rate);
         let slack = slack(owed, most);
-        let rate = sustained * (BURST * slack + SPARE * slack / (1.0 - slack));
-        Pace { rate: rate.min(flush_rate).max(least), cause: StallCause::PendingCompactionBytes }
+        let spare = sustained * SPARE * slack / (1.0 - slack);
+        if spare >= flush_rate {
+            return Pace::FREE;
+        }
+        let rate = (sustained * BURST * slack + spare).min(flush_rate).max(least);
+        Pace { rate, cause: StallCause::PendingCompactionBytes }
     });
     gear.min(files).min(owed)
 }
