@@ -4,7 +4,8 @@
 
 mod btree_support;
 
-use btree_support::{Life, explore, new_disk, options, read_all, script};
+use btree_support::explore::Extent;
+use btree_support::{Life, explore_steps, new_disk, options, read_all, script};
 use siltstone_base::engine::{Admin, Durability};
 use siltstone_base::env::sim::{CrashConfig, CrashStates};
 use siltstone_base::executor::Executor;
@@ -184,7 +185,7 @@ fn compressed_pages_survive_every_crash() {
             .buffer_pool_bytes(64 * 2048)
             .redo_capacity_bytes(128 << 10)
             .page_compression(codec);
-        let config = CrashConfig {
+        let first = CrashConfig {
             seed,
             states_per_cut: 5,
             random_subsets: 3,
@@ -192,7 +193,9 @@ fn compressed_pages_survive_every_crash() {
             tears: 4,
             ..CrashConfig::default()
         };
-        let found = explore(&script(seed, 220, 300, true), &options, &config, 60);
+        let second = CrashConfig { states_per_cut: 4, random_subsets: 2, ..first.clone() };
+        let extent = Extent { first, second_every: 60, second };
+        let found = explore_steps(&script(seed, 220, 300, true), &options, &extent);
         let found = found.unwrap_or_else(|message| panic!("script {seed}, {codec:?}: {message}"));
         distinct += found.images.len();
     }

@@ -40,10 +40,21 @@ struct FaultRun {
 
 /// Runs a script with a fault. `None` if the script ended before the fault was due.
 pub fn run_with_fault(ops: &[Op], options: &DbOptions, plan: FaultPlan) -> Outcome<Option<Verdict>> {
-    let disk = new_disk();
+    run_with_fault_on(&new_disk(), History::new(), ops, options, plan)
+}
+
+/// The same on a disk whose database holds the last state of `history`.
+pub fn run_with_fault_on(
+    disk: &SimDisk,
+    history: History,
+    ops: &[Op],
+    options: &DbOptions,
+    plan: FaultPlan,
+) -> Outcome<Option<Verdict>> {
     disk.start_recording();
     disk.set_fault(plan);
-    let mut run = FaultRun::new(&disk, options);
+    let mut run = FaultRun::new(disk, options);
+    run.runner.history = history;
     run.reverts = plan.kind == FaultKind::SyncFailsReverted;
     let outcome = run.script(ops);
     let hit = disk.fault_hits().first().copied();
@@ -207,11 +218,24 @@ impl FaultRun {
             self.lift();
             self.runner.life.open().map_err(|error| format!("opening without the fault failed: {error}"))
         });
-        let db = outcome?;
-        let seen = read_all(&db).or_else(|_| {
+        let mut db = outcome?;
+        let mut seen = read_all(&db);
+        if seen.is_err() {
             self.lift();
-            read_all(&db).map_err(|error| format!("reading failed: {error}"))
-        })?;
+            seen = read_all(&db);
+        }
+        if let Err(error) = &seen
+            && error.kind() == ErrorKind::ReadOnly
+        {
+            // Reading brings in what waits for leaves, and writes pages to make room: a sync of those failed.
+            self.failed(error)?;
+            drop(db);
+            self.runner.life.executor.abandon_all();
+            let again = self.runner.life.open();
+            db = again.map_err(|error| format!("opening without the fault failed: {error}"))?;
+            seen = read_all(&db);
+        }
+        let seen = seen.map_err(|error| format!("reading failed: {error}"))?;
         self.runner.db = Some(db);
         let cut = self.disk.recorded();
         let model = if self.reverts { CrashModel::SyncedOnly } else { CrashModel::ProcessDeath };

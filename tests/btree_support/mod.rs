@@ -2,20 +2,25 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-pub mod again;
+pub mod classes;
+pub mod explore;
 pub mod faults;
 pub mod meanwhile;
 pub mod planted;
+pub mod table;
 
+use classes::Tally;
+use explore::{Extent, Kind, Outcome, Plans, Recovered, Script, explore};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::Durability;
-use siltstone_base::env::sim::{CrashConfig, CrashModel, CrashStates, Recording, SimDisk};
+use siltstone_base::env::sim::{CrashModel, Recording, SimDisk};
 use siltstone_base::executor::{Executor, StepExecutor};
 use siltstone_btree::{Db, DbOptions, KvCursor, Result, TreeHandle, WriteBatch};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use table::{TABLE, Verb};
 
 pub const DIR: &str = "/db";
 
@@ -37,6 +42,11 @@ pub enum Op {
     Load(u8, u64, Vec<Vec<u8>>),
     Pause(u64),
     Reopen,
+    /// Changes rows of the table, those for which that has a meaning.
+    Rows(Verb, Vec<(u64, Vec<u8>)>),
+    /// Reads so many entries of an index of the table from somewhere on.
+    Scan(usize, u64, usize),
+    MergeChanges,
 }
 
 /// A small generator; the seed alone decides.
@@ -152,6 +162,7 @@ pub fn read_all(db: &Db) -> Result<State> {
         let Some(tree) = db.tree(&name) else { continue };
         state.insert(name, read_tree(db, &tree)?);
     }
+    table::read(db, &mut state)?;
     Ok(state)
 }
 
@@ -188,7 +199,7 @@ pub struct Commit {
 }
 
 /// What was asked of an engine, and what it means.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct History {
     /// The state after every prefix of the commits.
     pub states: Vec<State>,
@@ -326,6 +337,22 @@ impl Runner {
                 next.insert(tree.name().to_owned(), rows.clone());
                 self.commit(next, |db| db.bulk_load(&tree, &rows).map(drop), true)
             }
+            Op::Rows(verb, rows) => {
+                let Some(now) = next.get(TABLE).cloned() else { return Ok(()) };
+                let drafts = table::drafts(*verb, rows, &now);
+                if drafts.is_empty() {
+                    return Ok(());
+                }
+                for (key, value) in &drafts {
+                    set(&mut next, TABLE, key, (*verb != Verb::Delete).then_some(value));
+                }
+                self.commit(next, |db| table::apply(db, *verb, &drafts, &now), false)
+            }
+            Op::Scan(index, from, most) => match next.get(TABLE) {
+                Some(rows) => table::scan(self.db.as_ref().unwrap(), *index, *from, *most, rows),
+                None => Ok(()),
+            },
+            Op::MergeChanges => self.db.as_ref().unwrap().merge_changes(),
             Op::Sync | Op::Flush => {
                 let db = self.db.as_ref().unwrap();
                 if matches!(op, Op::Sync) {
@@ -352,15 +379,6 @@ impl Runner {
     }
 }
 
-/// What was looked at.
-#[derive(Debug, Default)]
-pub struct Tally {
-    pub images: BTreeSet<u64>,
-    pub models: BTreeMap<CrashModel, usize>,
-    pub checked: usize,
-    pub second: usize,
-}
-
 /// Opens what is left, reads and checks all of it. Returns the state, and how many changes had been recorded when it was open.
 pub fn recover(disk: &SimDisk, options: &DbOptions) -> std::result::Result<State, String> {
     let life = Life::new(disk, options);
@@ -381,7 +399,8 @@ pub fn run(ops: &[Op], options: &DbOptions) -> std::result::Result<(History, Rec
     disk.start_recording();
     let mut runner = Runner::new(life).map_err(|error| error.to_string())?;
     for op in ops {
-        runner.step(op).map_err(|error| format!("{op:?} failed: {error}"))?;
+        let name = || format!("{op:?}").chars().take(60).collect::<String>();
+        runner.step(op).map_err(|error| format!("{} failed: {error}", name()))?;
     }
     let recording = disk.take_recording();
     disk.power_off();
@@ -390,38 +409,24 @@ pub fn run(ops: &[Op], options: &DbOptions) -> std::result::Result<(History, Rec
     Ok((runner.history, recording))
 }
 
-/// Verifies the crash states of a script: each leaves a prefix of the commits with every promised one in it. Some recoveries crash again.
-pub fn explore(
-    ops: &[Op],
-    options: &DbOptions,
-    config: &CrashConfig,
-    second_every: usize,
-) -> std::result::Result<Tally, String> {
+/// Scripts of steps.
+const ROWS: Kind = Kind {
+    script: "rows",
+    open_and_read: |life| {
+        let db = life.open().map_err(|error| format!("opening failed: {error}"))?;
+        let state = read_all(&db).map_err(|error| format!("reading failed: {error}"))?;
+        Ok((db, state))
+    },
+    settle: |life, _| {
+        life.executor.run_until_idle();
+    },
+    recover: |disk, options, _| Ok(Recovered { state: recover(disk, options)?, remarkable: 0 }),
+};
+
+/// Runs a script of steps, and verifies its crash states.
+pub fn explore_steps(ops: &[Op], options: &DbOptions, extent: &Extent) -> Outcome<Tally> {
     let (history, recording) = run(ops, options)?;
-    let mut tally = Tally::default();
-    let mut seen: HashMap<u64, State> = HashMap::new();
-    for state in CrashStates::new(&recording, config.clone()) {
-        tally.checked += 1;
-        let at = |message: String| {
-            format!("crash after change {} ({:?}), model {}: {message}", state.cut, state.op, state.model.code())
-        };
-        if let Some(disk) = state.disk() {
-            let is_second = tally.images.len() % second_every == second_every - 1;
-            tally.images.insert(state.hash);
-            *tally.models.entry(state.model).or_default() += 1;
-            if is_second {
-                tally.second +=
-                    second_crashes(state.disk().unwrap_or_default(), options, &history, state.cut).map_err(&at)?;
-            }
-            match recover(&disk, options) {
-                Ok(found) => drop(seen.insert(state.hash, found)),
-                Err(message) => return Err(at(message)),
-            }
-        }
-        let found = seen.get(&state.hash).ok_or("a repeated image that was never met")?;
-        verify(&history, found, state.cut, state.model, options.durability).map_err(at)?;
-    }
-    Ok(tally)
+    explore(&ROWS, &Script { history, plans: Plans::new(), recording }, options, extent)
 }
 
 pub fn verify(
@@ -437,41 +442,4 @@ pub fn verify(
         Some(commits) => format!("{commits} commits are there; {promised} were promised, {possible} possible"),
         None => format!("no prefix of the commits; {promised} were promised, {possible} possible"),
     })
-}
-
-/// Recovers with recording, then verifies the crash states of the recovery.
-fn second_crashes(
-    disk: SimDisk,
-    options: &DbOptions,
-    history: &History,
-    cut: usize,
-) -> std::result::Result<usize, String> {
-    disk.start_recording();
-    let life = Life::new(&disk, options);
-    let db = life.open().map_err(|error| format!("opening with recording failed: {error}"))?;
-    let opened = disk.recorded();
-    let shown = read_all(&db).map_err(|error| error.to_string())?;
-    let recording = disk.take_recording();
-    disk.power_off();
-    drop(db);
-    let config = CrashConfig {
-        cuts: 1..usize::MAX,
-        states_per_cut: 4,
-        random_subsets: 2,
-        tail_cuts: 2,
-        tears: 3,
-        ..CrashConfig::default()
-    };
-    let mut count = 0;
-    for state in CrashStates::new(&recording, config) {
-        let Some(disk) = state.disk() else { continue };
-        let at = |message: String| format!("second crash after change {} ({:?}): {message}", state.cut, state.op);
-        let found = recover(&disk, options).map_err(at)?;
-        verify(history, &found, cut, CrashModel::SyncedOnly, options.durability).map_err(at)?;
-        if state.cut >= opened && found != shown {
-            return Err(at("what the opened database showed is gone".to_owned()));
-        }
-        count += 1;
-    }
-    Ok(count)
 }

@@ -56,6 +56,10 @@ pub enum PlantedBug {
     CheckpointBeforeSync,
     /// Pages go to their places before the doublewrite file is synced.
     DoublewriteIsNotSynced,
+    /// The doublewrite file begins at its front again before the pages are durable whose copies it had.
+    DoublewriteReusedTooEarly,
+    /// A page is written that a group changed which is not closed.
+    OpenGroupIsWritten,
     /// Recovery does not look into the doublewrite file.
     DoublewriteIsIgnored,
     /// A split does not tell the page behind that its neighbour changed.

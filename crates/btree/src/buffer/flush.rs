@@ -147,7 +147,8 @@ impl Pool {
         let guard = self.try_shared(index)?;
         let (oldest_lsn, page_lsn) = (frame.oldest_lsn.load(Ordering::Acquire), frame.page_lsn());
         let group = self.redo.closed();
-        if oldest_lsn == 0 || !group.covers(page_lsn) || frame.is_flushing.swap(true, Ordering::AcqRel) {
+        let may_be_written = group.covers(page_lsn) || is_planted(PlantedBug::OpenGroupIsWritten);
+        if oldest_lsn == 0 || !may_be_written || frame.is_flushing.swap(true, Ordering::AcqRel) {
             return None;
         }
         let id = frame.page()?;
@@ -181,7 +182,9 @@ impl Pool {
                     doublewrite.mend(&buffer.torn, &self.spaces, priority)?;
                     buffer.torn.clear();
                 }
-                self.spaces.sync(priority)?;
+                if !is_planted(PlantedBug::DoublewriteReusedTooEarly) {
+                    self.spaces.sync(priority)?;
+                }
                 doublewrite.rewind();
             }
             let names = buffer.taken.iter().map(|taken| taken.id);

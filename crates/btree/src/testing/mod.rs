@@ -1,9 +1,11 @@
-//! Every decoder of bytes from a disk, behind one door: for property tests, and for the fuzzer, which has a target for each. And what other threads may do in between, for crash tests.
+//! Every decoder of bytes from a disk, behind one door: for property tests, and for the fuzzer, which has a target for each. And what other threads may do in between, for crash tests, and doors to what only tests call.
 
+mod entries;
 #[cfg(test)]
 mod tests;
 
 pub use crate::meanwhile::{Act, Moment, Step, with_meanwhile};
+pub use entries::{EntryChange, IndexEntry, apply_entries, entries, entry};
 
 use crate::buffer::doublewrite_names;
 use crate::db::doors;

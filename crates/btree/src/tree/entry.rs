@@ -84,7 +84,7 @@ impl EntryOp {
     }
 
     /// What the entry is afterwards.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn after(self, cell: Option<(u8, Option<Stamp>)>) -> Option<(u8, Option<Stamp>)> {
         match self.outcome(cell) {
             EntryOutcome::Stays => cell,

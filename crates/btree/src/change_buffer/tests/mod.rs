@@ -1,6 +1,5 @@
 //! Entries that wait, against a map.
 
-mod crash;
 mod model;
 mod planted;
 

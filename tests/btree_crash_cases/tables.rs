@@ -1,15 +1,13 @@
 //! Crashes beside tables: rows and entries come back together, unfinished and prepared transactions included, and a table is there as a whole or not at all. Entries that
 //! a rollback forgets must be seen.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
-mod btree_support;
-
-use btree_support::again::{
-    Changes, Extent, Kind, Outcome, PREPARED, Plans, Rows, Script, Tally, apply, commit, explore, settle,
+use super::extent;
+use crate::btree_support::classes::Tally;
+use crate::btree_support::explore::{
+    Changes, Extent, Kind, Outcome, PREPARED, Plans, Recovered, Rows, Script, apply, commit, explore, settle,
 };
-use btree_support::planted::hunt;
-use btree_support::{Draw, History, Life, State, new_disk, options};
+use crate::btree_support::planted::hunt;
+use crate::btree_support::{Draw, History, Life, State, key, new_disk, options};
 use siltstone_base::engine::{Durability, Row, TableSpec};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
@@ -117,7 +115,7 @@ impl Runner {
     /// The next change of a transaction. Each slot has keys of its own, which lie between those of the others.
     fn change(&mut self, slot: u64, draw: &mut Draw) {
         let number = draw.below(30) * 3 + slot;
-        let (key, value) = (btree_support::key(number), value(draw, number));
+        let (key, value) = (key(number), value(draw, number));
         let mut rows = self.history.last()[ROWS].clone();
         let table = self.db.open_table(&spec(ROWS)).unwrap();
         let Some((transaction, changes)) = &mut self.open[slot as usize] else { return };
@@ -141,7 +139,7 @@ impl Runner {
         let mut drafts = Rows::new();
         for _ in 0..=draw.below(2) {
             let number = draw.below(30) * 3 + draw.below(3);
-            let key = btree_support::key(number);
+            let key = key(number);
             if committed.contains_key(&key) == (verb > 0) {
                 drafts.insert(key, value(draw, number));
             }
@@ -246,7 +244,7 @@ fn open_and_read(life: &Life) -> Outcome<(Db, State)> {
 }
 
 /// Recovers, lets the rollbacks end, decides about the prepared transactions and checks everything. Returns what was there at first.
-fn recover(disk: &SimDisk, options: &DbOptions, plans: &Plans) -> Outcome<State> {
+fn recover(disk: &SimDisk, options: &DbOptions, plans: &Plans) -> Outcome<Recovered> {
     let life = Life::new(disk, options);
     let (db, state) = open_and_read(&life)?;
     let check = |db: &Db| db.check().map_err(|error| format!("the trees are damaged: {error}"));
@@ -281,30 +279,23 @@ fn recover(disk: &SimDisk, options: &DbOptions, plans: &Plans) -> Outcome<State>
     if counts != (rows as u64, 0, 0, 0) || report.undo_records > 1 {
         return Err(format!("something is left: {report:?}, and {rows} rows"));
     }
-    Ok(state)
+    let remarkable = state[PREPARED].len();
+    Ok(Recovered { state, remarkable })
 }
 
-const KIND: Kind = Kind { open_and_read, recover };
+const KIND: Kind = Kind { script: "tables", open_and_read, settle, recover };
 
-fn look(seed: u64, extent: Extent) -> Outcome<Tally> {
+pub fn look(seed: u64, extent: &Extent) -> Outcome<Tally> {
     let durability = if seed.is_multiple_of(2) { Durability::Os } else { Durability::Commit };
     let options = table_options(durability);
-    explore(&KIND, &run(seed, 120, &options), seed, (&options, durability), extent)
+    explore(&KIND, &run(seed, 120, &options), &options, extent)
 }
 
-#[test]
-fn crashes_leave_rows_and_their_entries_together() {
-    let total = Tally::of((1..=4).map(|seed| look(seed, Extent { states_per_cut: 3, second_every: 300 })));
-    println!("{total}");
-    let counts = (total.images.len(), total.second, total.prepared);
-    assert!(counts.0 >= 1500 && counts.1 >= 100 && counts.2 >= 300, "{counts:?}, {:?}", total.models);
+fn find(bug: PlantedBug) -> Option<String> {
+    hunt(bug, 11..=18, |seed| look(seed, &extent(seed, 2, 1000)))
 }
 
-#[test]
-fn entries_that_recovery_does_not_roll_back_are_seen() {
-    let found = hunt(PlantedBug::EntryIsNotRolledBack, 11..=18, |seed| {
-        look(seed, Extent { states_per_cut: 2, second_every: 1000 })
-    });
-    println!("{}", found.as_deref().unwrap_or("not seen"));
-    assert!(found.is_some(), "it was not seen");
+crate::planted! {
+    find:
+    entries_that_recovery_does_not_roll_back: EntryIsNotRolledBack;
 }

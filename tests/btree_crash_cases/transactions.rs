@@ -1,15 +1,13 @@
 //! Crashes beside transactions: unfinished ones leave nothing, prepared ones wait for their decision behind their locks, and a crash during the
 //! rollback of one leads to the same end. The mistakes that would break this are made on purpose, and must be seen.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
-mod btree_support;
-
-use btree_support::again::{
-    Changes, Extent, Kind, Outcome, PREPARED, Plans, Rows, Script, Tally, apply, commit, explore, settle,
+use super::extent;
+use crate::btree_support::classes::Tally;
+use crate::btree_support::explore::{
+    Changes, Extent, Kind, Outcome, PREPARED, Plans, Recovered, Rows, Script, apply, commit, explore, settle,
 };
-use btree_support::planted::hunt;
-use btree_support::{Draw, History, Life, State, key, new_disk, options};
+use crate::btree_support::planted::hunt;
+use crate::btree_support::{Draw, History, Life, State, key, new_disk, options};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
@@ -165,7 +163,7 @@ fn open_and_read(life: &Life) -> Outcome<(Db, State)> {
 }
 
 /// Recovers, lets the rollbacks end, decides about the prepared transactions and checks everything. Returns what was there at first.
-fn recover(disk: &SimDisk, options: &DbOptions, plans: &Plans) -> Outcome<State> {
+fn recover(disk: &SimDisk, options: &DbOptions, plans: &Plans) -> Outcome<Recovered> {
     let life = Life::new(disk, options);
     let (db, state) = open_and_read(&life)?;
     let mut rows = state["default"].clone();
@@ -204,33 +202,23 @@ fn recover(disk: &SimDisk, options: &DbOptions, plans: &Plans) -> Outcome<State>
     if counts != (rows.len() as u64, 0, 0, 0) || report.undo_records > 1 {
         return Err(format!("something is left: {report:?}, and {} rows", rows.len()));
     }
-    Ok(state)
+    let remarkable = state[PREPARED].len();
+    Ok(Recovered { state, remarkable })
 }
 
-const KIND: Kind = Kind { open_and_read, recover };
+const KIND: Kind = Kind { script: "transactions", open_and_read, settle, recover };
 
-fn look(seed: u64, extent: Extent) -> Outcome<Tally> {
-    let durability = durability_of(seed);
+pub fn look(seed: u64, extent: &Extent) -> Outcome<Tally> {
+    let durability = if seed.is_multiple_of(2) { Durability::Os } else { Durability::Commit };
     let options = transaction_options(durability);
-    explore(&KIND, &run(seed, 140, &options), seed, (&options, durability), extent)
-}
-
-fn durability_of(seed: u64) -> Durability {
-    if seed.is_multiple_of(2) { Durability::Os } else { Durability::Commit }
-}
-
-#[test]
-fn crashes_leave_what_was_committed_and_what_was_prepared() {
-    let total = Tally::of((1..=5).map(|seed| look(seed, Extent { states_per_cut: 4, second_every: 250 })));
-    println!("{total}");
-    assert!(total.images.len() >= 4000 && total.second >= 500 && total.prepared >= 1000, "{total:?}");
+    explore(&KIND, &run(seed, 140, &options), &options, extent)
 }
 
 fn find(bug: PlantedBug) -> Option<String> {
-    hunt(bug, 11..=18, |seed| look(seed, Extent { states_per_cut: 2, second_every: 1000 }))
+    hunt(bug, 11..=18, |seed| look(seed, &extent(seed, 2, 1000)))
 }
 
-planted! {
+crate::planted! {
     find:
     a_rollback_that_stops_halfway: RollbackStopsHalfway;
     recovered_locks_that_are_lost: RecoveredLocksAreLost;
