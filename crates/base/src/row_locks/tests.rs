@@ -404,3 +404,41 @@ fn a_writer_is_not_passed_by_readers() {
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     assert!(locks.is_empty());
 }
+
+#[test]
+fn a_lock_that_is_handed_over_is_counted_all_the_time() {
+    use crate::sync::atomic::AtomicBool;
+    const OWNERS: u64 = 8;
+    let locks = RowLocks::new(NO_LIMIT);
+    let executor = ThreadExecutor::new(1, Arc::new(SystemClock::new())).unwrap();
+    // Each owner asks for the row while the one before holds it: from then on somebody always does.
+    assert!(locks.try_lock(0, 1, b"row", LockMode::Exclusive).unwrap());
+    let (is_over, times) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            while !is_over.load(Ordering::Acquire) {
+                assert!(!locks.is_empty(), "nobody has the lock");
+                assert!(locks.is_locked_by_other(OWNERS + 1, 1, b"row"));
+                assert_eq!(locks.stats().locks, 1);
+                times.fetch_add(1, Ordering::AcqRel);
+            }
+        });
+        let mut last = 0;
+        for round in 1..=2_000 {
+            let next = round % OWNERS + 1;
+            let Requested::Waiting(wait) = locks.request(next, 1, b"row", LockMode::Exclusive).unwrap() else {
+                panic!("the lock is held")
+            };
+            locks.release_all(last);
+            wait.wait(&executor, None).unwrap();
+            assert_eq!(locks.mode(next, 1, b"row"), Some(LockMode::Exclusive));
+            last = next;
+        }
+        // The other thread has looked at least once.
+        while times.load(Ordering::Acquire) == 0 && !watcher.is_finished() {
+            std::thread::yield_now();
+        }
+        is_over.store(true, Ordering::Release);
+    });
+    assert_eq!(locks.stats().locks, 1);
+}
