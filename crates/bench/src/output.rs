@@ -65,8 +65,10 @@ pub struct ResultLine {
     pub process_read: Option<u64>,
     /// Bytes written by the engine for each byte that the user wrote.
     pub write_amp: Option<f64>,
-    /// Bytes that files occupy at the end.
+    /// Bytes that files occupy at the end, logs not counted whose size says nothing about the data.
     pub space_bytes: Option<u64>,
+    /// Bytes that those logs occupy: the redo log, and the doublewrite file.
+    pub log_space_bytes: Option<u64>,
     /// Bytes that files occupy for each byte of live keys and values.
     pub space_amp: Option<f64>,
     /// RocksDB's estimate of pending compaction bytes at the end.
@@ -99,6 +101,8 @@ pub struct ResultLine {
     pub kb_written_per_row: Option<f64>,
     /// `insert`: reads by the engine for each row: of a B-tree, pages.
     pub reads_per_row: Option<f64>,
+    /// `insert`: the most rows of a commit, where the engine allows no more at once than some of those that were asked for.
+    pub rows_per_commit_split: Option<u64>,
     /// `insert`: bytes of the binlog.
     pub binlog_bytes: Option<u64>,
 }

@@ -19,6 +19,8 @@ pub struct EngineStats {
     pub reads: Option<u64>,
     /// Bytes that files occupy now.
     pub space_bytes: Option<u64>,
+    /// Those of them that logs occupy whose size says nothing about the data: circular ones, and copies of what is being written.
+    pub log_bytes: Option<u64>,
     /// RocksDB's estimate of the bytes that compaction has to rewrite until every level is within its target.
     pub debt_bytes: Option<u64>,
     /// Time that writers were held up. `None` if the engine does not count it; empty if nobody was.
@@ -48,9 +50,15 @@ impl EngineStats {
             bytes_read: difference(self.bytes_read, earlier.bytes_read),
             reads: difference(self.reads, earlier.reads),
             space_bytes: self.space_bytes,
+            log_bytes: self.log_bytes,
             debt_bytes: self.debt_bytes,
             stall_micros,
         }
+    }
+
+    /// Bytes that files occupy without such logs.
+    pub fn data_bytes(&self) -> Option<u64> {
+        Some(self.space_bytes?.saturating_sub(self.log_bytes.unwrap_or(0)))
     }
 
     /// The sum of [`stall_micros`](Self::stall_micros) over all causes.

@@ -47,6 +47,7 @@ fn statistics_subtract_counters_and_keep_sizes() {
         reads: Some(3),
         counters: [("pages".to_owned(), 4), ("idle".to_owned(), 1)].into(),
         space_bytes: Some(5),
+        log_bytes: None,
         debt_bytes: None,
         stall_micros: stalls(3),
     };

@@ -31,5 +31,8 @@ pub(super) fn options(kind: EngineKind, settings: &EngineSettings) -> (Arc<dyn E
     if let Some(pages) = settings.io_capacity {
         options = options.io_capacity(pages).io_capacity_max(2 * pages);
     }
+    if let Some(buffering) = settings.change_buffering {
+        options = options.change_buffering(buffering);
+    }
     (env, options)
 }

@@ -23,7 +23,8 @@ pub use memory::MemoryEngine;
 pub use null::NullEngine;
 pub use open::OpenEngine;
 pub(crate) use settings::config_hash;
-pub use settings::{Admission, Device, EngineSettings};
+pub use settings::{Admission, Device, EngineSettings, change_buffering};
+pub use siltstone_btree::ChangeBuffering;
 
 /// An engine by the name that the command line gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,6 +4,7 @@ use serde::Serialize;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
+use siltstone_btree::ChangeBuffering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -97,6 +98,8 @@ pub struct EngineSettings {
     pub device: Device,
     /// Pages that our B-tree writes in a second when it is idle; twice as many at most. `None`: what its profile says.
     pub io_capacity: Option<usize>,
+    /// Which changes of indexes wait in our B-tree's change buffer. `None`: what its profile says.
+    pub change_buffering: Option<ChangeBuffering>,
 }
 
 impl Default for EngineSettings {
@@ -113,6 +116,7 @@ impl Default for EngineSettings {
             durability: Durability::Os,
             device: Device::None,
             io_capacity: None,
+            change_buffering: None,
         }
     }
 }
@@ -148,6 +152,9 @@ impl EngineSettings {
         if let Some(pages) = self.io_capacity {
             words += &format!(", I/O capacity {pages}");
         }
+        if let Some(buffering) = self.change_buffering {
+            words += &format!(", change buffer {}", name_of(buffering));
+        }
         if let Some(version) = self.format_version {
             words += &format!(", format version {version}");
         }
@@ -171,6 +178,25 @@ impl EngineSettings {
             durability: self.durability,
         })
     }
+}
+
+const CHANGE_BUFFERINGS: [(ChangeBuffering, &str); 6] = [
+    (ChangeBuffering::None, "none"),
+    (ChangeBuffering::Inserts, "inserts"),
+    (ChangeBuffering::Deletes, "deletes"),
+    (ChangeBuffering::Changes, "changes"),
+    (ChangeBuffering::Purges, "purges"),
+    (ChangeBuffering::All, "all"),
+];
+
+fn name_of(buffering: ChangeBuffering) -> &'static str {
+    CHANGE_BUFFERINGS.iter().find(|(other, _)| *other == buffering).map_or("", |(_, name)| name)
+}
+
+/// Which changes may wait, by InnoDB's name.
+pub fn change_buffering(text: &str) -> Result<ChangeBuffering, &'static str> {
+    let found = CHANGE_BUFFERINGS.iter().find(|(_, name)| *name == text);
+    found.map(|(buffering, _)| *buffering).ok_or("expected none, inserts, deletes, changes, purges or all")
 }
 
 /// A short name for a configuration: equal for equal values of `parts`.

@@ -8,8 +8,8 @@ use crate::load::{self, Load, Measured, Worker};
 use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine};
 use siltstone_base::clock::{Clock, SystemClock};
-use siltstone_base::engine::{EngineStats, Row, TableId};
-use siltstone_base::{Error, Result};
+use siltstone_base::engine::{EngineStats, Row, TableId, Tables};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::hint::black_box;
 use std::path::Path;
 
@@ -98,9 +98,10 @@ pub(super) fn run(config: &InsertConfig, kind: EngineKind, dir: &Path, pair: u32
     let before = engine.stats()?;
     let (measured, bytes) = load::run(&load, |worker| client(config, &engine, &ids, binlog.as_ref(), worker))?;
     let after = engine.stats()?;
-    let bytes_user = bytes.iter().sum();
+    let bytes_user = bytes.iter().map(|loaded| loaded.bytes).sum();
+    let split = bytes.iter().filter_map(|loaded| loaded.split).min();
     let binlog_bytes = binlog.as_ref().map(|binlog| binlog.written().0);
-    let run = Run { pair, name, bytes_user, binlog_bytes };
+    let run = Run { pair, name, bytes_user, split, binlog_bytes };
     let mut lines = vec![run.line(config, LOAD, measured, after.since(&before))];
     if config.settle {
         let measured = load::settle(&*engine.admin)?;
@@ -110,20 +111,43 @@ pub(super) fn run(config: &InsertConfig, kind: EngineKind, dir: &Path, pair: u32
     Ok(lines)
 }
 
-/// Inserts the rows of one client; returns bytes of rows and index entries.
+/// What one client did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Loaded {
+    /// Bytes of rows and index entries.
+    bytes: u64,
+    /// The most rows that the engine took at once, where it refused more.
+    split: Option<u64>,
+}
+
+/// Inserts rows as one batch; as several, if the engine allows no such long one. `most`: the most rows that it took since it refused some.
+fn insert(tables: &dyn Tables, table: TableId, rows: &[Row<'_>], most: &mut Option<u64>) -> Result<()> {
+    let mut left = rows;
+    while !left.is_empty() {
+        let count = most.map_or(left.len(), |most| left.len().min(most as usize));
+        match tables.insert(table, &left[..count]) {
+            Ok(()) => left = &left[count..],
+            Err(error) if error.kind() == ErrorKind::LimitExceeded && count > 1 => *most = Some(count as u64 / 2),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Inserts the rows of one client.
 fn client(
     config: &InsertConfig,
     engine: &OpenEngine,
     ids: &[TableId],
     binlog: Option<&Binlog>,
     worker: &mut Worker<'_>,
-) -> Result<u64> {
+) -> Result<Loaded> {
     let tables = engine.as_tables()?;
     let (clients, index) = (config.clients as u64, worker.index as u64);
     let rows = config.rows / clients + u64::from(index < config.rows % clients);
-    let Some(&table) = ids.get(worker.index) else { return Ok(0) };
+    let Some(&table) = ids.get(worker.index) else { return Ok(Loaded::default()) };
     let mut commit = Commit::new(config, worker.index);
-    let (mut done, mut bytes) = (0, 0);
+    let (mut done, mut loaded) = (0, Loaded::default());
     let watch = Stopwatch::start();
     while done < rows && !worker.is_stopped() {
         let count = (rows - done).min(config.rows_per_commit as u64);
@@ -132,18 +156,19 @@ fn client(
         if let Some(binlog) = binlog {
             binlog.commit(&commit.bytes)?;
         }
-        tables.insert(table, &commit.rows())?;
+        insert(tables, table, &commit.rows(), &mut loaded.split)?;
         worker.record(watch.nanos() - start, count);
         done += count;
-        bytes += commit.bytes.len() as u64 + count * config.schema.entry_bytes() as u64;
+        loaded.bytes += commit.bytes.len() as u64 + count * config.schema.entry_bytes() as u64;
     }
-    Ok(bytes)
+    Ok(loaded)
 }
 
 struct Run {
     pair: u32,
     name: String,
     bytes_user: u64,
+    split: Option<u64>,
     binlog_bytes: Option<u64>,
 }
 
@@ -162,9 +187,10 @@ impl Run {
             threads: config.clients as u32,
             bytes_user: if is_load { self.bytes_user } else { 0 },
             write_amp: of_user(stats.bytes_written).filter(|_| is_load),
-            space_amp: of_user(stats.space_bytes),
+            space_amp: of_user(stats.data_bytes()),
             kb_written_per_row: measured.usage.written.filter(|_| is_load).map(|bytes| bytes as f64 / 1e3 / rows),
             reads_per_row: stats.reads.filter(|_| is_load).map(|reads| reads as f64 / rows),
+            rows_per_commit_split: self.split.filter(|_| is_load),
             binlog_bytes: self.binlog_bytes.filter(|_| is_load),
             ..ResultLine::default()
         };

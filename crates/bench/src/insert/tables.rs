@@ -46,6 +46,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         "reads/row",
         "binlog MB",
         "space MB",
+        "log MB",
         "s-amp",
         "debt MB",
         "stalled ms",
@@ -77,6 +78,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
             short(line.reads_per_row),
             megabytes(line.binlog_bytes),
             megabytes(line.space_bytes),
+            megabytes(line.log_space_bytes),
             short(line.space_amp),
             megabytes(line.debt_bytes),
             short(stalled),
@@ -84,5 +86,13 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
             short(line.cv_detrended),
         ]);
     }
-    format!("{table}Latencies are those of commits; rows and index entries are the user's bytes.\n")
+    let mut text = format!(
+        "{table}Latencies are those of commits; rows and index entries are the user's bytes. Space is without logs that do not grow with the data, of which each is beside it.\n"
+    );
+    for line in lines {
+        if let Some(most) = line.rows_per_commit_split {
+            text += &format!("{} took at most {most} rows at once: longer commits were split.\n", line.engine);
+        }
+    }
+    text
 }

@@ -43,6 +43,24 @@ fn every_row_is_inserted_in_both_schemas() {
 }
 
 #[test]
+fn a_pool_that_is_too_small_for_a_commit_gets_it_in_pieces() {
+    let mut config = config(Schema::Of2017, BinlogMode::Off);
+    config.engines = vec![EngineKind::Btree];
+    config.rows = 400;
+    config.settings = EngineSettings::default().with_memory(6 << 20);
+    config.settings.change_buffering = Some(crate::engines::ChangeBuffering::None);
+    let mut text = Vec::new();
+    let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+    assert_eq!(lines[0].ops, 400);
+    // 384 pages, of which an eighth may change at once: rows of three entries.
+    assert_eq!(lines[0].rows_per_commit_split, Some(12));
+    let (data, logs) = (lines[0].space_bytes.unwrap(), lines[0].log_space_bytes.unwrap());
+    assert!(data < 64 << 20 && logs > 1 << 20, "{data} and {logs}");
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("btree took at most 12 rows at once") && text.contains("change buffer none"), "{text}");
+}
+
+#[test]
 fn rows_have_the_columns_of_their_schema() {
     let mut source = RowSource::new(Schema::Of2017, 1, 0);
     let mut bytes = Vec::new();

@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
             generator_late_max_us: lateness.map(|lateness| lateness.max_us),
             bytes_user: bytes,
             write_amp: ratio(stats.bytes_written, if workload.writes() { bytes } else { 0 }),
-            space_amp: live_bytes.and_then(|live| ratio(stats.space_bytes, live)),
+            space_amp: live_bytes.and_then(|live| ratio(stats.data_bytes(), live)),
             writer_ops_per_s: (workload == Workload::ReadWhileWriting)
                 .then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
             ..ResultLine::default()

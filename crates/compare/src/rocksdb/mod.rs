@@ -112,6 +112,7 @@ impl Admin for RocksdbEngine {
             bytes_read: text::bytes_compacted_read(&family),
             reads: None,
             space_bytes: None,
+            log_bytes: None,
             debt_bytes: debt,
             stall_micros: text::stall_micros(&database),
             counters: Default::default(),

@@ -136,6 +136,7 @@ impl Admin for Db {
             bytes_read: None,
             reads: None,
             space_bytes: Some(sum_of(self, Property::TotalSstFilesSize)?),
+            log_bytes: None,
             debt_bytes: Some(sum_of(self, Property::EstimatePendingCompactionBytes)?),
             counters: counters
                 .iter()

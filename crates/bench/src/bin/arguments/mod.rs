@@ -3,7 +3,7 @@
 use clap::Args;
 use siltstone_base::engine::Durability;
 use siltstone_base::{Error, Result};
-use siltstone_bench::engines::{Admission, Device, EngineKind, EngineSettings};
+use siltstone_bench::engines::{Admission, ChangeBuffering, Device, EngineKind, EngineSettings, change_buffering};
 use std::path::PathBuf;
 
 pub mod insert;
@@ -42,6 +42,9 @@ pub struct CommonArguments {
     /// Pages that our B-tree writes in a second when it is idle; twice as many at most.
     #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub io_capacity: Option<u32>,
+    /// Which changes of indexes wait in our B-tree's change buffer: none, inserts, deletes, changes, purges or all. Default: what its profile says.
+    #[arg(long, value_name = "CHANGES", value_parser = change_buffering)]
+    pub change_buffer: Option<ChangeBuffering>,
     /// Length of an interval.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub interval: f64,
@@ -67,6 +70,7 @@ impl CommonArguments {
             background_jobs: self.background_jobs,
             write_admission: self.write_admission,
             io_capacity: self.io_capacity.map(|pages| pages as usize),
+            change_buffering: self.change_buffer,
             ..EngineSettings::default()
         };
         if let Some(mb) = self.memory_mb {
