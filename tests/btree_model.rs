@@ -82,11 +82,12 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// Options that the harness sets itself.
-const EXCUSED: [(&str, &str); 4] = [
+const EXCUSED: [(&str, &str); 5] = [
     ("env", "always the simulated disk"),
     ("executor", "always the step executor"),
     ("create_if_missing", "the harness opens one database again and again; opening has tests of its own"),
     ("error_if_exists", "as create_if_missing"),
+    ("listeners", "told, not asked; events have tests of their own"),
 ];
 
 /// Sets fields at random and notes their names.
@@ -130,6 +131,8 @@ fn draw_options(seed: u64, names: &mut BTreeSet<&'static str>) -> DbOptions {
         max_version_bytes = of(&[0, 2_000, 64 << 20]),
         max_lock_bytes = of(&[1_000, 64 << 20]),
         lock_timeout_millis = of(&[1, 10_000]) as u64,
+        max_history_len = of(&[0, 1, 50]),
+        max_history_delay_millis = of(&[0, 300]) as u64,
         change_buffering = [ChangeBuffering::None, ChangeBuffering::Changes, ChangeBuffering::All][of(&[0, 1, 2])],
         change_buffer_max_percent = of(&[0, 5, 25, 50]),
         use_direct_io = of(&[0, 1]) == 1,

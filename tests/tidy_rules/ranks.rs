@@ -20,6 +20,7 @@ pub const LSM: Order = Order { ranks: LSM_RANKS, strangers: LSM_STRANGERS, blind
 /// The order of the B-tree engine.
 pub const BTREE: Order = Order {
     ranks: &[
+        ("event", 0),
         ("options", 0),
         ("health", 0),
         ("meanwhile", 0),

@@ -1,20 +1,29 @@
 //! Why the engine takes no writes any more, if so.
 
-use siltstone_base::sync::OnceLock;
+use crate::event::{Event, Events};
+use siltstone_base::sync::{Arc, OnceLock};
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// The first error after which what is in memory and what is on disk can't be reconciled but by opening the database again: a
 /// failed write or sync of the redo log, a failed sync of a tablespace, or a change that did not fit its page. It stays.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Health {
     fatal: OnceLock<Error>,
+    events: Arc<Events>,
 }
 
 impl Health {
+    /// Good health, of which `events` hears when it ends.
+    pub(crate) fn new(events: Arc<Events>) -> Self {
+        Self { fatal: OnceLock::new(), events }
+    }
+
     /// Takes note of `error`, unless one came before. Returns it.
     #[cold]
     pub(crate) fn fail(&self, error: Error) -> Error {
-        let _ = self.fatal.set(error.clone());
+        if self.fatal.set(error.clone()).is_ok() {
+            self.events.note(|| Event::BecameReadOnly { error: error.clone() });
+        }
         error
     }
 

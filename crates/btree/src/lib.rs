@@ -43,12 +43,13 @@
 //! | keep several trees in one directory | [`Db::create_tree`], [`TreeHandle`], [`Db::truncate`] |
 //! | fill a tree from sorted rows | [`Db::bulk_load`] |
 //! | choose sizes and promises | [`DbOptions`], [`Durability`] |
-//! | know what the engine does, and whether its files are sound | [`Metrics`], [`Db::check`] |
+//! | know what the engine does, and whether its files are sound | [`Metrics`], [`EventListener`], [`Db::check`] |
 //! | look into a page | [`page`] |
 
 mod buffer;
 mod change_buffer;
 mod db;
+mod event;
 mod health;
 #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "what tests choose from"))]
 mod meanwhile;
@@ -64,7 +65,9 @@ pub mod testing;
 mod tree;
 mod undo;
 
+pub use buffer::PoolReport;
 pub use db::{CheckReport, CloseReport, Cursor, Db, LoadReport, StartupReport, Transaction, TreeHandle, WriteBatch};
+pub use event::{CheckpointCause, Event, EventListener, FlushCause, MergeCause, RecoveryPhase};
 pub use metrics::{Counter, Metrics};
 pub use options::{ChangeBuffering, DbOptions, Doublewrite, FlushNeighbors, PageCompression, Shutdown};
 pub use siltstone_base::engine::{Durability, Isolation, KvCursor, Savepoint, TransactionOptions};

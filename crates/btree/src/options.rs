@@ -1,5 +1,6 @@
 //! Options. Every struct is a builder: `DbOptions::default().create_if_missing(true)`.
 
+use crate::event::EventListener;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::Env;
 use siltstone_base::executor::Executor;
@@ -172,6 +173,11 @@ siltstone_base::define_options! {
         max_lock_bytes: usize = 64 << 20,
         /// Milliseconds that a write waits for the lock of a row, unless its transaction says otherwise.
         lock_timeout_millis: u64 = 10_000,
+        /// Committed transactions that may wait for purge before writers are slowed down: a write waits 10 ms for each time that there are so many, less 5 ms. 0: they
+        /// are not.
+        max_history_len: usize = 0,
+        /// Milliseconds that one write waits for that at most.
+        max_history_delay_millis: u64 = 300,
         /// Percentage of a page that [`bulk_load`](crate::Db::bulk_load) fills: what it leaves is for rows that come between or grow. 50 to 100.
         bulk_fill_percent: usize = 94,
         /// Which changes of secondary indexes may wait for pages that are not in memory.
@@ -180,6 +186,8 @@ siltstone_base::define_options! {
         change_buffer_max_percent: usize = 25,
         /// Reads and writes pages past the operating system's page cache.
         use_direct_io: bool = false,
+        /// Who is told what the engine does.
+        listeners: Vec<Arc<dyn EventListener>> = Vec::new(),
         /// Where the files are. `None`: the operating system's file system.
         env: Option<Arc<dyn Env>> = None,
         /// Who runs background jobs. `None`: threads of this database alone.

@@ -17,6 +17,7 @@
 //! Threads that hold one latch wait for another only down or right within a tree, or for page 0 of its tablespace before any page of the
 //! tree; frames are taken from pages that can be had without waiting.
 
+mod census;
 mod cleaner;
 mod doublewrite;
 mod flush;
@@ -30,6 +31,7 @@ mod read_ahead;
 #[cfg(test)]
 mod tests;
 
+pub use census::PoolReport;
 pub(crate) use cleaner::{FlushInputs, flush_goal, sync_flush_limit};
 #[cfg(feature = "testing")]
 pub(crate) use doublewrite::decode_names as doublewrite_names;

@@ -519,6 +519,13 @@ impl Pool {
         lists.lru.youngest_first().take(count).filter_map(|index| self.frames[index as usize].page()).collect()
     }
 
+    /// Frames without pages; pages in the order of use, and the old ones among them.
+    pub(super) fn lens(&self) -> (usize, usize, usize) {
+        let lists = self.lists.lock();
+        let (len, old) = lists.lru.lens();
+        (lists.free.len(), len, old)
+    }
+
     /// Whether there are frames without pages.
     pub(crate) fn has_free(&self) -> bool {
         !self.lists.lock().free.is_empty()

@@ -123,6 +123,11 @@ impl ChangeBuffer {
         Ok(())
     }
 
+    /// Pages that it has, as far as known, and pages that it may have.
+    pub(crate) fn lens(&self) -> (u64, u64) {
+        (u64::from(self.pages.load(Ordering::Relaxed)), u64::from(self.max_pages))
+    }
+
     /// Whether the buffer may not grow any more.
     pub(crate) fn is_full(&self) -> bool {
         self.pages.load(Ordering::Relaxed) >= self.max_pages

@@ -4,14 +4,16 @@
 
 use super::state::State;
 use crate::buffer::{FlushInputs, flush_goal, sync_flush_limit};
+use crate::event::{CheckpointCause, Event, FlushCause};
 #[cfg(feature = "testing")]
 use crate::meanwhile::{self, Moment, Step};
-use siltstone_base::Error;
+use crate::metrics::Counter;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::IoPriority;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::sync::{Arc, Weak};
+use siltstone_base::{Error, Result};
 use std::time::Duration;
 
 /// Between two looks of the page cleaner.
@@ -54,6 +56,8 @@ pub(super) struct CleanerState {
     /// Pages written since the last look, and in a second of late.
     written: usize,
     written_rate: f64,
+    /// Whether the redo log was nearly full, and has not been relieved since.
+    is_log_full: bool,
     pub(super) last_error: Option<Error>,
 }
 
@@ -91,19 +95,24 @@ impl State {
     }
 
     /// One step of the page cleaner.
-    fn clean(&self) -> siltstone_base::Result<Progress> {
+    fn clean(&self) -> Result<Progress> {
         let pool = self.pool.state();
         let (end, age, capacity) = (self.redo.end(), self.redo.age(), self.redo.capacity());
-        if let Some(limit) = sync_flush_limit(end, age, capacity) {
-            self.pool.flush_oldest(STEP_PAGES, limit, IoPriority::High)?;
-            self.pool.checkpoint(false, IoPriority::High)?;
+        let limit = sync_flush_limit(end, age, capacity);
+        self.note_log(age, capacity);
+        if let Some(limit) = limit {
+            self.flush(FlushCause::LogFull, || self.pool.flush_oldest(STEP_PAGES, limit, IoPriority::High))?;
+            self.write_checkpoint(CheckpointCause::LogFull, IoPriority::High)?;
             self.room.notify_all();
             // What can't be written yet belongs to a group that is being made.
             let is_still = sync_flush_limit(self.redo.end(), self.redo.age(), capacity).is_some();
             return Ok(if is_still { Progress::After(Duration::from_micros(100)) } else { Progress::More });
         }
         let goal = self.pages_due(pool.frames, pool.dirty, end, age, capacity);
-        let mut written = if goal > 0 { self.pool.flush_oldest(goal, u64::MAX, IoPriority::High)? } else { 0 };
+        let mut written = match goal {
+            0 => 0,
+            _ => self.flush(FlushCause::Adaptive, || self.pool.flush_oldest(goal, u64::MAX, IoPriority::High))?,
+        };
         {
             let mut memory = self.cleaner.lock();
             memory.written += written;
@@ -111,17 +120,53 @@ impl State {
             memory.owed -= written.saturating_sub(goal) as f64;
         }
         // Whoever needs the next frames should find them free.
-        written += self.pool.free_tail(self.options.lru_scan_depth / FREE_PARTS, STEP_PAGES, IoPriority::High)?;
+        let depth = self.options.lru_scan_depth / FREE_PARTS;
+        written += self.flush(FlushCause::FreeFrames, || self.pool.free_tail(depth, STEP_PAGES, IoPriority::High))?;
         let behind = pool.oldest_lsn.unwrap_or(end).saturating_sub(self.redo.checkpoint().lsn);
         let is_idle_end = pool.dirty == 0 && age > 0;
         if behind > capacity / CHECKPOINT_SHARE || is_idle_end {
-            self.pool.checkpoint(false, IoPriority::High)?;
+            let cause = if is_idle_end { CheckpointCause::Idle } else { CheckpointCause::LogGrown };
+            self.write_checkpoint(cause, IoPriority::High)?;
             self.room.notify_all();
         }
         if pool.dirty == 0 {
             return Ok(Progress::Done);
         }
         Ok(if written >= STEP_PAGES { Progress::More } else { Progress::After(INTERVAL) })
+    }
+
+    /// Writes pages, and tells how many. One that only lets pages go writes none.
+    fn flush(&self, cause: FlushCause, write: impl FnOnce() -> Result<usize>) -> Result<usize> {
+        let (start, before) = (self.events.now_micros(), self.metrics.get(Counter::PagesWritten));
+        let done = write()?;
+        let pages = self.metrics.get(Counter::PagesWritten).saturating_sub(before);
+        if pages > 0 {
+            let duration = super::startup::since(&**self.executor.clock(), start);
+            self.events.note(|| Event::PagesFlushed { cause, pages, duration });
+        }
+        Ok(done)
+    }
+
+    /// Tells when the redo log becomes nearly full, and when it is not any more.
+    fn note_log(&self, age: u64, capacity: u64) {
+        let mut memory = self.cleaner.lock();
+        // Between the two it is what it was: nobody is told of every step back and forth.
+        let is_full = if memory.is_log_full { age > capacity / 2 } else { age > capacity / 4 * 3 };
+        let was_full = std::mem::replace(&mut memory.is_log_full, is_full);
+        drop(memory);
+        if is_full != was_full {
+            self.events.note(|| match is_full {
+                true => Event::RedoNearlyFull { age, capacity },
+                false => Event::RedoRelieved { age, capacity },
+            });
+        }
+    }
+
+    /// Tells that background work failed, and is tried again. What ended the engine's health tells so itself.
+    pub(super) fn note_failure(&self, job: &'static str, error: &Error) {
+        if self.health.error().is_none() && self.check_open().is_ok() {
+            self.events.note(|| Event::BackgroundFailed { job, error: error.clone() });
+        }
     }
 
     /// Pages to write in this step.
@@ -188,6 +233,7 @@ impl Job for Cleaner {
             Ok(Progress::Done) => state.stop_cleaning(),
             Ok(progress) => progress,
             Err(error) => {
+                state.note_failure(self.name(), &error);
                 state.cleaner.lock().last_error = Some(error);
                 state.cleaner_failures.fetch_add(1, Ordering::AcqRel);
                 state.room.notify_all();

@@ -5,6 +5,7 @@ use super::state::{OpenTree, State};
 use super::tables::TableDefinition;
 use crate::buffer::Pool;
 use crate::change_buffer::ChangeBuffer;
+use crate::event::Event;
 use crate::mtr::{Close, Mtr};
 use crate::options::{MIN_COMPRESSED_PAGE, PageCompression};
 use crate::page::{Change, Header, PageId, PageKind, u32_at};
@@ -116,7 +117,11 @@ pub(super) fn open_index(pool: &Arc<Pool>, gate: &Arc<ChangesGate>, space: u32) 
 
 /// A tree of a tablespace that is open. Tests of the change buffer name one.
 pub(super) fn open_tree(pool: &Arc<Pool>, gate: &Arc<ChangesGate>, name: &str, space: u32) -> Result<Tree> {
-    if cfg!(test) && name == "entries" { open_index(pool, gate, space) } else { Ok(Tree::new(space, Arc::clone(pool))) }
+    if cfg!(any(test, feature = "testing")) && name == "entries" {
+        open_index(pool, gate, space)
+    } else {
+        Ok(Tree::new(space, Arc::clone(pool)))
+    }
 }
 
 /// Says, in a group of its own, that a tablespace is gone, durably.
@@ -150,6 +155,7 @@ impl State {
         let tree = open_tree(&self.pool, &self.gate, name, number)?;
         let tree = Arc::new(OpenTree::new(name.to_owned(), tree));
         self.trees.write().insert(name.to_owned(), Arc::clone(&tree));
+        self.events.note(|| Event::TreeCreated { name: name.to_owned() });
         self.wake_jobs();
         Ok(tree)
     }
@@ -246,6 +252,7 @@ impl State {
             let _ = self.catalog.merge_at(name.as_bytes(), Close::Group);
         }
         drop(writer);
+        self.events.note(|| Event::TreeDropped { name: name.to_owned() });
         self.pool.discard(space);
         self.wake_jobs();
         // A file that can't be deleted now goes when the database is opened again: nothing names it.

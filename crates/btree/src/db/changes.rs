@@ -6,6 +6,7 @@
 use super::state::State;
 use super::writers::Writer;
 use crate::change_buffer::ChangeBuffer;
+use crate::event::{Event, MergeCause};
 use crate::mtr::Close;
 use crate::page::PageId;
 use crate::space::{LeafState, LeafStates};
@@ -33,6 +34,8 @@ pub(super) struct ChangesGate {
 #[derive(Debug, Default)]
 pub(super) struct Merging {
     is_running: AtomicBool,
+    /// Whether the buffer was full at the last look.
+    is_full: AtomicBool,
     /// Where the redo log ended when the job looked last.
     end: AtomicU64,
 }
@@ -101,7 +104,18 @@ impl State {
     }
 
     /// Merges what waits for some pages, or discards it. Returns how many pages that were. For who holds the lock of writers, with no group open.
-    fn merge_pages(&self, pages: &[PageId]) -> Result<usize> {
+    fn merge_pages(&self, pages: &[PageId], cause: MergeCause) -> Result<usize> {
+        let merged = self.merge_each(pages)?;
+        if merged > 0 {
+            self.events.note(|| Event::ChangesMerged { cause, pages: merged as u64 });
+        }
+        if !self.changes.is_full() {
+            self.merging.is_full.store(false, Ordering::Relaxed);
+        }
+        Ok(merged)
+    }
+
+    fn merge_each(&self, pages: &[PageId]) -> Result<usize> {
         for (done, page) in pages.iter().enumerate() {
             if !self.redo.has_room(self.merge_bytes()) {
                 return Ok(done);
@@ -131,9 +145,13 @@ impl State {
 
     #[cold]
     fn contract_some(&self) {
+        if !self.merging.is_full.swap(true, Ordering::Relaxed) {
+            let (pages, max_pages) = self.changes.lens();
+            self.events.note(|| Event::ChangeBufferFull { pages, max_pages });
+        }
         for _ in 0..AREAS_OF_A_WRITER {
             // A failure is no error of this writer: while the buffer is full, pages are read.
-            let merged = self.changes.next_area().and_then(|pages| self.merge_pages(&pages));
+            let merged = self.changes.next_area().and_then(|pages| self.merge_pages(&pages, MergeCause::Full));
             if !matches!(merged, Ok(1..)) || !self.changes.is_full() {
                 return;
             }
@@ -148,7 +166,7 @@ impl State {
             if pages.is_empty() {
                 return Ok(());
             }
-            self.merge_pages(&pages)?;
+            self.merge_pages(&pages, MergeCause::Manual)?;
         }
     }
 
@@ -196,7 +214,7 @@ impl State {
             self.wake_cleaner();
             return Ok(Progress::After(RETRY));
         }
-        let outcome = self.merge_pages(&pages);
+        let outcome = self.merge_pages(&pages, if is_due { MergeCause::Crowded } else { MergeCause::Idle });
         if is_idle {
             self.merging.end.store(self.redo.end(), Ordering::Relaxed);
         }
@@ -235,7 +253,10 @@ impl Job for Merger {
                 Ok(Progress::More) if !budget.spend(64) => {}
                 Ok(Progress::Done) => return state.stop_merging(),
                 Ok(progress) => return progress,
-                Err(_) => return Progress::After(10 * RETRY),
+                Err(error) => {
+                    state.note_failure(self.name(), &error);
+                    return Progress::After(10 * RETRY);
+                }
             }
         }
     }

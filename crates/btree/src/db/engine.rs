@@ -37,17 +37,19 @@ impl Admin for Db {
         let metrics = self.metrics();
         let page = self.0.pool.page_len() as u64;
         let pages = metrics.get(Counter::PageBytesWritten) + metrics.get(Counter::DoublewriteBytes);
-        let stalled = metrics.get(Counter::RedoFullMicros);
-        let stalls = (stalled > 0).then(|| ("redo_full".to_owned(), stalled));
+        let stalls = [("redo_full", Counter::RedoFullMicros), ("history", Counter::HistoryMicros)];
+        let stalls = stalls.map(|(cause, counter)| (cause.to_owned(), metrics.get(counter)));
+        let stalls = stalls.into_iter().filter(|(_, micros)| *micros > 0);
         Ok(EngineStats {
             bytes_written: Some(pages + metrics.get(Counter::RedoBytes)),
             bytes_read: Some(metrics.get(Counter::PagesRead) * page),
             reads: Some(metrics.get(Counter::PagesRead)),
-            space_bytes: Some(self.0.allocated_bytes()),
+            space_bytes: Some(self.0.allocated_bytes(|_| true)),
+            log_bytes: Some(self.0.allocated_bytes(|name| name == "doublewrite" || name.ends_with(".log"))),
             // Dirty pages are in memory; what they owe the disk is no debt of the tree.
             debt_bytes: Some(0),
             counters: named(Counter::ALL.iter().map(|counter| (counter.name(), metrics.get(*counter)))),
-            stall_micros: Some(stalls.into_iter().collect::<StallMicros>()),
+            stall_micros: Some(stalls.collect::<StallMicros>()),
         })
     }
 
@@ -61,9 +63,10 @@ fn named(counters: impl Iterator<Item = (&'static str, u64)>) -> Counters {
 }
 
 impl State {
-    fn allocated_bytes(&self) -> u64 {
+    fn allocated_bytes(&self, is_meant: impl Fn(&str) -> bool) -> u64 {
         let entries = self.env.list_dir(&self.dir).unwrap_or_default();
-        entries.iter().map(|entry| self.env.allocated_bytes(&self.dir.join(&entry.name)).unwrap_or(0)).sum()
+        let meant = entries.iter().filter(|entry| is_meant(&entry.name));
+        meant.map(|entry| self.env.allocated_bytes(&self.dir.join(&entry.name)).unwrap_or(0)).sum()
     }
 }
 

@@ -36,6 +36,8 @@ pub use scan::Cursor;
 pub use startup::{CloseReport, StartupReport};
 pub use transactions::Transaction;
 
+use crate::buffer::PoolReport;
+use crate::event::CheckpointCause;
 use crate::metrics::{self, Metrics};
 use crate::options::{DbOptions, PageCompression, Shutdown};
 use crate::tree::TreeShape;
@@ -307,7 +309,7 @@ impl Db {
     /// Those of I/O.
     pub fn flush(&self) -> Result<()> {
         self.0.check_open()?;
-        self.0.flush_all(false)
+        self.0.flush_all(CheckpointCause::Manual)
     }
 
     /// Walks all trees: order, separators, levels, links, long values, free pages, and that every page is accounted for. Compares the indexes of tables that are open
@@ -345,6 +347,12 @@ impl Db {
     /// What the engine counts.
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    /// What is in the buffer pool now.
+    pub fn pool_report(&self) -> PoolReport {
+        let (change_buffer_pages, change_buffer_pages_max) = self.0.changes.lens();
+        PoolReport { change_buffer_pages, change_buffer_pages_max, ..self.0.pool.census() }
     }
 
     /// How long opening took, and what goes on in the background since.
@@ -408,9 +416,10 @@ impl Db {
                 // What it would have saved is read again.
                 report.dumped_pages = self.0.dump_pool().ok();
             }
-            self.0.flush_all(true)
+            self.0.flush_all(CheckpointCause::Close)
         };
         self.0.room.notify_all();
+        self.0.events.tell();
         *self.0.lock.lock() = None;
         report.pages_written = self.0.metrics.get(metrics::Counter::PagesWritten).saturating_sub(before);
         report.close = startup::since(&**clock, start);
@@ -418,7 +427,7 @@ impl Db {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Db {
     /// The tree itself, for tests of what is beneath.
     pub(crate) fn tree_for_test<'a>(&self, handle: &'a TreeHandle) -> &'a crate::tree::Tree {
@@ -426,6 +435,7 @@ impl Db {
     }
 
     /// The change buffer.
+    #[cfg(test)]
     pub(crate) fn changes_for_test(&self) -> &crate::change_buffer::ChangeBuffer {
         &self.0.changes
     }

@@ -8,10 +8,12 @@ use super::recovery;
 use super::startup::{Startup, StartupReport, since};
 use super::state::{CLEANER_RANK, DIRECTORY_RANK, OpenTree, State, TREES_RANK};
 use super::tables::{TableDefinition, Tables};
+use super::transactions::HistoryLimit;
 use super::versions::Versions;
 use super::writers::Writers;
 use crate::buffer::{DoublewriteFile, Pool, PoolOptions, restore};
 use crate::change_buffer::ChangeBuffer;
+use crate::event::{CheckpointCause, Event, Events, RecoveryPhase};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::options::{DbOptions, Doublewrite, PageCompression};
@@ -29,6 +31,7 @@ use siltstone_base::sync::{Arc, Mutex, RwLock, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// Threads of a database that brings its own: one for the page cleaner, one for the sync of the log.
 const THREADS: usize = 2;
@@ -126,7 +129,9 @@ fn open_existing(
     if frames < 64 {
         return Err(Error::invalid_argument("buffer_pool_bytes holds at least 64 pages of the database"));
     }
-    let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
+    let events = Events::new(options.listeners.clone(), Arc::clone(&executor));
+    let (health, metrics) = (Arc::new(Health::new(Arc::clone(&events))), Arc::new(Metrics::new()));
+    events.attach(&health);
     let direct = options.use_direct_io;
     let spaces =
         Arc::new(Spaces::new(Arc::clone(&env), dir, page_len, direct, Arc::clone(&health), Arc::clone(&metrics)));
@@ -138,13 +143,16 @@ fn open_existing(
     let (files, checkpoint) = open_redo(&*env, dir, options, &identity)?;
     let mut report = StartupReport::default();
     let start = executor.clock().now_micros();
+    begin_phase(&events, RecoveryPhase::Doublewrite);
     report.doublewrite_pages = restore(&*env, dir, &spaces, page_len)? as u64;
     report.doublewrite = since(&**executor.clock(), start);
+    end_phase(&events, RecoveryPhase::Doublewrite, report.doublewrite, report.doublewrite_pages);
     // The doublewrite file is used anew from its beginning: what it may have been needed for must be durable.
     if !checkpoint.is_clean {
         spaces.sync(IoPriority::User)?;
     }
     let start = executor.clock().now_micros();
+    begin_phase(&events, RecoveryPhase::Redo);
     let survey = recovery::survey(&files, checkpoint)?;
     report.redo_bytes = survey.end.lsn().saturating_sub(checkpoint.lsn);
     let redo = Arc::new(Redo::new(files, checkpoint, survey.end, Arc::clone(&health), Arc::clone(&metrics)));
@@ -179,11 +187,12 @@ fn open_existing(
     pool.start_read_ahead();
     report.redo_changes = recovery::apply(&pool, &spaces, checkpoint, &survey)?;
     report.redo = since(&**executor.clock(), start);
+    end_phase(&events, RecoveryPhase::Redo, report.redo, report.redo_changes);
     redo.write_checkpoint(checkpoint.lsn, false)?;
     let undo = UndoLog::new(Arc::clone(&pool));
     let transactions = super::transactions::recover(&undo)?;
     report.unfinished_transactions = transactions.abandoned_count() as u64;
-    report.rollback = (report.unfinished_transactions == 0).then_some(std::time::Duration::ZERO);
+    report.rollback = (report.unfinished_transactions == 0).then_some(Duration::ZERO);
     let changes = ChangeBuffer::new(Arc::clone(&pool), options.change_buffering, options.change_buffer_max_percent)?;
     let changes = Arc::new(changes);
     let gate = Arc::new(ChangesGate::new(Arc::clone(&changes)));
@@ -197,6 +206,7 @@ fn open_existing(
         spaces,
         health,
         metrics,
+        events,
         versions: Versions::new(options.max_version_bytes),
         transactions,
         undo,
@@ -204,7 +214,11 @@ fn open_existing(
         gate,
         merging: Merging::default(),
         locks: RowLocks::new(options.max_lock_bytes),
-        lock_timeout: std::time::Duration::from_millis(options.lock_timeout_millis),
+        history_limit: HistoryLimit {
+            most: options.max_history_len,
+            longest: Duration::from_millis(options.max_history_delay_millis),
+        },
+        lock_timeout: Duration::from_millis(options.lock_timeout_millis),
         writer: Writers::new(),
         trees: RwLock::new(TREES_RANK, trees),
         default_tree,
@@ -239,6 +253,9 @@ fn open_existing(
         room: Signal::new(),
     });
     state.gate.attach(&state);
+    if state.transactions.abandoned_count() > 0 {
+        begin_phase(&state.events, RecoveryPhase::Rollback);
+    }
     #[cfg(feature = "testing")]
     super::background::let_happen(&state);
     super::transactions::wake_roll_back(&state);
@@ -246,6 +263,17 @@ fn open_existing(
     let wanted = if options.buffer_pool_load_at_startup { state.load_pool() } else { 0 };
     state.startup.note_open(&**state.executor.clock(), wanted);
     Ok(state)
+}
+
+/// Tells that a part of recovery begins: nobody else could tell while the caller waits.
+fn begin_phase(events: &Events, phase: RecoveryPhase) {
+    events.note(|| Event::RecoveryBegun { phase });
+    events.tell();
+}
+
+fn end_phase(events: &Events, phase: RecoveryPhase, duration: Duration, count: u64) {
+    events.note(|| Event::RecoveryEnded { phase, duration, count });
+    events.tell();
 }
 
 /// Opens the redo log. That of a database that was closed holds nothing, and gets the capacity that the options say.
@@ -316,7 +344,7 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces, gate: &Arc<ChangesGate>) -> Res
 
 impl State {
     /// Writes every dirty page to its place, and says so in the log. Other writers may go on.
-    pub(super) fn flush_all(&self, is_clean: bool) -> Result<()> {
+    pub(super) fn flush_all(&self, cause: CheckpointCause) -> Result<()> {
         let end = self.redo.closed();
         self.redo.sync_to(end)?;
         loop {
@@ -327,11 +355,25 @@ impl State {
             if self.pool.flush_oldest(1024, end.lsn(), IoPriority::User)? == 0 {
                 self.health.check()?;
                 // A page that somebody holds, or writes, is free again soon.
-                self.executor.sleep(std::time::Duration::from_micros(50));
+                self.executor.sleep(Duration::from_micros(50));
             }
         }
-        self.pool.checkpoint(is_clean, IoPriority::User)?;
+        self.write_checkpoint(cause, IoPriority::User)?;
         self.room.notify_all();
         Ok(())
+    }
+
+    /// Writes a checkpoint, and tells that.
+    pub(super) fn write_checkpoint(&self, cause: CheckpointCause, priority: IoPriority) -> Result<()> {
+        self.events.note(|| Event::CheckpointBegun { cause });
+        let start = self.events.now_micros();
+        let outcome = self.pool.checkpoint(cause == CheckpointCause::Close, priority);
+        self.events.note(|| Event::CheckpointEnded {
+            cause,
+            lsn: outcome.as_ref().copied().unwrap_or_else(|_| self.redo.checkpoint().lsn),
+            duration: since(&**self.executor.clock(), start),
+            error: outcome.as_ref().err().cloned(),
+        });
+        outcome.map(drop)
     }
 }

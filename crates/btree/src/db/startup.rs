@@ -79,10 +79,13 @@ impl Startup {
         }
     }
 
-    /// The last unfinished transaction is rolled back.
-    pub(super) fn note_rolled_back(&self, clock: &dyn Clock) {
+    /// The last unfinished transaction is rolled back. Returns, the first time, how long that took and how many there were.
+    pub(super) fn note_rolled_back(&self, clock: &dyn Clock) -> Option<(Duration, u64)> {
         let elapsed = since(clock, self.begun_micros);
-        self.report.lock().rollback.get_or_insert(elapsed);
+        let mut report = self.report.lock();
+        let is_first = report.rollback.is_none();
+        report.rollback.get_or_insert(elapsed);
+        is_first.then_some((elapsed, report.unfinished_transactions))
     }
 
     /// The resident set is read.

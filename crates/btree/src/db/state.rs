@@ -3,11 +3,12 @@
 use super::changes::{ChangesGate, Merging};
 pub(super) use super::open_tree::OpenTree;
 use super::tables::Tables;
-use super::transactions::Transactions;
+use super::transactions::{HistoryLimit, Transactions};
 use super::versions::Versions;
 use super::writers::Writers;
 use crate::buffer::Pool;
 use crate::change_buffer::ChangeBuffer;
+use crate::event::Events;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::options::{PageCompression, Shutdown};
@@ -41,6 +42,7 @@ pub(super) struct State {
     pub(super) spaces: Arc<Spaces>,
     pub(super) health: Arc<Health>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) events: Arc<Events>,
     pub(super) versions: Versions,
     pub(super) transactions: Transactions,
     pub(super) undo: UndoLog,
@@ -50,6 +52,7 @@ pub(super) struct State {
     pub(super) merging: Merging,
     pub(super) locks: RowLocks,
     pub(super) lock_timeout: Duration,
+    pub(super) history_limit: HistoryLimit,
     /// Held by who writes.
     pub(super) writer: Writers,
     pub(super) trees: RwLock<BTreeMap<String, Arc<OpenTree>>>,

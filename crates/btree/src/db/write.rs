@@ -11,6 +11,7 @@
 
 use super::state::{OpenTree, State};
 use super::writers::Writer;
+use crate::event::Event;
 use crate::metrics::Counter;
 use crate::mtr::{Close, close_group};
 use crate::page::{self, FLAG_DELETED, FLAG_OVERFLOW, OverflowRef, Stamp};
@@ -20,6 +21,7 @@ use crate::undo::Fate;
 use siltstone_base::engine::{Durability, KvOp};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
+use std::time::Duration;
 
 /// An operation and its tree.
 pub(super) type Op<'a> = (&'a Arc<OpenTree>, KvOp<'a>);
@@ -89,6 +91,7 @@ impl State {
             return Ok(());
         }
         let needed = self.check_ops(ops)?;
+        self.hold_back();
         for (open, op) in ops {
             self.bring_in(open, key_of(op));
         }
@@ -236,6 +239,7 @@ impl State {
         self.executor.wait_until(&self.room, None, &mut is_over);
         let waited = self.executor.clock().now_micros().saturating_sub(start);
         self.metrics.add(Counter::RedoFullMicros, waited);
+        self.events.note(|| Event::WriterWaited { duration: Duration::from_micros(waited) });
         if self.redo.has_room(needed) {
             return Ok(());
         }

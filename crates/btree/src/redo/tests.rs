@@ -1,6 +1,7 @@
 //! The log as it is read after every kind of end.
 
 use super::*;
+use crate::event::Events;
 use crate::page::{Change, PageId};
 use siltstone_base::env::sim::SimDisk;
 use std::path::Path;
@@ -15,7 +16,8 @@ fn open(disk: &SimDisk) -> (RedoFiles, Checkpoint) {
 /// The log of a life of the database that found an earlier one's to end at `end`, with the first checkpoint of that life.
 fn log(disk: &SimDisk, end: Lsn) -> Redo {
     let (files, checkpoint) = open(disk);
-    let redo = Redo::new(files, checkpoint, GroupEnd(end), Arc::new(Health::default()), Arc::new(Metrics::new()));
+    let health = Arc::new(Health::new(Events::silent()));
+    let redo = Redo::new(files, checkpoint, GroupEnd(end), health, Arc::new(Metrics::new()));
     redo.write_checkpoint(checkpoint.lsn, false).unwrap();
     redo
 }

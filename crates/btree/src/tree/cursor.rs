@@ -172,6 +172,7 @@ impl Tree {
                 if empty_leaves % CIRCLE_LOOK == 0 && empty_leaves > self.page_count()? {
                     return Err(self.corruption(number, "the leaves are linked in a circle"));
                 }
+                self.pool.note_asked(1);
                 let neighbour = self.pool.shared(self.page_id(next));
                 meanwhile();
                 if !place.is_some_and(|place| self.pool.is_still(&place)) {

@@ -189,7 +189,9 @@ impl Tree {
         let mut number = self.root().number;
         let mut look = self.look_at_root()?;
         let mut level = None;
+        let mut asked = 1;
         loop {
+            asked += 1;
             let header = Header::read(look.page());
             if header.kind_code != PageKind::Inner.code() {
                 return self.take_root_leaf(&look, &header, number, level, take, bytes);
@@ -219,6 +221,7 @@ impl Tree {
                     drop(leaf);
                     return Err(Miss::Waits(child));
                 }
+                self.pool.note_asked(asked);
                 return Ok((child, leaf));
             }
             let below = self.look_at(self.page_id(child));
@@ -296,6 +299,7 @@ impl Tree {
         let root = take(self.root()).map_err(Miss::Failed)?;
         // It may have become an inner page meanwhile.
         if Header::read(bytes(&root)).kind_code == PageKind::Leaf.code() {
+            self.pool.note_asked(1);
             Ok((number, root))
         } else {
             Err(Miss::Changed)

@@ -1,6 +1,7 @@
 //! Loading an empty tree at once.
 
 use super::super::state::{OpenTree, State};
+use crate::event::Event;
 use crate::mtr::{Close, Mtr};
 use crate::tree::{Built, BulkBuilder, BulkOptions};
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -62,6 +63,7 @@ impl State {
         new.is_kept = true;
         self.replace(writer, open, new.number)?;
         let Built { rows, leaf_pages, inner_pages, overflow_pages } = built;
+        self.events.note(|| Event::TreeLoaded { name: open.name.clone(), rows });
         Ok(LoadReport { rows, leaf_pages, inner_pages, overflow_pages })
     }
 

@@ -12,6 +12,7 @@ pub use load::LoadReport;
 use super::catalog;
 use super::state::{OpenTree, State};
 use super::writers::Writer;
+use crate::event::Event;
 use crate::mtr::{Close, Mtr};
 use crate::tree::Tree;
 use siltstone_base::sync::Arc;
@@ -31,7 +32,9 @@ impl State {
             self.forget_space(number);
             return Err(error);
         }
-        self.replace(writer, open, number)
+        self.replace(writer, open, number)?;
+        self.events.note(|| Event::TreeTruncated { name: open.name.clone() });
+        Ok(())
     }
 
     /// Lets the catalog name another tablespace, as part of a group. What else it says of the tree stays.

@@ -3,6 +3,7 @@
 use super::super::Db;
 use super::super::state::State;
 use super::{Table, TableDefinition};
+use crate::event::Event;
 use crate::mtr::{Close, Mtr, close_group};
 use crate::tree::Value;
 use siltstone_base::engine::{TableId, TableSpec};
@@ -91,6 +92,7 @@ impl State {
         self.redo.sync_to(end)?;
         self.tables.add(&table);
         let id = self.tables.publish(table, spec);
+        self.events.note(|| Event::TableCreated { name: spec.name.clone() });
         self.wake_jobs();
         Ok(id)
     }
@@ -138,6 +140,7 @@ impl State {
             let _ = self.catalog.merge_at(key, Close::Group);
         }
         drop(writer);
+        self.events.note(|| Event::TableDropped { name: table.definition.name.clone() });
         self.wake_jobs();
         for space in table.definition.spaces() {
             self.pool.discard(space);

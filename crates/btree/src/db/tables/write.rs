@@ -61,6 +61,7 @@ impl State {
         let plan = Plan::new(&table, changes);
         plan.check_entries(&table, self.pool.page_len())?;
         let needed = self.check_sizes(plan.sizes(&table))?;
+        self.hold_back();
         self.bring_in_plan(&table, &plan);
         let mut locked = None;
         let writer = loop {

@@ -314,6 +314,7 @@ impl Transaction {
             None => KvOp::Delete { key },
         };
         let needed = state.check_ops(&[(tree, op)])? + state.room_for(key, value.map_or(0, <[u8]>::len));
+        state.hold_back();
         state.bring_in(tree, key);
         let state = Arc::clone(state);
         let mut took_lock = false;

@@ -1,11 +1,13 @@
 //! Taking row locks: those in the table, and those that stamps stand for.
 
+use super::super::startup::since;
 use super::super::state::{OpenTree, State};
 use super::super::writers::Writer;
+use crate::event::Event;
 use crate::page::Stamp;
-use siltstone_base::Result;
-use siltstone_base::row_locks::{LockMode, Requested};
+use siltstone_base::row_locks::{Deadlock, LockMode, Requested};
 use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 impl State {
@@ -70,11 +72,26 @@ impl State {
         key: &[u8],
         timeout: Option<Duration>,
     ) -> Result<()> {
-        let requested = self.locks.request(owner, space, key, LockMode::Exclusive)?;
+        let requested = self.locks.request(owner, space, key, LockMode::Exclusive);
         drop(writer);
-        match requested {
+        let start = self.events.now_micros();
+        let outcome = requested.and_then(|requested| match requested {
             Requested::Granted => Ok(()),
             Requested::Waiting(wait) => wait.wait(&*self.executor, Some(timeout.unwrap_or(self.lock_timeout))),
+        });
+        outcome.inspect_err(|error| self.note_lock_error(owner, start, error))
+    }
+
+    #[cold]
+    fn note_lock_error(&self, owner: u64, start: u64, error: &Error) {
+        let cycle = std::error::Error::source(error).and_then(|source| source.downcast_ref::<Deadlock>());
+        match (error.kind(), cycle) {
+            (ErrorKind::TimedOut, _) => {
+                let duration = since(&**self.executor.clock(), start);
+                self.events.note(|| Event::LockTimedOut { owner, duration });
+            }
+            (_, Some(deadlock)) => self.events.note(|| Event::DeadlockFound { cycle: deadlock.cycle.clone() }),
+            _ => {}
         }
     }
 }

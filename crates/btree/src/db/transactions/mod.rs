@@ -12,6 +12,7 @@
 mod change;
 mod engine;
 mod handle;
+mod lag;
 mod locking;
 mod purge;
 mod recover;
@@ -21,6 +22,7 @@ mod tests;
 mod view;
 
 pub use handle::Transaction;
+pub(super) use lag::HistoryLimit;
 pub(super) use purge::wake_purge;
 pub(super) use recover::{recover, wake_roll_back};
 pub(super) use view::{Seen, View};
@@ -44,6 +46,10 @@ pub(super) struct Transactions {
     lowest: AtomicU64,
     /// Those that may hold locks of rows: all but single batches.
     owners: AtomicUsize,
+    /// Committed transactions whose records are still there.
+    history: AtomicUsize,
+    /// Whether writers were told that there are too many.
+    is_lagging: AtomicBool,
     pub(super) is_purging: AtomicBool,
     pub(super) is_rolling_back: AtomicBool,
 }
@@ -133,6 +139,8 @@ impl Transactions {
             inner: Mutex::new(RANK, inner),
             lowest: AtomicU64::new(u64::MAX),
             owners: AtomicUsize::new(0),
+            history: AtomicUsize::new(0),
+            is_lagging: AtomicBool::new(false),
             is_purging: AtomicBool::new(false),
             is_rolling_back: AtomicBool::new(false),
         }
@@ -195,6 +203,7 @@ impl Transactions {
             inner.commits += 1;
             let commit = inner.commits;
             inner.history.push_back((commit, id));
+            self.history.fetch_add(1, Ordering::Relaxed);
         }
         self.lowest.store(inner.active.first().copied().unwrap_or(u64::MAX), Ordering::Release);
         if is_owner && was_active {
@@ -221,6 +230,7 @@ impl Transactions {
         let mut inner = self.inner.lock();
         if inner.history.front().is_some_and(|(_, front)| *front == id) {
             inner.history.pop_front();
+            self.history.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

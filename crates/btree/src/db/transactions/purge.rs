@@ -46,6 +46,7 @@ impl State {
         {
             // It keeps nobody else waiting.
             self.metrics.add(Counter::TransactionFailures, 1);
+            self.note_failure("purge", error);
             self.transactions.postpone_purge(id, error.clone());
             self.room.notify_all();
             return Ok(Progress::More);
@@ -84,6 +85,7 @@ impl State {
                 self.undo.merge(stamp);
             }
             self.transactions.purged(id);
+            self.note_purged();
             self.undo.note_gone(id);
             self.metrics.add(Counter::TransactionsPurged, 1);
             return Ok(Progress::More);

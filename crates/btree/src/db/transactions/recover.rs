@@ -3,6 +3,7 @@
 
 use super::super::state::State;
 use super::Transactions;
+use crate::event::{Event, RecoveryPhase};
 use crate::metrics::Counter;
 use crate::undo::{Fate, UndoLog};
 use siltstone_base::Result;
@@ -68,6 +69,7 @@ impl State {
             Ok(_) => {}
             Err(error) => {
                 self.metrics.add(Counter::TransactionFailures, 1);
+                self.note_failure("rollback", error);
                 self.transactions.postpone_rollback(id, error.clone());
                 self.room.notify_all();
             }
@@ -103,7 +105,10 @@ impl State {
 
     fn stop_rolling_back(self: &Arc<Self>) -> Progress {
         self.transactions.is_rolling_back.store(false, Ordering::Release);
-        self.startup.note_rolled_back(&**self.executor.clock());
+        if let Some((duration, count)) = self.startup.note_rolled_back(&**self.executor.clock()) {
+            let phase = RecoveryPhase::Rollback;
+            self.events.note(|| Event::RecoveryEnded { phase, duration, count });
+        }
         self.room.notify_all();
         if self.health.error().is_none() {
             wake_roll_back(self);

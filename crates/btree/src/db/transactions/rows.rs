@@ -141,6 +141,7 @@ impl Transaction {
             Wanted::Delete => (KvOp::Delete { key }, 0),
         };
         let needed = state.check_ops(&[(rows, op)])? + state.room_for(key, value_len) + state.room_for_entries(table);
+        state.hold_back();
         state.bring_in(rows, key);
         loop {
             let writer = state.lock_with_room(needed)?;
