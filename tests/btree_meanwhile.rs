@@ -8,8 +8,8 @@
 mod btree_support;
 
 use btree_support::{
-    DIR, Draw, Life, Op, Runner, State, explore, key, meanwhile::with_meanwhile, new_disk, options, planted::hunt,
-    read_all, recover, script, verify,
+    DIR, Draw, Life, Op, Runner, State, explore::Extent, explore_steps, key, meanwhile::with_meanwhile, new_disk,
+    options, planted::hunt, read_all, recover, script, verify,
 };
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::{CrashConfig, CrashStates, SimDisk};
@@ -34,8 +34,11 @@ fn at_random(seed: u64) -> impl FnMut(Moment) -> Option<Step> {
     }
 }
 
-fn config(seed: u64) -> CrashConfig {
-    CrashConfig { seed, states_per_cut: 5, random_subsets: 3, tail_cuts: 3, tears: 3, ..CrashConfig::default() }
+fn extent(seed: u64, second_every: usize) -> Extent {
+    let first =
+        CrashConfig { seed, states_per_cut: 5, random_subsets: 3, tail_cuts: 3, tears: 3, ..CrashConfig::default() };
+    let second = CrashConfig { states_per_cut: 4, random_subsets: 2, tail_cuts: 2, tears: 3, ..CrashConfig::default() };
+    Extent { first, second_every, second }
 }
 
 fn durability(seed: u64) -> Durability {
@@ -44,7 +47,7 @@ fn durability(seed: u64) -> Durability {
 
 fn explore_beside(seed: u64, len: usize, every: usize) -> Outcome<usize> {
     let ops = script(seed, len, 200, true);
-    let explore = || explore(&ops, &options(durability(seed)), &config(seed), every);
+    let explore = || explore_steps(&ops, &options(durability(seed)), &extent(seed, every));
     let tally = with_meanwhile(at_random(seed), explore).map_err(|message| format!("script {seed}: {message}"))?;
     Ok(tally.images.len())
 }

@@ -295,7 +295,7 @@ impl meanwhile::Background for State {
 
 #[cfg(feature = "testing")]
 impl State {
-    fn flush_some(&self) -> siltstone_base::Result<()> {
+    fn flush_some(&self) -> Result<()> {
         self.pool.flush_oldest(STEP_PAGES, u64::MAX, IoPriority::High)?;
         self.pool.free_tail(self.options.lru_scan_depth, STEP_PAGES, IoPriority::High).map(drop)
     }

@@ -127,7 +127,11 @@ fn the_redo_log_and_the_page_cleaner_tell_what_they_do() {
         assert_eq!(cause, again);
     }
     life.executor.sleep(Duration::from_secs(3));
-    let idle = life.listener.take();
+    let mut idle = life.listener.take();
+    assert_eq!(idle.iter().filter(|event| event.name() == "redo.relieved").count(), 1);
+    fill(&db, 5);
+    life.executor.sleep(Duration::from_secs(3));
+    idle.extend(life.listener.take());
     assert!(
         idle.iter().any(|event| matches!(event, Event::CheckpointEnded { cause: CheckpointCause::Idle, .. })),
         "{idle:?}"
