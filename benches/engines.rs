@@ -1,4 +1,4 @@
-//! Compares the engines that exist: ours, with fjall, redb and LMDB beside them, under two durabilities.
+//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb and LMDB beside them, under two durabilities.
 //!
 //! Prints tables and writes `target/siltstone-report/index.html` with the results it was made from. Takes a few minutes;
 //! `siltstone-bench kv` runs the same workloads at any size, and RocksDB beside them.
@@ -25,7 +25,7 @@ fn settings(durability: Durability) -> EngineSettings {
 /// Single puts that the operating system keeps, and every way to read. redb and LMDB have no such durability.
 fn left_to_the_system() -> KvConfig {
     KvConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::Fjall],
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall],
         workloads: vec![
             Workload::FillSeq,
             Workload::FillRandom,
@@ -53,7 +53,13 @@ fn left_to_the_system() -> KvConfig {
 /// Batches of a thousand, each safe on the device: a durability that every engine has.
 fn safe_at_every_commit() -> KvConfig {
     KvConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::Fjall, EngineKind::Redb, EngineKind::Lmdb],
+        engines: vec![
+            EngineKind::LsmLeveled,
+            EngineKind::Btree,
+            EngineKind::Fjall,
+            EngineKind::Redb,
+            EngineKind::Lmdb,
+        ],
         workloads: vec![
             Workload::FillRandom,
             Workload::Overwrite,
@@ -70,7 +76,7 @@ fn safe_at_every_commit() -> KvConfig {
 /// Rows with three secondary indexes.
 fn rows() -> InsertConfig {
     InsertConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::Fjall],
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall],
         rows: 200_000,
         clients: 2,
         rows_per_commit: 100,
