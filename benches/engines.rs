@@ -53,13 +53,7 @@ fn left_to_the_system() -> KvConfig {
 /// Batches of a thousand, each safe on the device: a durability that every engine has.
 fn safe_at_every_commit() -> KvConfig {
     KvConfig {
-        engines: vec![
-            EngineKind::LsmLeveled,
-            EngineKind::Btree,
-            EngineKind::Fjall,
-            EngineKind::Redb,
-            EngineKind::Lmdb,
-        ],
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall, EngineKind::Redb, EngineKind::Lmdb],
         workloads: vec![
             Workload::FillRandom,
             Workload::Overwrite,

@@ -111,6 +111,7 @@ impl Pool {
         let mut frames = frames.iter();
         let mut done = 0;
         while done < count {
+            self.health.check()?;
             let most =
                 BATCH.min(count - done).min(buffer.doublewrite.as_ref().map_or(BATCH, DoublewriteFile::batch_pages));
             buffer.taken.clear();
@@ -136,6 +137,11 @@ impl Pool {
             done += buffer.taken.len();
         }
         Ok(done)
+    }
+
+    /// Waits until nobody writes pages who began before.
+    pub(crate) fn wait_for_flush(&self) {
+        drop(self.flushing.lock());
     }
 
     /// Copies a page that is dirty, if nobody changes it now and the group that changed it last is closed.

@@ -112,14 +112,18 @@ impl ChangeBuffer {
         Error::corrupt(what).with_file(&self.pool().spaces.path(CHANGES_SPACE))
     }
 
-    /// Takes note of how long the buffer is.
+    /// Takes note of how long the buffer is, some time after the last look. That it can't be done now is no error of whoever changed the buffer: his change is made.
+    fn look_again(&self) {
+        let _ = self.look();
+    }
+
     fn look(&self) -> Result<()> {
+        self.until_look.store(LOOK_EVERY, Ordering::Relaxed);
         let id = PageId::new(CHANGES_SPACE, 0);
         let page = self.pool().shared(id)?;
         let header = SpaceHeader::read(page.bytes()).map_err(|what| self.pool().spaces.corruption(id, what))?;
         let pages = header.pages.saturating_sub(header.free_count).saturating_sub(EMPTY_PAGES);
         self.pages.store(pages, Ordering::Relaxed);
-        self.until_look.store(LOOK_EVERY, Ordering::Relaxed);
         Ok(())
     }
 
@@ -188,7 +192,7 @@ impl ChangeBuffer {
         }
         self.pool().metrics.add(Counter::ChangeBufferOps, 1);
         if self.until_look.fetch_sub(1, Ordering::Relaxed) <= 1 {
-            self.look()?;
+            self.look_again();
         }
         Ok(true)
     }
@@ -246,7 +250,7 @@ impl ChangeBuffer {
             // That it can't be done now is no error: the tree is as good as before.
             let _ = self.tree.merge_at(&low, close);
         }
-        self.look()?;
+        self.look_again();
         Ok(Merged { ops: merged, underfull })
     }
 
@@ -317,7 +321,7 @@ impl ChangeBuffer {
         if is_sparse {
             let _ = self.tree.merge_at(&low, close);
         }
-        self.look()?;
+        self.look_again();
         Ok(discarded)
     }
 

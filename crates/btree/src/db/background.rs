@@ -11,7 +11,7 @@ use crate::metrics::Counter;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::IoPriority;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
-use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::sync::atomic::{Ordering, fence};
 use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, Result};
 use std::time::Duration;
@@ -79,7 +79,11 @@ impl State {
         }
         self.wake_merging();
         if let Durability::EveryMillis(millis) = self.durability
-            && !self.is_syncing.load(Ordering::Relaxed)
+            && {
+                // Either the job that ends sees the group that was closed before, or it is seen here that it has ended.
+                fence(Ordering::SeqCst);
+                !self.is_syncing.load(Ordering::Relaxed)
+            }
             && !self.is_syncing.swap(true, Ordering::AcqRel)
         {
             let job = LogSyncer { state: Arc::downgrade(self), interval: Duration::from_millis(millis) };
@@ -257,6 +261,7 @@ impl Job for LogSyncer {
         let is_over = state.is_closed.load(Ordering::Acquire) || state.health.error().is_some();
         if is_over || !state.redo.has_unsynced() {
             state.is_syncing.store(false, Ordering::Release);
+            fence(Ordering::SeqCst);
             if !is_over && state.redo.has_unsynced() {
                 state.wake_jobs();
             }

@@ -15,6 +15,7 @@ use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, OnceLock, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// After a round that failed, or found no room in the redo log; and between two looks whether somebody writes.
@@ -158,15 +159,19 @@ impl State {
         }
     }
 
-    /// Merges everything that waits.
+    /// Merges everything that waits, also behind what can't be merged: the first error is returned at the end.
     pub(super) fn merge_all(self: &Arc<Self>) -> Result<()> {
+        let mut failed = BTreeMap::new();
         loop {
             let _writer = self.lock_for_merging()?;
             let pages = self.changes.next_area()?;
-            if pages.is_empty() {
-                return Ok(());
+            let Some(first) = pages.first().filter(|first| !failed.contains_key(*first)) else {
+                return failed.into_values().next().map_or(Ok(()), Err);
+            };
+            if let Err(error) = self.merge_pages(&pages, MergeCause::Manual) {
+                self.health.check()?;
+                failed.insert(*first, error);
             }
-            self.merge_pages(&pages, MergeCause::Manual)?;
         }
     }
 

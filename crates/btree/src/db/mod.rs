@@ -416,7 +416,12 @@ impl Db {
                 // What it would have saved is read again.
                 report.dumped_pages = self.0.dump_pool().ok();
             }
-            self.0.flush_all(CheckpointCause::Close)
+            self.0.flush_all(CheckpointCause::Close).map_err(|error| {
+                // Nothing of this life may reach the directory behind the next one: neither now nor from readers that need a frame.
+                let error = self.0.health.fail(error);
+                self.0.pool.wait_for_flush();
+                error
+            })
         };
         self.0.room.notify_all();
         self.0.events.tell();

@@ -200,6 +200,7 @@ fn open_existing(
     let default_tree = trees.get(DEFAULT_NAME).cloned();
     let default_tree = default_tree
         .ok_or_else(|| Error::corruption(&spaces.path(CATALOG_SPACE), 0, "the catalog lacks the default tree"))?;
+    let writer = Writers::new(Arc::clone(&redo));
     let state = Arc::new(State {
         pool,
         redo,
@@ -219,7 +220,7 @@ fn open_existing(
             longest: Duration::from_millis(options.max_history_delay_millis),
         },
         lock_timeout: Duration::from_millis(options.lock_timeout_millis),
-        writer: Writers::new(),
+        writer,
         trees: RwLock::new(TREES_RANK, trees),
         default_tree,
         tables,

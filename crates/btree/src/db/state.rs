@@ -87,6 +87,17 @@ pub(super) struct State {
     pub(super) room: Signal,
 }
 
+impl Drop for State {
+    /// Whoever drops a database without closing it has it recovered; what was written is durable after the interval that was promised all the same.
+    fn drop(&mut self) {
+        let is_promised = matches!(self.durability, Durability::EveryMillis(_));
+        if is_promised && !self.is_closed.load(Ordering::Acquire) && self.redo.has_unsynced() {
+            // A failure has nobody to be told to.
+            let _ = self.redo.sync_all();
+        }
+    }
+}
+
 impl State {
     /// The tree of a tablespace, unless it was dropped.
     pub(super) fn tree_of(&self, space: u32) -> Option<Arc<OpenTree>> {

@@ -1,6 +1,8 @@
 //! The database through its doors.
 
 use super::*;
+use crate::mtr::Close;
+use crate::tree::Value;
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::conformance::check_kv;
 use siltstone_base::engine::{Admin, Durability, Kv, KvCursor};
@@ -313,11 +315,42 @@ fn a_batch_that_is_too_large_says_how_large_one_may_be() {
 
 #[test]
 fn a_thread_knows_whether_it_has_the_lock_of_writers() {
-    let writers = writers::Writers::new();
+    let db = open_on(&new_disk(), &options()).unwrap();
+    let writers = &db.0.writer;
     assert!(!writers.is_mine());
     let writer = writers.lock();
     assert!(writers.is_mine());
     std::thread::scope(|scope| assert!(!scope.spawn(|| writers.is_mine()).join().unwrap()));
     drop(writer);
     assert!(!writers.is_mine());
+}
+
+#[test]
+fn half_a_group_of_a_thread_that_panicked_must_not_become_durable_with_the_next_one() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    db.put("a", "1").unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _writer = db.0.writer.lock();
+        let tree = db.0.default_tree.live().unwrap();
+        tree.put(b"half", Value::inline(b"1"), true, Close::Open, Close::Open, &mut |_| Ok(())).unwrap();
+        std::panic::resume_unwind(Box::new("in the middle"));
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(db.put("b", "1").unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop(db);
+    let db = open_on(&disk, &options()).unwrap();
+    assert_eq!(rows(&db).into_keys().collect::<Vec<_>>(), [b"a"]);
+    db.check().unwrap();
+}
+
+#[test]
+fn a_database_that_is_dropped_must_not_forget_what_it_promised_to_sync_soon() {
+    let disk = new_disk();
+    let options = options().durability(Durability::EveryMillis(1_000));
+    let db = open_on(&disk, &options).unwrap();
+    db.put("a", "1").unwrap();
+    drop(db);
+    let db = open_on(&disk.after_power_loss(), &options).unwrap();
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }

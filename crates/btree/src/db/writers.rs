@@ -1,7 +1,8 @@
 //! The lock of writers: it knows whether the calling thread has it, so that code beneath may be called with it and without.
 
+use crate::redo::Redo;
 use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
-use siltstone_base::sync::{Mutex, MutexGuard, Rank};
+use siltstone_base::sync::{Arc, Mutex, MutexGuard, Rank};
 
 /// One group at a time is written. Groups wait for their sync without the lock.
 const RANK: Rank = Rank(100);
@@ -21,25 +22,26 @@ pub(super) struct Writers {
     lock: Mutex<()>,
     /// The thread that has the lock, or 0.
     holder: AtomicUsize,
+    redo: Arc<Redo>,
 }
 
 /// Holds the lock of writers.
 #[derive(Debug)]
 pub(super) struct Writer<'a> {
-    holder: &'a AtomicUsize,
+    writers: &'a Writers,
     _lock: MutexGuard<'a, ()>,
 }
 
 impl Writers {
-    pub(super) const fn new() -> Self {
-        Self { lock: Mutex::new(RANK, ()), holder: AtomicUsize::new(0) }
+    pub(super) fn new(redo: Arc<Redo>) -> Self {
+        Self { lock: Mutex::new(RANK, ()), holder: AtomicUsize::new(0), redo }
     }
 
     /// Waits for the lock.
     pub(super) fn lock(&self) -> Writer<'_> {
         let lock = self.lock.lock();
         self.holder.store(this_thread(), Ordering::Relaxed);
-        Writer { holder: &self.holder, _lock: lock }
+        Writer { writers: self, _lock: lock }
     }
 
     /// Whether the calling thread has the lock.
@@ -51,6 +53,10 @@ impl Writers {
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        self.holder.store(0, Ordering::Relaxed);
+        if std::thread::panicking() {
+            // The next writer would close what this one began, and make half of it durable.
+            self.writers.redo.fail_within_group();
+        }
+        self.writers.holder.store(0, Ordering::Relaxed);
     }
 }

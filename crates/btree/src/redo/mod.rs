@@ -123,6 +123,14 @@ impl Redo {
         self.closed().lsn() < self.end()
     }
 
+    /// Lets nobody append anything any more, if a group is open: who made it will not close it.
+    #[cold]
+    pub(crate) fn fail_within_group(&self) {
+        if self.has_open_group() {
+            self.health.fail(Error::new(ErrorKind::Poisoned, "a thread panicked within a group of changes"));
+        }
+    }
+
     /// Bytes of the log between the checkpoint and its end.
     pub(crate) fn age(&self) -> u64 {
         self.end().saturating_sub(self.checkpoint.load(Ordering::Acquire))
@@ -280,9 +288,13 @@ impl Redo {
             Error::new(ErrorKind::LimitExceeded, "the redo log has had all checkpoints that its format can count")
         })?;
         let lsn = lsn.max(newest.lsn);
+        // An error of the device is told to one sync of a file alone: no other one may run beside it, nor begin before the error is noted.
+        let syncing = self.syncing.lock();
+        self.health.check()?;
         let checkpoint = Checkpoint { sequence, lsn, synced: self.synced.get(), is_clean, life: newest.life };
         self.files.write_checkpoint(&checkpoint)?;
         self.files.sync_checkpoint().map_err(|error| self.health.fail(error))?;
+        drop(syncing);
         *newest = checkpoint;
         drop(newest);
         self.buffer.lock().sequence = sequence;

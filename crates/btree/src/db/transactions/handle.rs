@@ -7,6 +7,7 @@ use super::View;
 use crate::metrics::Counter;
 use crate::mtr::close_group;
 use crate::page::{FLAG_DELETED, Stamp};
+use crate::redo::GroupEnd;
 use crate::undo::Fate;
 use siltstone_base::engine::{Durability, Isolation, KvOp, Savepoint, TransactionOptions};
 use siltstone_base::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Transaction {
     pub(super) is_doomed: bool,
     /// Whether somebody else is responsible for it from now on.
     is_over: bool,
+    /// Where the group ends that it has seen, safe or not.
+    seen_end: Option<GroupEnd>,
 }
 
 impl Db {
@@ -55,6 +58,7 @@ impl Db {
             number: 0,
             is_doomed: false,
             is_over: false,
+            seen_end: None,
         })
     }
 
@@ -227,22 +231,28 @@ impl Transaction {
     }
 
     pub(super) fn get_for_update_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (had_lock, _writer, live) = loop {
+        let had_lock = self.has_lock(tree, key);
+        let outcome = self.try_get_for_update(tree, key);
+        if outcome.is_err() {
+            self.give_back(had_lock, tree, key);
+        }
+        outcome
+    }
+
+    fn try_get_for_update(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (_writer, live) = loop {
             let incarnation = tree.incarnation()?;
-            let had_lock = self.has_lock(tree, key);
             self.state.lock_row(self.id, tree, key, self.timeout)?;
             let writer = self.state.writer.lock();
             // Truncating the tree leaves its locks behind.
             if tree.incarnation()? == incarnation {
-                break (had_lock, writer, tree.live()?);
+                break (writer, tree.live()?);
             }
         };
         let stamp = live.stamp(key)?;
-        if let Err(error) = self.check_unchanged(tree, key, stamp) {
-            self.give_back(had_lock, tree, key);
-            return Err(error);
-        }
+        self.check_unchanged(tree, key, stamp)?;
         // A batch that is not safe yet is safe before this transaction is.
+        self.seen_end = Some(self.state.redo.closed());
         let row = live
             .get(key, |flags, bytes| (flags & FLAG_DELETED == 0).then(|| crate::page::body(flags, bytes).to_vec()))?;
         Ok(row.flatten())
@@ -426,8 +436,13 @@ impl Transaction {
     pub fn commit(mut self) -> Result<()> {
         self.is_over = true;
         if self.number == 0 {
+            // What it was shown to be changed it vouches for.
+            let is_safe = match (self.state.durability, self.seen_end) {
+                (Durability::Commit, Some(end)) => self.state.redo.sync_to(end),
+                _ => Ok(()),
+            };
             self.state.finish(self.id, false);
-            return Ok(());
+            return is_safe;
         }
         let outcome = self.check_doom().and_then(|()| self.state.commit(self.id));
         if outcome.is_err() && self.state.health.error().is_none() {
