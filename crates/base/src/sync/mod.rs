@@ -17,3 +17,4 @@ pub use rank::{Mutex, MutexGuard, Rank, RwLock, RwLockReadGuard, RwLockWriteGuar
 pub use signal::Signal;
 pub use std::sync::atomic;
 pub use std::sync::{Arc, OnceLock, Weak};
+pub use std::thread::panicking;

@@ -2,7 +2,7 @@
 
 use crate::redo::Redo;
 use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
-use siltstone_base::sync::{Arc, Mutex, MutexGuard, Rank};
+use siltstone_base::sync::{Arc, Mutex, MutexGuard, Rank, panicking};
 
 /// One group at a time is written. Groups wait for their sync without the lock.
 const RANK: Rank = Rank(100);
@@ -53,7 +53,7 @@ impl Writers {
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if panicking() {
             // The next writer would close what this one began, and make half of it durable.
             self.writers.redo.fail_within_group();
         }
