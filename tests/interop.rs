@@ -95,7 +95,9 @@ fn rocksdb_reads_what_every_style_leaves_behind() {
     let settings = Settings::new(5, CompressionType::Lz4);
     let mut rows = Rows::new();
     let db = engine::open(dir.path(), settings);
-    for (turn, style) in ["Universal", "Level", "FIFO", "Universal", "FIFO", "Level"].into_iter().enumerate() {
+    for (turn, style) in
+        ["Universal", "Level", "FIFO", "Universal", "FIFO", "Universal", "Level"].into_iter().enumerate()
+    {
         let script = Script::with_ranges(700 + turn as u64, &FAMILIES, 3_000);
         let script = if turn == 0 { script.creating(&FAMILIES) } else { script };
         script.apply(&mut rows);
@@ -104,6 +106,9 @@ fn rocksdb_reads_what_every_style_leaves_behind() {
             for family in db.families() {
                 let changes = [("compaction_style", &*style), ("level0_file_num_compaction_trigger", "3")];
                 db.set_options(&family, &changes).unwrap();
+                if turn == 5 {
+                    db.set_options(&family, &[("lazy_leveling", "true")]).unwrap();
+                }
             }
         };
         // In the midst of what the last one began.

@@ -231,6 +231,7 @@ pub fn column_family(
             CompactionStyle::Leveled,
             CompactionStyle::Universal,
             CompactionStyle::Universal,
+            CompactionStyle::Lazy,
             CompactionStyle::Fifo,
         ]),
         compaction_options_universal = universal(draw),
@@ -238,6 +239,7 @@ pub fn column_family(
         // Nothing here is as old.
         ttl = draw.of(&[0, 1 << 40]),
         periodic_compaction_seconds = draw.of(&[0, 0, 1, 1 << 40]),
+        read_triggered_bytes = draw.of(&[0, 0, 100, 16 << 10]),
         disable_auto_compactions = draw.of(&[false, false, false, true]),
         compression = draw.of(&CODECS),
         compression_per_level = draw.of(&[
@@ -351,7 +353,11 @@ pub fn changes(draw: &mut Draw) -> Vec<(&'static str, String)> {
     const STYLES: [&str; 3] = ["kCompactionStyleLevel", "kCompactionStyleUniversal", "kCompactionStyleFIFO"];
     let mut changes = Vec::new();
     if draw.of(&[true, false]) {
-        changes.push(("compaction_style", draw.of(&STYLES).to_owned()));
+        let style = draw.of(&STYLES);
+        changes.push(("compaction_style", style.to_owned()));
+        if style == STYLES[1] {
+            changes.push(("lazy_leveling", draw.of(&["true", "false"]).to_owned()));
+        }
     }
     for _ in 0..draw.of(&[0, 1, 3]) {
         let (name, values): (&str, &[&str]) = draw.of(&[
@@ -371,6 +377,7 @@ pub fn changes(draw: &mut Draw) -> Vec<(&'static str, String)> {
             ("compaction_options_fifo.allow_compaction", &["true", "false"]),
             ("ttl", &["0", "1099511627776"]),
             ("periodic_compaction_seconds", &["0", "1", "1099511627776"]),
+            ("read_triggered_bytes", &["0", "500"]),
             ("disable_auto_compactions", &["true", "false"]),
             ("compression", &["kNoCompression", "kLZ4Compression", "kZSTD"]),
             ("compression_per_level", &["", "kNoCompression:kLZ4Compression"]),

@@ -32,6 +32,16 @@ fn main() {
             print(&format!("universal, {trigger} runs, {percent} %"), options, flushes, gib);
         }
     }
+    for trigger in [4, 8] {
+        for multiplier in [2, 4, 6, 10] {
+            let options = ColumnFamilyOptions::default()
+                .compaction_style(CompactionStyle::Lazy)
+                .num_levels(9)
+                .level0_file_num_compaction_trigger(trigger)
+                .max_bytes_for_level_multiplier(multiplier);
+            print(&format!("lazy, tiers of {trigger}, multiplier {multiplier}"), options, flushes, gib);
+        }
+    }
 }
 
 fn print(name: &str, options: ColumnFamilyOptions, flushes: u64, gib: u64) {

@@ -48,6 +48,8 @@ pub enum CompactionReason {
     Covered,
     /// The data is older than `ttl`, and not where the oldest is kept.
     Ttl,
+    /// Reads have paid more for the table than merging it takes.
+    ReadTriggered,
     /// The table was written longer ago than `periodic_compaction_seconds`.
     Periodic,
     /// The caller asked.

@@ -4,7 +4,7 @@ use crate::file_names::FileName;
 use crate::key::{InternalKey, InternalKeyComparator, SeqNo};
 use crate::sst::TableReader;
 use siltstone_base::coding::{get_varint64, put_varint64};
-use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, OnceLock, SegQueue};
 
 /// Names of tables, and of the blob files that they refer to, that no version lists any more: what may be deleted, unless deletions are disabled.
@@ -37,7 +37,7 @@ pub(crate) fn other_fields(crc: Option<u32>, needs_compaction: bool) -> Vec<(u32
 
 /// One live table file. Shared by all versions that list it, also after a trivial move: the level is not part of it.
 ///
-/// Invariants: everything but the reader and the two flags is fixed at creation. When the last version that lists the file
+/// Invariants: everything but the reader, the two flags and what reads have paid is fixed at creation. When the last version that lists the file
 /// is dropped and the file was marked obsolete, its number is pushed to the queue of obsolete tables exactly once.
 #[derive(Debug)]
 pub(crate) struct FileMeta {
@@ -69,6 +69,8 @@ pub(crate) struct FileMeta {
     pub(crate) reader: OnceLock<Arc<TableReader>>,
     /// Whether a running compaction has the file as input. Changed under the database's state lock.
     pub(crate) being_compacted: AtomicBool,
+    /// See [`paid_by_reads`](Self::paid_by_reads).
+    pub(crate) read_bytes: AtomicU64,
     obsolete: AtomicBool,
     obsolete_tables: Option<Arc<ObsoleteTables>>,
 }
@@ -117,6 +119,7 @@ impl FileMeta {
             has_ranges: data.has_ranges,
             reader: OnceLock::new(),
             being_compacted: AtomicBool::new(false),
+            read_bytes: AtomicU64::new(0),
             obsolete: AtomicBool::new(false),
             obsolete_tables,
         })
@@ -147,6 +150,11 @@ impl FileMeta {
             Some(reader) => reader.range_fragments().is_some(),
             None => self.has_ranges != Some(false),
         }
+    }
+
+    /// What reads have paid for asking it in vain, in bytes of merging.
+    pub(crate) fn paid_by_reads(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether a collector wants the table to be compacted.

@@ -45,6 +45,10 @@ impl LsmOptions {
             // As many runs as a get may ask with bloom filters, and a level for each.
             family = family.compaction_style(style).level0_file_num_compaction_trigger(8).num_levels(9);
         }
+        if style == CompactionStyle::Lazy {
+            // A level for each of the runs that wait in tiers.
+            family = family.compaction_style(style).num_levels(9);
+        }
         let family = family
             .write_buffer_size(settings.write_buffer_bytes)
             .max_write_buffer_number(settings.write_buffers)

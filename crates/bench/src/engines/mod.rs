@@ -35,6 +35,8 @@ pub enum EngineKind {
     LsmClassic,
     /// Siltstone's LSM-tree with universal compaction.
     LsmUniversal,
+    /// Siltstone's LSM-tree lazily leveled: a few runs above one at the bottom.
+    LsmLazy,
     /// Siltstone's B-tree with the settings of MySQL 5.6.
     Btree,
     /// The same with the settings of MySQL 8.4.
@@ -65,6 +67,7 @@ impl EngineKind {
         Self::LsmLeveled,
         Self::LsmClassic,
         Self::LsmUniversal,
+        Self::LsmLazy,
         Self::Btree,
         Self::BtreeMysql84,
         Self::BtreeCompressed,
@@ -86,6 +89,7 @@ impl EngineKind {
             Self::LsmLeveled => "lsm-leveled",
             Self::LsmClassic => "lsm-classic",
             Self::LsmUniversal => "lsm-universal",
+            Self::LsmLazy => "lsm-lazy",
             Self::Btree => "btree",
             Self::BtreeMysql84 => "btree-mysql84",
             Self::BtreeCompressed => "btree-compressed",
@@ -103,7 +107,11 @@ impl EngineKind {
     }
 
     fn compaction_style(self) -> CompactionStyle {
-        if self == Self::LsmUniversal { CompactionStyle::Universal } else { CompactionStyle::Leveled }
+        match self {
+            Self::LsmUniversal => CompactionStyle::Universal,
+            Self::LsmLazy => CompactionStyle::Lazy,
+            _ => CompactionStyle::Leveled,
+        }
     }
 
     /// Opens the engine in `dir` for keys and values, creating what is not there.
@@ -111,7 +119,7 @@ impl EngineKind {
         #[cfg(feature = "peers")]
         use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine};
         Ok(match self {
-            Self::LsmLeveled | Self::LsmUniversal => {
+            Self::LsmLeveled | Self::LsmUniversal | Self::LsmLazy => {
                 let lsm = lsm::LsmOptions::new(settings, self.compaction_style());
                 let engine = KvDb::open(dir, &lsm.database, &lsm.family, lsm.writes)?;
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
@@ -147,7 +155,7 @@ impl EngineKind {
             OpenEngine::tables(Arc::new(KvTables::new(kv))).in_dir(dir)
         }
         Ok(match self {
-            Self::LsmLeveled | Self::LsmUniversal => {
+            Self::LsmLeveled | Self::LsmUniversal | Self::LsmLazy => {
                 let lsm = lsm::LsmOptions::new(settings, self.compaction_style());
                 let engine = TableDb::open(dir, &lsm.database, &lsm.family, &lsm.writes)?;
                 OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())

@@ -103,6 +103,7 @@ impl Compaction {
                 | CompactionReason::Covered
                 | CompactionReason::Ttl
                 | CompactionReason::Periodic
+                | CompactionReason::ReadTriggered
         );
         !is_upkeep || self.start_level() == 0
     }

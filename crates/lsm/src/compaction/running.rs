@@ -68,6 +68,8 @@ impl Running {
     pub(crate) fn register(&mut self, compaction: &Compaction) -> RunningId {
         for (_, file) in compaction.input_files() {
             file.being_compacted.store(true, Ordering::Relaxed);
+            // Where it only moves, reads pay anew.
+            file.read_bytes.store(0, Ordering::Relaxed);
         }
         let id = RunningId(self.next_id);
         self.next_id += 1;

@@ -157,7 +157,7 @@ fn gauges(family: &Family) -> Gauges {
     // Levels are sorted runs, too.
     let other_runs = match options.compaction_style {
         CompactionStyle::Universal => levels_with_data(&pinned.version),
-        CompactionStyle::Leveled | CompactionStyle::Fifo => 0,
+        CompactionStyle::Leveled | CompactionStyle::Lazy | CompactionStyle::Fifo => 0,
     };
     let unflushed = sealed_bytes(&pinned).saturating_sub(work.in_flight(Kind::Flush));
     Gauges {

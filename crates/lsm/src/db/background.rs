@@ -24,6 +24,9 @@ pub(crate) type Picked = (Arc<Family>, Compaction, Option<Arc<super::manual::Man
 /// Failures in a row after which a job that met an error other than a full device makes the engine read-only.
 pub(crate) const MAX_FAILURES: u32 = 3;
 
+/// What reads have paid for tables is looked at so often, where that counts.
+const READS_SECONDS: u64 = 5;
+
 /// Time before a failed job is tried again: doubles with every failure, and stays below the second within which
 /// writes must resume when a full device has room again.
 pub(crate) fn retry_delay(failures: u32) -> Duration {
@@ -57,10 +60,13 @@ impl DbInner {
         let next = families.values().filter_map(|family| {
             let pinned = family.super_version.load();
             let options = &pinned.options;
-            if options.disable_auto_compactions || (options.ttl == 0 && options.periodic_compaction_seconds == 0) {
+            if options.disable_auto_compactions {
                 return None;
             }
-            compaction::next_upkeep(&pinned.version, options).filter(|due| *due > now)
+            let by_reads = (options.read_triggered_bytes > 0).then_some(now + READS_SECONDS);
+            let by_age = (options.ttl > 0 || options.periodic_compaction_seconds > 0)
+                .then(|| compaction::next_upkeep(&pinned.version, options).filter(|due| *due > now));
+            by_reads.into_iter().chain(by_age.flatten()).min()
         });
         let Some(due) = next.min() else { return };
         if state.upkeep_due.is_none_or(|armed| armed <= now || due < armed) {
@@ -190,7 +196,7 @@ impl DbInner {
             pending_compaction_bytes: match options.compaction_style {
                 CompactionStyle::Leveled => compaction::pending_compaction_bytes(version, options),
                 // As in RocksDB, they slow nobody down: a large merge has time.
-                CompactionStyle::Universal | CompactionStyle::Fifo => 0,
+                CompactionStyle::Universal | CompactionStyle::Lazy | CompactionStyle::Fifo => 0,
             },
         };
         self.note_owed(family, version, options, &targets);
@@ -215,7 +221,9 @@ impl DbInner {
         let running = self.state.lock().families.get(&family.id).map(|background| background.running.moving());
         let owed = match options.compaction_style {
             CompactionStyle::Leveled => pacing::owed_bytes(version, options, targets, &running.unwrap_or_default()),
-            CompactionStyle::Universal => pacing::owed_bytes_universal(version, options, &running.unwrap_or_default()),
+            CompactionStyle::Universal | CompactionStyle::Lazy => {
+                pacing::owed_bytes_universal(version, options, &running.unwrap_or_default())
+            }
             CompactionStyle::Fifo => 0,
         };
         family.work.set_owed(owed);

@@ -67,6 +67,8 @@ pub struct Iter {
     seeks: u64,
     steps: u64,
     covered: u64,
+    /// What a seek costs for each table that it asks in vain; 0 if nobody wants to know.
+    read_bytes: u64,
     metrics: Arc<Metrics>,
     /// Keeps memtables and files.
     pub(super) pinned: Arc<SuperVersion>,
@@ -144,6 +146,7 @@ impl DbInner {
             seeks: 0,
             steps: 0,
             covered: 0,
+            read_bytes: if family.timestamps.is_none() { pinned.options.read_triggered_bytes } else { 0 },
             metrics: Arc::clone(&self.metrics),
             pinned,
         })
@@ -256,6 +259,9 @@ impl Iter {
     /// Moves to the first key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
         self.start(Direction::Forward);
+        if self.read_bytes > 0 {
+            self.charge_seek(key);
+        }
         if self.prefix_walk.is_some() {
             self.begin_prefix_walk(key, true);
         }
@@ -265,6 +271,15 @@ impl Iter {
                 self.lower_bound = Some(bound);
             }
             None => self.seek_merged(key),
+        }
+    }
+
+    /// Lets the first seek and every sixteenth one pay, for those between as well.
+    #[cold]
+    fn charge_seek(&self, key: &[u8]) {
+        let seeks = if self.seeks.is_multiple_of(16) { 16 } else { u64::from(self.seeks == 1) };
+        if seeks > 0 {
+            self.pinned.version.charge_read(key, None, self.read_bytes.saturating_mul(seeks), |_| true);
         }
     }
 

@@ -144,6 +144,12 @@ impl DbInner {
             (Counter::FilterFullPositive, counts.allowed),
             (Counter::FilterFullTruePositive, counts.found),
         ]);
+        if counts.tables > counts.denied + 1 && pinned.options.read_triggered_bytes > 0 {
+            let end = found.as_ref().map(|(level, _)| *level);
+            pinned.version.charge_read(key, end, pinned.options.read_triggered_bytes, |file| {
+                file.reader.get().is_none_or(|reader| reader.may_have(options, &lookup, None))
+            });
+        }
         match found {
             Some((_, entry)) if entry.value_type == ValueType::Put => Ok(Some(PinnedValue(Place::Table(entry.value)))),
             Some((_, entry)) => self.get_special(family, pinned, &lookup, entry.value_type, &entry.value, options),

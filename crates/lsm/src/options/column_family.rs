@@ -60,6 +60,10 @@ siltstone_base::define_options! {
         /// With the leveled style, rewrites tables that were written so many seconds ago, so that compaction filters see what nobody writes to any more. Without
         /// effect in other styles. 0: never.
         periodic_compaction_seconds: u64 = 0,
+        /// With the leveled style: what a read costs that asks a table in vain, in bytes of merging. When reads have paid more for a table than merging it into the next
+        /// level takes, that is done. Seeks pay for every table that they meet above the last one; gets for those whose filters let them through. Looked at every few
+        /// seconds. 0: never; a read from a disk costs about 16 KiB.
+        read_triggered_bytes: u64 = 0,
         /// Starts no compaction unless asked.
         disable_auto_compactions: bool = false,
         /// Codec of levels that `compression_per_level` does not name.

@@ -8,6 +8,11 @@ pub enum CompactionStyle {
     Leveled,
     /// Sorted runs of similar sizes are merged with each other: less writing, more space. See [`UniversalCompactionOptions`].
     Universal,
+    /// Lazy leveling, between the two: one run at the bottom, which what is above it goes into when that is more than the bottom's bytes divided by
+    /// [`max_bytes_for_level_multiplier`](super::ColumnFamilyOptions::max_bytes_for_level_multiplier); above it, runs of about one size are merged when there are
+    /// [`level0_file_num_compaction_trigger`](super::ColumnFamilyOptions::level0_file_num_compaction_trigger) of them. Of the options of the universal style, those about how merges are done
+    /// hold. To RocksDB it is the universal style.
+    Lazy,
     /// Nothing is merged, and the oldest tables are deleted with what they have: a cache. See [`FifoCompactionOptions`].
     Fifo,
 }

@@ -3,6 +3,7 @@
 //! Path: get 4/7. Before: memtable/mod.rs. After: table_cache.rs.
 
 use super::Version;
+use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::LookupKey;
 use crate::options::ReadOptions;
@@ -11,6 +12,7 @@ use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::Ordering;
 
 impl Version {
     /// The newest entry of the key that is visible at the sequence number of `key`, whatever its type: level 0 from the newest
@@ -49,6 +51,27 @@ impl Version {
             }
         }
         Ok(None)
+    }
+
+    /// Charges `bytes` to every table that a read of `user_key` asks, but the last one of them: up to the level where the read ended, and of those that it `asks` at all.
+    #[cold]
+    pub(crate) fn charge_read(
+        &self,
+        user_key: &[u8],
+        end: Option<usize>,
+        bytes: u64,
+        mut asks: impl FnMut(&FileMeta) -> bool,
+    ) {
+        let mut last: Option<Arc<FileMeta>> = None;
+        for level in 0..=end.unwrap_or(self.levels.len()) {
+            for file in self.overlapping_files(level, Some(user_key), Some(user_key)) {
+                if asks(&file)
+                    && let Some(before) = last.replace(file)
+                {
+                    before.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+                }
+            }
+        }
     }
 
     /// Shows `visit` every source that may have versions of the key of `key`, newest first, until it says that older ones do not matter.

@@ -35,7 +35,7 @@ pub(crate) fn pick(
     let scene = Scene { version, options, targets: &targets, running, now };
     match options.compaction_style {
         CompactionStyle::Leveled => leveled::pick(&scene).or_else(|| upkeep::pick(&scene)),
-        CompactionStyle::Universal => universal::pick(&scene),
+        CompactionStyle::Universal | CompactionStyle::Lazy => universal::pick(&scene),
         CompactionStyle::Fifo => fifo::pick(&scene),
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn scores(version: &Version, options: &ColumnFamilyOptions, now: u64,
             }
             scores
         }
-        CompactionStyle::Universal => {
+        CompactionStyle::Universal | CompactionStyle::Lazy => {
             vec![LevelScore { level: 0, score: universal::score(version, options, running) }]
         }
         CompactionStyle::Fifo => {
@@ -78,7 +78,7 @@ pub(crate) fn scores(version: &Version, options: &ColumnFamilyOptions, now: u64,
 /// What counts against the limits of level 0: its tables; in the universal style the sorted runs, as far as there are too many; in FIFO nothing.
 pub(crate) fn level0_load(version: &Version, options: &ColumnFamilyOptions) -> usize {
     match options.compaction_style {
-        CompactionStyle::Leveled => version.files(0).len(),
+        CompactionStyle::Leveled | CompactionStyle::Lazy => version.files(0).len(),
         CompactionStyle::Universal => {
             let runs = version.files(0).len() + levels_with_data(version);
             let narrowest = options.compaction_options_universal.min_merge_width as usize;
@@ -101,7 +101,7 @@ pub(crate) fn pending_compaction_bytes(version: &Version, options: &ColumnFamily
         CompactionStyle::Leveled => {
             estimated_pending_compaction_bytes(version, options, &LevelTargets::new(version, options))
         }
-        CompactionStyle::Universal => universal::pending_bytes(version, options),
+        CompactionStyle::Universal | CompactionStyle::Lazy => universal::pending_bytes(version, options),
         CompactionStyle::Fifo => 0,
     }
 }

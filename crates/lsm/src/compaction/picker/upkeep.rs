@@ -1,10 +1,10 @@
 //! Upkeep of the leveled style: tables that should be rewritten whatever the sizes of levels say.
 //!
-//! Three reasons, in this order: many tombstones ([`CompactOnDeletions`](crate::CompactOnDeletions)), data that is older than `ttl`, tables that are older
-//! than `periodic_compaction_seconds`. A table goes one level down; in the last level that has data it is rewritten where it is, which only the third reason asks for.
+//! Four reasons, in this order: many tombstones ([`CompactOnDeletions`](crate::CompactOnDeletions)), data that is older than `ttl`, tables that are older
+//! than `periodic_compaction_seconds`, tables for which reads have paid more than merging them takes (`read_triggered_bytes`). A table goes one level down; in the last level that has data it is rewritten where it is, which only the third reason asks for.
 //! A tombstone or an old value thus goes down level by level, and ends at the last.
 
-use super::inputs::{Draft, Scene};
+use super::inputs::{Draft, Scene, total_bytes};
 use crate::compaction::Compaction;
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
@@ -12,8 +12,12 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 use std::sync::Arc;
 
-const REASONS: [CompactionReason; 3] =
-    [CompactionReason::TombstoneDensity, CompactionReason::Ttl, CompactionReason::Periodic];
+const REASONS: [CompactionReason; 4] = [
+    CompactionReason::TombstoneDensity,
+    CompactionReason::Ttl,
+    CompactionReason::Periodic,
+    CompactionReason::ReadTriggered,
+];
 
 /// The first compaction that does not collide with those that run.
 pub(super) fn pick(scene: &Scene<'_>) -> Option<Compaction> {
@@ -40,7 +44,7 @@ pub(crate) fn next_upkeep(version: &Version, options: &ColumnFamilyOptions) -> O
             old.into_iter().chain(periodic).min()
         }
         CompactionStyle::Fifo => after(file.file_creation_time, options.ttl),
-        CompactionStyle::Universal => None,
+        CompactionStyle::Universal | CompactionStyle::Lazy => None,
     });
     times.min()
 }
@@ -58,10 +62,23 @@ fn due<'a>(
         let is_due = match reason {
             CompactionReason::TombstoneDensity => *level < last && file.needs_compaction(),
             CompactionReason::Ttl => *level < last && is_older(file.oldest_ancestor_time, options.ttl),
+            CompactionReason::ReadTriggered => *level < last && have_reads_paid(version, options, *level, file),
             _ => is_older(written(file), options.periodic_compaction_seconds),
         };
         is_due && !file.is_being_compacted()
     })
+}
+
+/// Whether reads have paid more for a table than merging it into the next level that has any takes.
+fn have_reads_paid(version: &Version, options: &ColumnFamilyOptions, level: usize, file: &FileMeta) -> bool {
+    let paid = file.paid_by_reads();
+    if options.read_triggered_bytes == 0 || paid < file.file_size {
+        return false;
+    }
+    let (smallest, largest) = (file.smallest.user_key(), file.largest.user_key());
+    let next = (level + 1..version.num_levels()).find(|next| !version.files(*next).is_empty());
+    let beneath = next.map_or(0, |next| total_bytes(&version.overlapping_files(next, Some(smallest), Some(largest))));
+    paid >= file.file_size.saturating_add(beneath)
 }
 
 /// When a table was written, as far as that is known.
@@ -90,6 +107,6 @@ fn compaction(scene: &Scene<'_>, level: usize, file: &Arc<FileMeta>, reason: Com
     let draft = Draft { start_level: level, output_level, start, output: Vec::new() };
     let mut compaction = scene.compaction(scene.with_output_level(draft)?, reason)?;
     // A table that just moved would be as it was.
-    compaction.trivial_move &= reason == CompactionReason::Ttl;
+    compaction.trivial_move &= matches!(reason, CompactionReason::Ttl | CompactionReason::ReadTriggered);
     Some(compaction)
 }

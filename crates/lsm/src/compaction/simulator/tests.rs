@@ -24,6 +24,7 @@ fn simulation_of(command: &Command) -> Simulation {
                 .incremental(!command.has("at-once")),
         ),
     };
+    let options = if command.has("lazy") { options.compaction_style(CompactionStyle::Lazy) } else { options };
     let mut simulation = Simulation::new(options);
     simulation.pattern = match command.get_or("pattern", "uniform".to_owned()).as_str() {
         "uniform" => Pattern::Uniform,

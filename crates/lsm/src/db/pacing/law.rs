@@ -1,6 +1,6 @@
 //! How fast writers may be: pure functions of counters.
 
-use crate::compaction::{Compaction, LevelTargets, Moving};
+use crate::compaction::{Compaction, LevelTargets, Moving, levels_with_data};
 use crate::event::StallCause;
 use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
@@ -164,7 +164,11 @@ pub(crate) fn owed_bytes_universal(version: &Version, options: &ColumnFamilyOpti
     }
     let of_level0 = || running.iter().filter(|moving| moving.start_level == 0);
     let owed = of_level0().map(|moving| moving.start_bytes.min(moving.input_bytes)).fold(0, u64::saturating_add);
-    let levels = (1..version.num_levels()).filter(|level| !version.files(*level).is_empty()).count();
+    let levels = match options.compaction_style {
+        // Level 0 is a tier by itself.
+        CompactionStyle::Lazy => 0,
+        _ => levels_with_data(version),
+    };
     if version.files(0).len() + levels < options.level0_file_num_compaction_trigger {
         return owed;
     }
@@ -176,7 +180,7 @@ pub(crate) fn owed_bytes_universal(version: &Version, options: &ColumnFamilyOpti
 pub(crate) fn owed_bytes_of(compaction: &Compaction, style: CompactionStyle) -> u64 {
     match style {
         CompactionStyle::Leveled => compaction.input_bytes(),
-        CompactionStyle::Universal | CompactionStyle::Fifo => {
+        CompactionStyle::Universal | CompactionStyle::Lazy | CompactionStyle::Fifo => {
             let level0 = compaction.input_files().filter(|(level, _)| *level == 0);
             level0.map(|(_, file)| file.file_size).fold(0, u64::saturating_add)
         }

@@ -10,6 +10,7 @@ mod pins;
 mod prefixes;
 mod prepared;
 mod ranges;
+mod read_triggered;
 mod set_options;
 mod styles;
 mod table_files;

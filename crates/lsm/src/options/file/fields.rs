@@ -161,8 +161,26 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
         take: |options, text| parts::read(COMPRESSION_PARTS, options, text),
     },
     field!(ColumnFamilyOptions.compaction_style),
+    Field {
+        name: "lazy_leveling",
+        is_own: true,
+        text: |options, _| Some((options.compaction_style == CompactionStyle::Lazy).to_text()),
+        take: |options, text| {
+            let mut is_lazy = false;
+            let taken = take(&mut is_lazy, text);
+            options.compaction_style = match (taken, is_lazy, options.compaction_style) {
+                (Taken::Yes, true, CompactionStyle::Universal | CompactionStyle::Lazy) => CompactionStyle::Lazy,
+                // Of another style there is nothing that could be lazy.
+                (Taken::Yes, true, _) => return Taken::Unknown,
+                (Taken::Yes, false, CompactionStyle::Lazy) => CompactionStyle::Universal,
+                (_, _, style) => style,
+            };
+            taken
+        },
+    },
     field!(ColumnFamilyOptions.ttl),
     field!(ColumnFamilyOptions.periodic_compaction_seconds),
+    field!(own ColumnFamilyOptions.read_triggered_bytes),
     Field {
         name: "compaction_options_fifo",
         is_own: false,
@@ -393,6 +411,8 @@ impl Value for WriteAdmission {
 const STYLES: &[(CompactionStyle, &str)] = &[
     (CompactionStyle::Leveled, "kCompactionStyleLevel"),
     (CompactionStyle::Universal, "kCompactionStyleUniversal"),
+    // Read as the one before; `lazy_leveling` tells them apart.
+    (CompactionStyle::Lazy, "kCompactionStyleUniversal"),
     (CompactionStyle::Fifo, "kCompactionStyleFIFO"),
 ];
 

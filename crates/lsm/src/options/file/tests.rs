@@ -72,8 +72,26 @@ fn fields_are_options_and_have_one_name() {
         }
     }
     check(fields::DATABASE, DbOptions::NAMES, &["file_checksum_gen_factory"]);
-    check(fields::FAMILY, ColumnFamilyOptions::NAMES, &["compression_opts"]);
+    check(fields::FAMILY, ColumnFamilyOptions::NAMES, &["compression_opts", "lazy_leveling"]);
     check(fields::TABLE, TableOptions::NAMES, &["filter_policy"]);
+}
+
+#[test]
+fn lazy_leveling_is_the_universal_style_to_rocksdb() {
+    let family = |style| ColumnFamilyOptions::default().compaction_style(style);
+    let text = |style| render(&DbOptions::default(), &[("default", &family(style))], None);
+    let lazy = text(CompactionStyle::Lazy);
+    assert!(lazy.contains("\n  compaction_style=kCompactionStyleUniversal\n"), "{lazy}");
+    for style in [CompactionStyle::Lazy, CompactionStyle::Universal, CompactionStyle::Leveled, CompactionStyle::Fifo] {
+        assert_eq!(load(&text(style)).unwrap().families[0].1.compaction_style, style);
+    }
+    // Whoever rewrites the file without comments is left with the universal style.
+    let comments = lazy.lines().filter(|line| !line.contains("lazy_leveling")).collect::<Vec<_>>().join("\n");
+    assert_eq!(load(&comments).unwrap().families[0].1.compaction_style, CompactionStyle::Universal);
+    let stray = text(CompactionStyle::Leveled).replace("lazy_leveling=false", "lazy_leveling=true");
+    let loaded = load(&stray).unwrap();
+    assert_eq!(loaded.families[0].1.compaction_style, CompactionStyle::Leveled);
+    assert_eq!(loaded.ignored[0].name, "lazy_leveling");
 }
 
 const OF_ROCKSDB: &str = r#"# This is a RocksDB option file.

@@ -84,6 +84,15 @@ impl World {
                 }
                 picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
             }
+            "paid" => {
+                for words in command.input_words() {
+                    let (number, bytes) = (words[0].parse::<u64>().unwrap(), words[1].parse().unwrap());
+                    let mut files = self.version.all_files().map(|(_, file)| file);
+                    let file = files.find(|file| file.number == number).unwrap();
+                    file.read_bytes.store(bytes, Ordering::Relaxed);
+                }
+                String::new()
+            }
             "ranges" => {
                 self.ranges = command.input_words().map(|words| ranges_of(&words)).collect();
                 String::new()
@@ -164,6 +173,7 @@ fn options_of(command: &Command) -> ColumnFamilyOptions {
         .max_compaction_bytes(command.get_or("max-compaction", 0))
         .ttl(command.get_or("ttl", 0))
         .periodic_compaction_seconds(command.get_or("periodic", 0))
+        .read_triggered_bytes(command.get_or("reads", 0))
         .level_compaction_dynamic_level_bytes(!command.has("static"));
     if command.has("universal") {
         options.compaction_style = CompactionStyle::Universal;

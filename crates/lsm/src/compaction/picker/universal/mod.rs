@@ -9,9 +9,12 @@
 //!
 //! Runs are kept at the bottom: a new one goes right above the next older one. Where there is no room above, a run moves down to an empty level.
 //!
+//! The style of lazy leveling is the same but for which runs are merged ([`lazy`]).
+//!
 //! Ideas: pieces between common borders as in Spooky (Dayan, Weiss, Dashevsky, Pan, Bortnikov and Twitto, 2022).
 
 mod fences;
+mod lazy;
 mod pieces;
 mod runs;
 #[cfg(test)]
@@ -22,9 +25,9 @@ use crate::compaction::{
     Compaction, LevelInputs, Merge, Running, compression_of_level, max_compaction_bytes, target_file_size,
 };
 use crate::event::CompactionReason;
-use crate::options::{ColumnFamilyOptions, CompressionType};
+use crate::options::{ColumnFamilyOptions, CompactionStyle, CompressionType};
 use crate::version::Version;
-use runs::{Choice, SortedRun, choices, sorted_runs};
+use runs::{Choice, SortedRun, sorted_runs};
 use std::sync::Arc;
 
 /// A merge of more than this part of the oldest run is done in pieces.
@@ -60,9 +63,21 @@ pub(crate) fn pending_bytes(version: &Version, options: &ColumnFamilyOptions) ->
     choice.map_or(0, |choice| runs[choice.runs].iter().map(|run| run.bytes).fold(0, u64::saturating_add))
 }
 
+/// Which runs to merge next, the most urgent first.
+fn choices(runs: &[SortedRun], has_oldest: bool, options: &ColumnFamilyOptions) -> Vec<Choice> {
+    match options.compaction_style {
+        CompactionStyle::Lazy => lazy::choices(runs, has_oldest, options),
+        _ => runs::choices(runs, has_oldest, options),
+    }
+}
+
 /// How urgent the family is: at or above 1 a merge may be due.
 pub(crate) fn score(version: &Version, options: &ColumnFamilyOptions, running: &Running) -> f64 {
     let is_merging = running.merge().is_some_and(|merge| !merge.is_done(version));
+    if options.compaction_style == CompactionStyle::Lazy {
+        let is_due = is_merging || !choices(&sorted_runs(version), true, options).is_empty();
+        return if is_due { 1.0 } else { 0.0 };
+    }
     let runs = sorted_runs(version).len() as f64 / options.level0_file_num_compaction_trigger.max(1) as f64;
     if is_merging { runs.max(1.0) } else { runs }
 }

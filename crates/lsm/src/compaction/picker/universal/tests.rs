@@ -1,7 +1,8 @@
 //! Tests of choices by size alone.
 
-use super::runs::{SortedRun, choices};
-use crate::options::{ColumnFamilyOptions, UniversalCompactionOptions, UniversalStopStyle};
+use super::choices;
+use super::runs::SortedRun;
+use crate::options::{ColumnFamilyOptions, CompactionStyle, UniversalCompactionOptions, UniversalStopStyle};
 use siltstone_base::script::{Command, run_file};
 
 /// `L0:1 L0:1 L5:4* L6:100`: runs with their bytes, newest first; * is busy.
@@ -25,6 +26,9 @@ fn run(command: &Command) -> String {
         });
     let options = ColumnFamilyOptions::default()
         .level0_file_num_compaction_trigger(command.get_or("trigger", 4))
+        .write_buffer_size(command.get_or("flush", 64))
+        .max_bytes_for_level_multiplier(command.get_or("multiplier", 10))
+        .compaction_style(if command.has("lazy") { CompactionStyle::Lazy } else { CompactionStyle::Universal })
         .compaction_options_universal(universal);
     let choices = choices(&runs, !command.has("above"), &options);
     let shown = choices.iter().map(|choice| {
