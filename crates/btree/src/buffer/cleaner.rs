@@ -61,7 +61,9 @@ pub(crate) fn flush_goal(inputs: &FlushInputs) -> usize {
     (goal as usize).clamp(1, inputs.io_capacity_max)
 }
 
-/// The LSN up to which the oldest pages must be written before anything more may be appended: seven eighths of the log are in use.
-pub(crate) fn sync_flush_limit(end: Lsn, age: u64, capacity: u64) -> Option<Lsn> {
-    (age > capacity / 8 * 7).then(|| end.saturating_sub(capacity / 2))
+/// The LSN up to which the oldest pages must be written before anything more may be appended: seven eighths of the log are in use, or would be with the `wanted`
+/// bytes that somebody waits for.
+pub(crate) fn sync_flush_limit(end: Lsn, age: u64, capacity: u64, wanted: u64) -> Option<Lsn> {
+    let most = capacity / 8 * 7;
+    (age.saturating_add(wanted) > most).then(|| end.saturating_sub((capacity / 2).min(most.saturating_sub(wanted))))
 }

@@ -46,8 +46,11 @@ fn the_page_cleaner_hurries_by_the_formula() {
     run_file("testdata/flush_goal.txt", goal_of);
     let goals: Vec<usize> = (10..=95).step_by(5).map(|age| flush_goal(&FlushInputs { age, ..QUIET })).collect();
     assert!(goals.windows(2).all(|pair| pair[0] <= pair[1]), "it never slows down as the log grows old: {goals:?}");
-    assert_eq!(sync_flush_limit(1000, 700, 800), None);
-    assert_eq!(sync_flush_limit(1000, 701, 800), Some(600));
+    assert_eq!(sync_flush_limit(1000, 700, 800, 0), None);
+    assert_eq!(sync_flush_limit(1000, 701, 800, 0), Some(600));
+    assert_eq!(sync_flush_limit(1000, 300, 800, 400), None);
+    assert_eq!(sync_flush_limit(1000, 301, 800, 400), Some(700), "down to where there is room");
+    assert_eq!(sync_flush_limit(1000, 1, 800, 700), Some(1000));
 }
 
 #[test]

@@ -102,14 +102,14 @@ impl State {
     fn clean(&self) -> Result<Progress> {
         let pool = self.pool.state();
         let (end, age, capacity) = (self.redo.end(), self.redo.age(), self.redo.capacity());
-        let limit = sync_flush_limit(end, age, capacity);
+        let limit = sync_flush_limit(end, age, capacity, self.redo.wanted());
         self.note_log(age, capacity);
         if let Some(limit) = limit {
             self.flush(FlushCause::LogFull, || self.pool.flush_oldest(STEP_PAGES, limit, IoPriority::High))?;
             self.write_checkpoint(CheckpointCause::LogFull, IoPriority::High)?;
             self.room.notify_all();
             // What can't be written yet belongs to a group that is being made.
-            let is_still = sync_flush_limit(self.redo.end(), self.redo.age(), capacity).is_some();
+            let is_still = sync_flush_limit(self.redo.end(), self.redo.age(), capacity, self.redo.wanted()).is_some();
             return Ok(if is_still { Progress::After(Duration::from_micros(100)) } else { Progress::More });
         }
         let goal = self.pages_due(pool.frames, pool.dirty, end, age, capacity);

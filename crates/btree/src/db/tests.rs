@@ -354,3 +354,24 @@ fn a_database_that_is_dropped_must_not_forget_what_it_promised_to_sync_soon() {
     let db = open_on(&disk.after_power_loss(), &options).unwrap();
     assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
+
+/// Otherwise who needs much of the log waits for ever beside many who need little.
+#[test]
+fn writers_that_need_little_of_the_log_must_go_behind_one_who_waits_for_much() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    db.put("a", "1").unwrap();
+    let (state, capacity) = (&db.0, db.0.redo.capacity());
+    while state.redo.age() < capacity / 4 {
+        db.put("a", vec![1; 100]).unwrap();
+    }
+    let much = capacity / 8 * 6;
+    assert!(!state.redo.has_room(much) && state.redo.has_room(1_000));
+    state.redo.want(much);
+    // It has room enough, and makes the room that the other one waits for.
+    db.put("b", "1").unwrap();
+    assert!(state.redo.has_room(much), "{} of {capacity}", state.redo.age());
+    state.redo.stop_wanting(much);
+    drop(state.lock_for(much).unwrap());
+    assert_eq!(state.redo.wanted(), 0);
+}

@@ -212,15 +212,19 @@ impl State {
             );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
+        let mut has_waited = false;
         loop {
             let writer = self.writer.lock();
             self.check_open()?;
             self.health.check()?;
-            if self.redo.has_room(needed) {
+            // Who needs little goes behind who waits for much, whom nobody would leave room otherwise.
+            let room = if has_waited { needed } else { needed.max(self.redo.wanted()) };
+            if self.redo.has_room(room) {
                 return Ok(writer);
             }
             drop(writer);
-            self.wait_for_room(needed)?;
+            self.wait_for_room(room)?;
+            has_waited = true;
         }
     }
 
@@ -231,12 +235,15 @@ impl State {
         let start = self.executor.clock().now_micros();
         self.wake_cleaner();
         let mut is_over = || {
+            self.redo.want(needed);
             self.redo.has_room(needed)
                 || failures() != before
                 || self.health.error().is_some()
                 || self.check_open().is_err()
         };
         self.executor.wait_until(&self.room, None, &mut is_over);
+        self.redo.stop_wanting(needed);
+        self.room.notify_all();
         let waited = self.executor.clock().now_micros().saturating_sub(start);
         self.metrics.add(Counter::RedoFullMicros, waited);
         self.events.note(|| Event::WriterWaited { duration: Duration::from_micros(waited) });

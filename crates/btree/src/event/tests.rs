@@ -112,11 +112,12 @@ fn the_redo_log_and_the_page_cleaner_tell_what_they_do() {
         seen.iter().filter(|event| event.name() == "redo.relieved").count(),
     );
     assert!(waited > 0 && full > 0 && full - relieved <= 1, "{waited} waits, {full} and {relieved}");
-    let flushed = |cause| {
-        seen.iter()
-            .any(|event| matches!(event, Event::PagesFlushed { cause: found, pages: 1.., .. } if *found == cause))
+    let flushed = |events: &[Event], cause| {
+        let is_it =
+            |event: &Event| matches!(event, Event::PagesFlushed { cause: found, pages: 1.., .. } if *found == cause);
+        events.iter().any(is_it)
     };
-    assert!(flushed(FlushCause::Adaptive), "{seen:?}");
+    assert!(flushed(&seen, FlushCause::LogFull), "{seen:?}");
     // Each checkpoint that begins ends, with its cause.
     let checkpoints: Vec<_> = seen.iter().filter(|event| event.name().starts_with("checkpoint")).collect();
     assert!(!checkpoints.is_empty());
@@ -132,6 +133,7 @@ fn the_redo_log_and_the_page_cleaner_tell_what_they_do() {
     fill(&db, 5);
     life.executor.sleep(Duration::from_secs(3));
     idle.extend(life.listener.take());
+    assert!(flushed(&idle, FlushCause::Adaptive), "{idle:?}");
     assert!(
         idle.iter().any(|event| matches!(event, Event::CheckpointEnded { cause: CheckpointCause::Idle, .. })),
         "{idle:?}"

@@ -57,6 +57,8 @@ pub(crate) struct Redo {
     closed: LastGroup,
     /// Everything below is needed no more.
     checkpoint: AtomicU64,
+    /// The most bytes of room that somebody waits for; 0: nobody.
+    wanted: AtomicU64,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
 }
@@ -102,6 +104,7 @@ impl Redo {
                 CHECKPOINT_RANK,
                 Checkpoint { life: Life { start: end, sequence }, ..checkpoint },
             ),
+            wanted: AtomicU64::new(0),
             health,
             metrics,
         }
@@ -139,6 +142,21 @@ impl Redo {
     /// Whether a group of so many bytes may be appended, and some more for what keeps the tree in shape.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.age().saturating_add(bytes) <= self.capacity() / 8 * 7
+    }
+
+    /// Takes note that somebody waits for so many bytes of room.
+    pub(crate) fn want(&self, bytes: u64) {
+        self.wanted.fetch_max(bytes, Ordering::AcqRel);
+    }
+
+    /// Takes note that nobody waits for so many bytes any more. Others who wait say so again.
+    pub(crate) fn stop_wanting(&self, bytes: u64) {
+        let _ = self.wanted.compare_exchange(bytes, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// The most bytes of room that somebody waits for.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted.load(Ordering::Acquire)
     }
 
     /// The files, to be read at recovery.
