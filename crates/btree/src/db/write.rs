@@ -311,7 +311,10 @@ impl State {
         }
         if let Err(error) = outcome {
             // Where this fails too, what was changed stays hidden, and the engine takes no more writes.
-            self.roll_back(&group).map_err(|error| self.health.fail(error))?;
+            self.roll_back(&group).map_err(|error| {
+                self.hide_entries(number, &group);
+                self.health.fail(error)
+            })?;
             self.versions.abandon(number);
             if let (Some(id), 1..) = (group.id, group.stamped) {
                 self.transactions.end(id, false, false);
@@ -320,18 +323,29 @@ impl State {
             return Err(error);
         }
         self.free_replaced(&group);
-        let end = close_group(&self.pool)?;
+        let end = close_group(&self.pool).inspect_err(|_| self.hide_entries(number, &group))?;
         if let (Some(id), 1..) = (group.id, group.stamped) {
             self.versions.note_stamps(number, id);
         }
         if self.durability != Durability::Commit {
-            self.redo.write_to(end)?;
+            self.redo.write_to(end).inspect_err(|_| self.hide_entries(number, &group))?;
             self.publish(number);
         }
         for (tree, key) in &group.underfull {
             self.merge(tree, key);
         }
         Ok((number, end))
+    }
+
+    /// Hides the entries of a group that will never be visible: who reads from now on sees what they were. Nobody made a view since the group began.
+    #[cold]
+    fn hide_entries(&self, number: u64, group: &Group<'_>) {
+        for Undo { tree, key, before, stamp, is_entry } in &group.undo {
+            if *is_entry && stamp.is_none() {
+                let before = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
+                self.versions.keep(number, tree.space(), key, before);
+            }
+        }
     }
 
     /// Once a row got a stamp all that follow do, so that no version in memory is one of this group.

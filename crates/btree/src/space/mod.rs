@@ -36,6 +36,8 @@ pub(crate) struct Space {
     path: PathBuf,
     file: Arc<dyn RandomWriteFile>,
     sync_needed: SyncNeeded,
+    /// Whether a sync failed: the file may show what was there before it was written.
+    is_doubtful: AtomicBool,
     /// The number of its [`PageCompression`].
     compression: AtomicU8,
     /// Whether the file system refused to take blocks back.
@@ -132,6 +134,7 @@ impl Spaces {
             path,
             file,
             sync_needed: SyncNeeded::new(),
+            is_doubtful: AtomicBool::new(false),
             compression: AtomicU8::new(PageCompression::None.code()),
             keeps_blocks: AtomicBool::new(false),
             states: Arc::new(LeafStates::new()),
@@ -198,9 +201,15 @@ impl Spaces {
         Error::corruption(&self.path(id.space), offset, format!("{id}: {what}"))
     }
 
-    /// Reads a page, and with a longer buffer those behind it. What lies behind the end of the file reads as zeros, and counts as nothing.
+    /// Reads a page, and with a longer buffer those behind it. What lies behind the end of the file reads as zeros, and counts as nothing. Where a sync failed nothing is read any
+    /// more: the file may show what was there before.
     pub(crate) fn read(&self, id: PageId, pages: &mut [u8], priority: IoPriority) -> Result<()> {
         let space = self.get(id)?;
+        if space.is_doubtful.load(Ordering::Acquire) {
+            self.health.check()?;
+            let message = "a sync of the tablespace failed; what it shows may be older than what was written";
+            return Err(Error::new(ErrorKind::ReadOnly, message).with_file(&space.path));
+        }
         let offset = u64::from(id.number) * self.page_len as u64;
         let read = space.file.read_at(offset, pages, context(priority));
         let read = read.map_err(|error| Error::io("read", &space.path, error).with_offset(offset))?;
@@ -258,7 +267,10 @@ impl Spaces {
         let spaces: Vec<Arc<Space>> = self.open.read().values().cloned().collect();
         for space in spaces {
             let synced = space.sync_needed.sync(|| space.file.sync_data(context(priority)));
-            synced.map_err(|error| self.health.fail(Error::io("sync", &space.path, error)))?;
+            synced.map_err(|error| {
+                space.is_doubtful.store(true, Ordering::Release);
+                self.health.fail(Error::io("sync", &space.path, error))
+            })?;
         }
         self.health.check()
     }
