@@ -48,6 +48,8 @@ pub enum PlantedBug {
     RecordTakenForGroup,
     /// A write counts as one that needs a sync before it is over.
     WriteNotedTooEarly,
+    /// Recovery puts a copy of a page back that is older than the checkpoint.
+    OldCopyIsPutBack,
     /// Recovery takes records that an earlier life of the database left for those of the last one.
     OlderLifeIsRead,
     /// A checkpoint forgets a page that is dirty.

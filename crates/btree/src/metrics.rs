@@ -44,6 +44,8 @@ counters! {
     PagesWritten = "pages.written",
     /// Those of them that were stored compressed, in fewer blocks.
     PagesCompressed = "pages.compressed",
+    /// Times that the file system did not take back the blocks that a compressed page does not need. One that never does is asked once for each tablespace.
+    BlocksKept = "pages.blocks.kept",
     /// Bytes written to tablespaces.
     PageBytesWritten = "pages.bytes.written",
     /// Pages written to the doublewrite file.

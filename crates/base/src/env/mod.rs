@@ -201,7 +201,7 @@ pub trait RandomWriteFile: RandomFile {
     /// Sets the length; new bytes read as zero.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Gives the blocks of the range back to the file system; the range then reads as zero.
+    /// Gives the blocks of the range back to the file system; the range then reads as zero. One that can't take any back says so by the kind `Unsupported`.
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// Reserves space for the range without changing the length.

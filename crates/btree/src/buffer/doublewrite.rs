@@ -201,13 +201,16 @@ impl DoublewriteFile {
     }
 }
 
-/// Puts pages back that are torn in their places and whole in the doublewrite file. Returns how many. The first thing that recovery does. The file is not needed any more once
-/// the tablespaces are synced.
+/// Puts pages back that are torn in their places and whole in the doublewrite file. Returns how many. The first thing that recovery does, of a database that was not closed. The file is
+/// not needed any more once the tablespaces are synced.
+///
+/// A crash tears pages that were being written after the last `checkpoint`: those before were durable in their places when it was noted. They were changed after it too, and their copies say so. Copies
+/// below the checkpoint are of earlier rounds, which the file still holds. A page that is damaged and has no other copy was not torn: to put that one back would lose what was changed since, silently.
 ///
 /// # Errors
 ///
 /// `Corruption` if a page is torn of which there is only the name.
-pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usize) -> Result<usize> {
+pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usize, checkpoint: Lsn) -> Result<usize> {
     let path = dir.join(NAME);
     let exists = env.exists(&path).map_err(|error| Error::io("look for", &path, error))?;
     if !exists || is_planted(PlantedBug::DoublewriteIsIgnored) {
@@ -241,6 +244,9 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
             *best = (lsn, offset, stored);
         }
         offset += stored as u64;
+    }
+    if !is_planted(PlantedBug::OldCopyIsPutBack) {
+        newest.retain(|_, (lsn, ..)| *lsn >= checkpoint);
     }
     let mut restored = 0;
     for (id, (_, offset, stored)) in newest {

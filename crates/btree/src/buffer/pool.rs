@@ -123,6 +123,40 @@ enum Among {
 /// Pages of such a batch.
 const FOREGROUND_PAGES: usize = 32;
 
+/// A frame that was to hold a page.
+#[derive(Debug)]
+enum Claimed<'a> {
+    /// It does, and is latched.
+    Mine(ExclusiveGuard<'a>),
+    /// This one held the page already, though a lookup may have missed that.
+    Others(u32),
+}
+
+impl Claimed<'_> {
+    /// The frame, which is not latched any more.
+    fn index(self) -> u32 {
+        match self {
+            Self::Mine(guard) => guard.index,
+            Self::Others(index) => index,
+        }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// What happens when a new page was found in a frame that is not latched yet, once.
+    pub(super) static MEANWHILE: std::cell::RefCell<Option<Box<dyn FnOnce()>>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Where others may take the page out again: a test lets it happen.
+#[inline(always)]
+fn meanwhile() {
+    #[cfg(test)]
+    if let Some(act) = MEANWHILE.take() {
+        act();
+    }
+}
+
 impl Pool {
     pub(crate) fn new(
         options: &PoolOptions,
@@ -186,16 +220,16 @@ impl Pool {
     #[inline]
     pub(crate) fn shared(&self, id: PageId) -> Result<SharedGuard<'_>> {
         loop {
-            if let Some(index) = self.table.find(&self.frames, id) {
-                // Header and slots are needed next: the waits for their lines overlap with the one for the latch.
-                self.memory.words(index).prefetch_front();
-                if let Some(guard) = self.shared_in(index, id) {
-                    self.touch(index);
-                    return Ok(guard);
-                }
-                continue;
+            let index = match self.table.find(&self.frames, id) {
+                Some(index) => index,
+                None => self.load(id)?.index(),
+            };
+            // Header and slots are needed next: the waits for their lines overlap with the one for the latch.
+            self.memory.words(index).prefetch_front();
+            if let Some(guard) = self.shared_in(index, id) {
+                self.touch(index);
+                return Ok(guard);
             }
-            drop(self.load(id)?);
         }
     }
 
@@ -220,20 +254,26 @@ impl Pool {
     #[inline]
     pub(crate) fn exclusive(&self, id: PageId) -> Result<ExclusiveGuard<'_>> {
         loop {
-            let Some(index) = self.table.find(&self.frames, id) else {
-                match self.load_for_writer(id)? {
-                    Some(guard) => return Ok(guard),
-                    None => continue,
-                }
+            let index = match self.table.find(&self.frames, id) {
+                Some(index) => index,
+                None => match self.load_for_writer(id)? {
+                    Claimed::Mine(guard) => return Ok(guard),
+                    Claimed::Others(index) => index,
+                },
             };
-            let frame = &self.frames[index as usize];
-            frame.latch.lock_exclusive(&self.signal);
-            let guard = ExclusiveGuard { id, index, frame, words: self.memory.words(index), signal: &self.signal };
-            if frame.holds(id) {
+            if let Some(guard) = self.exclusive_in(index, id) {
                 self.touch(index);
                 return Ok(guard);
             }
         }
+    }
+
+    #[inline]
+    fn exclusive_in(&self, index: u32, id: PageId) -> Option<ExclusiveGuard<'_>> {
+        let frame = &self.frames[index as usize];
+        frame.latch.lock_exclusive(&self.signal);
+        let guard = ExclusiveGuard { id, index, frame, words: self.memory.words(index), signal: &self.signal };
+        frame.holds(id).then_some(guard)
     }
 
     /// A page for reading, for who holds the lock of writers.
@@ -246,9 +286,9 @@ impl Pool {
 
     /// Reads a page while others wait: who changes rows from now on should bring their pages in before.
     #[cold]
-    fn load_for_writer(&self, id: PageId) -> Result<Option<ExclusiveGuard<'_>>> {
+    fn load_for_writer(&self, id: PageId) -> Result<Claimed<'_>> {
         let loaded = self.load(id)?;
-        if loaded.is_some() {
+        if matches!(loaded, Claimed::Mine(_)) {
             self.metrics.add(Counter::PagesReadByWriter, 1);
             self.ahead.store(CHANGES_AHEAD, Ordering::Relaxed);
         }
@@ -267,20 +307,29 @@ impl Pool {
 
     /// Reads a page that is not here, so that it will be.
     pub(crate) fn bring_in(&self, id: PageId) -> Result<()> {
-        if self.table.find(&self.frames, id).is_none() && self.load(id)?.is_some() {
+        if self.table.find(&self.frames, id).is_none() && matches!(self.load(id)?, Claimed::Mine(_)) {
             self.ahead.store(CHANGES_AHEAD, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// A page for writing of which nothing is known yet but that it will be written as a whole.
+    /// A page for writing of which nothing is known yet but that it will be written as a whole. It is never read: there may be nothing in its place. A frame that holds it may be
+    /// one of read-ahead, which finds that out.
     pub(crate) fn create(&self, id: PageId) -> Result<ExclusiveGuard<'_>> {
         loop {
-            if self.table.find(&self.frames, id).is_some() {
-                return self.exclusive(id);
-            }
-            if let Some(guard) = self.claim(id)? {
-                self.enter(guard.index);
+            let index = match self.table.find(&self.frames, id) {
+                Some(index) => index,
+                None => match self.claim(id)? {
+                    Claimed::Mine(guard) => {
+                        self.enter(guard.index);
+                        return Ok(guard);
+                    }
+                    Claimed::Others(index) => index,
+                },
+            };
+            meanwhile();
+            if let Some(guard) = self.exclusive_in(index, id) {
+                self.touch(index);
                 return Ok(guard);
             }
         }
@@ -327,13 +376,16 @@ impl Pool {
 
     /// Reads a page into a frame, if nobody else does. The frame is latched until the page was checked.
     #[cold]
-    fn load(&self, id: PageId) -> Result<Option<ExclusiveGuard<'_>>> {
-        let Some(mut guard) = self.claim(id)? else { return Ok(None) };
+    fn load(&self, id: PageId) -> Result<Claimed<'_>> {
+        let mut guard = match self.claim(id)? {
+            Claimed::Mine(guard) => guard,
+            others => return Ok(others),
+        };
         match self.read_into(&mut guard) {
             Ok(()) => {
                 self.enter(guard.index);
                 self.read_around(id);
-                Ok(Some(guard))
+                Ok(Claimed::Mine(guard))
             }
             Err(error) => {
                 self.give_up(&guard);
@@ -356,8 +408,8 @@ impl Pool {
         Ok(page)
     }
 
-    /// A free frame that was given the page's name; `None` if the page is here already.
-    fn claim(&self, id: PageId) -> Result<Option<ExclusiveGuard<'_>>> {
+    /// A free frame that was given the page's name, unless the page is here already.
+    fn claim(&self, id: PageId) -> Result<Claimed<'_>> {
         let index = self.free_frame()?;
         Ok(self.name(id, index))
     }
@@ -365,19 +417,22 @@ impl Pool {
     /// The same for a page that nobody asked for: only if a frame is to be had without writing pages or, if `only_free`, giving any up.
     pub(super) fn claim_spare(&self, id: PageId, only_free: bool) -> Option<ExclusiveGuard<'_>> {
         let index = self.take_free().or_else(|| if only_free { None } else { self.evict(Among::Tail) })?;
-        self.name(id, index)
+        match self.name(id, index) {
+            Claimed::Mine(guard) => Some(guard),
+            Claimed::Others(_) => None,
+        }
     }
 
     /// Gives a page's name to a frame that was taken; the frame is free again if the page is here already.
-    fn name(&self, id: PageId, index: u32) -> Option<ExclusiveGuard<'_>> {
+    fn name(&self, id: PageId, index: u32) -> Claimed<'_> {
         let frame = &self.frames[index as usize];
         let guard = ExclusiveGuard { id, index, frame, words: self.memory.words(index), signal: &self.signal };
         frame.set_page_lsn(0);
-        if self.table.insert(&self.frames, id, index).is_some() {
+        if let Some(other) = self.table.insert(&self.frames, id, index) {
             self.lists.lock().free.push(index);
-            return None;
+            return Claimed::Others(other);
         }
-        Some(guard)
+        Claimed::Mine(guard)
     }
 
     /// Lists a page that came in.

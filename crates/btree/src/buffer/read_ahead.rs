@@ -152,7 +152,9 @@ impl Pool {
     pub(crate) fn read_run(&self, first: PageId, count: u32, only_free: bool) -> usize {
         let mut claimed: Vec<ExclusiveGuard<'_>> = Vec::new();
         let mut done = 0;
-        for number in first.number..first.number.saturating_add(count) {
+        // What lies behind the end of the file was never written: nothing makes room for it.
+        let end = first.number.saturating_add(count).min(self.spaces.stored_pages(first.space));
+        for number in first.number..end {
             let id = PageId::new(first.space, number);
             let guard = if self.frame_of(id).is_some() { None } else { self.claim_spare(id, only_free) };
             match guard {

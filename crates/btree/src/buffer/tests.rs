@@ -3,7 +3,9 @@
 use super::cleaner::{FlushInputs, flush_goal, sync_flush_limit};
 use super::frame::Memory;
 use super::lru::Lru;
-use crate::page::PageRead;
+use super::pool::{MEANWHILE, Pool};
+use crate::page::{PageId, PageRead};
+use crate::{Db, DbOptions, Durability, TreeHandle};
 use siltstone_base::script::{Command, run_file};
 use std::cmp::Ordering;
 
@@ -112,4 +114,73 @@ fn words_are_written_and_compared_at_every_offset() {
     assert_eq!(words.latched_bytes()[16..48], text[..32]);
     words.copy_words(16, 8, 4);
     assert_eq!(words.latched_bytes()[8..40], text[..32]);
+}
+
+/// A tree of 512-byte pages, of which so many are in the pool. It lives to the end: what happens in between may keep its pages.
+fn pool_of(frames: usize, rows: u32) -> (&'static Pool, u32) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DbOptions::default()
+        .create_if_missing(true)
+        .page_size(512)
+        .buffer_pool_bytes(frames * 512)
+        .redo_capacity_bytes(1 << 20)
+        .durability(Durability::Os);
+    let db: &'static Db = Box::leak(Box::new(Db::open(dir.path(), &options).unwrap()));
+    for number in 0..rows {
+        db.put(number.to_be_bytes(), [3; 90]).unwrap();
+    }
+    db.flush().unwrap();
+    let tree: &'static TreeHandle = Box::leak(Box::new(db.default_tree()));
+    let tree = db.tree_for_test(tree);
+    (tree.pool(), tree.space())
+}
+
+#[test]
+fn a_new_page_is_not_read_when_somebody_read_ahead_in_vain() {
+    let (pool, space) = pool_of(64, 10);
+    let id = PageId::new(space, 5_000);
+    let ahead = pool.claim_spare(id, false).unwrap();
+    MEANWHILE.set(Some(Box::new(move || {
+        pool.give_up(&ahead);
+        drop(ahead);
+    })));
+    let page = pool.create(id).unwrap();
+    assert!(MEANWHILE.take().is_none(), "it happened");
+    assert_eq!(page.id(), id);
+    pool.give_up(&page);
+}
+
+#[test]
+fn no_page_goes_for_one_that_was_never_written() {
+    let (pool, space) = pool_of(64, 1_000);
+    let end = pool.spaces.stored_pages(space);
+    assert!(end > 200, "{end}");
+    let before = pool.state().evictions;
+    assert_eq!(pool.read_run(PageId::new(space, end), 16, false), 0);
+    assert_eq!(pool.state().evictions, before);
+    pool.read_run(PageId::new(space, end - 4), 16, false);
+    assert!(pool.state().evictions <= before + 4);
+}
+
+#[test]
+fn pages_beyond_what_a_lookup_walks_are_found() {
+    let (pool, space) = pool_of(256, 1);
+    // As the page table does.
+    let bucket = |number: u32| {
+        let word = u64::from(space) << 32 | u64::from(number);
+        (word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % 256
+    };
+    let same: Vec<_> =
+        (1_000..).filter(|number| bucket(*number) == 7).map(|number| PageId::new(space, number)).take(80).collect();
+    for id in &same {
+        drop(pool.create(*id).unwrap());
+    }
+    let is_missed = |id: &&PageId| pool.frame_of(**id).is_none();
+    assert!(same.iter().filter(is_missed).count() >= 80 - 64);
+    for id in &same {
+        drop(pool.shared(*id).unwrap());
+        drop(pool.exclusive(*id).unwrap());
+        assert_eq!(pool.create(*id).unwrap().id(), *id);
+        pool.bring_in(*id).unwrap();
+    }
 }

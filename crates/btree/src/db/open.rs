@@ -144,12 +144,19 @@ fn open_existing(
     let mut report = StartupReport::default();
     let start = executor.clock().now_micros();
     begin_phase(&events, RecoveryPhase::Doublewrite);
-    report.doublewrite_pages = restore(&*env, dir, &spaces, page_len)? as u64;
+    if !checkpoint.is_clean {
+        report.doublewrite_pages = restore(&*env, dir, &spaces, page_len, checkpoint.lsn)? as u64;
+    }
     report.doublewrite = since(&**executor.clock(), start);
     end_phase(&events, RecoveryPhase::Doublewrite, report.doublewrite, report.doublewrite_pages);
-    // The doublewrite file is used anew from its beginning: what it may have been needed for must be durable.
     if !checkpoint.is_clean {
+        // The doublewrite file is used anew from its beginning: what it may have been needed for must be durable.
         spaces.sync(IoPriority::User)?;
+        // Pages that recovery has to write are stored as their tablespaces say.
+        for space in spaces.all() {
+            let front = recovery::stored_front(&spaces, space)?;
+            spaces.set_compression(space, front.map_or(PageCompression::None, |front| front.compression));
+        }
     }
     let start = executor.clock().now_micros();
     begin_phase(&events, RecoveryPhase::Redo);

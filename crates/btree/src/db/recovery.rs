@@ -7,9 +7,11 @@
 //! 5. A new checkpoint, at the same place, tells the records of this life from those that the last one left.
 
 use crate::buffer::{ExclusiveGuard, Pool};
-use crate::page::{Change, Lsn, PageId};
+use crate::page::{self, Change, Lsn, PageId};
 use crate::redo::{Checkpoint, Entries, Entry, Group, GroupEnd, RedoFiles, RedoReader};
-use crate::space::Spaces;
+use crate::space::{SpaceHeader, Spaces};
+use siltstone_base::block_pool::BlockPool;
+use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +22,22 @@ pub(super) struct Survey {
     pub(super) end: GroupEnd,
     /// Tablespaces that went, and where the log says so last.
     pub(super) dropped: BTreeMap<u32, Lsn>,
+}
+
+/// What page 0 of a tablespace says as it is stored, if it can be read.
+pub(super) fn stored_front(spaces: &Spaces, space: u32) -> Result<Option<SpaceHeader>> {
+    let id = PageId::new(space, 0);
+    let mut page = BlockPool::new(0).alloc_aligned(spaces.page_len(), DIRECT_ALIGNMENT);
+    spaces.read(id, &mut page, IoPriority::User)?;
+    if page::verify(&page, id).is_err() {
+        return Ok(None);
+    }
+    if !page::is_compressed(&page) {
+        return Ok(SpaceHeader::read(&page[..]).ok());
+    }
+    let mut plain = vec![0; spaces.page_len()];
+    let is_whole = page::decompress(&page, &mut plain).is_ok();
+    Ok(SpaceHeader::read(plain.as_slice()).ok().filter(|_| is_whole))
 }
 
 fn damaged(files: &RedoFiles, lsn: Lsn, what: &'static str) -> Error {
@@ -79,6 +97,11 @@ fn apply_group(pool: &Pool, spaces: &Spaces, survey: &Survey, group: &Group) -> 
                 return Err(spaces.corruption(id, "a change in the redo log does not fit the page"));
             }
             page.set_lsn(*end);
+            if id.number == 0
+                && let Ok(front) = SpaceHeader::read(&page)
+            {
+                spaces.set_compression(id.space, front.compression);
+            }
             applied += 1;
         }
     }

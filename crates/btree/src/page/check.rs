@@ -8,6 +8,9 @@ use super::{
     CELL_HEADER_LEN, FLAG_DELETED, FLAG_OVERFLOW, FLAG_STAMP, HEADER_LEN, KNOWN_FLAGS, Stamp, TRAILER_LEN, body, chain,
 };
 
+/// Levels of a tree: with the fewest children that a full page has, as many pages as there are numbers need fewer.
+const MAX_LEVELS: u8 = 32;
+
 /// Whether the slots and cells of a page are as this version writes them: within the page, in order, with the heads that belong to
 /// their keys. Costs a walk over all cells.
 ///
@@ -23,6 +26,7 @@ pub fn check(bytes: &[u8]) -> Result<(), &'static str> {
     match kind {
         PageKind::Leaf if header.level != 0 => Err("a leaf says that there are levels beneath it"),
         PageKind::Inner if header.level == 0 || header.count == 0 => Err("an inner page has no children"),
+        PageKind::Inner if header.level >= MAX_LEVELS => Err("an inner page is on a level that no tree has"),
         PageKind::Leaf | PageKind::Inner => check_cells(bytes, &header, kind == PageKind::Inner),
         PageKind::Overflow => {
             let end = usize::from(header.heap);

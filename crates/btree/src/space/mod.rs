@@ -195,6 +195,12 @@ impl Spaces {
         found.ok_or_else(|| Error::new(ErrorKind::MissingFile, format!("{id}: no such tablespace")))
     }
 
+    /// Up to which page the file of a tablespace goes. None behind was ever written.
+    pub(crate) fn stored_pages(&self, space: u32) -> u32 {
+        let len = self.get(PageId::new(space, 0)).ok().and_then(|space| space.file.len().ok());
+        len.map_or(0, |len| u32::try_from(len.div_ceil(self.page_len as u64)).unwrap_or(u32::MAX))
+    }
+
     /// The error that `what` is wrong with a page.
     pub(crate) fn corruption(&self, id: PageId, what: &str) -> Error {
         let offset = u64::from(id.number) * self.page_len as u64;
@@ -229,7 +235,7 @@ impl Spaces {
         Ok(())
     }
 
-    /// Writes a page that is stored in fewer blocks, and gives the others of its place back.
+    /// Writes a page that is stored in fewer blocks, and gives the others of its place back if the file system takes them.
     pub(crate) fn write_compressed(&self, id: PageId, stored: &[u8], priority: IoPriority) -> Result<()> {
         let Ok(space) = self.get(id) else { return Ok(()) };
         let offset = u64::from(id.number) * self.page_len as u64;
@@ -243,12 +249,13 @@ impl Spaces {
         }
         let end = offset + stored.len() as u64;
         match space.file.punch_hole(end, self.page_len.saturating_sub(stored.len()) as u64) {
-            // What is allocated says so.
-            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
-                space.keeps_blocks.store(true, Ordering::Relaxed);
-            }
-            punched => {
-                punched.map_err(|error| Error::io("give blocks back of", &space.path, error).with_offset(end))?
+            Ok(()) => {}
+            // The page is in its place: what was not given back costs space, which what is allocated says, and nothing else.
+            Err(error) => {
+                self.metrics.add(Counter::BlocksKept, 1);
+                if error.kind() == std::io::ErrorKind::Unsupported {
+                    space.keeps_blocks.store(true, Ordering::Relaxed);
+                }
             }
         }
         Ok(())

@@ -91,9 +91,13 @@ impl Handle {
         })
     }
 
-    /// Gives the blocks of the range back. A file system without the operation is an error.
+    /// Gives the blocks of the range back. A file system without the operation is an error of the kind `Unsupported`.
     pub(super) fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
-        Ok(self.fallocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?)
+        let punched = self.fallocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len);
+        punched.map_err(|error| match error {
+            Errno::OPNOTSUPP | Errno::NOSYS => io::Error::new(io::ErrorKind::Unsupported, error),
+            error => error.into(),
+        })
     }
 
     fn fallocate(&self, flags: FallocateFlags, offset: u64, len: u64) -> Result<(), Errno> {
