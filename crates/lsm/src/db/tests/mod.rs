@@ -18,3 +18,4 @@ mod timestamps;
 mod upkeep;
 mod waiting;
 mod wal_modes;
+mod yields;
