@@ -4,9 +4,9 @@ use siltstone::lsm::{
     AppendOperator, BlockCache, CappedPrefix, ChecksumType, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions,
     CompactOnDeletions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions,
     EventListener, FifoCompactionOptions, FileChecksum, FilterPolicy, FixedPrefix, FlushOptions, IndexType,
-    MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor, ReadOptions, ReadTier, Snapshot, TableOptions,
-    TablePropertiesCollector, TablePropertiesCollectorFactory, UniversalCompactionOptions, UniversalStopStyle,
-    WaitForCompactOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
+    MergeFailure, MergeOperator, NoopPrefix, PrefixExtractor, RateLimiterMode, ReadOptions, ReadTier, Snapshot,
+    TableOptions, TablePropertiesCollector, TablePropertiesCollectorFactory, UniversalCompactionOptions,
+    UniversalStopStyle, WaitForCompactOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
 };
 use siltstone_base::clock::ManualClock;
 use siltstone_base::comparator::{Bytewise, Comparator, ReverseBytewise};
@@ -170,7 +170,14 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         compaction_readahead_size = draw.of(&[0, 4096, 2 << 20]),
         write_admission = draw.of(&[WriteAdmission::Paced, WriteAdmission::Rocksdb]),
         delayed_write_rate = draw.of(&[1024, 1 << 20, 16 << 20]),
+        strict_bytes_per_sync = draw.of(&[false, true]),
         rate_limiter_bytes_per_sec = draw.of(&[0, 64 << 10, 10 << 20]),
+        rate_limiter_refill_period_us = draw.of(&[1, 100_000]),
+        rate_limiter_fairness = draw.of(&[4, 10]),
+        rate_limiter_mode =
+            draw.of(&[RateLimiterMode::WritesOnly, RateLimiterMode::ReadsOnly, RateLimiterMode::AllIo]),
+        rate_limiter_auto_tuned = draw.of(&[false, true]),
+        drain_when_read_only_seconds = draw.of(&[0, 1, 10]),
         concurrent_memtable_write_bytes = draw.of(&[0, 1, 64 << 10]),
         max_write_batch_group_size_bytes = draw.of(&[1 << 10, 1 << 20]),
         max_wal_record_bytes = draw.of(&[1 << 20, 64 << 20]),

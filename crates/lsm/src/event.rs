@@ -22,6 +22,8 @@ pub enum FlushReason {
     Recovery,
     /// The engine tries to leave an error behind.
     ErrorRecovery,
+    /// Callers only read any more: see [`drain_when_read_only_seconds`](crate::DbOptions::drain_when_read_only_seconds).
+    ReadOnly,
 }
 
 /// Why a compaction was started.
@@ -54,6 +56,9 @@ pub enum CompactionReason {
     Periodic,
     /// The caller asked.
     Manual,
+    /// Callers only read any more, and level 0 has tables: see
+    /// [`drain_when_read_only_seconds`](crate::DbOptions::drain_when_read_only_seconds).
+    ReadOnly,
 }
 
 /// Why writers are slowed down or stopped.
@@ -71,6 +76,15 @@ pub enum StallCause {
 impl StallCause {
     /// Every cause, in the order of counters.
     pub const ALL: [Self; 3] = [Self::MemtableLimit, Self::L0FileCount, Self::PendingCompactionBytes];
+
+    /// The cause in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MemtableLimit => "memtable limit",
+            Self::L0FileCount => "level 0 file count",
+            Self::PendingCompactionBytes => "pending compaction bytes",
+        }
+    }
 }
 
 /// What writers meet.
@@ -170,6 +184,20 @@ pub struct OptionsInfo {
     pub changed: Vec<ChangedOption>,
 }
 
+/// A change of the rate that flushes and compactions keep to, where it is [tuned](crate::DbOptions::rate_limiter_auto_tuned).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RateLimitInfo {
+    /// Bytes a second before.
+    pub previous: u64,
+    /// Bytes a second now.
+    pub current: u64,
+    /// Bytes that compactions must still rewrite.
+    pub owed_bytes: u64,
+    /// Bytes of sealed memtables that are in no table yet.
+    pub unflushed_bytes: u64,
+}
+
 /// Is told what the engine does. Called by background threads and by writers; a slow listener slows its caller. The state lock is never held,
 /// but [`stall_changed`](Self::stall_changed) and [`background_error`](Self::background_error) may come from a writer that leads or from whoever
 /// writes the MANIFEST: a listener may read, but must not write, flush, or create and drop families, or it waits for itself. A listener that panics makes the engine read-only, with `Poisoned` as the cause.
@@ -196,6 +224,10 @@ pub trait EventListener: Send + Sync + fmt::Debug {
     }
     /// Options were changed, and hold.
     fn options_changed(&self, info: &OptionsInfo) {
+        let _ = info;
+    }
+    /// The rate that flushes and compactions keep to has gone up or down by a quarter since this was last said.
+    fn rate_limit_changed(&self, info: &RateLimitInfo) {
         let _ = info;
     }
     /// A background error made the engine read-only, or (with `None`) the engine left that state.

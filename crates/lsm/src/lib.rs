@@ -75,16 +75,16 @@ pub use db::{ApproximateSize, ColumnFamily, Db, Iter, IterPins, PinnedState, Pin
 pub use engine::KvDb;
 pub use event::{
     ChangedOption, CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, OptionsInfo,
-    StallCause, StallCondition, StallInfo,
+    RateLimitInfo, StallCause, StallCondition, StallInfo,
 };
 pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
 pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
-pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, Property};
+pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, NextLimit, Property};
 pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType,
     DbOptions, FifoCompactionOptions, FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType,
-    LoadedOptions, ReadOptions, ReadTier, TableOptions, UniversalCompactionOptions, UniversalStopStyle,
-    WaitForCompactOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
+    LoadedOptions, RateLimiterMode, ReadOptions, ReadTier, TableOptions, UniversalCompactionOptions,
+    UniversalStopStyle, WaitForCompactOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
 };
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::{Error, ErrorKind, Result};

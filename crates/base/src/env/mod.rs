@@ -224,6 +224,12 @@ pub trait AppendFile: Send + fmt::Debug {
     /// Starts writing the range back without waiting for it. No promise of durability.
     fn sync_range(&mut self, offset: u64, len: u64) -> io::Result<()>;
 
+    /// Waits until what [`sync_range`](Self::sync_range) was asked for within the range is written. No promise of durability.
+    fn wait_range(&mut self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
+
     /// Reserves `len` bytes from the front without changing the length. A hint: errors are ignored by callers.
     fn preallocate(&mut self, len: u64) -> io::Result<()>;
 

@@ -4,17 +4,18 @@ use super::column_family::Family;
 use super::compact::CompactJob;
 use super::flush::FlushJob;
 use super::pacing;
-use super::state::{DbInner, State};
+use super::state::{DbInner, FamilyState, State};
 use super::super_version::SuperVersion;
-use super::write_stall::Pressure;
+use super::write_stall::pressure;
 use crate::compaction::{self, Compaction, LevelTargets};
-use crate::event::StallInfo;
+use crate::event::{CompactionReason, StallInfo};
 use crate::metrics::Counter;
 use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::time::Duration;
 
@@ -154,7 +155,8 @@ impl DbInner {
             if pinned.options.disable_auto_compactions || background.compaction_not_before_micros > now_micros {
                 continue;
             }
-            let score = compaction::urgency(&pinned.version, &pinned.options, now_seconds, &background.running);
+            let options = picker_options(&pinned.options, background);
+            let score = compaction::urgency(&pinned.version, &options, now_seconds, &background.running);
             if score >= 1.0 {
                 candidates.push((score, family));
             }
@@ -163,7 +165,13 @@ impl DbInner {
         candidates.into_iter().find_map(|(_, family)| {
             let background = state.families.get(&family.id)?;
             let pinned = family.super_version.load();
-            let compaction = compaction::pick(&pinned.version, &pinned.options, now_seconds, &background.running)?;
+            let options = picker_options(&pinned.options, background);
+            let mut compaction = compaction::pick(&pinned.version, &options, now_seconds, &background.running)?;
+            if pinned.version.files(0).len() < pinned.options.level0_file_num_compaction_trigger
+                && compaction.reason == CompactionReason::L0FileCount
+            {
+                compaction.reason = CompactionReason::ReadOnly;
+            }
             Some((Arc::clone(family), compaction, None))
         })
     }
@@ -190,15 +198,7 @@ impl DbInner {
     fn note_pressure(&self, family: &Family, pinned: &SuperVersion) {
         let (version, options) = (&pinned.version, &*pinned.options);
         let targets = LevelTargets::new(version, options);
-        let pressure = Pressure {
-            immutable_memtables: pinned.immutables.len(),
-            l0_files: compaction::level0_load(version, options),
-            pending_compaction_bytes: match options.compaction_style {
-                CompactionStyle::Leveled => compaction::pending_compaction_bytes(version, options),
-                // As in RocksDB, they slow nobody down: a large merge has time.
-                CompactionStyle::Universal | CompactionStyle::Lazy | CompactionStyle::Fifo => 0,
-            },
-        };
+        let pressure = pressure(pinned);
         self.note_owed(family, version, options, &targets);
         let (previous, current) = self.controller.update(family.id, pressure, options);
         if previous != current {
@@ -215,7 +215,7 @@ impl DbInner {
         options: &ColumnFamilyOptions,
         targets: &LevelTargets,
     ) {
-        if self.pacer.is_none() {
+        if self.pacer.is_none() && !self.io_rate.is_tuned() {
             return;
         }
         let running = self.state.lock().families.get(&family.id).map(|background| background.running.moving());
@@ -297,6 +297,14 @@ impl DbInner {
     }
 }
 
+/// The options that the picker sees: where callers only read any more, one table in level 0 is enough for a compaction.
+fn picker_options<'a>(options: &'a ColumnFamilyOptions, background: &FamilyState) -> Cow<'a, ColumnFamilyOptions> {
+    if background.drains && options.compaction_style == CompactionStyle::Leveled {
+        return Cow::Owned(options.clone().level0_file_num_compaction_trigger(1));
+    }
+    Cow::Borrowed(options)
+}
+
 /// Looks for due work once, later.
 struct ScheduleLater {
     db: Weak<DbInner>,
@@ -336,7 +344,8 @@ impl DbInner {
     pub(crate) fn compaction_is_due(&self, family: &Family, pinned: &SuperVersion, state: &State) -> bool {
         let Some(background) = state.families.get(&family.id) else { return false };
         let now_seconds = self.clock.unix_seconds();
-        let (version, options) = (&pinned.version, &*pinned.options);
+        let version = &pinned.version;
+        let options = &*picker_options(&pinned.options, background);
         if options.disable_auto_compactions {
             return false;
         }

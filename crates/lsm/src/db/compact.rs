@@ -2,6 +2,7 @@
 
 use super::background::retry_delay;
 use super::column_family::Family;
+use super::io_rate::{Metered, Moved, rate_priority};
 use super::manual::ManualCompaction;
 use super::pacing::{Working, owed_bytes_of};
 use super::state::DbInner;
@@ -12,8 +13,8 @@ use crate::event::{CompactionInfo, JobId};
 use crate::file_names::FileName;
 use crate::metrics::Counter;
 use crate::options::ColumnFamilyOptions;
+use crate::sst::WriteBack;
 use crate::version::{Version, VersionEdit};
-use siltstone_base::env::IoPriority;
 use siltstone_base::executor::{Budget, Job, Progress};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
@@ -36,8 +37,8 @@ pub(crate) struct CompactJob {
     running: Option<CompactionJob>,
     /// Its progress, for the pace of writers.
     working: Option<Working>,
-    /// Bytes written that the rate limiter was asked for.
-    requested_bytes: u64,
+    /// What the rate limiter was asked for.
+    metered: Metered,
     info: CompactionInfo,
     started_micros: u64,
     begun: bool,
@@ -70,6 +71,7 @@ impl CompactJob {
         };
         let started_micros = db.clock.now_micros();
         let options = family.options();
+        let metered = Metered::new(rate_priority(&compaction));
         Self {
             db,
             family,
@@ -78,7 +80,7 @@ impl CompactJob {
             registration,
             running: None,
             working: None,
-            requested_bytes: 0,
+            metered,
             info,
             started_micros,
             begun: false,
@@ -95,6 +97,9 @@ impl CompactJob {
             self.db.notify(|listener| listener.compaction_begin(&self.info));
             self.db.mend_manifest()?;
             self.db.update_pressure(&self.family);
+        }
+        if let Some(wait) = self.db.io_rate.wait(&mut self.metered) {
+            return Ok(Progress::After(wait));
         }
         let Some(compaction) = &self.compaction else { return Ok(Progress::Done) };
         if compaction.is_edit() {
@@ -126,29 +131,16 @@ impl CompactJob {
             let (done, all) = running.progress();
             working.reached(done, all);
         }
+        let moved = Moved { read: running.bytes_read(), written: running.bytes_written() };
+        let wait = self.db.meter(&mut self.metered, moved);
         if !is_done {
-            let written = running.bytes_written();
-            return Ok(self.pace(written));
+            return Ok(wait.map_or(Progress::More, Progress::After));
         }
         if let Some(running) = self.running.take() {
             let output = running.finish()?;
             self.finish(output)?;
         }
         Ok(Progress::Done)
-    }
-
-    /// Waits as the rate limiter says for what was written since the last step.
-    fn pace(&mut self, written: u64) -> Progress {
-        let Some(limiter) = &self.db.rate_limiter else { return Progress::More };
-        // Blocks that wait for a dictionary shrink when it is there.
-        let bytes = written.saturating_sub(self.requested_bytes);
-        self.requested_bytes = self.requested_bytes.max(written);
-        let from_level0 = self.compaction.as_ref().is_some_and(|compaction| compaction.start_level() == 0);
-        let priority = if from_level0 { IoPriority::High } else { IoPriority::Low };
-        match limiter.request(bytes, priority) {
-            Duration::ZERO => Progress::More,
-            wait => Progress::After(wait),
-        }
     }
 
     fn environment(&self) -> CompactionEnv {
@@ -168,7 +160,7 @@ impl CompactJob {
             clock: Arc::clone(&db.clock),
             readahead_size: live.compaction_readahead_size,
             use_direct_io: db.options.use_direct_io_for_flush_and_compaction,
-            bytes_per_sync: live.bytes_per_sync,
+            write_back: WriteBack { bytes: live.bytes_per_sync, strict: db.options.strict_bytes_per_sync },
             file_checksum: db.options.file_checksum,
         }
     }

@@ -5,6 +5,7 @@
 
 use super::background::retry_delay;
 use super::column_family::Family;
+use super::io_rate::{Metered, Moved};
 use super::pacing::Working;
 use super::state::DbInner;
 use super::state::Surroundings;
@@ -19,11 +20,12 @@ use crate::memtable::Memtable;
 use crate::metrics::Counter;
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, RetainedTombstone, retained};
-use crate::sst::{TableBuilder, TableBuilderOptions};
+use crate::sst::{TableBuilder, TableBuilderOptions, WriteBack};
 use crate::version::VersionEdit;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
 use siltstone_base::executor::{Budget, Job, Progress};
 use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::rate_limiter::RatePriority;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
@@ -89,7 +91,10 @@ impl TableBuild {
                 host_id: db.options.db_host_id.clone(),
                 file_creation_time: unix_seconds,
                 priority: IoPriority::High,
-                bytes_per_sync: db.live_options.load().bytes_per_sync,
+                write_back: WriteBack {
+                    bytes: db.live_options.load().bytes_per_sync,
+                    strict: db.options.strict_bytes_per_sync,
+                },
             },
         )?;
         let children = memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())).collect();
@@ -132,6 +137,11 @@ impl TableBuild {
         self.sieve.finish(&mut write)?;
         self.is_read = true;
         builder.prepare(&mut || budget.as_ref().is_some_and(|budget| budget.is_over()))
+    }
+
+    /// Bytes of the table so far, about.
+    fn bytes_written(&self) -> u64 {
+        self.builder.as_ref().map_or(0, TableBuilder::estimated_size)
     }
 
     /// Makes the table durable and says what it is. `None`: no entry was left, and nothing may name the file.
@@ -189,6 +199,8 @@ pub(crate) struct FlushJob {
     build: Option<TableBuild>,
     /// Its progress, for the pace of writers.
     working: Option<Working>,
+    /// What the rate limiter was asked for.
+    metered: Metered,
 }
 
 impl FlushJob {
@@ -205,12 +217,16 @@ impl FlushJob {
             error: None,
         };
         let started_micros = db.clock.now_micros();
-        Self { db, family, info, started_micros, memtables: Vec::new(), build: None, working: None }
+        let metered = Metered::new(RatePriority::Flush);
+        Self { db, family, info, started_micros, memtables: Vec::new(), build: None, working: None, metered }
     }
 
     fn try_step(&mut self, budget: &mut Budget<'_>) -> Result<Progress> {
         if self.family.is_dropped() || self.db.is_closing() || self.db.errors.is_failed() {
             return Err(Error::new(ErrorKind::Aborted, "the flush is not wanted any more"));
+        }
+        if let Some(wait) = self.db.io_rate.wait(&mut self.metered) {
+            return Ok(Progress::After(wait));
         }
         let build = match &mut self.build {
             Some(build) => build,
@@ -223,8 +239,9 @@ impl FlushJob {
         if let Some(working) = &mut self.working {
             working.reached(build.sieve.entries_in(), self.info.entries);
         }
+        let wait = self.db.meter(&mut self.metered, Moved { read: 0, written: build.bytes_written() });
         if !is_done {
-            return Ok(Progress::More);
+            return Ok(wait.map_or(Progress::More, Progress::After));
         }
         let (file, dropped) = (build.finish()?, build.dropped());
         self.db.sync_directory()?;
@@ -350,6 +367,8 @@ impl FlushJob {
             Err(error) => db.job_failed(error, failures),
         };
         self.memtables.clear();
+        // Another attempt writes another table.
+        self.metered = Metered::new(RatePriority::Flush);
         Working::end(self.working.take(), outcome.is_ok());
         let micros = db.clock.now_micros() - self.started_micros;
         self.info.duration = Duration::from_micros(micros);

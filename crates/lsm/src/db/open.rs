@@ -2,10 +2,12 @@
 
 use super::column_family::Family;
 use super::error_state::ErrorState;
+use super::io_rate::IoRate;
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
 use super::pacing::Pacer;
 use super::prepared::PreparedTransactions;
+use super::read_only_turn::ReadOnlyTurn;
 use super::recovery::{RecoveringFamily, Recovery, list_logs};
 use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
 use super::super_version::SuperVersion;
@@ -32,7 +34,6 @@ use siltstone_base::clock::SystemClock;
 use siltstone_base::comparator;
 use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, read_file, write_file_atomically};
 use siltstone_base::executor::{Executor, ThreadExecutor};
-use siltstone_base::rate_limiter::RateLimiter;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -137,7 +138,11 @@ fn start(inner: &Arc<DbInner>, named: &[(&str, ColumnFamilyOptions)]) -> Result<
         inner.update_pressure(family);
     }
     inner.start_wal_sync();
+    inner.prepare_next_wal();
     inner.schedule();
+    if inner.is_unwatched() {
+        inner.watch();
+    }
     Ok(())
 }
 
@@ -441,10 +446,6 @@ struct Parts {
 fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
     let Parts { surroundings, versions, families, last_seqno, obsolete_tables, options_files, lock } = parts;
     let options = &surroundings.options;
-    let rate_limiter = match options.rate_limiter_bytes_per_sec {
-        0 => None,
-        rate => Some(Arc::new(RateLimiter::new(Arc::clone(&surroundings.clock), rate))),
-    };
     let mut by_id = BTreeMap::new();
     let mut state = State { wals: VecDeque::<LiveWal>::new(), ..State::default() };
     for family in families {
@@ -492,7 +493,8 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         obsolete_tables,
         deletions: FileDeletions::new(),
         options_files,
-        rate_limiter,
+        io_rate: IoRate::new(options, &surroundings.clock),
+        read_only_turn: ReadOnlyTurn::default(),
         opened_micros: surroundings.clock.now_micros(),
         lock: Mutex::new(ranks::DIRECTORY_LOCK, lock),
         surroundings,

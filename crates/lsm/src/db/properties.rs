@@ -1,13 +1,17 @@
 //! RocksDB's properties, answered from the state of a family.
 
 use super::column_family::Family;
+use super::next_limit::{Distance, next_limits};
+use super::pacing::Pacer;
 use super::state::DbInner;
+use super::write_stall::pressure;
 use crate::compaction::{self, LevelScore, LevelTargets};
 use crate::event::StallCondition;
-use crate::metrics::{Counter, LevelStats, MetricsTable, Property};
+use crate::metrics::{Counter, LevelStats, MetricsTable, NextLimit, Property};
 use crate::version::Version;
 use siltstone_base::Result;
 use siltstone_base::sync::Arc;
+use siltstone_base::text_table::format_bytes;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -19,6 +23,7 @@ impl DbInner {
             Property::Stats => self.metrics_table(family).to_string(),
             Property::LevelStats => self.level_stats_text(family),
             Property::SsTables => self.tables_text(family),
+            Property::Pacing => self.pacing_text(family),
             _ => self.number_property(family, property).to_string(),
         })
     }
@@ -31,7 +36,8 @@ impl DbInner {
         let sealed_bytes = || sealed().map(|memtable| memtable.approximate_memory_usage() as u64).sum::<u64>();
         let all_memory = || active.approximate_memory_usage() as u64 + sealed_bytes();
         match property {
-            Property::Stats | Property::LevelStats | Property::SsTables => 0,
+            Property::Stats | Property::LevelStats | Property::SsTables | Property::Pacing => 0,
+            Property::IoRate => self.io_rate.limiter().bytes_per_second(),
             Property::NumFilesAtLevel(level) => version.files(level).len() as u64,
             Property::NumImmutableMemTable => pinned.immutables.len() as u64,
             Property::MemTableFlushPending => u64::from(!pinned.immutables.is_empty()),
@@ -116,6 +122,7 @@ impl DbInner {
             memtable_bytes: (pinned.memtable.approximate_memory_usage() + sealed) as u64,
             immutable_memtables: pinned.immutables.len() as u64,
             pending_compaction_bytes: compaction::pending_compaction_bytes(&pinned.version, &pinned.options),
+            next_limit: self.next_limits(family).first().copied(),
             uptime: Duration::from_micros(self.clock.now_micros().saturating_sub(self.opened_micros)),
             counters: self.metrics.counters(),
         }
@@ -128,6 +135,35 @@ impl DbInner {
         background.map_or_else(Vec::new, |family_state| {
             compaction::scores(version, &family.options(), self.clock.unix_seconds(), &family_state.running)
         })
+    }
+
+    /// The limits that writers of the family would meet, the next one first.
+    fn next_limits(&self, family: &Family) -> Vec<NextLimit> {
+        let pinned = family.super_version.load();
+        let sealed = pinned.immutables.newest_first().iter();
+        let sealed: usize = sealed.map(|memtable| memtable.approximate_memory_usage()).sum();
+        let (flushed, rewritten) =
+            (self.metrics.get(Counter::FlushWriteBytes), self.metrics.get(Counter::CompactReadBytes));
+        let distance = Distance {
+            pressure: pressure(&pinned),
+            active_bytes: pinned.memtable.approximate_memory_usage() as u64,
+            sealed_bytes: sealed as u64,
+            amplification: rewritten as f64 / flushed.max(1) as f64,
+            only_stops: self.pacer.is_some(),
+        };
+        next_limits(&distance, &pinned.options)
+    }
+
+    fn pacing_text(&self, family: &Family) -> String {
+        let mut text = String::new();
+        for limit in self.next_limits(family) {
+            let _ = writeln!(text, "{limit}");
+        }
+        let _ = match self.pacer.as_ref().and_then(Pacer::rate) {
+            Some(rate) => writeln!(text, "writers are paced to {} a second", format_bytes(rate)),
+            None => writeln!(text, "writers are free"),
+        };
+        text
     }
 
     fn level_stats_text(&self, family: &Family) -> String {

@@ -2,9 +2,12 @@
 
 use super::column_family::Family;
 use super::error_state::ErrorState;
+use super::io_rate::IoRate;
+use super::next_wal::NextWal;
 use super::obsolete_files::FileDeletions;
 use super::options_file::OptionsFiles;
 use super::pacing::Pacer;
+use super::read_only_turn::ReadOnlyTurn;
 use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
@@ -23,7 +26,6 @@ use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::Clock;
 use siltstone_base::env::{Env, FileLock, SyncHandle};
 use siltstone_base::executor::Executor;
-use siltstone_base::rate_limiter::RateLimiter;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Rank, Signal};
 use siltstone_base::{Error, ErrorKind};
@@ -89,7 +91,10 @@ pub(crate) struct DbInner {
     pub(crate) obsolete_tables: Arc<ObsoleteTables>,
     pub(crate) deletions: FileDeletions,
     pub(crate) options_files: OptionsFiles,
-    pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
+    /// The rate that flushes and compactions keep to.
+    pub(crate) io_rate: IoRate,
+    /// Who sees that callers only read any more.
+    pub(crate) read_only_turn: ReadOnlyTurn,
     /// When the database was opened, by its clock.
     pub(crate) opened_micros: u64,
     /// Held for as long as the database is open for writing.
@@ -103,6 +108,8 @@ pub(crate) struct State {
     pub(crate) families: BTreeMap<u32, FamilyState>,
     /// Live WALs, oldest first; the last one is being written.
     pub(crate) wals: VecDeque<LiveWal>,
+    /// The one that comes after them, if it was made ahead.
+    pub(crate) next_wal: Option<NextWal>,
     pub(crate) running_flushes: usize,
     pub(crate) running_compactions: usize,
     /// When a table is due by its age for which somebody will look, in Unix seconds.
@@ -131,6 +138,8 @@ pub(crate) struct FamilyState {
     pub(crate) compaction_failures: u32,
     /// No compaction is picked before this moment, after a failure.
     pub(crate) compaction_not_before_micros: u64,
+    /// Level 0 is emptied whatever its trigger says: callers only read any more.
+    pub(crate) drains: bool,
     /// Identity of running compactions, for the picker.
     pub(crate) running: crate::compaction::Running,
 }

@@ -171,6 +171,12 @@ impl DbInner {
         Leader { side: self.write_side.lock(), _wake: WakeNext(self) }
     }
 
+    /// The same if nobody leads.
+    pub(crate) fn try_lock_write_side(&self) -> Option<Leader<'_>> {
+        let side = self.write_side.try_lock()?;
+        Some(Leader { side, _wake: WakeNext(self) })
+    }
+
     fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
         if self.read_only {
             return Err(Error::new(ErrorKind::ReadOnly, "the database was opened for reading only"));
@@ -507,6 +513,9 @@ impl DbInner {
         }
         if self.controller.is_engaged() {
             self.wait_for_admission(bytes, options)?;
+        }
+        if self.is_unwatched() {
+            self.watch();
         }
         if let Some(pacer) = &self.pacer {
             side.unpaced_bytes += bytes;

@@ -1,7 +1,9 @@
 //! When writers are slowed down or stopped: a pure function of counters and options.
 
+use super::super_version::SuperVersion;
+use crate::compaction;
 use crate::event::{StallCause, StallCondition};
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
 
 /// What the stall condition of one family depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,6 +14,20 @@ pub(crate) struct Pressure {
     pub(crate) l0_files: usize,
     /// Estimated bytes that compactions must still rewrite.
     pub(crate) pending_compaction_bytes: u64,
+}
+
+/// The pressure on a family in the state `pinned`.
+pub(crate) fn pressure(pinned: &SuperVersion) -> Pressure {
+    let (version, options) = (&pinned.version, &*pinned.options);
+    Pressure {
+        immutable_memtables: pinned.immutables.len(),
+        l0_files: compaction::level0_load(version, options),
+        pending_compaction_bytes: match options.compaction_style {
+            CompactionStyle::Leveled => compaction::pending_compaction_bytes(version, options),
+            // As in RocksDB, they slow nobody down: a large merge has time.
+            CompactionStyle::Universal | CompactionStyle::Lazy | CompactionStyle::Fifo => 0,
+        },
+    }
 }
 
 /// The condition of a family under `pressure`. Stops come before delays; among each, memtables before level 0 before

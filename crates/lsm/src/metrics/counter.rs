@@ -77,6 +77,10 @@ counters! {
     StallPendingCompactionBytesMicros = "rocksdb.pending.compaction.bytes.micros",
     /// Writes that were slowed down or stopped.
     StalledWrites = "siltstone.write.stalled",
+    /// Times that the rate limiter made a flush or a compaction wait between two steps.
+    RateLimiterWaits = "rocksdb.number.rate_limiter.drains",
+    /// Microseconds that it made them wait, together.
+    RateLimiterWaitMicros = "siltstone.rate.limiter.wait.micros",
     /// Keys that callers asked for, one by one or several at a time.
     KeysRead = "rocksdb.number.keys.read",
     /// Gets answered by a memtable, the mutable or an immutable one.

@@ -13,7 +13,7 @@ mod tests;
 
 pub use counter::Counter;
 pub use property::Property;
-pub use table::{LevelStats, MetricsTable};
+pub use table::{LevelStats, MetricsTable, NextLimit};
 
 use siltstone_base::sync::CachePadded;
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};

@@ -2,8 +2,10 @@
 
 use siltstone_base::{Error, ErrorKind, Result};
 
-/// Prefix of every name.
+/// Prefix of every name that RocksDB has too.
 const PREFIX: &str = "rocksdb.";
+/// Prefix of the others.
+const OWN_PREFIX: &str = "siltstone.";
 /// Prefix of the names that end with a level.
 const NUM_FILES_AT_LEVEL: &str = "num-files-at-level";
 
@@ -94,6 +96,10 @@ properties! {
     EstimatePendingCompactionBytes = "estimate-pending-compaction-bytes",
     /// Bytes per second that writers are slowed down to, or 0. Of the database.
     ActualDelayedWriteRate = "actual-delayed-write-rate",
+    /// The limits that writers would meet, the next one first, each with the bytes that may still be written until then, and the pace of writers, as text.
+    Pacing = "pacing",
+    /// Bytes per second that flushes and compactions may move together, or 0 if there is no limit. Of the database.
+    IoRate = "io-rate",
     /// 1 while writers are stopped, else 0. Of the database.
     IsWriteStopped = "is-write-stopped",
     /// Bytes that the block cache may hold.
@@ -111,24 +117,35 @@ impl Property {
     /// `NotFound` for a name that is none, and for the level of a family with fewer levels than any can have.
     pub fn parse(name: &str) -> Result<Self> {
         let unknown = || Error::new(ErrorKind::NotFound, "no property of this name");
+        if let Some(suffix) = name.strip_prefix(OWN_PREFIX) {
+            let own = Self::ALL.iter().copied().find(|property| property.is_own() && property.suffix() == suffix);
+            return own.ok_or_else(unknown);
+        }
         let suffix = name.strip_prefix(PREFIX).ok_or_else(unknown)?;
         if let Some(level) = suffix.strip_prefix(NUM_FILES_AT_LEVEL) {
             let canonical = level == "0" || !level.starts_with(['0', '+']);
             return level.parse().ok().filter(|_| canonical).map(Self::NumFilesAtLevel).ok_or_else(unknown);
         }
-        Self::ALL.iter().copied().find(|property| property.suffix() == suffix).ok_or_else(unknown)
+        let found = Self::ALL.iter().copied().find(|property| !property.is_own() && property.suffix() == suffix);
+        found.ok_or_else(unknown)
     }
 
     /// The name.
     pub fn name(self) -> String {
         match self {
             Self::NumFilesAtLevel(level) => format!("{PREFIX}{NUM_FILES_AT_LEVEL}{level}"),
+            _ if self.is_own() => format!("{OWN_PREFIX}{}", self.suffix()),
             _ => format!("{PREFIX}{}", self.suffix()),
         }
     }
 
+    /// Whether RocksDB does not have it.
+    const fn is_own(self) -> bool {
+        matches!(self, Self::Pacing | Self::IoRate)
+    }
+
     /// Whether the value is text; otherwise it is a number in decimal.
     pub const fn is_text(self) -> bool {
-        matches!(self, Self::Stats | Self::LevelStats | Self::SsTables)
+        matches!(self, Self::Stats | Self::LevelStats | Self::SsTables | Self::Pacing)
     }
 }

@@ -1,7 +1,7 @@
 //! Metrics as one table: the tree level by level, then reads, writes, background work and stalls.
 
 use super::{Counter, Counters};
-use crate::event::StallCause;
+use crate::event::{StallCause, StallCondition};
 use siltstone_base::text_table::{TextTable, format_bytes, format_count};
 use std::fmt;
 use std::time::Duration;
@@ -19,6 +19,26 @@ pub struct LevelStats {
     pub compacting: u64,
 }
 
+/// How much may still be written until writers are slowed down or stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextLimit {
+    /// What is met then.
+    pub condition: StallCondition,
+    /// Bytes that callers may write until then: if no flush ends meanwhile where memtables are the limit, else if no compaction does.
+    pub bytes: u64,
+}
+
+impl fmt::Display for NextLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = format_bytes(self.bytes);
+        match self.condition {
+            StallCondition::Normal => write!(f, "none within {bytes}"),
+            StallCondition::Delayed(cause) => write!(f, "{} slows writers down in {bytes}", cause.name()),
+            StallCondition::Stopped(cause) => write!(f, "{} stops writers in {bytes}", cause.name()),
+        }
+    }
+}
+
 /// Everything that the table shows. Its `Display` is the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricsTable {
@@ -32,6 +52,8 @@ pub struct MetricsTable {
     pub immutable_memtables: u64,
     /// RocksDB's estimate of the bytes that compactions must rewrite.
     pub pending_compaction_bytes: u64,
+    /// The limit that writers meet next, if there is any.
+    pub next_limit: Option<NextLimit>,
     /// Time since the database was opened.
     pub uptime: Duration,
     /// The counters of the database.
@@ -179,6 +201,10 @@ impl MetricsTable {
             micros(StallCause::MemtableLimit),
             micros(StallCause::L0FileCount),
             micros(StallCause::PendingCompactionBytes)
-        )
+        )?;
+        match &self.next_limit {
+            Some(limit) => writeln!(f, "limits   {limit}"),
+            None => Ok(()),
+        }
     }
 }

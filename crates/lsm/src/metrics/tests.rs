@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::event::StallCause;
+use crate::event::StallCondition;
 use siltstone_base::ErrorKind;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -59,6 +60,7 @@ fn property_names_go_there_and_back() {
     }
     assert_eq!(Property::parse("rocksdb.num-files-at-level0").unwrap(), Property::NumFilesAtLevel(0));
     assert_eq!(Property::parse("rocksdb.stats").unwrap(), Property::Stats);
+    assert_eq!(Property::parse("siltstone.pacing").unwrap(), Property::Pacing);
     assert_eq!(
         Property::parse("rocksdb.estimate-pending-compaction-bytes").unwrap(),
         Property::EstimatePendingCompactionBytes
@@ -74,6 +76,8 @@ fn other_names_are_refused_without_repeating_them() {
         "rocksdb.",
         "rocksdb.statss",
         "leveldb.stats",
+        "siltstone.stats",
+        "rocksdb.pacing",
         "rocksdb.num-files-at-level",
         "rocksdb.num-files-at-level-1",
         "rocksdb.num-files-at-level+1",
@@ -124,6 +128,7 @@ fn the_table_is_as_expected() {
         memtable_bytes: 65 << 20,
         immutable_memtables: 1,
         pending_compaction_bytes: 0,
+        next_limit: Some(NextLimit { condition: StallCondition::Stopped(StallCause::MemtableLimit), bytes: 63 << 20 }),
         uptime: Duration::from_millis(12_340),
         counters: metrics.counters(),
     };

@@ -46,6 +46,18 @@ pub enum WriteAdmission {
     Rocksdb,
 }
 
+/// What counts for the rate limiter. Names and meanings are RocksDB's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RateLimiterMode {
+    /// What flushes and compactions write.
+    WritesOnly,
+    /// What compactions read. What callers read of tables is taken from that.
+    ReadsOnly,
+    /// Both.
+    AllIo,
+}
+
 siltstone_base::define_options! {
     /// Options of a whole database. Names and meanings are RocksDB's where it has the option.
     DbOptions {
@@ -70,6 +82,9 @@ siltstone_base::define_options! {
         bytes_per_sync: u64 = 1 << 20,
         /// The same for the WAL.
         wal_bytes_per_sync: u64 = 0,
+        /// Lets tables wait for the device every [`bytes_per_sync`](Self::bytes_per_sync) bytes, so that no more than twice as much is ever waiting to be written back.
+        /// The job waits in the midst of a step.
+        strict_bytes_per_sync: bool = false,
         /// Reads tables past the operating system's page cache.
         use_direct_reads: bool = false,
         /// Reads and writes tables past the operating system's page cache in flushes and compactions.
@@ -84,8 +99,21 @@ siltstone_base::define_options! {
         /// Bytes per second that writers are slowed down to when a slowdown limit is first reached, with
         /// [`WriteAdmission::Rocksdb`]. At least 1024.
         delayed_write_rate: u64 = 16 << 20,
-        /// Bytes per second that flushes and compactions may write together. 0: no limit.
+        /// Bytes per second that flushes and compactions may move together. 0: no limit. Flushes come first, then compactions of level 0, deeper ones, and those
+        /// for the age of tables.
         rate_limiter_bytes_per_sec: u64 = 0,
+        /// After a pause, the rate of so many microseconds may pass at once. At least 1.
+        rate_limiter_refill_period_us: u64 = 100_000,
+        /// Each kind of compaction may always use one part in so many of the rate, whatever goes before it. At least 4.
+        rate_limiter_fairness: u32 = 10,
+        /// What counts.
+        rate_limiter_mode: RateLimiterMode = RateLimiterMode::WritesOnly,
+        /// Takes [`rate_limiter_bytes_per_sec`](Self::rate_limiter_bytes_per_sec) for the most, and keeps to as much of it as the work that is owed asks for: a twentieth when
+        /// nothing is, all of it when there is more than a few seconds' worth.
+        rate_limiter_auto_tuned: bool = false,
+        /// When nothing was written for so many seconds while callers went on reading, flushes what is in memory and compacts level 0 of families with the leveled style, whatever
+        /// the trigger says: reads then ask fewer places. 0: never, as RocksDB.
+        drain_when_read_only_seconds: u64 = 10,
         /// Groups of at least this many bytes are inserted into the memtable by their own writers, in parallel.
         /// 0: never.
         concurrent_memtable_write_bytes: usize = 64 << 10,

@@ -12,7 +12,7 @@ mod validate;
 
 pub use column_family::ColumnFamilyOptions;
 pub use compaction::{CompactionStyle, FifoCompactionOptions, UniversalCompactionOptions, UniversalStopStyle};
-pub use database::{DbOptions, FileChecksum, WalRecoveryMode, WriteAdmission};
+pub use database::{DbOptions, FileChecksum, RateLimiterMode, WalRecoveryMode, WriteAdmission};
 pub use file::{IgnoredOption, LoadedOptions};
 pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WaitForCompactOptions, WriteOptions};
 pub use siltstone_base::compression::CompressionType;

@@ -31,6 +31,8 @@ fn bounds_of_the_database_are_checked() {
         "max_wal_record_bytes: 4294967297 is not within 1024 and 4294967296"
     );
     assert_eq!(refused(options().max_manifest_file_size(0)), "max_manifest_file_size: 0 is less than 1");
+    assert_eq!(refused(options().rate_limiter_fairness(3)), "rate_limiter_fairness: 3 is less than 4");
+    assert_eq!(refused(options().rate_limiter_refill_period_us(0)), "rate_limiter_refill_period_us: 0 is less than 1");
     assert_eq!(
         refused(options().allow_mmap_reads(true).use_direct_reads(true)),
         "allow_mmap_reads: not together with use_direct_reads"

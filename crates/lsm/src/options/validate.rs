@@ -6,6 +6,7 @@ use super::{
     ColumnFamilyOptions, CompressionType, DbOptions, FilterPolicy, IndexType, TableOptions, UniversalCompactionOptions,
 };
 use siltstone_base::comparator::TIMESTAMP_LEN;
+use siltstone_base::rate_limiter::LEAST_FAIRNESS;
 use siltstone_base::{Error, Result};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -44,6 +45,8 @@ impl DbOptions {
         at_least("max_write_batch_group_size_bytes", self.max_write_batch_group_size_bytes, 1)?;
         within("max_wal_record_bytes", self.max_wal_record_bytes as u64, 1024..=4 << 30)?;
         at_least("max_manifest_file_size", self.max_manifest_file_size, 1)?;
+        at_least("rate_limiter_refill_period_us", self.rate_limiter_refill_period_us, 1)?;
+        at_least("rate_limiter_fairness", self.rate_limiter_fairness, LEAST_FAIRNESS)?;
         if self.allow_mmap_reads && self.use_direct_reads {
             return Err(Error::invalid_argument("allow_mmap_reads: not together with use_direct_reads"));
         }

@@ -9,7 +9,7 @@ use super::filter_partitions::PARTITIONED_FILTER;
 use super::filter_partitions_builder::FilterPartitionsBuilder;
 use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
 use super::index_builder::IndexBuilder;
-use super::output::TableOutput;
+use super::output::{TableOutput, WriteBack};
 use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
 use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
@@ -83,8 +83,8 @@ pub(crate) struct TableBuilderOptions {
     pub(crate) file_creation_time: u64,
     /// Who waits for the writes.
     pub(crate) priority: IoPriority,
-    /// Starts writeback after so many bytes. 0: never.
-    pub(crate) bytes_per_sync: u64,
+    /// When it is written back.
+    pub(crate) write_back: WriteBack,
 }
 
 /// What a finished table is.
@@ -215,7 +215,7 @@ impl TableBuilder {
             ..TableProperties::default()
         };
         let context = IoContext::new(FileKind::Table, options.priority);
-        let mut output = TableOutput::new(file, path, context, checksum, compressor, options.bytes_per_sync);
+        let mut output = TableOutput::new(file, path, context, checksum, compressor, options.write_back);
         if options.file_checksum {
             output.compute_file_crc();
         }

@@ -60,6 +60,7 @@ pub use collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCol
 pub use compact_on_deletions::CompactOnDeletions;
 pub(crate) use dictionary_builder::DictionaryOptions;
 pub(crate) use iter::TableIter;
+pub(crate) use output::WriteBack;
 pub use pinned::PinnedBytes;
 pub(crate) use reader::{GetCounts, TableEntry, TableReadOptions, TableReader, TableReaderOptions};
 pub(crate) use unique_id::encode_session_id;

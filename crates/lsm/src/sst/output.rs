@@ -11,6 +11,15 @@ use std::path::{Path, PathBuf};
 /// Bytes that are gathered before they are appended.
 const GATHER_LEN: usize = 1 << 20;
 
+/// When what was appended is written back, so that the sync at the end has little to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct WriteBack {
+    /// It starts after so many bytes. 0: never.
+    pub(crate) bytes: u64,
+    /// The next bytes wait until those before are written.
+    pub(crate) strict: bool,
+}
+
 /// Writes blocks with their trailers one behind the other.
 #[derive(Debug)]
 pub(crate) struct TableOutput {
@@ -33,8 +42,7 @@ pub(crate) struct TableOutput {
     pending: Vec<u8>,
     /// Bytes that were appended.
     appended: u64,
-    /// Starts writeback after so many appended bytes; 0: never.
-    bytes_per_sync: u64,
+    write_back: WriteBack,
     /// Bytes for which writeback was started.
     writeback: u64,
 }
@@ -46,7 +54,7 @@ impl TableOutput {
         context: IoContext,
         checksum: BlockChecksum,
         compressor: Compressor,
-        bytes_per_sync: u64,
+        write_back: WriteBack,
     ) -> Self {
         Self {
             file,
@@ -61,7 +69,7 @@ impl TableOutput {
             bypassed: 0,
             pending: Vec::with_capacity(GATHER_LEN + (GATHER_LEN >> 4)),
             appended: 0,
-            bytes_per_sync,
+            write_back,
             writeback: 0,
         }
     }
@@ -173,8 +181,14 @@ impl TableOutput {
             *crc = crc32c_append(*crc, &self.pending);
         }
         self.pending.clear();
-        if self.bytes_per_sync > 0 && self.appended - self.writeback >= self.bytes_per_sync {
+        let every = self.write_back.bytes;
+        if every > 0 && self.appended - self.writeback >= every {
             let len = self.appended - self.writeback;
+            if self.write_back.strict {
+                self.file
+                    .wait_range(0, self.writeback)
+                    .map_err(|error| Error::io("wait for writeback", &self.path, error))?;
+            }
             self.file
                 .sync_range(self.writeback, len)
                 .map_err(|error| Error::io("start writeback", &self.path, error))?;

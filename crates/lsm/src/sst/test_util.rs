@@ -100,7 +100,7 @@ pub(crate) fn builder_options(table: TableOptions, compression: CompressionType)
         host_id: "host".to_owned(),
         file_creation_time: 1_700_000_001,
         priority: IoPriority::High,
-        bytes_per_sync: 0,
+        write_back: super::WriteBack::default(),
     }
 }
 

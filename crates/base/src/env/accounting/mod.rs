@@ -71,6 +71,12 @@ impl IoStats {
         cell.sync_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
+    /// Bytes read so far.
+    #[inline]
+    pub fn read_bytes(&self, context: IoContext) -> u64 {
+        self.cell(context).read_bytes.load(Ordering::Relaxed)
+    }
+
     /// All counters now. Each is exact; together they are not one instant.
     pub fn snapshot(&self) -> IoSnapshot {
         IoSnapshot {

@@ -44,6 +44,7 @@ pub(super) fn append_and_read(env: &dyn Env, directory: &Path, direct: bool) {
         if index % 3 == 2 {
             file.sync_data(CONTEXT).unwrap();
             file.sync_range(0, expected.len() as u64).unwrap();
+            file.wait_range(0, expected.len() as u64).unwrap();
             assert_eq!(env.file_len(&path).unwrap(), expected.len() as u64, "a sync leaves the true length");
             assert!(contents(env, &path, direct) == expected);
         } else if !direct {

@@ -53,6 +53,10 @@ impl AppendFile for BufferedAppendFile {
         range::start_write_back(self.handle.fd(), offset, len)
     }
 
+    fn wait_range(&mut self, offset: u64, len: u64) -> io::Result<()> {
+        range::wait_for_write_back(self.handle.fd(), offset, len)
+    }
+
     fn preallocate(&mut self, len: u64) -> io::Result<()> {
         self.handle.preallocate(0, len)?;
         self.preallocated = self.preallocated.max(len);

@@ -6,6 +6,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Starts writing the range back to the device without waiting. A file system without the operation does nothing.
 pub(super) fn start_write_back(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    sync_file_range(file, offset, len, libc::SYNC_FILE_RANGE_WRITE)
+}
+
+/// Waits until what was started of the range is written.
+pub(super) fn wait_for_write_back(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    sync_file_range(file, offset, len, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
+}
+
+fn sync_file_range(file: BorrowedFd<'_>, offset: u64, len: u64, flags: libc::c_uint) -> io::Result<()> {
     // To the system call a length of zero means everything up to the end.
     if len == 0 {
         return Ok(());
@@ -15,7 +24,7 @@ pub(super) fn start_write_back(file: BorrowedFd<'_>, offset: u64, len: u64) -> i
     };
     loop {
         // SAFETY: the call takes no pointer, and the descriptor is open for as long as it is borrowed.
-        let result = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
+        let result = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, flags) };
         if result == 0 {
             return Ok(());
         }

@@ -231,6 +231,10 @@ impl AppendFile for Throttled<Box<dyn AppendFile>> {
         self.inner.sync_range(offset, len)
     }
 
+    fn wait_range(&mut self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.wait_range(offset, len)
+    }
+
     fn preallocate(&mut self, len: u64) -> io::Result<()> {
         self.inner.preallocate(len)
     }

@@ -17,7 +17,7 @@ use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, Mergi
 use crate::key::{SeqNo, ValueType, trailer, user_key};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, retained};
-use crate::sst::{TableIter, TableReadOptions};
+use crate::sst::{TableIter, TableReadOptions, WriteBack};
 use crate::table_cache::TableCache;
 use crate::version::{FileNumbers, VersionEdit};
 use siltstone_base::clock::Clock;
@@ -57,8 +57,8 @@ pub(crate) struct CompactionEnv {
     pub(crate) readahead_size: usize,
     /// Writes past the operating system's page cache.
     pub(crate) use_direct_io: bool,
-    /// Starts writeback of outputs after so many bytes. 0: never.
-    pub(crate) bytes_per_sync: u64,
+    /// When outputs are written back.
+    pub(crate) write_back: WriteBack,
     /// Checksum of each whole table, for the MANIFEST.
     pub(crate) file_checksum: FileChecksum,
 }
@@ -129,6 +129,13 @@ impl CompactionJob {
     /// Bytes written so far, about.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.outputs.bytes()
+    }
+
+    /// Bytes read so far, about.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        let (done, all) = self.progress();
+        let share = done.min(all) as f64 / all.max(1) as f64;
+        (self.compaction.input_bytes() as f64 * share) as u64
     }
 
     /// Entries read so far, and all that the inputs say that they have.

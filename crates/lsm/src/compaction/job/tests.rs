@@ -76,7 +76,7 @@ impl World {
             host_id: String::new(),
             file_creation_time: 1,
             priority: IoPriority::High,
-            bytes_per_sync: 0,
+            write_back: WriteBack::default(),
         };
         let mut builder = TableBuilder::new(file, path, builder_options).unwrap();
         let mut rows = rows.to_vec();
@@ -136,7 +136,7 @@ impl World {
             clock: Arc::new(ManualClock::new(1_700_000_000)),
             readahead_size: 4096,
             use_direct_io: false,
-            bytes_per_sync: 0,
+            write_back: WriteBack::default(),
             file_checksum: FileChecksum::None,
         };
         CompactionJob::new(compaction, env)

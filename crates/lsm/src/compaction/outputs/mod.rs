@@ -83,7 +83,7 @@ impl Outputs {
             host_id: env.host_id.clone(),
             file_creation_time: now,
             priority: if compaction.start_level() == 0 { IoPriority::High } else { IoPriority::Low },
-            bytes_per_sync: env.bytes_per_sync,
+            write_back: env.write_back,
         };
         Self {
             cutter: OutputCutter::new(compaction),

@@ -4,8 +4,8 @@ use super::parts::{self, Part, part};
 use crate::merge;
 use crate::options::{
     ChecksumType, ColumnFamilyOptions, CompactionStyle, CompressionType, DataBlockIndexType, DbOptions,
-    FifoCompactionOptions, FileChecksum, FilterPolicy, IndexType, TableOptions, UniversalCompactionOptions,
-    UniversalStopStyle, WalRecoveryMode, WriteAdmission,
+    FifoCompactionOptions, FileChecksum, FilterPolicy, IndexType, RateLimiterMode, TableOptions,
+    UniversalCompactionOptions, UniversalStopStyle, WalRecoveryMode, WriteAdmission,
 };
 use siltstone_base::prefix_extractor;
 use std::fmt::Display;
@@ -59,6 +59,7 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(DbOptions.max_total_wal_size),
     field!(DbOptions.bytes_per_sync),
     field!(DbOptions.wal_bytes_per_sync),
+    field!(DbOptions.strict_bytes_per_sync),
     field!(DbOptions.use_direct_reads),
     field!(DbOptions.use_direct_io_for_flush_and_compaction),
     field!(DbOptions.allow_mmap_reads),
@@ -70,6 +71,11 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(own DbOptions.write_admission),
     field!(own DbOptions.wal_sync_interval_millis),
     field!(own DbOptions.rate_limiter_bytes_per_sec),
+    field!(own DbOptions.rate_limiter_refill_period_us),
+    field!(own DbOptions.rate_limiter_fairness),
+    field!(own DbOptions.rate_limiter_mode),
+    field!(own DbOptions.rate_limiter_auto_tuned),
+    field!(own DbOptions.drain_when_read_only_seconds),
     field!(own DbOptions.concurrent_memtable_write_bytes),
     field!(own DbOptions.max_wal_record_bytes),
     Field {
@@ -405,6 +411,22 @@ impl Value for WriteAdmission {
 
     fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
         named(ADMISSIONS, text)
+    }
+}
+
+const LIMITER_MODES: &[(RateLimiterMode, &str)] = &[
+    (RateLimiterMode::WritesOnly, "kWritesOnly"),
+    (RateLimiterMode::ReadsOnly, "kReadsOnly"),
+    (RateLimiterMode::AllIo, "kAllIo"),
+];
+
+impl Value for RateLimiterMode {
+    fn to_text(&self) -> String {
+        name_of(LIMITER_MODES, *self)
+    }
+
+    fn from_text(text: &str) -> Result<Option<Self>, Malformed> {
+        named(LIMITER_MODES, text)
     }
 }
 

@@ -139,9 +139,9 @@ pub(super) fn deep() -> Scenario {
         reason: CompactionReason::MaxLevelSize,
         later_seconds: 0,
         fill: |db, family| {
-            write_rounds(db, family, 1, 900);
+            write_rounds(db, family, 1, 500);
             settle_below(db, family);
-            write_rounds(db, family, 3, 300);
+            write_rounds(db, family, 3, 900);
         },
         forgets: false,
     }

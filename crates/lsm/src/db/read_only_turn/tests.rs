@@ -1,0 +1,157 @@
+//! Workloads that turn read-only, from a script and on a simulated clock.
+
+use super::decision::{Decision, Look, Memory};
+use crate::event::{CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason};
+use crate::{ColumnFamilyOptions, Db, DbOptions, WriteOptions};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::{Executor, StepExecutor};
+use siltstone_base::script::run_file;
+use siltstone_base::sync::{Mutex, Rank};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[test]
+fn decisions_are_as_the_script_says() {
+    let mut memory = Memory::default();
+    run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/read_only_turn"), |command| {
+        if command.name == "new" {
+            memory = Memory::default();
+            return String::new();
+        }
+        assert_eq!(command.name, "look");
+        let look = Look {
+            writes: command.get_or("writes", 0),
+            reads: command.get_or("reads", 0),
+            has_work: !command.has("empty"),
+        };
+        match memory.look(&look, Duration::from_secs(10)) {
+            Decision::LookAgain(delay) => format!("look again after {} s\n", delay.as_secs()),
+            Decision::Drain => "drain\n".to_owned(),
+            Decision::End => "end\n".to_owned(),
+        }
+    });
+}
+
+/// Why jobs began.
+#[derive(Debug)]
+struct Reasons {
+    flushes: Mutex<Vec<FlushReason>>,
+    compactions: Mutex<Vec<CompactionReason>>,
+}
+
+impl EventListener for Reasons {
+    fn flush_begin(&self, info: &FlushInfo) {
+        self.flushes.lock().push(info.reason);
+    }
+
+    fn compaction_begin(&self, info: &CompactionInfo) {
+        self.compactions.lock().push(info.reason);
+    }
+}
+
+struct World {
+    executor: Arc<StepExecutor>,
+    reasons: Arc<Reasons>,
+    db: Db,
+}
+
+impl World {
+    fn new(seconds: u64) -> Self {
+        let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+        let list = Rank(u16::MAX);
+        let reasons =
+            Arc::new(Reasons { flushes: Mutex::new(list, Vec::new()), compactions: Mutex::new(list, Vec::new()) });
+        let options = DbOptions::default()
+            .create_if_missing(true)
+            .env(Some(SimDisk::new().env()))
+            .executor(Some(executor.clone()))
+            .listeners(vec![reasons.clone()])
+            .drain_when_read_only_seconds(seconds)
+            .unnamed_families(ColumnFamilyOptions::default().level0_file_num_compaction_trigger(4));
+        Self { db: Db::open("/db", &options).unwrap(), executor, reasons }
+    }
+
+    fn write(&self, from: u64) {
+        for number in from..from + 100 {
+            self.db.put(number.to_be_bytes(), [1; 100]).unwrap();
+        }
+    }
+
+    /// Seconds in each of which so much is read.
+    fn read(&self, seconds: u64, gets: u64) {
+        for _ in 0..seconds {
+            (0..gets).for_each(|number| assert!(self.db.get(number.to_be_bytes()).unwrap().is_some()));
+            self.executor.sleep(Duration::from_secs(1));
+        }
+    }
+
+    fn files(&self, level: usize) -> u64 {
+        self.db.property(&format!("rocksdb.num-files-at-level{level}")).unwrap().parse().unwrap()
+    }
+
+    fn flushes(&self) -> Vec<FlushReason> {
+        self.reasons.flushes.lock().clone()
+    }
+}
+
+#[test]
+fn what_is_only_read_goes_down_by_itself() {
+    let world = World::new(10);
+    world.write(0);
+    world.db.flush(&Default::default()).unwrap();
+    world.write(50);
+    assert_eq!((world.files(0), world.flushes().len()), (1, 1));
+    world.read(5, 30);
+    assert_eq!(world.files(0), 1, "not yet");
+    world.read(30, 30);
+    world.db.wait_for_background_work().unwrap();
+    assert_eq!(world.flushes(), [FlushReason::Manual, FlushReason::ReadOnly]);
+    assert!(world.reasons.compactions.lock().contains(&CompactionReason::ReadOnly));
+    assert_eq!((world.files(0), world.files(6)), (0, 1), "one table has everything");
+    assert_eq!(world.db.property("rocksdb.num-entries-active-mem-table").unwrap(), "0");
+    (0..150_u64).for_each(|number| assert!(world.db.get(number.to_be_bytes()).unwrap().is_some()));
+    // The next write begins anew, and a workload that is read-only again drains again.
+    world.write(300);
+    world.read(40, 30);
+    world.db.wait_for_background_work().unwrap();
+    assert_eq!(world.flushes().len(), 3);
+    assert_eq!(world.files(0), 0);
+    world.db.check().unwrap();
+}
+
+#[test]
+fn what_is_also_written_stays_in_memory() {
+    let world = World::new(10);
+    world.write(0);
+    for number in 0..20 {
+        world.read(3, 100);
+        world.write(number);
+    }
+    assert!(world.flushes().is_empty());
+}
+
+#[test]
+fn what_nobody_uses_is_left_alone_and_soon_nobody_looks() {
+    let world = World::new(10);
+    world.write(0);
+    world.read(100_000, 0);
+    assert!(world.flushes().is_empty());
+    assert_eq!(world.executor.pending(), 0);
+    // A write wakes the watch.
+    world.db.put_cf(&world.db.default_family(), "key", "value", &WriteOptions::default()).unwrap();
+    assert_eq!(world.executor.pending(), 1);
+    world.read(60, 20);
+    world.db.wait_for_background_work().unwrap();
+    assert_eq!(world.flushes(), [FlushReason::ReadOnly]);
+}
+
+#[test]
+fn nobody_looks_if_it_is_off() {
+    let world = World::new(0);
+    world.write(0);
+    world.executor.run_until_idle();
+    assert_eq!(world.executor.pending(), 0);
+    world.read(100, 100);
+    assert!(world.flushes().is_empty());
+}
