@@ -55,10 +55,6 @@ impl DbInner {
 
     fn close_wal(&self) -> Result<()> {
         let mut leader = self.lock_write_side();
-        let unused = self.state.lock().next_wal.take();
-        if let Some(unused) = unused {
-            self.discard_wal(unused);
-        }
         if self.errors.is_failed() {
             return Ok(());
         }

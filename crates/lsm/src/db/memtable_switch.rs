@@ -1,7 +1,6 @@
 //! Seals memtables, starts the next ones with a new WAL, and syncs WALs.
 
 use super::column_family::Family;
-use super::next_wal::NextWal;
 use super::state::{DbInner, LiveWal, State};
 use super::super_version::SuperVersion;
 use super::write::WriteSide;
@@ -107,12 +106,8 @@ impl DbInner {
 
     /// Closes the WAL and starts the next one.
     pub(crate) fn rotate_wal(self: &Arc<Self>, side: &mut WriteSide) -> Result<()> {
-        let made = self.state.lock().next_wal.take();
-        let (next, live) = match made {
-            Some(NextWal { wal, live }) => (wal, live),
-            None => self.create_wal(self.file_numbers.allocate())?,
-        };
-        let number = live.number;
+        let number = self.file_numbers.allocate();
+        let (next, live) = self.create_wal(number)?;
         let old_number = std::mem::replace(&mut side.wal_number, number);
         let old = side.wal.replace(next);
         let was_broken = std::mem::take(&mut side.wal_broken);
@@ -143,7 +138,6 @@ impl DbInner {
             self.start_empty_memtables_at(number, &mut state)
         };
         drop(emptied);
-        self.prepare_next_wal();
         Ok(())
     }
 

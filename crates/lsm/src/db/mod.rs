@@ -19,7 +19,6 @@ mod iter;
 mod manual;
 mod memtable_switch;
 mod next_limit;
-mod next_wal;
 mod obsolete_files;
 mod open;
 mod options_file;

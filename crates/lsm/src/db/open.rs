@@ -138,7 +138,6 @@ fn start(inner: &Arc<DbInner>, named: &[(&str, ColumnFamilyOptions)]) -> Result<
         inner.update_pressure(family);
     }
     inner.start_wal_sync();
-    inner.prepare_next_wal();
     inner.schedule();
     if inner.is_unwatched() {
         inner.watch();
