@@ -1,7 +1,7 @@
 //! Keeps background I/O below a rate, shared out by priority. It computes waits and never sleeps.
 //!
 //! A job asks for bytes and gets a [`Ticket`], which says how long it has to wait before it goes on. Waiting is the job's own affair: between two of its steps it
-//! gives its place back. [`schedule`] is the arithmetic.
+//! gives its place back. The arithmetic is in `schedule.rs`.
 
 mod schedule;
 #[cfg(test)]
