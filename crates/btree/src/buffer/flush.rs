@@ -300,8 +300,9 @@ impl Pool {
                 first..last
             } else {
                 let below = (first..id.number).rev().take_while(|number| dirty_at(number).is_some()).count() as u32;
-                let above = (id.number + 1..last).take_while(|number| dirty_at(number).is_some()).count() as u32;
-                id.number - below..id.number + 1 + above
+                let above =
+                    (id.number.saturating_add(1)..last).take_while(|number| dirty_at(number).is_some()).count() as u32;
+                id.number - below..id.number.saturating_add(1 + above)
             };
             all.extend(range.clone().filter_map(|number| dirty_at(&number)));
             done = Some((id.space, range));

@@ -85,6 +85,10 @@ fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Id
     if names.iter().any(|entry| entry.name == "CURRENT") {
         return Err(Error::invalid_argument("the directory holds a database of another engine").with_file(dir));
     }
+    if RedoFiles::was_opened(env, dir)? {
+        let message = "the directory holds a database that lacks its IDENTITY";
+        return Err(Error::new(ErrorKind::MissingFile, message).with_file(&dir.join("IDENTITY")));
+    }
     let left = names.iter().filter(|entry| space_of(&entry.name).is_some() || entry.name == "doublewrite");
     for entry in left {
         let path = dir.join(&entry.name);

@@ -86,7 +86,7 @@ fn apply_group(pool: &Pool, spaces: &Spaces, survey: &Survey, group: &Group) -> 
                 let message = format!("{id}: the redo log changes it, but the tablespace is missing");
                 return Err(Error::new(ErrorKind::MissingFile, message).with_file(&spaces.path(id.space)));
             }
-            let mut page = page_for(pool, id, &change)?;
+            let mut page = page_for(pool, id, &change, || pages_of(pool, id.space, entries))?;
             // Also a page that has the change: if a sync failed what it shows need not be durable, and no later sync makes it so.
             pool.mark_dirty(&page, *start);
             if page.lsn() >= *end && !touched.contains(&id) {
@@ -108,10 +108,38 @@ fn apply_group(pool: &Pool, spaces: &Spaces, survey: &Survey, group: &Group) -> 
     Ok(applied)
 }
 
-/// A page that a record changes. One that becomes something as a whole need not have been anything before.
-fn page_for<'a>(pool: &'a Pool, id: PageId, change: &Change<'_>) -> Result<ExclusiveGuard<'a>> {
+/// A page that a record changes. One that becomes something as a whole need not have been anything before, but its tablespace must have it: `pages` says how many there are.
+fn page_for<'a>(
+    pool: &'a Pool,
+    id: PageId,
+    change: &Change<'_>,
+    pages: impl FnOnce() -> Result<u32>,
+) -> Result<ExclusiveGuard<'a>> {
     match pool.exclusive(id) {
-        Err(error) if change.is_whole() && error.kind() == ErrorKind::Corruption => pool.create(id),
+        Err(error) if change.is_whole() && error.kind() == ErrorKind::Corruption => {
+            // A bitmap comes with the first of its pages, and is counted with the second.
+            if id.number > pages()? {
+                return Err(pool
+                    .spaces
+                    .corruption(id, "the redo log changes a page that the tablespace does not have"));
+            }
+            pool.create(id)
+        }
         page => page,
     }
+}
+
+/// How many pages a tablespace has when a record counts: page 0 says so, unless the record changes that.
+fn pages_of(pool: &Pool, space: u32, entries: &[u8]) -> Result<u32> {
+    let front = PageId::new(space, 0);
+    let said = Entries(entries).filter_map(|entry| match entry {
+        Ok(Entry::Change(id, change)) if id == front => SpaceHeader::pages_in(&change),
+        _ => None,
+    });
+    if let Some(pages) = said.last() {
+        return Ok(pages);
+    }
+    let page = pool.shared(front)?;
+    let header = SpaceHeader::read(page.bytes());
+    header.map(|header| header.pages).map_err(|what| pool.spaces.corruption(front, what))
 }

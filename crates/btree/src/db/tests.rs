@@ -375,3 +375,73 @@ fn writers_that_need_little_of_the_log_must_go_behind_one_who_waits_for_much() {
     drop(state.lock_for(much).unwrap());
     assert_eq!(state.redo.wanted(), 0);
 }
+
+#[test]
+fn a_long_value_that_leads_back_into_itself_ends() {
+    use crate::mtr::{Close, Mtr, close_group};
+    use crate::page::{Change, FLAG_OVERFLOW, OverflowRef};
+    use crate::tree::Value;
+    let db = open_on(&new_disk(), &options()).unwrap();
+    let handle = db.default_tree();
+    let tree = handle.0.tree();
+    {
+        let _writer = db.0.lock_with_room(64 << 10).unwrap();
+        let chain = tree.write_long(&[7; 3_000]).unwrap();
+        let mut mtr = Mtr::new(tree.pool());
+        let last = mtr.latch(tree.page(chain.last)).unwrap();
+        mtr.change(last, &Change::SetRight(chain.first));
+        mtr.commit(Close::Open).unwrap();
+        let forged = OverflowRef { len: u32::MAX - 4096, ..chain }.encode();
+        let value = Value { flags: FLAG_OVERFLOW, bytes: &forged };
+        tree.put(b"endless", value, false, Close::Open, Close::Open, &mut |_| Ok(())).unwrap();
+        close_group(tree.pool()).unwrap();
+    }
+    let error = db.get(b"endless").unwrap_err();
+    assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains("back into itself"), "{error}");
+}
+
+#[test]
+fn a_free_list_that_leads_back_into_itself_gives_no_page_out_twice() {
+    use crate::mtr::{Close, Mtr};
+    use crate::page::{Change, PageKind};
+    let db = open_on(&new_disk(), &options()).unwrap();
+    let handle = db.default_tree();
+    let tree = handle.0.tree();
+    {
+        let _writer = db.0.lock_with_room(64 << 10).unwrap();
+        let mut mtr = Mtr::new(tree.pool());
+        let page = mtr.allocate(tree.space()).unwrap();
+        let number = mtr.page(page).id().number;
+        mtr.change(page, &Change::Format { kind: PageKind::Free, level: 0, left: 0, right: number });
+        let space = mtr.space(tree.space()).unwrap();
+        (space.free_head, space.free_count) = (number, 2);
+        mtr.commit(Close::Group).unwrap();
+    }
+    // The first split of a root takes two pages at once.
+    let refused = (0..20_u8).find_map(|number| db.put([number], [number; 60]).err()).unwrap();
+    assert!(refused.kind() == ErrorKind::Corruption && refused.to_string().contains("free list"), "{refused}");
+    let found = rows(&db);
+    assert!(found.len() > 3 && found.iter().all(|(key, value)| *value == vec![key[0]; 60]), "{} rows", found.len());
+}
+
+#[test]
+fn a_log_that_changes_a_page_of_no_tablespace_is_refused() {
+    use crate::page::{Change, PageId, PageKind};
+    for number in [u32::MAX, 1_000, 5] {
+        let disk = new_disk();
+        let db = open_on(&disk, &options()).unwrap();
+        db.put(b"a", b"1").unwrap();
+        let mut entries = Vec::new();
+        let change = Change::Format { kind: PageKind::Leaf, level: 0, left: 0, right: 0 };
+        crate::redo::encode_change(&mut entries, PageId::new(1, number), &change);
+        db.0.redo.append(&entries, crate::redo::END, |_, _| {}).unwrap();
+        db.sync().unwrap();
+        drop(db);
+        let error = open_on(&disk.after_process_death(), &options()).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.file()),
+            (ErrorKind::Corruption, Some(Path::new("/db/000001.pages"))),
+            "{error}"
+        );
+    }
+}

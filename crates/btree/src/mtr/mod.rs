@@ -113,8 +113,15 @@ impl<'a> Mtr<'a> {
 
     /// Latches a page of which nothing is known: it must become something by a change of it as a whole.
     pub(crate) fn create(&mut self, id: PageId) -> Result<usize> {
+        if self.is_latched(id) {
+            return Err(self.pool.spaces.corruption(id, "a page in use is given out as a new one"));
+        }
         self.pages.push(self.pool.create(id)?);
         Ok(self.pages.len() - 1)
+    }
+
+    fn is_latched(&self, id: PageId) -> bool {
+        self.pages.iter().any(|page| page.id() == id)
     }
 
     /// A page that is latched.
@@ -153,6 +160,10 @@ impl<'a> Mtr<'a> {
         let head = self.space(space)?.free_head;
         if head != 0 {
             let id = PageId::new(space, head);
+            // One that is used already, or was just given out, if the list leads back into itself.
+            if self.is_latched(id) {
+                return Err(self.pool.spaces.corruption(id, "a page in use is on the free list"));
+            }
             let page = self.latch(id)?;
             let header = self.page(page).header();
             if !matches!(header.kind(), Some(PageKind::Free | PageKind::Overflow)) {

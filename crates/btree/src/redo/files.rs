@@ -1,6 +1,7 @@
 //! The files of the redo log: a ring, and the two places of its checkpoints.
 
 use super::position::GroupEnd;
+use super::record::MAX_RECORD_LEN;
 use crate::meanwhile::{Moment, meanwhile};
 use crate::page::{Lsn, PageMut, PageRead};
 use crate::sync_needed::SyncNeeded;
@@ -69,6 +70,8 @@ pub(crate) struct RedoFiles {
     files: Vec<File>,
     /// Bytes of the ring in each file.
     file_len: u64,
+    /// Bytes of the ring that were ever written, as the files were found.
+    found_len: u64,
 }
 
 /// A block that sums itself up: some words, then a checksum of them.
@@ -184,10 +187,23 @@ impl RedoFiles {
         (0..FILES).try_for_each(|index| Self::create_file(env, &path(index), index, capacity / FILES, id, &first))
     }
 
+    /// Whether there is a log of a database that was opened: each opening writes a checkpoint behind the one that the log was created with.
+    pub(crate) fn was_opened(env: &dyn Env, dir: &Path) -> Result<bool> {
+        let path = dir.join(file_name(0));
+        if !env.exists(&path).map_err(|error| Error::io("look for", &path, error))? {
+            return Ok(false);
+        }
+        let file = env.open_random_write(&path, &FileOptions::new(FileKind::Redo));
+        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let file = File { path, file, sync_needed: SyncNeeded::new() };
+        Ok(file.newest_checkpoint().is_ok_and(|newest| newest.sequence > 1))
+    }
+
     /// Opens the files of a database and reads the newest checkpoint.
     pub(crate) fn open(env: &dyn Env, dir: &Path, id: u64) -> Result<(Self, Checkpoint)> {
         let mut files = Vec::new();
         let mut lens = Vec::new();
+        let mut found_len: u64 = 0;
         for index in 0..FILES {
             let path = dir.join(file_name(index));
             if !env.exists(&path).map_err(|error| Error::io("look for", &path, error))? {
@@ -207,6 +223,8 @@ impl RedoFiles {
             if version >> 32 != index || owner != id || !(1 << 10..=1 << 40).contains(&len) {
                 return Err(Error::corruption(&path, 0, "the redo log belongs to another database, or elsewhere"));
             }
+            let bytes = file.len().map_err(|error| Error::io("measure", &path, error))?;
+            found_len = found_len.saturating_add(bytes.saturating_sub(DATA_START));
             lens.push(len);
             files.push(File { path, file, sync_needed: SyncNeeded::new() });
         }
@@ -217,7 +235,7 @@ impl RedoFiles {
             return Err(Error::corruption(&first.path, 16, "the files of the redo log differ in length"));
         }
         let checkpoint = first.newest_checkpoint()?;
-        Ok((Self { files, file_len: len }, checkpoint))
+        Ok((Self { files, file_len: len, found_len }, checkpoint))
     }
 
     /// Bytes of the ring that is made for `wanted` ones.
@@ -228,6 +246,11 @@ impl RedoFiles {
     /// Bytes of the ring.
     pub(crate) fn capacity(&self) -> u64 {
         self.file_len * self.files.len() as u64
+    }
+
+    /// The longest record that there may be, as far as the files were found to be written: what a header claims is no reason to reserve more.
+    pub(super) fn longest_record(&self) -> u64 {
+        self.found_len.min(MAX_RECORD_LEN)
     }
 
     /// The first file, to name it in errors.

@@ -25,7 +25,7 @@ use crate::metrics::{Counter, Metrics};
 use crate::page::Lsn;
 use files::Life;
 use position::LastGroup;
-use record::{RECORD_HEADER_LEN, begin_record, end_record};
+use record::{MAX_RECORD_LEN, RECORD_HEADER_LEN, begin_record, end_record};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, Mutex, Rank};
@@ -178,6 +178,9 @@ impl Redo {
     pub(crate) fn append(&self, entries: &[u8], flags: u8, stamp: impl FnOnce(Lsn, Lsn)) -> Result<Lsn> {
         meanwhile(Moment::Record);
         self.health.check()?;
+        if entries.len() as u64 > MAX_RECORD_LEN - RECORD_HEADER_LEN as u64 {
+            return Err(Error::new(ErrorKind::LimitExceeded, "a record of the redo log takes no more than 64 MiB"));
+        }
         let mut buffer = self.buffer.lock();
         let start = buffer.end;
         let end = start + (RECORD_HEADER_LEN + entries.len()) as u64;

@@ -107,10 +107,10 @@ impl<'a> RedoReader<'a> {
         Ok(Some((header, entries)))
     }
 
-    /// The next `len` bytes; `None` if the ring can't hold so many.
+    /// The next `len` bytes; `None` if the ring can't hold so many, or never held.
     fn peek(&mut self, len: usize) -> Result<Option<&[u8]>> {
         let end = self.at + len as u64;
-        if end - self.checkpoint.lsn > self.files.capacity() {
+        if end - self.checkpoint.lsn > self.files.capacity() || len as u64 > self.files.longest_record() {
             return Ok(None);
         }
         if self.at < self.window_at || end > self.window_at + self.window.len() as u64 {
@@ -123,5 +123,11 @@ impl<'a> RedoReader<'a> {
         }
         let from = (self.at - self.window_at) as usize;
         Ok(self.window.get(from..from + len))
+    }
+
+    /// Bytes that are reserved for reading ahead.
+    #[cfg(test)]
+    pub(crate) fn window_len(&self) -> usize {
+        self.window.capacity()
     }
 }

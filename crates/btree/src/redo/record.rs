@@ -7,6 +7,9 @@ use siltstone_base::coding::{get_varint32, put_varint32};
 /// CRC (4), length of the entries (4), LSN (8), checkpoint (4), flags (1).
 pub(crate) const RECORD_HEADER_LEN: usize = 21;
 
+/// The longest record, header included. A mini-transaction has a few pages.
+pub(crate) const MAX_RECORD_LEN: u64 = 64 << 20;
+
 /// Record flag: the group ends here.
 pub(crate) const END: u8 = 1;
 

@@ -250,3 +250,22 @@ fn an_open_group_is_never_known_as_written_or_durable() {
     redo.sync_all().unwrap();
     assert_eq!(read(&disk).unwrap(), (vec![vec!["b1".to_owned(), "b2".to_owned()]], end));
 }
+
+#[test]
+fn what_a_header_claims_is_not_reserved() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new(DIR)).unwrap();
+    RedoFiles::create(&disk, Path::new(DIR), 2 << 40, 7).unwrap();
+    let (files, checkpoint) = open(&disk);
+    assert_eq!(files.capacity(), 2 << 40);
+    let mut header = [0; RECORD_HEADER_LEN];
+    header[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    header[8..16].copy_from_slice(&FIRST_LSN.to_le_bytes());
+    header[16..20].copy_from_slice(&9_u32.to_le_bytes());
+    files.write(FIRST_LSN, &header).unwrap();
+    let checkpoint = Checkpoint { is_clean: false, ..checkpoint };
+    let (files, _) = open(&disk);
+    let mut reader = RedoReader::new(&files, checkpoint);
+    assert!(reader.next_group().unwrap().is_none());
+    assert!(reader.window_len() <= 1 << 20, "{}", reader.window_len());
+}

@@ -76,6 +76,16 @@ impl SpaceHeader {
         Change::Write { offset: HEADER_LEN as u16, data: bytes }
     }
 
+    /// The number of pages that a change of page 0 states.
+    pub(crate) fn pages_in(change: &Change<'_>) -> Option<u32> {
+        match change {
+            Change::Write { offset, data } if usize::from(*offset) == HEADER_LEN => {
+                data.get(16..20)?.try_into().ok().map(u32::from_le_bytes)
+            }
+            _ => None,
+        }
+    }
+
     /// The page that the file grows by, and the bitmap page that it then has too, if there is a new one.
     pub(crate) fn grow(&mut self, page_len: usize) -> Option<(u32, Option<u32>)> {
         let mut number = self.pages;

@@ -192,7 +192,8 @@ impl Spaces {
 
     fn get(&self, id: PageId) -> Result<Arc<Space>> {
         let found = self.open.read().get(&id.space).cloned();
-        found.ok_or_else(|| Error::new(ErrorKind::MissingFile, format!("{id}: no such tablespace")))
+        let missing = || Error::new(ErrorKind::MissingFile, format!("{id}: no such tablespace"));
+        found.ok_or_else(|| missing().with_file(&self.path(id.space)))
     }
 
     /// Up to which page the file of a tablespace goes. None behind was ever written.

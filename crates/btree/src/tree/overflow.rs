@@ -130,7 +130,18 @@ impl Tree {
         let mut out = Vec::new();
         // What a reference claims is reserved in steps, as its pages bear it out.
         let mut number = chain.first;
+        // A chain that leads back into itself would bear out any length. Brent's algorithm: the chain is compared with one of its pages, which moves on to the present one after 1, 2, 4, 8 steps and so on.
+        let (mut mark, mut left) = (None, 1_usize);
+        let mut reach = 1_usize;
         for _ in 0..pages {
+            if mark == Some(number) {
+                return Err(self.corruption(number, "a long value leads back into itself"));
+            }
+            left -= 1;
+            if left == 0 {
+                (mark, reach) = (Some(number), 2 * reach);
+                left = reach;
+            }
             let page = self.pool.shared(self.page_id(number))?;
             let header = Header::read(page.bytes());
             let payload =
