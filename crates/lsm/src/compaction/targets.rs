@@ -8,6 +8,10 @@ use crate::version::Version;
 /// What scores at or above 1 are multiplied by, so that a level that is being filled from above can be told from one that is not.
 const SCORE_SCALE: f64 = 10.0;
 
+/// What the score of level 0 counts beside those of other levels. While level 0 waits its batch grows, and every batch is merged with all of the base level: to bring
+/// that to its size first costs level 0 little and saves rewriting.
+const LEVEL0_PATIENCE: f64 = 0.35;
+
 /// The target sizes of a version's levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LevelTargets {
@@ -107,7 +111,7 @@ pub(crate) fn level_scores(
             if is_unnecessary && idle > 0 {
                 // Drained from above, behind level 0 where that is eligible.
                 let rank = (targets.lowest_unnecessary_level - level) as f64;
-                score = score.max(SCORE_SCALE * (1.001 + 0.001 * rank));
+                score = score.max(SCORE_SCALE * LEVEL0_PATIENCE * (1.001 + 0.001 * rank));
             }
         }
         scores.push(LevelScore { level, score });
@@ -134,7 +138,7 @@ fn level0_score(version: &Version, options: &ColumnFamilyOptions, targets: &Leve
         // Larger than the base level: goes before the base level's own compaction.
         score = score.max(bytes as f64 / version.level_bytes(targets.base_level).max(base_target) as f64);
     }
-    if score > 1.0 { score * SCORE_SCALE } else { score }
+    if score > 1.0 { (score * SCORE_SCALE * LEVEL0_PATIENCE).max(1.0) } else { score }
 }
 
 /// Bytes of a level that no compaction reads.

@@ -20,7 +20,7 @@ const BURST: f64 = 3.0;
 const SPARE: f64 = 0.01;
 
 /// The least that a flushed byte is expected to make for compactions: in a tree that is still small they have little to do, which does not last.
-const LEAST_AMPLIFICATION: f64 = 2.0;
+const LEAST_AMPLIFICATION: f64 = 2.5;
 
 /// The least share of the flush rate that is admitted whatever is owed; below it the hard limits stop writers.
 const MIN_SHARE: f64 = 0.02;
@@ -53,7 +53,7 @@ pub(crate) struct Gauges {
 pub(crate) struct Capacity {
     /// Bytes of memtables that flushes write into tables.
     pub(crate) flush: Option<f64>,
-    /// Bytes that compactions read.
+    /// Bytes that compactions read. Before there was one, that is guessed from the rate of flushes.
     pub(crate) compaction: Option<f64>,
     /// Bytes that compactions will have to read for each byte that is flushed, on every level.
     pub(crate) amplification: f64,

@@ -6,6 +6,9 @@ const MEMORY_SECONDS: f64 = 20.0;
 /// The seconds of work before a rate is believed.
 const FIRST_SECONDS: f64 = 0.1;
 
+/// How long a guess counts beside what was measured, in seconds of work.
+const GUESS_SECONDS: f64 = 2.0;
+
 /// A rate in bytes a second of busy time. Idle time does not lower it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Meter {
@@ -27,6 +30,12 @@ impl Meter {
     /// The rate, once there was enough work to tell.
     pub(crate) fn rate(&self) -> Option<f64> {
         (self.seconds >= FIRST_SECONDS && self.rate > 0.0).then_some(self.rate)
+    }
+
+    /// The rate, with a guess in its place before there was any work; the more work there was, the less the guess counts.
+    pub(crate) fn rate_or(&self, guess: f64) -> f64 {
+        let weight = GUESS_SECONDS * (1.0 - self.seconds / MEMORY_SECONDS);
+        (self.rate * self.seconds + guess * weight) / (self.seconds + weight)
     }
 }
 

@@ -28,6 +28,10 @@ const REFRESH_NANOS: u64 = 1_000_000;
 /// Work is measured over at least so long at a time, and no longer than that: who looks seldom cannot tell work from idle time.
 const SAMPLE_SECONDS: (f64, f64) = (0.05, 0.2);
 
+/// A compaction is expected to read so many bytes of tables in the time in which a flush writes one of a memtable, before one was measured: tables are about half as
+/// large as their memtables, and both kinds of work share the device.
+const COMPACTION_PER_FLUSH: f64 = 0.45;
+
 /// Computes waits from the pace; measures what jobs achieve. Never sleeps itself.
 #[derive(Debug)]
 pub(crate) struct Pacer {
@@ -147,7 +151,9 @@ impl Pacer {
             inner.seen = Some(now);
         }
         let amplification = inner.amplification.ratio();
-        Capacity { flush: inner.flush.meter.rate(), compaction: inner.compaction.meter.rate(), amplification }
+        let flush = inner.flush.meter.rate();
+        let compaction = flush.map(|flush| inner.compaction.meter.rate_or(flush * COMPACTION_PER_FLUSH));
+        Capacity { flush, compaction, amplification }
     }
 
     /// Sets the pace.

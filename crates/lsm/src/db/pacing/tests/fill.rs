@@ -160,7 +160,7 @@ const THROTTLED: Fill = Fill {
     device: 95.0 * MB,
     flush: 120.0 * MB,
     compaction: 120.0 * MB,
-    writer: 92.0 * MB,
+    writer: 140.0 * MB,
     compression: 0.6,
     keys: 12_000_000,
     row: 430.0,
@@ -192,11 +192,11 @@ fn writers_get_an_even_share_of_any_device() {
     let bounds =
         |seconds, plain, detrended, worst, owed, space| Bounds { seconds, plain, detrended, worst, owed, space };
     for (name, fill, bounds) in [
-        ("throttled", THROTTLED, bounds(155.0, 0.30, 0.06, 0.9, 1.0, 1.5)),
-        ("slow", slow, bounds(560.0, 0.62, 0.08, 0.65, 0.8, 1.5)),
-        ("fast", fast, bounds(75.0, 0.35, 0.06, 0.85, 1.5, 1.8)),
-        ("small rows", small, bounds(145.0, 0.30, 0.06, 0.9, 1.0, 1.5)),
-        ("overwritten", overwritten, bounds(620.0, 0.40, 0.06, 0.9, 0.7, 1.9)),
+        ("throttled", THROTTLED, bounds(145.0, 0.20, 0.10, 0.85, 0.8, 1.4)),
+        ("slow", slow, bounds(480.0, 0.45, 0.18, 0.85, 0.55, 1.3)),
+        ("fast", fast, bounds(52.0, 0.20, 0.10, 0.7, 0.8, 1.4)),
+        ("small rows", small, bounds(130.0, 0.20, 0.10, 0.85, 0.8, 1.4)),
+        ("overwritten", overwritten, bounds(470.0, 0.25, 0.06, 0.82, 0.5, 1.7)),
     ] {
         let course = fill.run();
         let (detrended, worst) = course.detrended();

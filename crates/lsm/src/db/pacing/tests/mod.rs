@@ -104,6 +104,19 @@ fn a_meter_ignores_idle_time_and_forgets() {
 }
 
 #[test]
+fn a_guess_gives_way_to_what_is_measured() {
+    let mut meter = Meter::default();
+    let rate = |meter: &Meter| (meter.rate_or(40.0 * MB) / MB).round();
+    assert_eq!(rate(&meter), 40.0);
+    meter.add(0, 0.01);
+    assert_eq!(rate(&meter), 40.0, "the first moments of a job tell little");
+    meter.add((20.0 * MB) as u64, 2.0);
+    assert_eq!(rate(&meter), 24.0);
+    meter.add((200.0 * MB) as u64, 20.0);
+    assert_eq!(rate(&meter), 10.0, "once there is enough, only that counts");
+}
+
+#[test]
 fn work_in_flight_is_not_owed_and_ends_with_its_job() {
     let work = Arc::new(FamilyWork::default());
     work.set_owed(1_000);
