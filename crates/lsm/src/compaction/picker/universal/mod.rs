@@ -32,6 +32,8 @@ use std::sync::Arc;
 
 /// A merge of more than this part of the oldest run is done in pieces.
 const WHOLE_PARTS: u64 = 12;
+/// Tables of level 0 that become a run together are at most this part of the oldest run.
+const LEVEL0_PARTS: u64 = 10;
 /// The part of the oldest run that a piece reads.
 const PIECE_PARTS: u64 = 16;
 /// The parts of the oldest run that lie between two fences.
@@ -166,7 +168,7 @@ impl<'a> Tree<'a> {
         self.piece(&merge, choice.reason)
     }
 
-    /// Of runs that become one on `output_level`, all in level 0, the oldest that are no more bytes than a compaction may have; two at least. Level 0 may have
+    /// Of runs that become one on `output_level`, all in level 0, the oldest that are no more bytes than a compaction may have, nor than a part of the oldest run; two at least. Level 0 may have
     /// grown under another style, or while nothing was compacted, and what is more urgent would wait for all of it.
     fn bounded(&self, runs: std::ops::Range<usize>, output_level: usize) -> std::ops::Range<usize> {
         let chosen = &self.runs[runs.clone()];
@@ -174,7 +176,7 @@ impl<'a> Tree<'a> {
         if output_level == 0 || chosen.iter().any(|run| run.level > 0) {
             return runs;
         }
-        let limit = max_compaction_bytes(self.options()).max(self.small_bytes());
+        let limit = max_compaction_bytes(self.options()).max(self.small_bytes()).min(self.oldest_bytes / LEVEL0_PARTS);
         let mut bytes = 0_u64;
         let taken = chosen.iter().rev().take_while(|run| {
             bytes = bytes.saturating_add(run.bytes);
