@@ -160,6 +160,18 @@ impl PooledBuf {
         Self { start: 0, len: data.len(), data, pool: None }
     }
 
+    /// A buffer of `len` bytes from the same pool, whose contents are anything; of no pool if this one is of none.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory`.
+    pub fn buffer_of(&self, len: usize) -> Result<Self> {
+        match &self.pool {
+            Some(pool) => pool.try_alloc(len),
+            None => Ok(Self::unpooled(vec![0; len])),
+        }
+    }
+
     /// The bytes of memory that it takes, for accounting: those of its size class.
     #[inline]
     pub fn capacity_charged(&self) -> usize {

@@ -113,6 +113,12 @@ impl<V: Cacheable> Cache<V> {
         self.shards[file as usize & (self.shards.len() - 1)].add_hits(hits);
     }
 
+    /// Takes the value of `key` out, if it is here.
+    pub fn remove(&self, key: &CacheKey) -> Option<Arc<V>> {
+        let hash = key.hash();
+        self.shard(hash).remove(hash, key)
+    }
+
     /// Whether `key` is here, without counting or touching it.
     pub fn contains(&self, key: &CacheKey) -> bool {
         let hash = key.hash();
@@ -122,14 +128,25 @@ impl<V: Cacheable> Cache<V> {
     /// Puts `value` in for `charge` bytes and returns what is resident under `key` now: `value`, or what another thread
     /// put there first. A block that is refused is returned all the same, unshared.
     pub fn insert(&self, key: CacheKey, value: Arc<V>, charge: usize) -> Arc<V> {
+        self.insert_evicting(key, value, charge, &mut Vec::new())
+    }
+
+    /// The same; adds to `evicted` what had to go for it.
+    pub fn insert_evicting(
+        &self,
+        key: CacheKey,
+        value: Arc<V>,
+        charge: usize,
+        evicted: &mut Vec<(CacheKey, Arc<V>)>,
+    ) -> Arc<V> {
         let hash = key.hash();
-        self.shard(hash).insert(hash, key, value, charge, false)
+        self.shard(hash).insert(hash, key, value, charge, false, evicted)
     }
 
     /// The same for a block that is unlikely to be read again, as a long scan's: it is the first to go.
     pub fn insert_low_priority(&self, key: CacheKey, value: Arc<V>, charge: usize) -> Arc<V> {
         let hash = key.hash();
-        self.shard(hash).insert(hash, key, value, charge, true)
+        self.shard(hash).insert(hash, key, value, charge, true, &mut Vec::new())
     }
 
     /// Forgets all blocks of `file`. Costs a walk over the whole cache; several files share one in

@@ -25,13 +25,23 @@ struct Entry<V> {
     value: Arc<V>,
     charge: u32,
     in_main: bool,
+    /// Tells the entry from one of the same key that was removed and whose place in a queue is still there.
+    stamp: u16,
+}
+
+/// A place in a queue.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    key: CacheKey,
+    stamp: u16,
 }
 
 struct State<V> {
     table: HashTable<Entry<V>>,
-    /// Keys in order of arrival, oldest in front. Every entry is in exactly one queue, once.
-    probation: VecDeque<CacheKey>,
-    main: VecDeque<CacheKey>,
+    /// Entries in order of arrival, oldest in front. Every entry is in exactly one queue, once; places of removed ones are passed over.
+    probation: VecDeque<Place>,
+    main: VecDeque<Place>,
+    next_stamp: u16,
     probation_bytes: usize,
     usage: usize,
     capacity: usize,
@@ -55,6 +65,7 @@ impl<V: Cacheable> Shard<V> {
             table: HashTable::new(),
             probation: VecDeque::new(),
             main: VecDeque::new(),
+            next_stamp: 0,
             probation_bytes: 0,
             usage: 0,
             capacity,
@@ -103,9 +114,17 @@ impl<V: Cacheable> Shard<V> {
         self.state.read().find(hash, key).is_some()
     }
 
-    pub(super) fn insert(&self, hash: u64, key: CacheKey, value: Arc<V>, charge: usize, low_priority: bool) -> Arc<V> {
-        // Declared before the guard: values are dropped after the lock is released.
-        let mut evicted = Vec::new();
+    /// What must go for it is added to `evicted`, for the caller to drop without the lock.
+    pub(super) fn insert(
+        &self,
+        hash: u64,
+        key: CacheKey,
+        value: Arc<V>,
+        charge: usize,
+        low_priority: bool,
+        evicted: &mut Vec<(CacheKey, Arc<V>)>,
+    ) -> Arc<V> {
+        let before = evicted.len();
         let mut state = self.state.write();
         if let Some(entry) = state.find(hash, &key) {
             return entry.value.clone();
@@ -113,12 +132,12 @@ impl<V: Cacheable> Shard<V> {
         let limit = state.capacity.checked_sub(charge);
         let fitting = match (u32::try_from(charge), limit) {
             (Ok(charge), Some(limit)) => {
-                state.evict_to(limit, self.strict, &mut evicted);
+                state.evict_to(limit, self.strict, evicted);
                 (state.usage <= limit || !self.strict).then_some(charge)
             }
             _ => None,
         };
-        self.evictions.fetch_add(evicted.len() as u64, Ordering::Relaxed);
+        self.evictions.fetch_add((evicted.len() - before) as u64, Ordering::Relaxed);
         let Some(charge) = fitting else {
             self.rejections.fetch_add(1, Ordering::Relaxed);
             return value;
@@ -126,6 +145,18 @@ impl<V: Cacheable> Shard<V> {
         self.inserts.fetch_add(1, Ordering::Relaxed);
         state.add(hash, key, value.clone(), charge, low_priority);
         value
+    }
+
+    pub(super) fn remove(&self, hash: u64, key: &CacheKey) -> Option<Arc<V>> {
+        let mut state = self.state.write();
+        let (entry, _) = state.table.find_entry(hash, |entry| entry.key == *key).ok()?.remove();
+        state.usage -= entry.charge();
+        if !entry.in_main {
+            state.probation_bytes -= entry.charge();
+        }
+        state.drop_empty_places();
+        drop(state);
+        Some(entry.value)
     }
 
     pub(super) fn erase_files(&self, files: &[u64]) {
@@ -143,8 +174,8 @@ impl<V: Cacheable> Shard<V> {
             }
             erased.push(entry.value);
         }
-        state.probation.retain(|key| !gone(key));
-        state.main.retain(|key| !gone(key));
+        state.probation.retain(|place| !gone(&place.key));
+        state.main.retain(|place| !gone(&place.key));
     }
 
     pub(super) fn set_capacity(&self, capacity: usize) {
@@ -169,6 +200,13 @@ impl<V: Cacheable> Shard<V> {
         self.state.read().table.len()
     }
 
+    /// Places in both queues.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        let state = self.state.read();
+        state.probation.len() + state.main.len()
+    }
+
     pub(super) fn pinned_usage(&self) -> usize {
         self.state.read().table.iter().filter(|entry| entry.is_pinned()).map(Entry::charge).sum()
     }
@@ -179,6 +217,12 @@ impl<V: Cacheable> Shard<V> {
         total.inserts += self.inserts.load(Ordering::Relaxed);
         total.evictions += self.evictions.load(Ordering::Relaxed);
         total.rejections += self.rejections.load(Ordering::Relaxed);
+    }
+}
+
+impl Place {
+    fn is_of<V>(&self, entry: &Entry<V>) -> bool {
+        entry.key == self.key && entry.stamp == self.stamp
     }
 }
 
@@ -199,6 +243,8 @@ enum Step {
     PassedUsed,
     /// Somebody holds it; it waits again in the same queue.
     PassedPinned,
+    /// It was removed.
+    PassedEmpty,
 }
 
 impl<V: Cacheable> State<V> {
@@ -210,23 +256,26 @@ impl<V: Cacheable> State<V> {
     fn add(&mut self, hash: u64, key: CacheKey, value: Arc<V>, charge: u32, low_priority: bool) {
         let in_main = !low_priority && self.ghost.remove(hash);
         self.usage += charge as usize;
+        self.next_stamp = self.next_stamp.wrapping_add(1);
+        let stamp = self.next_stamp;
+        let place = Place { key, stamp };
         if in_main {
-            self.main.push_back(key);
+            self.main.push_back(place);
         } else {
             self.probation_bytes += charge as usize;
             if low_priority {
-                self.probation.push_front(key);
+                self.probation.push_front(place);
             } else {
-                self.probation.push_back(key);
+                self.probation.push_back(place);
             }
         }
-        let entry = Entry { key, value, charge, in_main };
+        let entry = Entry { key, value, charge, in_main, stamp };
         self.table.insert_unique(hash, entry, |entry| entry.key.hash());
     }
 
     /// Evicts until at most `limit` bytes are charged, or nothing is left that can go. Unless `thorough`, a
     /// number of pinned entries in a row ends the search too.
-    fn evict_to(&mut self, limit: usize, thorough: bool, evicted: &mut Vec<Arc<V>>) {
+    fn evict_to(&mut self, limit: usize, thorough: bool, evicted: &mut Vec<(CacheKey, Arc<V>)>) {
         // Pinned entries passed since anything else changed place; a queue is exhausted when it holds no others.
         let (mut pinned_probation, mut pinned_main) = (0, 0);
         while self.usage > limit {
@@ -246,55 +295,67 @@ impl<V: Cacheable> State<V> {
             match step {
                 None => return,
                 Some(Step::PassedPinned) => *pinned += 1,
-                Some(Step::Evicted) => {}
+                Some(Step::Evicted | Step::PassedEmpty) => {}
                 Some(Step::PassedUsed) => (pinned_probation, pinned_main) = (0, 0),
             }
         }
     }
 
-    fn step_probation(&mut self, evicted: &mut Vec<Arc<V>>) -> Option<Step> {
-        let key = self.probation.pop_front()?;
+    /// Drops the places of removed entries, once they are more than those of others.
+    fn drop_empty_places(&mut self) {
+        if self.probation.len() + self.main.len() > 2 * self.table.len() + 8 {
+            let table = &self.table;
+            let is_taken = |place: &Place| table.find(place.key.hash(), |entry| place.is_of(entry)).is_some();
+            self.probation.retain(is_taken);
+            self.main.retain(is_taken);
+        }
+    }
+
+    fn step_probation(&mut self, evicted: &mut Vec<(CacheKey, Arc<V>)>) -> Option<Step> {
+        let place = self.probation.pop_front()?;
+        let key = place.key;
         let hash = key.hash();
-        let occupied = self.table.find_entry(hash, |entry| entry.key == key).ok();
-        debug_assert!(occupied.is_some(), "a queued key is in the table");
-        let mut occupied = occupied?;
+        let Ok(mut occupied) = self.table.find_entry(hash, |entry| place.is_of(entry)) else {
+            return Some(Step::PassedEmpty);
+        };
         let entry = occupied.get_mut();
         if entry.value.uses().get() >= PROMOTING_USES {
             entry.value.uses().clear();
             entry.in_main = true;
             self.probation_bytes -= entry.charge();
-            self.main.push_back(key);
+            self.main.push_back(place);
             return Some(Step::PassedUsed);
         }
         if entry.is_pinned() {
-            self.probation.push_back(key);
+            self.probation.push_back(place);
             return Some(Step::PassedPinned);
         }
         self.probation_bytes -= entry.charge();
         let (entry, _) = occupied.remove();
         self.usage -= entry.charge();
         self.ghost.add(hash, self.table.len());
-        evicted.push(entry.value);
+        evicted.push((key, entry.value));
         Some(Step::Evicted)
     }
 
-    fn step_main(&mut self, evicted: &mut Vec<Arc<V>>) -> Option<Step> {
-        let key = self.main.pop_front()?;
-        let occupied = self.table.find_entry(key.hash(), |entry| entry.key == key).ok();
-        debug_assert!(occupied.is_some(), "a queued key is in the table");
-        let mut occupied = occupied?;
+    fn step_main(&mut self, evicted: &mut Vec<(CacheKey, Arc<V>)>) -> Option<Step> {
+        let place = self.main.pop_front()?;
+        let key = place.key;
+        let Ok(mut occupied) = self.table.find_entry(key.hash(), |entry| place.is_of(entry)) else {
+            return Some(Step::PassedEmpty);
+        };
         let entry = occupied.get_mut();
         if entry.value.uses().take_one() {
-            self.main.push_back(key);
+            self.main.push_back(place);
             return Some(Step::PassedUsed);
         }
         if entry.is_pinned() {
-            self.main.push_back(key);
+            self.main.push_back(place);
             return Some(Step::PassedPinned);
         }
         let (entry, _) = occupied.remove();
         self.usage -= entry.charge();
-        evicted.push(entry.value);
+        evicted.push((key, entry.value));
         Some(Step::Evicted)
     }
 }

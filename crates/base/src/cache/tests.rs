@@ -196,6 +196,7 @@ enum Operation {
     Get(u64, u64),
     Insert { file: u64, offset: u64, charge: usize, low: bool, pin: bool },
     Unpin(usize),
+    Remove(u64, u64),
     Erase(u64),
     SetCapacity(usize),
 }
@@ -206,6 +207,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         6 => (0u64..3, 0u64..30, 0usize..60, any::<bool>(), prop::bool::weighted(0.2))
             .prop_map(|(file, offset, charge, low, pin)| Operation::Insert { file, offset, charge, low, pin }),
         2 => any::<usize>().prop_map(Operation::Unpin),
+        2 => (0u64..3, 0u64..30).prop_map(|(file, offset)| Operation::Remove(file, offset)),
         1 => (0u64..3).prop_map(Operation::Erase),
         1 => (0usize..600).prop_map(Operation::SetCapacity),
     ]
@@ -253,6 +255,12 @@ proptest! {
                         pins.swap_remove(at % pins.len());
                     }
                 }
+                Operation::Remove(file, offset) => {
+                    let key = key(file, offset);
+                    let known = model.remove(&key).filter(|_| cache.contains(&key)).map(|known| known.0);
+                    prop_assert_eq!(cache.remove(&key).map(|value| **value), known);
+                    pins.retain(|(pinned, _)| *pinned != key);
+                }
                 Operation::Erase(file) => {
                     cache.erase_file(file);
                     model.retain(|key, _| key.file != file);
@@ -299,4 +307,17 @@ fn a_use_without_a_lookup_keeps_an_entry() {
     assert!(cache.contains(&key(1, 7)));
     assert!(!cache.contains(&key(1, 8)));
     assert_eq!(cache.stats().hits, 3);
+}
+
+#[test]
+fn places_of_removed_entries_do_not_pile_up() {
+    let cache = one_shard(1000);
+    for round in 0..10_000 {
+        put(&cache, round);
+        put(&cache, 7);
+        assert!(cache.remove(&key(1, round)).is_some_and(|value| **value == round));
+    }
+    let places = cache.shards[0].places();
+    assert!(places < 30, "{places} places for one entry");
+    assert_eq!((cache.entries(), cache.usage()), (1, 10));
 }

@@ -81,6 +81,7 @@ impl DbInner {
             Property::BlockCacheCapacity => self.block_cache.capacity() as u64,
             Property::BlockCacheUsage => self.block_cache.usage() as u64,
             Property::BlockCachePinnedUsage => self.block_cache.pinned_usage() as u64,
+            Property::CompressedBlockCacheUsage => self.block_cache.compressed_usage() as u64,
         }
     }
 

@@ -108,6 +108,8 @@ properties! {
     BlockCacheUsage = "block-cache-usage",
     /// Bytes of the block cache that readers hold.
     BlockCachePinnedUsage = "block-cache-pinned-usage",
+    /// Bytes that the block cache holds of compressed blocks.
+    CompressedBlockCacheUsage = "compressed-block-cache-usage",
 }
 
 impl Property {
@@ -141,7 +143,7 @@ impl Property {
 
     /// Whether RocksDB does not have it.
     const fn is_own(self) -> bool {
-        matches!(self, Self::Pacing | Self::IoRate)
+        matches!(self, Self::Pacing | Self::IoRate | Self::CompressedBlockCacheUsage)
     }
 
     /// Whether the value is text; otherwise it is a number in decimal.

@@ -85,6 +85,16 @@ impl Block {
         &self.bytes
     }
 
+    /// Whether the block has entries of its own: it is no partition of an index or a filter.
+    pub(crate) fn is_data(&self) -> bool {
+        self.entries_len > 0 && self.index.is_none()
+    }
+
+    /// A buffer of `len` bytes from where the block's own is from.
+    pub(crate) fn buffer_of(&self, len: usize) -> Option<PooledBuf> {
+        self.bytes.buffer_of(len).ok()
+    }
+
     /// The partition of an index that the block is, if it is one.
     #[inline]
     pub(crate) fn index(&self) -> Option<&Index> {

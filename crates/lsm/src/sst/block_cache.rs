@@ -1,66 +1,123 @@
 //! The cache of data blocks.
 
 use super::block::Block;
+use super::compressed_tier::CompressedTier;
 use siltstone_base::cache::{Cache, CacheKey, CacheStats, ENTRY_OVERHEAD};
 use std::sync::Arc;
 
 /// A cache of uncompressed data blocks, charged in bytes. Several databases may share one.
 ///
 /// Thread safety: every method may be called from any thread.
+///
+/// It may have a second tier of compressed blocks ([`with_compressed_tier`](Self::with_compressed_tier)): worth while where reads are direct, so that the operating
+/// system keeps nothing, and data is larger than memory.
+///
+/// ```
+/// use siltstone_lsm::BlockCache;
+///
+/// // One budget of 512 MiB: a third of it holds more than a third of it could hold uncompressed.
+/// let cache = BlockCache::new(340 << 20).with_compressed_tier(172 << 20);
+/// assert_eq!(cache.usage() + cache.compressed_usage(), 0);
+/// ```
 #[derive(Debug)]
-pub struct BlockCache(Cache<Block>);
+pub struct BlockCache {
+    blocks: Cache<Block>,
+    tier: Option<CompressedTier>,
+}
 
 impl BlockCache {
     /// A cache of `capacity_bytes`.
     pub fn new(capacity_bytes: usize) -> Self {
-        Self(Cache::new(capacity_bytes))
+        Self { blocks: Cache::new(capacity_bytes), tier: None }
     }
 
-    /// The bytes that the cache may hold.
+    /// The same with `capacity_bytes` more, for data blocks that had to go: they are kept compressed with LZ4, and come back without a read of the device. Blocks that do
+    /// not shrink by an eighth are not kept.
+    #[must_use]
+    pub fn with_compressed_tier(mut self, capacity_bytes: usize) -> Self {
+        self.tier = (capacity_bytes > 0).then(|| CompressedTier::new(capacity_bytes));
+        self
+    }
+
+    /// The bytes that the tier of compressed blocks may hold; 0 without one.
+    pub fn compressed_capacity(&self) -> usize {
+        self.tier.as_ref().map_or(0, CompressedTier::capacity)
+    }
+
+    /// Sets the bytes that the tier of compressed blocks may hold; a smaller number evicts at once. Does nothing without one.
+    pub fn set_compressed_capacity(&self, capacity_bytes: usize) {
+        if let Some(tier) = &self.tier {
+            tier.set_capacity(capacity_bytes);
+        }
+    }
+
+    /// The bytes that the tier of compressed blocks holds.
+    pub fn compressed_usage(&self) -> usize {
+        self.tier.as_ref().map_or(0, CompressedTier::usage)
+    }
+
+    /// What happened so far in the tier of compressed blocks: its lookups are the misses of data blocks in the first.
+    pub fn compressed_stats(&self) -> CacheStats {
+        self.tier.as_ref().map(CompressedTier::stats).unwrap_or_default()
+    }
+
+    /// The bytes of uncompressed blocks that the cache may hold.
     pub fn capacity(&self) -> usize {
-        self.0.capacity()
+        self.blocks.capacity()
     }
 
     /// Sets the bytes that the cache may hold; a smaller number evicts at once.
     pub fn set_capacity(&self, capacity_bytes: usize) {
-        self.0.set_capacity(capacity_bytes);
+        self.blocks.set_capacity(capacity_bytes);
     }
 
     /// The bytes that the cache holds.
     pub fn usage(&self) -> usize {
-        self.0.usage()
+        self.blocks.usage()
     }
 
     /// The bytes of the blocks that readers hold at the moment. Costs a walk over the whole cache.
     pub fn pinned_usage(&self) -> usize {
-        self.0.pinned_usage()
+        self.blocks.pinned_usage()
     }
 
     /// What happened so far.
     pub fn stats(&self) -> CacheStats {
-        self.0.stats()
+        self.blocks.stats()
     }
 
     /// A number for the blocks of one open table.
     pub(crate) fn new_file_id(&self) -> u64 {
-        self.0.new_file_id()
+        self.blocks.new_file_id()
     }
 
     /// The block of `file` at `offset`, if it is here.
     #[inline]
     pub(crate) fn get(&self, file: u64, offset: u64) -> Option<Arc<Block>> {
-        self.0.get(&CacheKey { file, offset })
+        self.blocks.get(&CacheKey { file, offset })
     }
 
     /// Counts hits on blocks of `file` that were found without a lookup.
     #[inline]
     pub(crate) fn add_hits(&self, file: u64, hits: u64) {
-        self.0.add_hits(file, hits);
+        self.blocks.add_hits(file, hits);
+    }
+
+    /// The block of `file` at `offset` from the tier of compressed blocks.
+    pub(crate) fn get_compressed(&self, file: u64, offset: u64) -> Option<Arc<Block>> {
+        let (block, leaves) = self.tier.as_ref()?.get(&CacheKey { file, offset })?;
+        let block = Arc::new(block);
+        Some(if leaves { self.insert(file, offset, block) } else { block })
     }
 
     /// Puts a block in and returns what is resident in its place.
     pub(crate) fn insert(&self, file: u64, offset: u64, block: Arc<Block>) -> Arc<Block> {
         let charge = block.memory_usage() + ENTRY_OVERHEAD;
-        self.0.insert(CacheKey { file, offset }, block, charge)
+        let mut evicted = Vec::new();
+        let block = self.blocks.insert_evicting(CacheKey { file, offset }, block, charge, &mut evicted);
+        if let Some(tier) = &self.tier {
+            evicted.iter().for_each(|(key, block)| tier.take_in(*key, block));
+        }
+        block
     }
 }

@@ -174,7 +174,7 @@ impl TableIter {
                 self.hits += 1;
                 return Ok(block);
             }
-            if let Some(block) = self.reader.looked_up_block(self.block_index(), index) {
+            if let Some(block) = self.reader.looked_up_block(self.block_index(), index, self.options.fill_cache) {
                 return Ok(block);
             }
         }

@@ -20,6 +20,7 @@ mod block_slots;
 mod builder;
 mod collector;
 mod compact_on_deletions;
+mod compressed_tier;
 mod dictionary_builder;
 #[cfg(feature = "testing")]
 pub(crate) mod doors;

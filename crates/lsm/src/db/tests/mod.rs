@@ -2,6 +2,7 @@
 
 mod approximate;
 mod basics;
+mod compressed_blocks;
 mod covered;
 mod merges;
 mod misuse;

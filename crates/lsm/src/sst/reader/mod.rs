@@ -431,15 +431,19 @@ impl TableReader {
             self.add_cache_hits(1);
             return Ok(block);
         }
-        match self.looked_up_block(index, position) {
+        match self.looked_up_block(index, position, options.fill_cache) {
             Some(block) => Ok(block),
             None => self.read_block(index, position, options),
         }
     }
 
-    /// Data block `position` of `index`, if the cache has it.
-    pub(crate) fn looked_up_block(&self, index: &Index, position: usize) -> Option<Arc<Block>> {
-        let block = self.block_cache.get(self.cache_file, index.handle(position).offset)?;
+    /// Data block `position` of `index`, if the cache has it; also compressed, if it may go back to the uncompressed ones.
+    pub(crate) fn looked_up_block(&self, index: &Index, position: usize, fills: bool) -> Option<Arc<Block>> {
+        let (file, offset) = (self.cache_file, index.handle(position).offset);
+        let block = match self.block_cache.get(file, offset) {
+            None if fills => self.block_cache.get_compressed(file, offset)?,
+            found => found?,
+        };
         index.slots().set(position, &block);
         Some(block)
     }

@@ -1,0 +1,74 @@
+//! Reads through the tier of compressed blocks.
+
+use super::basics::options;
+use crate::{BlockCache, CompactRangeOptions, Db, ReadOptions};
+use siltstone_base::env::sim::SimDisk;
+use std::sync::Arc;
+
+const ROWS: u64 = 4_000;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("{number:08}").into_bytes()
+}
+
+fn value(number: u64, version: u8) -> Vec<u8> {
+    let mut value = vec![version; 200];
+    value[..8].copy_from_slice(&number.to_le_bytes());
+    value
+}
+
+#[test]
+fn rows_that_left_the_cache_come_back_from_memory_and_are_the_newest() {
+    let disk = SimDisk::new();
+    // About 900 KB of blocks.
+    let cache = Arc::new(BlockCache::new(256 << 10).with_compressed_tier(512 << 10));
+    let db = Db::open("/db", &options(&disk).block_cache(Some(Arc::clone(&cache)))).unwrap();
+    for version in 1..=3 {
+        for number in 0..ROWS {
+            db.put(key(number), value(number, version)).unwrap();
+        }
+        db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+        for round in 0..4 {
+            let misses = cache.compressed_stats().misses;
+            for step in 0..ROWS {
+                let number = step * 1_237 % ROWS;
+                assert_eq!(db.get(key(number)).unwrap().map(|found| found.to_vec()), Some(value(number, version)));
+            }
+            let misses = cache.compressed_stats().misses - misses;
+            assert!(round < 2 || misses < 20, "round {round} of version {version}: {misses} blocks were read");
+        }
+    }
+    assert!(cache.compressed_stats().hits > 0);
+    let usage: usize = db.property("siltstone.compressed-block-cache-usage").unwrap().parse().unwrap();
+    assert_eq!(usage, cache.compressed_usage());
+    assert!(usage > 0);
+}
+
+#[test]
+fn walks_that_fill_no_cache_leave_both_tiers_as_they_are() {
+    let disk = SimDisk::new();
+    let cache = Arc::new(BlockCache::new(256 << 10).with_compressed_tier(512 << 10));
+    let db = Db::open("/db", &options(&disk).block_cache(Some(Arc::clone(&cache)))).unwrap();
+    for number in 0..ROWS {
+        db.put(key(number), value(number, 1)).unwrap();
+    }
+    db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+    for number in 0..ROWS {
+        assert!(db.get(key(number)).unwrap().is_some());
+    }
+    let before = (cache.usage(), cache.compressed_usage(), cache.stats().inserts, cache.compressed_stats());
+    for _ in 0..2 {
+        let mut rows = 0;
+        let mut iter = db.iter(&ReadOptions::default().fill_cache(false)).unwrap();
+        iter.seek_to_first();
+        while iter.valid() {
+            assert_eq!((iter.key(), iter.value()), (&*key(rows), &*value(rows, 1)));
+            rows += 1;
+            iter.next();
+        }
+        iter.status().unwrap();
+        assert_eq!(rows, ROWS);
+    }
+    let after = (cache.usage(), cache.compressed_usage(), cache.stats().inserts, cache.compressed_stats());
+    assert_eq!(before, after);
+}

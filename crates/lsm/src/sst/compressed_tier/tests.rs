@@ -1,0 +1,107 @@
+//! Blocks that come and go between the tiers.
+
+use crate::sst::block::Block;
+use crate::sst::block_cache::BlockCache;
+use siltstone_base::block_pool::{BlockPool, PooledBuf};
+use siltstone_base::sync::Arc;
+
+const BLOCK_BYTES: usize = 4096;
+
+/// A block of as many random bytes as the codec cannot shrink, and zeros behind them.
+fn block(pool: &BlockPool, number: u64, random_bytes: usize) -> Block {
+    let mut bytes = pool.alloc(BLOCK_BYTES);
+    bytes.fill(0);
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for byte in &mut bytes[..random_bytes] {
+        *byte = next(&mut state) as u8;
+    }
+    // One restart point, at the first entry.
+    bytes[BLOCK_BYTES - 4] = 1;
+    Block::new(bytes, BLOCK_BYTES).expect("a block")
+}
+
+/// Xorshift64.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state >> 16
+}
+
+/// Reads blocks of a file in uniformly random order through `cache`; how many came from the device after all had been asked for several times.
+fn device_reads(cache: &BlockCache, blocks: u64) -> u64 {
+    let pool = BlockPool::new(0);
+    let file = cache.new_file_id();
+    let (mut state, mut reads) = (42, 0);
+    for access in 0..20 * blocks {
+        let number = next(&mut state) % blocks;
+        let offset = number * BLOCK_BYTES as u64;
+        let found = cache.get(file, offset).or_else(|| cache.get_compressed(file, offset));
+        let is_warm = access >= 10 * blocks;
+        let found = found.unwrap_or_else(|| {
+            reads += u64::from(is_warm);
+            cache.insert(file, offset, Arc::new(block(&pool, number, BLOCK_BYTES / 2)))
+        });
+        if access % 97 == 0 {
+            assert_eq!(found.bytes(), block(&pool, number, BLOCK_BYTES / 2).bytes());
+        }
+    }
+    reads
+}
+
+#[test]
+fn a_working_set_of_one_and_a_half_budgets_is_read_from_memory_mostly() {
+    let budget = 8 << 20;
+    let blocks = (budget + budget / 2) / BLOCK_BYTES;
+    let alone = device_reads(&BlockCache::new(budget), blocks as u64);
+    let tiered = BlockCache::new(budget / 100 * 35).with_compressed_tier(budget / 100 * 65);
+    let with_tier = device_reads(&tiered, blocks as u64);
+    assert!(tiered.usage() + tiered.compressed_usage() <= budget, "both tiers keep to the budget");
+    assert!(alone > blocks as u64 * 2, "the working set does not fit: {alone} reads");
+    assert!(with_tier * 10 <= alone * 3, "{with_tier} reads of the device with a tier, {alone} without");
+}
+
+#[test]
+fn nothing_is_lost_where_there_is_room_for_it_compressed() {
+    let pool = BlockPool::new(0);
+    let cache = BlockCache::new(64 << 10).with_compressed_tier(1 << 20);
+    let file = cache.new_file_id();
+    for round in 0..20_u64 {
+        for number in 0..30 {
+            let offset = number * BLOCK_BYTES as u64;
+            if cache.get(file, offset).or_else(|| cache.get_compressed(file, offset)).is_none() {
+                assert_eq!(round, 0, "block {number}");
+                cache.insert(file, offset, Arc::new(block(&pool, number, 1024)));
+            }
+        }
+    }
+    assert!(cache.compressed_stats().hits > 200, "{:?}", cache.compressed_stats());
+}
+
+#[test]
+fn what_does_not_shrink_and_partitions_are_not_kept() {
+    let pool = BlockPool::new(0);
+    let cache = BlockCache::new(64 << 10).with_compressed_tier(1 << 20);
+    let file = cache.new_file_id();
+    for number in 0..40 {
+        cache.insert(file, number * 4096, Arc::new(block(&pool, number, BLOCK_BYTES - 8)));
+    }
+    for number in 40..80 {
+        let filter = Block::of_filter(PooledBuf::unpooled(vec![0; 4096])).expect("a partition of a filter");
+        cache.insert(file, number * 4096, Arc::new(filter));
+    }
+    assert!(cache.stats().evictions > 40, "{:?}", cache.stats());
+    assert_eq!(cache.compressed_usage(), 0);
+}
+
+#[test]
+fn a_cache_without_a_tier_has_none() {
+    let cache = BlockCache::new(1 << 20).with_compressed_tier(0);
+    assert_eq!((cache.compressed_capacity(), cache.compressed_usage()), (0, 0));
+    cache.set_compressed_capacity(1 << 20);
+    assert_eq!(cache.compressed_capacity(), 0);
+    let cache = cache.with_compressed_tier(1 << 20);
+    assert_eq!(cache.compressed_capacity(), 1 << 20);
+    cache.set_compressed_capacity(1 << 18);
+    assert_eq!(cache.compressed_capacity(), 1 << 18);
+}
