@@ -71,7 +71,9 @@ mod wal;
 mod wide_columns;
 
 pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
-pub use db::{ApproximateSize, ColumnFamily, Db, Iter, IterPins, PinnedState, PinnedValue, TableFile, TreeReport};
+pub use db::{
+    ApproximateSize, ColumnFamily, Db, Iter, IterPins, MemoryReport, PinnedState, PinnedValue, TableFile, TreeReport,
+};
 pub use engine::KvDb;
 pub use event::{
     ChangedOption, CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, OptionsInfo,

@@ -17,6 +17,7 @@ mod flush;
 mod io_rate;
 mod iter;
 mod manual;
+mod memory;
 mod memtable_switch;
 mod next_limit;
 mod obsolete_files;
@@ -52,6 +53,7 @@ pub use approximate::ApproximateSize;
 pub use check::TreeReport;
 pub use column_family::ColumnFamily;
 pub use iter::Iter;
+pub use memory::MemoryReport;
 pub use pins::{IterPins, PinnedState};
 pub use read::PinnedValue;
 pub use table_files::TableFile;
@@ -465,6 +467,11 @@ impl Db {
     /// The counters of this database.
     pub fn metrics(&self) -> &Metrics {
         &self.handle.inner.metrics
+    }
+
+    /// Who holds how much memory at the moment. Walks over all tables.
+    pub fn memory_report(&self) -> MemoryReport {
+        self.handle.inner.memory_report()
     }
 
     /// The counters and the tree of `family`, ready to print.

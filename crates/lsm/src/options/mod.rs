@@ -1,5 +1,6 @@
 //! Options. Every struct is a builder: `DbOptions::default().create_if_missing(true)`.
 
+mod budget;
 mod column_family;
 mod compaction;
 mod database;

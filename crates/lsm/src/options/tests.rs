@@ -138,3 +138,21 @@ fn every_option_is_named() {
     assert!(DbOptions::NAMES.contains(&"max_manifest_file_size"));
     assert_eq!(TableOptions::NAMES.len(), 13);
 }
+
+#[test]
+fn a_budget_is_kept_by_what_has_a_size_and_every_budget_makes_valid_options() {
+    for bytes in [0, 1, 8 << 20, 64 << 20, 1 << 30, 64 << 30] {
+        for cores in [0, 1, 2, 7, 1000] {
+            let options = DbOptions::for_budget(bytes, cores);
+            options.validate().unwrap();
+            let family = &options.unnamed_families;
+            family.validate().unwrap();
+            let cache = options.block_cache.as_ref().unwrap();
+            let buffers = family.write_buffer_size * family.max_write_buffer_number;
+            let sized = buffers + cache.capacity() + cache.compressed_capacity();
+            let budget = bytes.max(8 << 20);
+            assert!(sized <= budget / 8 * 7 + 8, "{sized} of {budget}");
+            assert!(sized >= budget / 5 * 4, "{sized} of {budget}");
+        }
+    }
+}

@@ -72,3 +72,35 @@ fn walks_that_fill_no_cache_leave_both_tiers_as_they_are() {
     let after = (cache.usage(), cache.compressed_usage(), cache.stats().inserts, cache.compressed_stats());
     assert_eq!(before, after);
 }
+
+#[test]
+fn the_report_of_holders_knows_all_that_was_put_in() {
+    let disk = SimDisk::new();
+    let budget = 8 << 20;
+    let options = crate::DbOptions::for_budget(budget, 2).create_if_missing(true);
+    let sim = self::options(&disk);
+    let db = Db::open("/db", &options.env(sim.env.clone()).executor(sim.executor.clone())).unwrap();
+    let total = |db: &Db| db.memory_report().total() as usize;
+    let empty = total(&db);
+    assert!(empty < 64 << 10, "{empty}");
+    for round in 0..6 {
+        for number in 0..ROWS {
+            db.put(key(number * 6 + round), value(number, 1)).unwrap();
+            if number % 500 == 0 {
+                assert!(total(&db) <= budget, "{}", db.memory_report());
+            }
+        }
+    }
+    let report = db.memory_report();
+    assert!(report.memtables > 0, "{report}");
+    for number in 0..6 * ROWS {
+        assert!(db.get(key(number)).unwrap().is_some());
+    }
+    let report = db.memory_report();
+    assert!(report.cached_blocks > 500_000 && report.compressed_blocks > 100_000, "{report}");
+    assert!(report.open_tables > 0, "{report}");
+    assert_eq!(report.total(), report.holders().iter().map(|(_, bytes)| bytes).sum::<u64>());
+    assert!(report.total() as usize <= budget, "{report}");
+    let text = report.to_string();
+    assert!(text.contains("compressed blocks") && text.contains("total"), "{text}");
+}

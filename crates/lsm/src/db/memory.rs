@@ -1,0 +1,81 @@
+//! Who holds the memory of a database.
+
+use super::state::DbInner;
+use siltstone_base::text_table::{TextTable, format_bytes};
+use std::fmt;
+
+/// The bytes of memory that a database holds, by holder. Each byte is counted once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryReport {
+    /// Memtables that are written or wait for their flush.
+    pub memtables: u64,
+    /// Memtables that were flushed and that iterators or snapshots of reads still hold.
+    pub held_memtables: u64,
+    /// The block cache: data blocks, and partitions of indexes and filters. All of it, if several databases share it.
+    pub cached_blocks: u64,
+    /// The block cache's tier of compressed blocks.
+    pub compressed_blocks: u64,
+    /// Indexes, filters and range tombstones of open tables, as far as they are not in the block cache.
+    pub open_tables: u64,
+    /// Blocks outside the cache: of iterators, compactions and reads that fill no cache.
+    pub buffers: u64,
+    /// Free buffers that wait to be used again.
+    pub free_buffers: u64,
+}
+
+impl MemoryReport {
+    /// The holders by name, in a fixed order.
+    pub fn holders(&self) -> [(&'static str, u64); 7] {
+        [
+            ("memtables", self.memtables),
+            ("held memtables", self.held_memtables),
+            ("cached blocks", self.cached_blocks),
+            ("compressed blocks", self.compressed_blocks),
+            ("open tables", self.open_tables),
+            ("buffers", self.buffers),
+            ("free buffers", self.free_buffers),
+        ]
+    }
+
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        self.holders().iter().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+impl fmt::Display for MemoryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = TextTable::new(["holder", "size"]);
+        for (holder, bytes) in self.holders() {
+            table.row([holder.to_string(), format_bytes(bytes)]);
+        }
+        table.rule();
+        table.row(["total".to_string(), format_bytes(self.total())]);
+        table.fmt(f)
+    }
+}
+
+impl DbInner {
+    /// Who holds how much at the moment.
+    pub(crate) fn memory_report(&self) -> MemoryReport {
+        let families = self.families.load();
+        let mut report = MemoryReport {
+            cached_blocks: self.block_cache.usage() as u64,
+            compressed_blocks: self.block_cache.compressed_usage() as u64,
+            free_buffers: self.block_pool.retained() as u64,
+            ..MemoryReport::default()
+        };
+        for family in families.values() {
+            let pinned = family.super_version.load();
+            report.memtables +=
+                pinned.memtables().map(|memtable| memtable.approximate_memory_usage() as u64).sum::<u64>();
+            report.held_memtables += family.replaced.bytes_beside(&pinned).0;
+            let readers = pinned.version.all_files().filter_map(|(_, file)| file.reader.get());
+            report.open_tables += readers.map(|reader| reader.memory_usage() as u64).sum::<u64>();
+        }
+        let cached = report.cached_blocks + report.compressed_blocks;
+        report.buffers = (self.block_pool.in_use() as u64).saturating_sub(cached);
+        report
+    }
+}

@@ -1,0 +1,76 @@
+//! All options from two numbers: how much memory and how many cores there are.
+
+use super::{ColumnFamilyOptions, DbOptions, IndexType, TableOptions};
+use crate::sst::BlockCache;
+use std::sync::Arc;
+
+/// Less than this is taken for this: memtables would be too small to be worth a table.
+const LEAST_BUDGET: usize = 8 << 20;
+/// All write buffers together have one part in so many of the budget.
+const WRITE_BUFFERS_PART: usize = 4;
+/// Two of them, one being written and one being flushed.
+const WRITE_BUFFERS: usize = 2;
+/// No write buffer is larger: flushes would come in lumps.
+const LARGEST_WRITE_BUFFER: usize = 256 << 20;
+/// What open tables, jobs and iterators take beside the cache: one part in so many.
+const OTHERS_PART: usize = 8;
+/// Of the cache, so much is for compressed blocks, in hundredths.
+const COMPRESSED_PERCENT: usize = 60;
+/// About one false answer in a hundred.
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+/// The base level holds so many write buffers, as by default.
+const BUFFERS_PER_BASE_LEVEL: u64 = 4;
+
+impl DbOptions {
+    /// Options for a database of one column family on a machine of `cores` that may use `bytes` of memory in all (8 MiB at least).
+    ///
+    /// | what | share |
+    /// | --- | --- |
+    /// | two write buffers | a quarter; 512 MiB at most |
+    /// | open tables, buffers of jobs and of iterators | an eighth |
+    /// | the block cache | the rest: two fifths of it for uncompressed blocks, three fifths for compressed ones |
+    ///
+    /// Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.
+    /// There are as many background jobs as cores, two at least. Sizes of tables and levels follow the write buffers.
+    ///
+    /// Everything can be changed afterwards; families that are opened by name want [`ColumnFamilyOptions::for_budget`].
+    ///
+    /// ```
+    /// use siltstone_lsm::DbOptions;
+    ///
+    /// let options = DbOptions::for_budget(512 << 20, 4).create_if_missing(true);
+    /// assert_eq!(options.unnamed_families.write_buffer_size, 64 << 20);
+    /// ```
+    pub fn for_budget(bytes: usize, cores: usize) -> Self {
+        let bytes = bytes.max(LEAST_BUDGET);
+        let family = ColumnFamilyOptions::for_budget(bytes);
+        let buffers = family.write_buffer_size * WRITE_BUFFERS;
+        let cache = bytes - buffers - bytes / OTHERS_PART;
+        let compressed = cache / 100 * COMPRESSED_PERCENT;
+        Self::default()
+            .unnamed_families(family)
+            .max_background_jobs(cores.clamp(2, 16))
+            .use_direct_reads(true)
+            .use_direct_io_for_flush_and_compaction(true)
+            .compaction_readahead_size((bytes / 256).clamp(64 << 10, 2 << 20))
+            .block_cache(Some(Arc::new(BlockCache::new(cache - compressed).with_compressed_tier(compressed))))
+    }
+}
+
+impl ColumnFamilyOptions {
+    /// Options of a family whose database may use `bytes` of memory in all, as [`DbOptions::for_budget`] says. Of several families that are written at the same time, each
+    /// wants its part of the bytes.
+    pub fn for_budget(bytes: usize) -> Self {
+        let buffer = (bytes.max(LEAST_BUDGET) / WRITE_BUFFERS_PART / WRITE_BUFFERS).min(LARGEST_WRITE_BUFFER);
+        let table = TableOptions::default()
+            .index_type(IndexType::TwoLevel)
+            .partition_filters(true)
+            .bloom_bits_per_key(BLOOM_BITS_PER_KEY);
+        Self::default()
+            .write_buffer_size(buffer)
+            .max_write_buffer_number(WRITE_BUFFERS)
+            .target_file_size_base((buffer as u64).clamp(1 << 20, 64 << 20))
+            .max_bytes_for_level_base(buffer as u64 * BUFFERS_PER_BASE_LEVEL)
+            .table(table)
+    }
+}
