@@ -1,4 +1,5 @@
 //! Cases of interoperation with RocksDB, one file for each part of the format.
 
+mod copies;
 mod tables;
 mod timestamps;

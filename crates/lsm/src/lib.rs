@@ -37,6 +37,9 @@
 //! | keep several orders of keys in one directory | [`Db::open_families`], [`ColumnFamily`] |
 //! | keep rows with secondary indexes | [`TableDb`] |
 //! | choose sizes, codecs, limits | [`DbOptions`], [`ColumnFamilyOptions`], [`TableOptions`] |
+//! | copy a database while it is written | [`Checkpoint`], [`BackupEngine`], [`Db::live_files`] |
+//! | follow what others write | [`Db::updates_since`], [`Follower`], [`Db::open_read_only`] |
+//! | load many rows at once | [`BulkLoader`], [`SstFileWriter`], [`Db::ingest_external_files`] |
 //! | know what the engine does | [`EventListener`], [`Metrics`], [`Db::property`] |
 //!
 //! Options and properties keep RocksDB's names and meaning. Every failure is an [`Error`] with an [`ErrorKind`] to act on; it
@@ -44,10 +47,14 @@
 
 mod batch;
 mod blob;
+mod bulk_load;
 mod compaction;
+mod copies;
 mod db;
 mod engine;
 mod event;
+mod external;
+mod file_copy;
 mod file_meta;
 mod file_names;
 mod heads;
@@ -71,22 +78,30 @@ mod wal;
 mod wide_columns;
 
 pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
+pub use bulk_load::{BulkLoadOptions, BulkLoader};
+pub use copies::{
+    BackupEngine, BackupEngineOptions, BackupInfo, Checkpoint, CheckpointOptions, CreateBackupOptions, Follower,
+    RestoreOptions,
+};
 pub use db::{
-    ApproximateSize, ColumnFamily, Db, Iter, IterPins, MemoryReport, PinnedState, PinnedValue, TableFile, TreeReport,
+    ApproximateSize, ColumnFamily, Db, Iter, IterPins, LiveFile, LiveFileKind, LiveFiles, MemoryReport, PinnedState,
+    PinnedValue, TableFile, TreeReport, UpdateBatch, Updates,
 };
 pub use engine::KvDb;
 pub use event::{
     ChangedOption, CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, OptionsInfo,
     RateLimitInfo, StallCause, StallCondition, StallInfo,
 };
+pub use external::{SstFileInfo, SstFileIter, SstFileReader, SstFileWriter};
 pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
 pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
 pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, NextLimit, Property};
 pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType,
     DbOptions, FifoCompactionOptions, FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType,
-    LoadedOptions, RateLimiterMode, ReadOptions, ReadTier, TableOptions, UniversalCompactionOptions,
-    UniversalStopStyle, WaitForCompactOptions, WalRecoveryMode, WriteAdmission, WriteOptions,
+    IngestExternalFileOptions, LoadedOptions, RateLimiterMode, ReadOptions, ReadTier, TableOptions,
+    UniversalCompactionOptions, UniversalStopStyle, WaitForCompactOptions, WalRecoveryMode, WriteAdmission,
+    WriteOptions,
 };
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::{Error, ErrorKind, Result};

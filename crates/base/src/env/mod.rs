@@ -351,3 +351,21 @@ pub fn write_file_atomically(
     env.rename(temporary, path)?;
     env.sync_dir(&path.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf))
 }
+
+/// Creates a directory and those above it that are missing, and makes the names of the new ones durable: what they hold is no safer
+/// than they are.
+pub fn create_dir_durably(env: &dyn Env, dir: &Path) -> io::Result<()> {
+    let mut missing = Vec::new();
+    for ancestor in dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty()) {
+        if env.exists(ancestor)? {
+            break;
+        }
+        missing.push(ancestor);
+    }
+    env.create_dir_all(dir)?;
+    for created in missing {
+        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty());
+        env.sync_dir(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}

@@ -17,7 +17,7 @@ use crate::key::{ColumnFamilyId, SeqNo, ValueType};
 pub use reader::BatchIter;
 pub(crate) use reader::BatchReader;
 pub use record::BatchEntry;
-pub(crate) use record::{Marker, Record, Records};
+pub(crate) use record::{Malformed, Marker, Record, Records};
 use record::{key_too_long, tag, value_too_long};
 use siltstone_base::coding::put_varint32;
 use siltstone_base::{Error, ErrorKind, Result};

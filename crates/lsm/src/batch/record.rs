@@ -139,6 +139,11 @@ impl<'a> Records<'a> {
         Self { rest: body }
     }
 
+    /// The records that were not taken off yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// The next record, or `None` at the end. After an error nothing more is yielded.
     #[inline]
     pub(crate) fn next_record(&mut self) -> Result<Option<Record<'a>>, Malformed> {

@@ -13,7 +13,7 @@ fn entry(id: u32, kind: ValueType, key: &'static [u8], value: &'static [u8]) -> 
 }
 
 /// All records of a body, or the reason why it has none or not only records.
-fn parse(body: &[u8]) -> Result<Vec<Record<'_>>, record::Malformed> {
+fn parse(body: &[u8]) -> Result<Vec<Record<'_>>, Malformed> {
     let mut records = Records::new(body);
     let mut out = Vec::new();
     while let Some(record) = records.next_record()? {
@@ -112,7 +112,7 @@ fn every_record_of_the_format_is_read() {
     for (bytes, expected) in cases {
         assert_eq!(parse(bytes).as_deref(), Ok([*expected].as_slice()), "{bytes:02x?}");
         for len in 1..bytes.len() {
-            assert_eq!(parse(&bytes[..len]), Err(record::Malformed::Truncated), "{:02x?}", &bytes[..len]);
+            assert_eq!(parse(&bytes[..len]), Err(Malformed::Truncated), "{:02x?}", &bytes[..len]);
         }
     }
 }

@@ -97,6 +97,28 @@ impl Running {
         self.compactions.retain(|running| running.id != id);
     }
 
+    /// Keeps `smallest..=largest` of `level` away from compactions for somebody who adds a table there.
+    pub(crate) fn reserve(&mut self, level: usize, smallest: &[u8], largest: &[u8]) -> RunningId {
+        let id = RunningId(self.next_id);
+        self.next_id += 1;
+        self.compactions.push(RunningCompaction {
+            id,
+            // Nothing is taken away from a level; level 0 is never reserved.
+            start_level: level,
+            output_level: level,
+            smallest: smallest.to_vec(),
+            largest: largest.to_vec(),
+            is_end_exclusive: false,
+            moving: Moving { start_level: level, output_level: level, start_files: 0, start_bytes: 0, input_bytes: 0 },
+        });
+        id
+    }
+
+    /// The reverse of [`reserve`](Self::reserve).
+    pub(crate) fn release(&mut self, id: RunningId) {
+        self.compactions.retain(|running| running.id != id);
+    }
+
     /// What each of them moves.
     pub(crate) fn moving(&self) -> Vec<Moving> {
         self.compactions.iter().map(|running| running.moving).collect()
@@ -119,7 +141,7 @@ impl Running {
     }
 
     /// Whether one of them writes to `level` within the range of user keys.
-    pub(super) fn writes_to(
+    pub(crate) fn writes_to(
         &self,
         order: &InternalKeyComparator,
         level: usize,

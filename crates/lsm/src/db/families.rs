@@ -135,6 +135,11 @@ impl DbInner {
         if !options.wait {
             return Ok(());
         }
+        self.wait_until_flushed(families)
+    }
+
+    /// Waits until all that is sealed by now is in tables.
+    pub(crate) fn wait_until_flushed(&self, families: &[Arc<Family>]) -> Result<()> {
         // A family's memtables are flushed in order, so what was sealed by now is flushed when the newest of it is.
         let newest: Vec<_> = families
             .iter()

@@ -14,8 +14,10 @@ mod delete_files;
 mod error_state;
 mod families;
 mod flush;
+mod ingest;
 mod io_rate;
 mod iter;
+mod live_files;
 mod manual;
 mod memory;
 mod memtable_switch;
@@ -40,6 +42,7 @@ mod table_files;
 #[cfg(test)]
 mod tests;
 mod timestamps;
+mod updates;
 mod wal_damage;
 mod wal_note;
 mod wal_promise;
@@ -53,21 +56,24 @@ pub use approximate::ApproximateSize;
 pub use check::TreeReport;
 pub use column_family::ColumnFamily;
 pub use iter::Iter;
+pub use live_files::{LiveFile, LiveFileKind, LiveFiles};
 pub use memory::MemoryReport;
 pub use pins::{IterPins, PinnedState};
 pub use read::PinnedValue;
 pub use table_files::TableFile;
+pub use updates::{UpdateBatch, Updates};
 
 use crate::batch::WriteBatch;
 use crate::key::SeqNo;
 use crate::metrics::{Metrics, MetricsTable};
 use crate::options::{
-    ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, LoadedOptions, ReadOptions,
-    WaitForCompactOptions, WriteOptions,
+    ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, IngestExternalFileOptions, LoadedOptions,
+    ReadOptions, WaitForCompactOptions, WriteOptions,
 };
 use crate::snapshot::Snapshot;
 use crate::wide_columns::WideColumn;
 use siltstone_base::Result;
+use siltstone_base::env::Env;
 use siltstone_base::sync::Arc;
 use state::DbInner;
 use std::cell::RefCell;
@@ -414,6 +420,27 @@ impl Db {
         self.handle.inner.delete_files_in_range(&family.0, begin, end)
     }
 
+    /// Makes tables from outside part of `family`, all of them or none: written by an [`SstFileWriter`](crate::SstFileWriter), or by RocksDB's. Their key
+    /// ranges must not overlap each other. Each goes to the lowest level above which nothing overlaps it; styles other than
+    /// [`Leveled`](crate::CompactionStyle::Leveled) put it in level 0. Durable when this returns, with every write before it. Each table has
+    /// one sequence number for all its entries; returned is the largest, or 0 if they need none.
+    ///
+    /// What is in memtables of the family is flushed first where that is needed; writers wait for the end of it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a file that is no such table, has another comparator or merge operator, or overlaps another; `Corruption`;
+    /// `NotSupported` names what cannot be taken in. The database is then as it was.
+    pub fn ingest_external_files(
+        &self,
+        family: &ColumnFamily,
+        paths: &[impl AsRef<Path>],
+        options: &IngestExternalFileOptions,
+    ) -> Result<SeqNo> {
+        let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+        self.handle.inner.ingest(&family.0, &paths, options)
+    }
+
     /// Waits until no flush and no compaction is due or running.
     pub fn wait_for_background_work(&self) -> Result<()> {
         self.handle.inner.wait_until_idle()
@@ -436,6 +463,51 @@ impl Db {
     /// Takes one [`pause_background_work`](Self::pause_background_work) back.
     pub fn resume_background_work(&self) {
         self.handle.inner.resume();
+    }
+
+    /// The directory of the database.
+    pub fn dir(&self) -> &Path {
+        &self.handle.inner.dir
+    }
+
+    /// The environment that the database does its I/O through.
+    pub(crate) fn env(&self) -> &Arc<dyn Env> {
+        &self.handle.inner.env
+    }
+
+    /// Seconds since 1970, by the clock of the database.
+    pub(crate) fn unix_seconds(&self) -> u64 {
+        self.handle.inner.clock.unix_seconds()
+    }
+
+    /// Opens every table, so that it can be read after somebody else has deleted it.
+    pub(crate) fn open_tables(&self) -> Result<()> {
+        self.handle.inner.open_tables()
+    }
+
+    /// The batches that were written from the entry of number `seqno` on, in order, as the WALs have them; those that are written later follow.
+    ///
+    /// While the result exists no file of the database is deleted, so that nothing of what follows gets lost.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the entry of that number is in no WAL any more, or never was: it was flushed and its WAL deleted, written without the WAL, or taken in
+    /// with a table.
+    pub fn updates_since(&self, seqno: SeqNo) -> Result<Updates> {
+        Updates::since(self, seqno)
+    }
+
+    /// The files that the database is made of at this moment: who copies them, each up to its size, has the database as it was then. Writers wait for
+    /// as long as it takes to list them; no I/O is done meanwhile.
+    ///
+    /// Files may be deleted as soon as they are not live any more, so whoever copies them calls
+    /// [`disable_file_deletions`](Self::disable_file_deletions) first. [`Checkpoint`](crate::Checkpoint) does all of this.
+    ///
+    /// # Errors
+    ///
+    /// `ReadOnly` for a database that was opened for reading only, and the error that made the engine read-only.
+    pub fn live_files(&self) -> Result<LiveFiles> {
+        self.handle.inner.live_files()
     }
 
     /// Keeps every live file until [`enable_file_deletions`](Self::enable_file_deletions) was called as often.

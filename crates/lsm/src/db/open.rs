@@ -32,7 +32,7 @@ use crate::wal::WalWriter;
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::SystemClock;
 use siltstone_base::comparator;
-use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, read_file, write_file_atomically};
+use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, create_dir_durably, read_file, write_file_atomically};
 use siltstone_base::executor::{Executor, ThreadExecutor};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Signal};
@@ -55,7 +55,7 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     let mut surroundings = surroundings(dir, options)?;
     let env = Arc::clone(&surroundings.env);
     if options.create_if_missing {
-        create_directory(&*env, dir)?;
+        create_dir_durably(&*env, dir).map_err(|error| Error::io("create", dir, error))?;
     }
     let lock = lock(&*env, dir)?;
     let current = FileName::Current.path(dir);
@@ -301,24 +301,6 @@ fn version_set_config(surroundings: &Surroundings, obsolete_tables: &Arc<Obsolet
     }
 }
 
-/// Creates the directory and those above it, if need be, and makes the new ones' names durable: a database is no safer than they are.
-fn create_directory(env: &dyn Env, dir: &Path) -> Result<()> {
-    let mut missing = Vec::new();
-    for ancestor in dir.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty()) {
-        if env.exists(ancestor).map_err(|error| Error::io("stat", ancestor, error))? {
-            break;
-        }
-        missing.push(ancestor);
-    }
-    env.create_dir_all(dir).map_err(|error| Error::io("create", dir, error))?;
-    for created in missing {
-        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
-        env.sync_dir(parent).map_err(|error| Error::io("sync", parent, error))?;
-    }
-    Ok(())
-}
-
 /// Fails if the directory has tables or logs. No database has any before its CURRENT is durable, so CURRENT was lost, and a new database
 /// would delete what is left of the old one.
 fn refuse_remains(env: &dyn Env, dir: &Path) -> Result<()> {
@@ -397,9 +379,12 @@ fn replay<'a>(
         let log_number = record.log_number();
         let edit = VersionEdit::new(record.id());
         let version = record.current();
-        let files = version.all_files().map(|(_, file)| file);
-        let flushed_seqno = files.map(|file| file.largest_seqno).max().unwrap_or(0);
-        families.insert(record.id().0, RecoveringFamily { family, log_number, memtable, edit, flushed_seqno });
+        let files = || version.all_files().map(|(_, file)| file);
+        let flushed_seqno = files().map(|file| file.largest_seqno).max().unwrap_or(0);
+        let with_range = files().filter(|file| file.smallest_seqno != file.largest_seqno);
+        let flushed_range_end = with_range.map(|file| file.largest_seqno).max().unwrap_or(0);
+        let recovering = RecoveringFamily { family, log_number, memtable, edit, flushed_seqno, flushed_range_end };
+        families.insert(record.id().0, recovering);
     }
     let entries = surroundings.env.list_dir(&surroundings.dir);
     let entries = entries.map_err(|error| Error::io("list", &surroundings.dir, error))?;

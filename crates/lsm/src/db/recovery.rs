@@ -47,6 +47,8 @@ pub(crate) struct RecoveringFamily {
     pub(crate) edit: VersionEdit,
     /// The largest sequence number in its tables.
     pub(crate) flushed_seqno: SeqNo,
+    /// The same but for tables with one number only: RocksDB takes tables in while older entries are in WALs alone.
+    pub(crate) flushed_range_end: SeqNo,
 }
 
 /// Replays WALs into the memtables of families.
@@ -330,7 +332,7 @@ impl Recovery<'_> {
         let mut replayed = self.replayed_seqno;
         let mut check = |id: ColumnFamilyId| {
             let family = self.families.get(&id.0).filter(|family| log_number >= family.log_number);
-            if seqno <= replayed || family.is_some_and(|family| seqno <= family.flushed_seqno) {
+            if seqno <= replayed || family.is_some_and(|family| seqno <= family.flushed_range_end) {
                 return Err(Error::corrupt("a write batch is older than the log that it is in"));
             }
             replayed = seqno;

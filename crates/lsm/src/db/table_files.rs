@@ -61,6 +61,15 @@ impl DbInner {
         Ok(tables)
     }
 
+    /// Opens every table of every family.
+    pub(crate) fn open_tables(&self) -> Result<()> {
+        for family in self.families.load().values() {
+            let version = Arc::clone(&family.super_version.load().version);
+            version.all_files().try_for_each(|(_, file)| family.table_cache.reader(file).map(|_| ()))?;
+        }
+        Ok(())
+    }
+
     /// Reads every live table that has a checksum in the MANIFEST and compares; returns the number of tables read.
     pub(crate) fn verify_file_checksums(&self) -> Result<u64> {
         let mut verified = 0;

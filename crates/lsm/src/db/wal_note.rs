@@ -48,6 +48,11 @@ pub(crate) fn parse_predecessor(mut blob: &[u8], db_id: &str) -> Option<Predeces
     blob.is_empty().then_some(note)
 }
 
+/// Whether a LogData blob is a note of the engine.
+pub(crate) fn is_note(blob: &[u8]) -> bool {
+    [MAGIC, SELF_MAGIC, PROMISE_MAGIC].iter().any(|magic| blob.starts_with(*magic))
+}
+
 /// A place in the WALs: they follow each other in the order of their numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogPoint {

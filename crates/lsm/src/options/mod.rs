@@ -15,6 +15,9 @@ pub use column_family::ColumnFamilyOptions;
 pub use compaction::{CompactionStyle, FifoCompactionOptions, UniversalCompactionOptions, UniversalStopStyle};
 pub use database::{DbOptions, FileChecksum, RateLimiterMode, WalRecoveryMode, WriteAdmission};
 pub use file::{IgnoredOption, LoadedOptions};
-pub use operation::{CompactRangeOptions, FlushOptions, ReadOptions, ReadTier, WaitForCompactOptions, WriteOptions};
+pub use operation::{
+    CompactRangeOptions, FlushOptions, IngestExternalFileOptions, ReadOptions, ReadTier, WaitForCompactOptions,
+    WriteOptions,
+};
 pub use siltstone_base::compression::CompressionType;
 pub use table::{ChecksumType, DataBlockIndexType, FilterPolicy, IndexType, TableOptions};

@@ -83,3 +83,27 @@ siltstone_base::define_options! {
         timeout: Option<Duration> = None,
     }
 }
+
+siltstone_base::define_options! {
+    /// Options of taking tables in from outside.
+    IngestExternalFileOptions {
+        /// The files get second names in the directory of the database and lose theirs when they are part of it. Otherwise they are copied.
+        move_files: bool = false,
+        /// The files get second names in the directory of the database and keep theirs. Nobody may change them from then on.
+        link_files: bool = false,
+        /// Copies a file that cannot get a second name, where that is asked for.
+        failed_move_fall_back_to_copy: bool = true,
+        /// Readers at older snapshots, and iterators over several families, never see what is taken in. It costs a sequence number, which every block of
+        /// the tables gets when it is read, until compactions rewrite them. Without, tables that overlap nothing get none, and are seen at
+        /// any snapshot.
+        snapshot_consistency: bool = true,
+        /// Lets the tables have a sequence number; without, `InvalidArgument` where they need one.
+        allow_global_seqno: bool = true,
+        /// Flushes memtables that must be in tables first; without, `InvalidArgument` where there are such.
+        allow_blocking_flush: bool = true,
+        /// Reads all of the tables first: every checksum, the order of keys, and what the entries are. Otherwise only their ends are looked at.
+        verify_checksums_before_ingest: bool = true,
+        /// Puts the tables beneath all that there is. `NotSupported`.
+        ingest_behind: bool = false,
+    }
+}

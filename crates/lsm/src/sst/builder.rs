@@ -3,6 +3,7 @@
 use super::block_builder::BlockBuilder;
 use super::collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory, storable};
 use super::dictionary_builder::{DictionaryOptions, WaitingBlocks};
+use super::external::EXTERNAL_VERSION;
 use super::filter_block::FULL_FILTER;
 use super::filter_builder::FilterBuilder;
 use super::filter_partitions::PARTITIONED_FILTER;
@@ -294,6 +295,13 @@ impl TableBuilder {
         self.properties.raw_key_size += internal_key.len() as u64;
         self.properties.raw_value_size += value.len() as u64;
         Ok(())
+    }
+
+    /// Says that the table is written outside of a database: all its entries have sequence number 0, and get theirs when a database takes
+    /// the file in.
+    pub(crate) fn mark_external(&mut self) {
+        self.properties.external_version = Some(EXTERNAL_VERSION);
+        self.properties.global_seqno = Some(0);
     }
 
     /// Adds a range tombstone, before, among or behind the entries. The internal keys of their starts strictly ascend.

@@ -11,6 +11,9 @@ use siltstone_base::block_pool::BlockPool;
 use siltstone_base::coding::{put_fixed32, put_varint32};
 use siltstone_base::{Error, Result};
 
+/// The version of external tables whose sequence number can be told from outside.
+pub(crate) const EXTERNAL_VERSION: u32 = 2;
+
 /// The property whose value may have been set in place after the block's checksum was made.
 const SEQNO_PROPERTY: &[u8] = b"rocksdb.external_sst_file.global_seqno";
 
@@ -21,7 +24,7 @@ pub(crate) fn global_seqno(properties: &TableProperties, recorded: Option<SeqNo>
     match properties.external_version {
         None | Some(1) if stored.is_none() => Ok(None),
         None | Some(1) => Err(Error::corrupt("sequence number of an external table without its version")),
-        Some(2) => {
+        Some(EXTERNAL_VERSION) => {
             let (stored, recorded) = (stored.unwrap_or(0), recorded.unwrap_or(0));
             if stored != 0 && recorded != 0 && stored != recorded {
                 return Err(Error::corrupt("sequence number of an external table is not the one in the MANIFEST"));

@@ -36,6 +36,14 @@ impl Chunks {
         self.len
     }
 
+    /// Asks for the length anew, and forgets what was read. Nothing is read from `end` on.
+    pub(super) fn refresh(&mut self, end: u64) -> Result<()> {
+        let len = self.file.len().map_err(|source| Error::io("ask for the length", &self.path, source))?;
+        self.len = len.min(end);
+        self.buffer.clear();
+        Ok(())
+    }
+
     /// The bytes from `offset` to the end of its block or of the file, whichever comes first.
     #[inline]
     pub(super) fn rest_of_block(&mut self, offset: u64) -> Result<&[u8]> {

@@ -150,6 +150,14 @@ impl WalReader {
         stopped.map(ReadOutcome::End)
     }
 
+    /// Goes on behind the last whole record, up to where the log ends now or up to `end`: somebody may have written more.
+    pub(crate) fn refresh(&mut self, end: u64) -> Result<()> {
+        self.chunks.refresh(end)?;
+        self.position = self.end;
+        self.stopped = None;
+        Ok(())
+    }
+
     /// Where the last logical record that was read ends.
     pub(crate) fn end_offset(&self) -> u64 {
         self.end

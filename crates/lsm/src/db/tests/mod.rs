@@ -4,6 +4,7 @@ mod approximate;
 mod basics;
 mod compressed_blocks;
 mod covered;
+mod ingest;
 mod merges;
 mod misuse;
 mod options_files;

@@ -4,6 +4,8 @@
 
 mod open;
 
+pub(crate) use open::session_of_table;
+
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
 use crate::metrics::{Counter, Metrics};
 use crate::options::{ReadOptions, ReadTier};

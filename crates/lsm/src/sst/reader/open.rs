@@ -14,8 +14,9 @@ use crate::sst::index_partitions::IndexPartitions;
 use crate::sst::prefix_index::{self, METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndex};
 use crate::sst::properties::{TableProperties, index_type};
 use crate::sst::range_del_block::RANGE_DELETIONS_BLOCK;
+use siltstone_base::block_pool::BlockPool;
 use siltstone_base::compression::DecompressionDictionary;
-use siltstone_base::env::{FileKind, IoContext, RandomFile};
+use siltstone_base::env::{FileKind, IoContext, IoPriority, RandomFile};
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -126,6 +127,25 @@ impl TableReader {
             block_cache: Arc::clone(&options.block_cache),
         })
     }
+}
+
+/// What the table `file` at `path`, of `file_size` bytes, says of the session that wrote it; nothing else of it is read. `None` if it says nothing.
+pub(crate) fn session_of_table(file: Arc<dyn RandomFile>, path: &Path, file_size: u64) -> Result<Option<String>> {
+    let context = IoContext::new(FileKind::Table, IoPriority::Low);
+    let footer = read_footer(&*file, path, file_size, context)?;
+    let fetcher = BlockFetcher {
+        file,
+        path: path.to_path_buf(),
+        file_size,
+        checksum: footer.checksum,
+        global_seqno: None,
+        dictionary: None,
+        pool: BlockPool::new(0),
+    };
+    let Some(handle) = MetaBlocks::read(&fetcher, &footer, context)?.properties else { return Ok(None) };
+    let properties = TableProperties::decode(&fetcher.properties_block(handle, context)?);
+    let properties = properties.map_err(|error| fetcher.blame(error, handle))?;
+    Ok(Some(properties.session_id).filter(|session| !session.is_empty()))
 }
 
 /// The prefixes of a hash index; `None` if they are not there, or too many to be of use.

@@ -124,6 +124,15 @@ impl VersionSet {
         self.manifest_number
     }
 
+    /// The number of the MANIFEST that CURRENT names, and its bytes, all of them durable; `None` before the first edit, and while the outcome
+    /// of the last one is unknown.
+    pub(crate) fn durable_manifest(&self) -> Option<(u64, u64)> {
+        match &self.manifest {
+            Manifest::Open(writer) => Some((self.manifest_number, writer.len())),
+            Manifest::None | Manifest::Broken => None,
+        }
+    }
+
     /// Whether the last write of the MANIFEST failed. Until a later one succeeds, no file may be deleted: not even the outputs of the edit
     /// that failed, because it may come back.
     pub(crate) fn is_manifest_broken(&self) -> bool {

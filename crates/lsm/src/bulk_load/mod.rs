@@ -1,0 +1,246 @@
+//! Bulk load: rows in any order become tables, and those part of a database at once.
+//!
+//! Steps: rows that ascend go straight into tables; from the first that does not on, rows are gathered in memory, and sorted into a run of tables whenever there
+//! are too many. At the end the runs are merged, unless each ends before the next begins; then all tables are taken in by one edit of the MANIFEST.
+//! Of rows with one key the last one counts, or it is refused.
+
+mod merge;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use crate::db::{ColumnFamily, Db};
+use crate::key::{InternalKeyComparator, SeqNo};
+use crate::options::{ColumnFamilyOptions, DbOptions, IngestExternalFileOptions, ReadOptions};
+use merge::Merge;
+use run::{Run, RunWriter};
+use siltstone_base::env::create_dir_durably;
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+siltstone_base::define_options! {
+    /// How rows are loaded.
+    BulkLoadOptions {
+        /// Bytes of rows that are sorted in memory at a time.
+        sort_buffer_bytes: usize = 64 << 20,
+        /// Fails with `AlreadyExists` if two rows have one key, or if the family has a row of a key already. The family is looked through at the end, so
+        /// nobody else may write such keys meanwhile.
+        unique: bool = false,
+        /// Older snapshots never see the rows; costs what
+        /// [`snapshot_consistency`](IngestExternalFileOptions::snapshot_consistency) says.
+        snapshot_consistency: bool = false,
+    }
+}
+
+/// Loads rows into one family.
+///
+/// ```
+/// use siltstone_lsm::{BulkLoadOptions, BulkLoader, Db, DbOptions};
+///
+/// # fn main() -> siltstone_lsm::Result<()> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// let db = Db::open(dir.path().join("db"), &DbOptions::default().create_if_missing(true))?;
+/// let mut loader = BulkLoader::new(&db, &db.default_family(), dir.path().join("sorting"), &BulkLoadOptions::default())?;
+/// for (rock, kind) in [("shale", "sedimentary"), ("gneiss", "metamorphic"), ("tuff", "igneous")] {
+///     loader.put(rock, kind)?;
+/// }
+/// loader.finish()?;
+/// assert_eq!(db.get("gneiss")?.as_deref(), Some(&b"metamorphic"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BulkLoader {
+    db: Db,
+    family: ColumnFamily,
+    options: BulkLoadOptions,
+    work: WorkDirectory,
+    order: InternalKeyComparator,
+    /// Rows that came in ascending order from the first one on.
+    ascending: Option<RunWriter>,
+    /// Sorted runs, oldest first.
+    runs: Vec<Run>,
+    /// Rows that wait to be sorted, oldest first.
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    row_bytes: usize,
+}
+
+/// Where tables are written before they are taken in. What is left of them goes with it.
+#[derive(Debug)]
+struct WorkDirectory {
+    dir: PathBuf,
+    /// For the environment.
+    options: DbOptions,
+    family: ColumnFamilyOptions,
+    made: u64,
+    db: Db,
+}
+
+impl WorkDirectory {
+    /// The path of the next table.
+    fn next_path(&mut self) -> PathBuf {
+        self.made += 1;
+        self.path(self.made)
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number}.load"))
+    }
+}
+
+impl Drop for WorkDirectory {
+    fn drop(&mut self) {
+        for number in 1..=self.made {
+            // Tables that were taken in are there under their new names.
+            let _ = self.db.env().remove_file(&self.path(number));
+        }
+        let _ = self.db.env().remove_dir(&self.dir);
+    }
+}
+
+impl BulkLoader {
+    /// Begins a load into `family`. `dir` is where rows are sorted: a directory that does not exist or is empty, best on the same file system as the
+    /// database. It is removed at the end.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` if there is something in `dir`, `InvalidArgument` for a family of another database, errors of I/O.
+    pub fn new(db: &Db, family: &ColumnFamily, dir: impl AsRef<Path>, options: &BulkLoadOptions) -> Result<Self> {
+        let dir = dir.as_ref().to_path_buf();
+        let env = db.env();
+        create_dir_durably(&**env, &dir).map_err(|error| Error::io("create", &dir, error))?;
+        if !env.list_dir(&dir).map_err(|error| Error::io("list", &dir, error))?.is_empty() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the directory is not empty").with_file(&dir));
+        }
+        let family_options = ColumnFamilyOptions::clone(&family.options());
+        let order = InternalKeyComparator::new(Arc::clone(&family_options.comparator));
+        let db_options = DbOptions::default().env(Some(Arc::clone(env)));
+        let work = WorkDirectory { dir, options: db_options, family: family_options, made: 0, db: db.clone() };
+        let ascending = Some(RunWriter::new(&order));
+        let (db, family, options) = (db.clone(), family.clone(), options.clone());
+        Ok(Self { db, family, options, work, order, ascending, runs: Vec::new(), rows: Vec::new(), row_bytes: 0 })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` for a second row of the key before, where rows are [unique](BulkLoadOptions::unique); `InvalidArgument` for a key or a value that is too
+    /// long; errors of I/O, after which the load cannot go on.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        if let Some(ascending) = &mut self.ascending {
+            if ascending.goes_before(key) {
+                return ascending.put(&mut self.work, key, value);
+            }
+            self.end_ascending()?;
+        }
+        self.row_bytes = self.row_bytes.saturating_add(key.len() + value.len() + 2 * size_of::<Vec<u8>>());
+        self.rows.push((key.to_vec(), value.to_vec()));
+        if self.row_bytes >= self.options.sort_buffer_bytes { self.write_run() } else { Ok(()) }
+    }
+
+    /// Makes all rows part of the database, durably: all of them or, after an error, none. Returns the largest sequence number; 0 if they need none.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` where rows are [unique](BulkLoadOptions::unique) and are not; those of
+    /// [`ingest_external_files`](Db::ingest_external_files).
+    pub fn finish(mut self) -> Result<SeqNo> {
+        self.end_ascending()?;
+        self.write_run()?;
+        let runs = std::mem::take(&mut self.runs);
+        let tables = if are_apart(&self.order, &runs) { runs } else { vec![self.merge(runs)?] };
+        if self.options.unique {
+            self.check_absent(&tables)?;
+        }
+        let paths: Vec<&PathBuf> = tables.iter().flat_map(|run| &run.tables).collect();
+        let options = IngestExternalFileOptions::default()
+            .link_files(true)
+            .snapshot_consistency(self.options.snapshot_consistency)
+            // They were just written.
+            .verify_checksums_before_ingest(false);
+        self.db.ingest_external_files(&self.family, &paths, &options)
+    }
+
+    fn end_ascending(&mut self) -> Result<()> {
+        if let Some(run) = self.ascending.take().map(RunWriter::finish).transpose()?.flatten() {
+            self.runs.push(run);
+        }
+        Ok(())
+    }
+
+    /// Sorts the rows that wait into a run.
+    fn write_run(&mut self) -> Result<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        self.row_bytes = 0;
+        let order = &self.order;
+        // Stable: of one key the last row comes last.
+        rows.sort_by(|a, b| order.compare_user(&a.0, &b.0));
+        let mut writer = RunWriter::new(order);
+        let mut rows = rows.into_iter().peekable();
+        while let Some((key, value)) = rows.next() {
+            if rows.peek().is_some_and(|(next, _)| order.compare_user(&key, next).is_eq()) {
+                self.refuse_second()?;
+                continue;
+            }
+            writer.put(&mut self.work, &key, &value)?;
+        }
+        if let Some(run) = writer.finish()? {
+            self.runs.push(run);
+        }
+        Ok(())
+    }
+
+    /// Merges runs, of which later ones are newer.
+    fn merge(&mut self, runs: Vec<Run>) -> Result<Run> {
+        let mut writer = RunWriter::new(&self.order);
+        let mut merge = Merge::new(&runs, &self.work, &self.order)?;
+        while let Some(row) = merge.next()? {
+            if row.hid_others {
+                self.refuse_second()?;
+            }
+            writer.put(&mut self.work, &row.key, &row.value)?;
+        }
+        Ok(writer.finish()?.unwrap_or_default())
+    }
+
+    fn refuse_second(&self) -> Result<()> {
+        match self.options.unique {
+            true => Err(Error::new(ErrorKind::AlreadyExists, "two rows of a load have one key")),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if the family has a key of the tables.
+    fn check_absent(&self, runs: &[Run]) -> Result<()> {
+        let mut known = self.db.iter_cf(&self.family, &ReadOptions::default().fill_cache(false))?;
+        for run in runs {
+            let mut merge = Merge::new(std::slice::from_ref(run), &self.work, &self.order)?;
+            let mut is_begun = false;
+            while let Some(row) = merge.next()? {
+                let is_before = known.valid() && self.order.compare_user(known.key(), &row.key).is_lt();
+                if !is_begun || is_before {
+                    is_begun = true;
+                    known.seek(&row.key);
+                }
+                if !known.valid() {
+                    known.status()?;
+                    break;
+                }
+                if self.order.compare_user(known.key(), &row.key).is_eq() {
+                    return Err(Error::new(ErrorKind::AlreadyExists, "the family has a row of a key of the load"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether no two runs overlap.
+fn are_apart(order: &InternalKeyComparator, runs: &[Run]) -> bool {
+    let mut bounds: Vec<(&[u8], &[u8])> = runs.iter().map(|run| (&*run.smallest, &*run.largest)).collect();
+    bounds.sort_by(|a, b| order.compare_user(a.0, b.0));
+    bounds.windows(2).all(|pair| matches!(pair, [first, second] if order.compare_user(first.1, second.0).is_lt()))
+}

@@ -1,0 +1,138 @@
+//! Making a backup.
+//!
+//! Steps: keep live files; list the files of a moment; copy the tables that no backup has yet, each to a temporary name and then to its own; copy what is
+//! the backup's own; sync; write its list, by which it exists.
+
+use super::meta::{BackedUpFile, Meta};
+use super::{BackupEngine, BackupInfo, CreateBackupOptions};
+use crate::copies::KeptFiles;
+use crate::copies::checkpoint::live_files;
+use crate::copies::transfer::file_kind;
+use crate::db::{Db, LiveFile, LiveFileKind};
+use crate::file_copy::{copy_file, read_prefix};
+use crate::file_names::FileName;
+use crate::sst::session_of_table;
+use siltstone_base::checksum::crc32c;
+use siltstone_base::env::{FileKind, FileOptions, write_file_atomically};
+use siltstone_base::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Where tables and blob files go.
+const SHARED: &str = "shared_checksum";
+
+impl BackupEngine {
+    /// Makes a backup of `db` as it is now, while others write. It is durable when this returns. Tables that an earlier backup has are not copied
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::live_files`], and errors of I/O. There is no backup then; files of it that are there are removed when the backups are opened
+    /// next, or another one is deleted.
+    pub fn create(&mut self, db: &Db, options: &CreateBackupOptions) -> Result<BackupInfo> {
+        let _kept = KeptFiles::of(db);
+        let live = live_files(db, if options.flush_before_backup { 0 } else { u64::MAX })?;
+        let id = self.next_id()?;
+        let private = self.dir.join("private").join(id.to_string());
+        self.env.create_dir_all(&private).map_err(|error| Error::io("create", &private, error))?;
+        let mut meta = Meta {
+            unix_seconds: db.unix_seconds(),
+            seqno: live.seqno,
+            metadata: options.app_metadata.clone(),
+            files: Vec::with_capacity(live.files.len() + 1),
+        };
+        let known = self.known_files();
+        for file in &live.files {
+            let copied = match file.kind {
+                LiveFileKind::Table | LiveFileKind::Blob => self.share(db.dir(), file, &known)?,
+                // The MANIFEST states the same.
+                LiveFileKind::Identity => continue,
+                _ => self.own(id, db.dir(), file)?,
+            };
+            meta.files.push(copied);
+        }
+        meta.files.push(self.own_current(id, &live.current)?);
+        self.make_durable(id, &private)?;
+        let (path, temporary) = (self.meta_path(id), self.dir.join("meta").join(format!(".{id}.tmp")));
+        write_file_atomically(&*self.env, &path, &temporary, meta.encode().as_bytes(), FileKind::Other)
+            .map_err(|error| Error::io("write", &path, error))?;
+        let info = self.info(id, &meta);
+        self.backups.insert(id, Ok(meta));
+        Ok(info)
+    }
+
+    /// A number that no backup has or had, as far as can be seen.
+    fn next_id(&self) -> Result<u32> {
+        let left = self.names("private")?.iter().filter_map(|name| name.parse::<u32>().ok()).max().unwrap_or(0);
+        let last = self.backups.keys().last().copied().unwrap_or(0).max(left);
+        last.checked_add(1).ok_or_else(|| Error::corrupt("the number of the last backup is out of range"))
+    }
+
+    /// The shared files that backups have, with their checksums.
+    fn known_files(&self) -> BTreeMap<String, u32> {
+        let files = self.backups.values().flatten().flat_map(|meta| &meta.files);
+        files.filter(|file| file.path.starts_with(SHARED)).map(|file| (file.path.clone(), file.crc)).collect()
+    }
+
+    /// Sees to it that a write-once file is among the shared ones.
+    fn share(&self, source: &Path, file: &LiveFile, known: &BTreeMap<String, u32>) -> Result<BackedUpFile> {
+        let (env, from, kind) = (&*self.env, source.join(&file.name), file_kind(file.kind));
+        let session = match file.kind {
+            LiveFileKind::Table => self.session(&from, file.size)?,
+            _ => None,
+        };
+        let mark = match session {
+            Some(session) => format!("s{session}"),
+            // Equal bytes, as far as anybody can tell.
+            None => read_prefix(env, &from, kind, file.size, |_| Ok(()))?.to_string(),
+        };
+        // RocksDB knows tables by no other name.
+        let extension = if file.kind == LiveFileKind::Table { "sst" } else { "blob" };
+        let name = format!("{:06}_{mark}_{}.{extension}", file.number, file.size);
+        let path = format!("{SHARED}/{name}");
+        let to = self.dir.join(&path);
+        if let Some(crc) = known.get(&path)
+            && env.file_len(&to).is_ok_and(|len| len == file.size)
+        {
+            return Ok(BackedUpFile { path, crc: *crc });
+        }
+        let temporary = self.dir.join(SHARED).join(format!(".{name}.tmp"));
+        let crc = copy_file(env, &from, &temporary, kind, file.size)?;
+        env.rename(&temporary, &to).map_err(|error| Error::io("rename", &to, error))?;
+        Ok(BackedUpFile { path, crc })
+    }
+
+    /// The session that wrote a table, if it says which.
+    fn session(&self, path: &Path, len: u64) -> Result<Option<String>> {
+        let file = self.env.open_random(path, &FileOptions::new(FileKind::Table));
+        let file = file.map_err(|error| Error::io("open", path, error))?;
+        let session = session_of_table(file, path, len)?;
+        Ok(session.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())))
+    }
+
+    /// Copies a file that only this backup has.
+    fn own(&self, id: u32, source: &Path, file: &LiveFile) -> Result<BackedUpFile> {
+        let path = format!("private/{id}/{}", file.name);
+        let (from, to) = (source.join(&file.name), self.dir.join(&path));
+        let crc = copy_file(&*self.env, &from, &to, file_kind(file.kind), file.size)?;
+        Ok(BackedUpFile { path, crc })
+    }
+
+    fn own_current(&self, id: u32, current: &str) -> Result<BackedUpFile> {
+        let directory = self.dir.join("private").join(id.to_string());
+        let path = FileName::Current.path(&directory);
+        let temporary = FileName::Temporary(0).path(&directory);
+        write_file_atomically(&*self.env, &path, &temporary, current.as_bytes(), FileKind::Manifest)
+            .map_err(|error| Error::io("write", &path, error))?;
+        Ok(BackedUpFile { path: format!("private/{id}/{}", FileName::Current), crc: crc32c(current.as_bytes()) })
+    }
+
+    /// Makes the names of all files durable.
+    fn make_durable(&self, id: u32, private: &Path) -> Result<()> {
+        debug_assert!(private.ends_with(id.to_string()));
+        for path in [private, &self.dir.join("private"), &self.dir.join(SHARED)] {
+            self.env.sync_dir(path).map_err(|error| Error::io("sync", path, error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! Backups: a directory that holds the database as it was at several moments, and each table once.
+//!
+//! ```text
+//! meta/N              the files of backup N and their checksums; it exists once this does
+//! private/N/          MANIFEST, CURRENT, OPTIONS and WALs of backup N
+//! shared_checksum/    tables and blob files, named so that equal names mean equal files
+//! ```
+//!
+//! The layout is RocksDB's: its tools restore our backups, and we restore theirs. See `docs/src/formats/backups.md`.
+
+mod create;
+mod meta;
+mod restore;
+
+use meta::{MAX_META_BYTES, Meta};
+use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, create_dir_durably, read_file};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+siltstone_base::define_options! {
+    /// How backups are kept.
+    BackupEngineOptions {
+        /// Where the backups are. `None`: the file system.
+        env: Option<Arc<dyn Env>> = None,
+    }
+}
+
+siltstone_base::define_options! {
+    /// How a backup is made.
+    CreateBackupOptions {
+        /// Flushes memtables first, so that the backup needs no WALs. Without, entries that were written without the WAL and are in no table are
+        /// not in the backup.
+        flush_before_backup: bool = false,
+        /// Bytes that are kept with the backup, for the caller.
+        app_metadata: Vec<u8> = Vec::new(),
+    }
+}
+
+siltstone_base::define_options! {
+    /// How a backup is restored.
+    RestoreOptions {
+        /// Deletes the database that is in the directory, once the backup is found to be whole. Without, a directory with anything in it is refused.
+        replace: bool = false,
+    }
+}
+
+/// What is known of a backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupInfo {
+    /// Its number; later backups have larger ones.
+    pub id: u32,
+    /// When it was made, in Unix seconds.
+    pub unix_seconds: u64,
+    /// The largest sequence number in it.
+    pub seqno: u64,
+    /// Bytes of its files, those that it shares with others included.
+    pub size: u64,
+    /// How many files it has.
+    pub num_files: usize,
+    /// What the caller said of it.
+    pub app_metadata: Vec<u8>,
+}
+
+/// The backups in a directory.
+///
+/// ```
+/// use siltstone_lsm::{BackupEngine, BackupEngineOptions, CreateBackupOptions, Db, DbOptions, RestoreOptions};
+///
+/// # fn main() -> siltstone_lsm::Result<()> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// let db = Db::open(dir.path().join("db"), &DbOptions::default().create_if_missing(true))?;
+/// db.put("flint", "hard")?;
+/// let mut backups = BackupEngine::open(dir.path().join("backups"), &BackupEngineOptions::default())?;
+/// let id = backups.create(&db, &CreateBackupOptions::default())?.id;
+///
+/// backups.restore(id, dir.path().join("restored"), &RestoreOptions::default())?;
+/// let restored = Db::open(dir.path().join("restored"), &DbOptions::default())?;
+/// assert_eq!(restored.get("flint")?.as_deref(), Some(&b"hard"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BackupEngine {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    /// Those whose list could be read, and why the others' could not.
+    backups: BTreeMap<u32, Result<Meta>>,
+    /// Held for as long as the engine lives.
+    _lock: Box<dyn FileLock>,
+}
+
+impl BackupEngine {
+    /// Opens the directory of backups, which is created if there is none, and removes what unfinished backups left behind.
+    ///
+    /// # Errors
+    ///
+    /// `Locked` if another engine has it open; errors of I/O. A backup whose list is damaged is no error here: see [`list`](Self::list) and
+    /// [`damaged`](Self::damaged).
+    pub fn open(dir: impl AsRef<Path>, options: &BackupEngineOptions) -> Result<Self> {
+        let dir = dir.as_ref().to_path_buf();
+        let env: Arc<dyn Env> = match &options.env {
+            Some(env) => Arc::clone(env),
+            None => Arc::new(PosixEnv::new()),
+        };
+        for part in ["meta", "private", "shared_checksum"] {
+            let path = dir.join(part);
+            create_dir_durably(&*env, &path).map_err(|error| Error::io("create", &path, error))?;
+        }
+        let path = dir.join("LOCK");
+        let lock = env.lock_file(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Error::new(ErrorKind::Locked, "the backups are open").with_file(&path),
+            _ => Error::io("lock", &path, error),
+        })?;
+        let mut engine = Self { env, dir, backups: BTreeMap::new(), _lock: lock };
+        engine.read_lists()?;
+        engine.collect_garbage()?;
+        Ok(engine)
+    }
+
+    /// The backups, oldest first. Sizes are those that files have now; a file that is missing has none.
+    pub fn list(&self) -> Vec<BackupInfo> {
+        let readable = self.backups.iter().filter_map(|(id, meta)| Some((*id, meta.as_ref().ok()?)));
+        readable.map(|(id, meta)| self.info(id, meta)).collect()
+    }
+
+    /// The backups whose list cannot be read, and why. Their files stay until they are [deleted](Self::delete).
+    pub fn damaged(&self) -> Vec<(u32, Error)> {
+        self.backups.iter().filter_map(|(id, meta)| Some((*id, meta.as_ref().err()?.clone()))).collect()
+    }
+
+    /// Deletes a backup, and the files that no other has.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`; errors of I/O, after which the backup is gone and some of its files may be there until the next deletion.
+    pub fn delete(&mut self, id: u32) -> Result<()> {
+        if !self.backups.contains_key(&id) {
+            return Err(no_such_backup(id));
+        }
+        let (meta, directory) = (self.meta_path(id), self.dir.join("meta"));
+        self.env.remove_file(&meta).map_err(|error| Error::io("delete", &meta, error))?;
+        self.env.sync_dir(&directory).map_err(|error| Error::io("sync", &directory, error))?;
+        self.backups.remove(&id);
+        self.collect_garbage()
+    }
+
+    /// Deletes all backups but the newest `keep`.
+    ///
+    /// # Errors
+    ///
+    /// As [`delete`](Self::delete).
+    pub fn purge_old(&mut self, keep: usize) -> Result<()> {
+        let ids: Vec<u32> = self.backups.keys().copied().collect();
+        let old = ids.len().saturating_sub(keep);
+        ids.into_iter().take(old).try_for_each(|id| self.delete(id))
+    }
+
+    fn info(&self, id: u32, meta: &Meta) -> BackupInfo {
+        let sizes = meta.files.iter().map(|file| self.env.file_len(&self.dir.join(&file.path)).unwrap_or(0));
+        BackupInfo {
+            id,
+            unix_seconds: meta.unix_seconds,
+            seqno: meta.seqno,
+            size: sizes.sum(),
+            num_files: meta.files.len(),
+            app_metadata: meta.metadata.clone(),
+        }
+    }
+
+    fn meta_path(&self, id: u32) -> PathBuf {
+        self.dir.join("meta").join(id.to_string())
+    }
+
+    fn meta(&self, id: u32) -> Result<&Meta> {
+        let meta = self.backups.get(&id).ok_or_else(|| no_such_backup(id))?;
+        meta.as_ref().map_err(Clone::clone)
+    }
+
+    fn read_lists(&mut self) -> Result<()> {
+        for name in self.names("meta")? {
+            let Ok(id) = name.parse::<u32>() else { continue };
+            let path = self.meta_path(id);
+            let text = read_file(&*self.env, &path, FileKind::Other, MAX_META_BYTES);
+            let text = text.map_err(|error| Error::io("read", &path, error));
+            let meta = text.and_then(|text| Meta::decode(&text, id).map_err(|error| error.with_file(&path)));
+            self.backups.insert(id, meta);
+        }
+        Ok(())
+    }
+
+    fn names(&self, part: &str) -> Result<Vec<String>> {
+        let path = self.dir.join(part);
+        let entries = self.env.list_dir(&path).map_err(|error| Error::io("list", &path, error))?;
+        Ok(entries.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// Removes files that no backup lists. Shared files stay while the list of some backup cannot be read: it may need them.
+    fn collect_garbage(&self) -> Result<()> {
+        for name in self.names("meta")? {
+            if name.parse::<u32>().is_err() {
+                self.remove_file(&self.dir.join("meta").join(name))?;
+            }
+        }
+        for name in self.names("private")? {
+            if name.parse::<u32>().is_ok_and(|id| !self.backups.contains_key(&id)) {
+                self.remove_directory(&format!("private/{name}"))?;
+            }
+        }
+        if self.backups.values().any(Result::is_err) {
+            return Ok(());
+        }
+        let files = self.backups.values().flatten().flat_map(|meta| &meta.files);
+        let listed: BTreeSet<&str> = files.filter_map(|file| file.path.strip_prefix("shared_checksum/")).collect();
+        for name in self.names("shared_checksum")? {
+            if !listed.contains(name.as_str()) {
+                self.remove_file(&self.dir.join("shared_checksum").join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_directory(&self, part: &str) -> Result<()> {
+        for name in self.names(part)? {
+            self.remove_file(&self.dir.join(part).join(name))?;
+        }
+        let path = self.dir.join(part);
+        self.env.remove_dir(&path).map_err(|error| Error::io("delete", &path, error))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        match self.env.remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("delete", path, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cold]
+fn no_such_backup(id: u32) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no backup {id}"))
+}

@@ -1,0 +1,130 @@
+//! Verifying a backup, and making a database of it.
+//!
+//! Steps of a restore: read every file and compare its checksum; only then lock the directory and delete what is in it, CURRENT first; copy, comparing again;
+//! sync; write CURRENT. A crash in between leaves a directory that is no database, and the restore is done again.
+
+use super::meta::{BackedUpFile, name_in_database, stated_len};
+use super::{BackupEngine, RestoreOptions};
+use crate::file_copy::{copy_file, read_prefix};
+use crate::file_names::FileName;
+use siltstone_base::env::{FileKind, create_dir_durably, read_file, write_file_atomically};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// The longest CURRENT.
+const MAX_CURRENT_BYTES: u64 = 64;
+
+impl BackupEngine {
+    /// Reads every file of a backup and compares it with the list.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a backup that does not exist; `Corruption` or `MissingFile` names the first file that is not as it was.
+    pub fn verify(&self, id: u32) -> Result<()> {
+        let meta = self.meta(id)?;
+        let mut has_current = false;
+        for file in &meta.files {
+            has_current |= name_in_database(&file.path, id)? == FileName::Current;
+            self.verify_file(file, id)?;
+        }
+        if !has_current {
+            return Err(Error::corrupt("a backup without CURRENT").with_file(&self.meta_path(id)));
+        }
+        Ok(())
+    }
+
+    /// Makes `dir` the database that backup `id` is of. Nothing is changed unless every file of the backup is as it was.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`verify`](Self::verify); `AlreadyExists` if there is something in `dir` and [`replace`](RestoreOptions::replace) is not set; `Locked` if
+    /// the database there is open; errors of I/O.
+    pub fn restore(&self, id: u32, dir: impl AsRef<Path>, options: &RestoreOptions) -> Result<()> {
+        let dir = dir.as_ref();
+        self.verify(id)?;
+        let meta = self.meta(id)?;
+        let env = &*self.env;
+        create_dir_durably(env, dir).map_err(|error| Error::io("create", dir, error))?;
+        let entries = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
+        if !options.replace && !entries.is_empty() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the directory is not empty").with_file(dir));
+        }
+        let lock_path = FileName::Lock.path(dir);
+        let _lock = env.lock_file(&lock_path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => {
+                Error::new(ErrorKind::Locked, "the database is open").with_file(&lock_path)
+            }
+            _ => Error::io("lock", &lock_path, error),
+        })?;
+        let names = entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| FileName::parse(&entry.name));
+        self.clear(dir, names.collect())?;
+        let mut current = None;
+        for file in &meta.files {
+            let name = name_in_database(&file.path, id)?;
+            let from = self.dir.join(&file.path);
+            if name == FileName::Current {
+                current = Some(from);
+            } else {
+                self.bring_back(file, &from, &name.path(dir), kind_of(name))?;
+            }
+        }
+        env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+        self.write_current(dir, current)
+    }
+
+    fn verify_file(&self, file: &BackedUpFile, id: u32) -> Result<()> {
+        let path = self.dir.join(&file.path);
+        let len = self.env.file_len(&path).map_err(|error| Error::io("measure", &path, error))?;
+        if stated_len(&file.path).is_some_and(|stated| stated != len) {
+            return Err(Error::corruption(&path, len, "a file of a backup is not as long as its name says"));
+        }
+        let kind = kind_of(name_in_database(&file.path, id)?);
+        let crc = read_prefix(&*self.env, &path, kind, len, |_| Ok(()))?;
+        if crc != file.crc {
+            return Err(Error::corruption(&path, 0, "checksum of a file of a backup is not that of its list"));
+        }
+        Ok(())
+    }
+
+    /// Deletes a database: first that which makes it one.
+    fn clear(&self, dir: &Path, names: Vec<FileName>) -> Result<()> {
+        if names.contains(&FileName::Current) {
+            self.remove_file(&FileName::Current.path(dir))?;
+            self.env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+        }
+        for name in names {
+            if !matches!(name, FileName::Lock | FileName::Current | FileName::InfoLog | FileName::OldInfoLog(_)) {
+                self.remove_file(&name.path(dir))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bring_back(&self, file: &BackedUpFile, from: &Path, to: &Path, kind: FileKind) -> Result<()> {
+        let env = &*self.env;
+        let len = env.file_len(from).map_err(|error| Error::io("measure", from, error))?;
+        if copy_file(env, from, to, kind, len)? != file.crc {
+            return Err(Error::corruption(from, 0, "a file of a backup changed while it was restored"));
+        }
+        Ok(())
+    }
+
+    fn write_current(&self, dir: &Path, from: Option<PathBuf>) -> Result<()> {
+        let Some(from) = from else { return Err(Error::corrupt("a backup without CURRENT")) };
+        let content = read_file(&*self.env, &from, FileKind::Manifest, MAX_CURRENT_BYTES);
+        let content = content.map_err(|error| Error::io("read", &from, error))?;
+        let (path, temporary) = (FileName::Current.path(dir), FileName::Temporary(0).path(dir));
+        write_file_atomically(&*self.env, &path, &temporary, &content, FileKind::Manifest)
+            .map_err(|error| Error::io("write", &path, error))
+    }
+}
+
+const fn kind_of(name: FileName) -> FileKind {
+    match name {
+        FileName::Table(_) | FileName::LegacyTable(_) => FileKind::Table,
+        FileName::Blob(_) => FileKind::Blob,
+        FileName::Wal(_) => FileKind::Wal,
+        FileName::Manifest(_) | FileName::Current => FileKind::Manifest,
+        _ => FileKind::Other,
+    }
+}

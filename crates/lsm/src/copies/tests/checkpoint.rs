@@ -1,0 +1,163 @@
+//! Checkpoints: what they hold, while others write and when the power goes.
+
+use super::*;
+use crate::{Checkpoint, CheckpointOptions, CompactRangeOptions, ErrorKind, FlushOptions, LiveFileKind};
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::{CrashConfig, CrashStates, FaultKind, FaultPlan, OpClass, OpFilter};
+
+fn never_flushed() -> CheckpointOptions {
+    CheckpointOptions::default().log_size_for_flush(u64::MAX)
+}
+
+/// A database with rows 1 to `last`, the first half of them in tables.
+fn filled(disk: &SimDisk, last: u64) -> Db {
+    let db = Db::open("/db", &simulated(disk)).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    for number in 1..=last {
+        write_row(&db, number, &WriteOptions::default());
+        if number == last / 2 {
+            db.flush(&FlushOptions::default()).unwrap();
+        }
+    }
+    db
+}
+
+#[test]
+fn a_checkpoint_is_the_database_of_its_moment() {
+    for options in [CheckpointOptions::default(), never_flushed(), never_flushed().links(false)] {
+        let disk = SimDisk::new();
+        let db = filled(&disk, 900);
+        let live = db.live_files().unwrap();
+        assert!(live.of_kind(LiveFileKind::Table).count() > 0 && live.wal_bytes() > 0);
+        assert_eq!(Checkpoint::new(&db).create("/copies/one", &options).unwrap(), 1800);
+        let then = rows(&db);
+        assert_eq!(then, rows_up_to(900));
+        // What is deleted in one directory stays in the other.
+        for number in 901..=1500 {
+            write_row(&db, number, &WriteOptions::default());
+        }
+        db.flush(&FlushOptions::default()).unwrap();
+        db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+        db.wait_for_background_work().unwrap();
+        assert_eq!(rows_in("/copies/one", &simulated(&disk)), then);
+        assert_eq!(rows(&db), rows_up_to(1500));
+        db.check().unwrap();
+    }
+}
+
+#[test]
+fn a_directory_with_something_in_it_is_left_alone() {
+    let disk = SimDisk::new();
+    let db = filled(&disk, 10);
+    Checkpoint::new(&db).create("/one", &CheckpointOptions::default()).unwrap();
+    let error = Checkpoint::new(&db).create("/one", &CheckpointOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(rows_in("/one", &simulated(&disk)), rows_up_to(10));
+    let reader = Db::open_read_only("/one", &simulated(&disk), &[]).unwrap();
+    let refused = Checkpoint::new(&reader).create("/two", &CheckpointOptions::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+    assert!(!disk.env().exists(Path::new("/two")).unwrap());
+}
+
+#[test]
+fn a_checkpoint_that_fails_leaves_nothing_behind() {
+    let plans =
+        [(OpClass::Link, FileKind::Table), (OpClass::Sync, FileKind::Wal), (OpClass::Rename, FileKind::Manifest)];
+    for (class, kind) in plans {
+        let disk = SimDisk::new();
+        let db = filled(&disk, 200);
+        let filter = OpFilter { class: Some(class), file: Some(kind), ..OpFilter::default() };
+        disk.set_fault(FaultPlan::once(FaultKind::Io, 0).filter(filter));
+        let error = Checkpoint::new(&db).create("/one", &never_flushed()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert_eq!(disk.fault_hits().len(), 1);
+        disk.clear_fault();
+        assert!(!disk.env().exists(Path::new("/one")).unwrap());
+        Checkpoint::new(&db).create("/one", &never_flushed()).unwrap();
+        assert_eq!(rows_in("/one", &simulated(&disk)), rows_up_to(200));
+        // Deletions go on.
+        db.check().unwrap();
+    }
+}
+
+#[test]
+fn deletions_wait_until_as_many_asked_for_them() {
+    let disk = SimDisk::new();
+    let db = filled(&disk, 400);
+    let tables = |db: &Db| -> Vec<String> {
+        db.live_files().unwrap().of_kind(LiveFileKind::Table).map(|file| file.name.clone()).collect()
+    };
+    let kept = tables(&db);
+    db.disable_file_deletions();
+    db.disable_file_deletions();
+    db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+    db.enable_file_deletions();
+    let is_there = |name: &String| disk.env().exists(&Path::new("/db").join(name)).unwrap();
+    assert!(kept.iter().all(is_there));
+    db.enable_file_deletions();
+    assert!(!kept.iter().all(is_there));
+    assert!(tables(&db).iter().all(is_there));
+}
+
+#[test]
+fn checkpoints_beside_a_writer_are_prefixes() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = small(DbOptions::default());
+    let db = Db::open(dir.path().join("db"), &options).unwrap();
+    beside_a_writer(&db, || {
+        let mut taken = 0;
+        for number in 0..6 {
+            wait_for(&db, taken + 600);
+            let options = if number % 2 == 0 { never_flushed() } else { CheckpointOptions::default() };
+            taken = Checkpoint::new(&db).create(dir.path().join(format!("{number}")), &options).unwrap();
+            assert_eq!(taken % 2, 0, "a batch is in it or not");
+            let found = rows_in(dir.path().join(format!("{number}")), &small(DbOptions::default()));
+            assert!(found == rows_up_to(taken / 2), "checkpoint {number} is not what there was at {taken}");
+        }
+    });
+    db.close().unwrap();
+}
+
+#[test]
+fn every_crash_state_has_a_whole_checkpoint_or_none() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/")).unwrap();
+    let sync = WriteOptions::default().sync(true);
+    let db = Db::open("/db", &simulated(&disk)).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    (1..=20).for_each(|number| write_row(&db, number, &sync));
+    db.flush(&FlushOptions::default()).unwrap();
+    (21..=30).for_each(|number| write_row(&db, number, &WriteOptions::default()));
+    disk.start_recording();
+    let mut done = Vec::new();
+    for (name, options, last) in [("/copies/a", never_flushed(), 30), ("/copies/b", CheckpointOptions::default(), 35)] {
+        Checkpoint::new(&db).create(name, &options).unwrap();
+        done.push((name, disk.recorded(), last));
+        (last + 1..=last + 5).for_each(|number| write_row(&db, number, &WriteOptions::default()));
+    }
+    let recording = disk.take_recording();
+    let config = CrashConfig { states_per_cut: 48, random_subsets: 16, ..CrashConfig::default() };
+    let (mut states, mut whole) = (0, 0);
+    for state in CrashStates::new(&recording, config) {
+        let Some(after) = state.disk() else { continue };
+        states += 1;
+        let what = format!("cut {} ({:?}), {:?}", state.cut, state.op, state.model);
+        for (name, recorded, last) in &done {
+            match Db::open(name, &simulated(&after).create_if_missing(false)) {
+                Ok(db) => {
+                    assert!(rows(&db) == rows_up_to(*last), "{what}: {name} is not what there was");
+                    db.check().unwrap();
+                    whole += 1;
+                }
+                Err(error) => {
+                    assert!(state.cut < *recorded, "{what}: {name}, which was there: {error}");
+                    assert_eq!(error.kind(), ErrorKind::MissingFile, "{what}: {error}");
+                }
+            }
+        }
+        let db = Db::open("/db", &simulated(&after)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found = rows(&db);
+        assert!((20..=40).any(|last| found == rows_up_to(last)), "{what}: the database is no prefix");
+    }
+    assert!(states > 100 && whole > 20, "{states} states, {whole} checkpoints");
+}

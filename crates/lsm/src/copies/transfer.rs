@@ -1,0 +1,83 @@
+//! Directories that become databases, file by file.
+
+use crate::db::{LiveFile, LiveFileKind};
+use crate::file_copy::{copy_file, link_or_copy};
+use crate::file_names::FileName;
+use siltstone_base::env::{Env, FileKind, create_dir_durably, write_file_atomically};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// What a live file is to the environment.
+pub(super) const fn file_kind(kind: LiveFileKind) -> FileKind {
+    match kind {
+        LiveFileKind::Table => FileKind::Table,
+        LiveFileKind::Blob => FileKind::Blob,
+        LiveFileKind::Wal => FileKind::Wal,
+        LiveFileKind::Manifest => FileKind::Manifest,
+        LiveFileKind::Options | LiveFileKind::Identity => FileKind::Other,
+    }
+}
+
+/// A directory that becomes a database when its CURRENT is written.
+#[derive(Debug)]
+pub(super) struct NewDirectory<'a> {
+    env: &'a dyn Env,
+    dir: PathBuf,
+    made: Vec<PathBuf>,
+    is_done: bool,
+}
+
+impl<'a> NewDirectory<'a> {
+    /// Creates `dir`, which must not exist or be empty.
+    pub(super) fn create(env: &'a dyn Env, dir: &Path) -> Result<Self> {
+        create_dir_durably(env, dir).map_err(|error| Error::io("create", dir, error))?;
+        let entries = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
+        if !entries.is_empty() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the directory is not empty").with_file(dir));
+        }
+        Ok(Self { env, dir: dir.to_path_buf(), made: Vec::new(), is_done: false })
+    }
+
+    /// The path of a file that will be there.
+    pub(super) fn add(&mut self, name: &str) -> PathBuf {
+        let path = self.dir.join(name);
+        self.made.push(path.clone());
+        path
+    }
+
+    /// Brings a file over from `source`: write-once ones by a second name if `links`.
+    pub(super) fn bring(&mut self, source: &Path, file: &LiveFile, links: bool) -> Result<()> {
+        let (from, to) = (source.join(&file.name), self.add(&file.name));
+        let kind = file_kind(file.kind);
+        if links && file.kind.is_written_once() {
+            link_or_copy(self.env, &from, &to, kind, file.size)
+        } else {
+            copy_file(self.env, &from, &to, kind, file.size).map(|_| ())
+        }
+    }
+
+    /// Makes all names durable, then the directory a database, whose CURRENT says `current`.
+    pub(super) fn finish(mut self, current: &str) -> Result<()> {
+        self.env.sync_dir(&self.dir).map_err(|error| Error::io("sync", &self.dir, error))?;
+        let (path, temporary) =
+            (self.add(&FileName::Current.to_string()), self.add(&FileName::Temporary(0).to_string()));
+        write_file_atomically(self.env, &path, &temporary, current.as_bytes(), FileKind::Manifest)
+            .map_err(|error| Error::io("write", &path, error))?;
+        self.is_done = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewDirectory<'_> {
+    /// Removes what was made of a database that never was; the error that counts is the one before.
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        // CURRENT first: what is left without it is refused.
+        for path in self.made.iter().rev() {
+            let _ = self.env.remove_file(path);
+        }
+        let _ = self.env.remove_dir(&self.dir);
+    }
+}

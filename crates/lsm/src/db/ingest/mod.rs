@@ -1,0 +1,334 @@
+//! Taking tables in that were written outside of the database.
+//!
+//! Steps: look at the files; bring them into the directory and make them durable; lead, so that nobody writes; flush what is in memory where it must be
+//! older than the tables for certain; make the WALs durable; name the tables in the MANIFEST with their sequence numbers; let readers see them.
+//!
+//! Each table gets the next number, and the WAL has no entry of it: the MANIFEST states it. Everything before it is durable first, so that after a power loss
+//! the tables are not there without a write that came before them.
+
+mod placement;
+
+use super::column_family::Family;
+use super::state::DbInner;
+use super::super_version::SuperVersion;
+use super::timestamps::refuse_writing;
+use super::write::{Leader, WriteSide};
+use crate::compaction::RunningId;
+use crate::event::FlushReason;
+use crate::external::{ExternalTable, OpenContext};
+use crate::file_copy::{copy_file, link_or_copy, read_prefix};
+use crate::file_meta::{FileMetaData, other_fields};
+use crate::file_names::FileName;
+use crate::key::{ColumnFamilyId, InternalKey, MAX_SEQNO, SeqNo};
+use crate::options::{FileChecksum, IngestExternalFileOptions};
+use crate::version::{Version, VersionEdit};
+use placement::{Place, place};
+use siltstone_base::env::{FileKind, IoContext, IoPriority};
+use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::path::Path;
+
+/// The smallest and the largest internal key of a table.
+type Bounds = (InternalKey, InternalKey);
+
+/// A table that is in the directory and in no version yet.
+#[derive(Debug)]
+struct Brought {
+    table: ExternalTable,
+    number: u64,
+    /// CRC32c of the file, if the MANIFEST gets it.
+    file_crc: Option<u32>,
+}
+
+/// Tables in the directory that go again unless they are [kept](Self::keep).
+struct BroughtTables<'a> {
+    db: &'a DbInner,
+    tables: Vec<Brought>,
+}
+
+impl BroughtTables<'_> {
+    fn keep(mut self) {
+        self.tables.clear();
+    }
+}
+
+impl Drop for BroughtTables<'_> {
+    fn drop(&mut self) {
+        if self.tables.is_empty() {
+            return;
+        }
+        // They are deleted once no MANIFEST can name them.
+        self.tables.iter().for_each(|brought| self.db.obsolete_tables.push(FileName::Table(brought.number)));
+        self.db.delete_obsolete_files();
+    }
+}
+
+/// Where tables go, and what keeps compactions away from there meanwhile.
+struct Places {
+    places: Vec<Place>,
+    reserved: Vec<RunningId>,
+}
+
+impl DbInner {
+    /// Makes the tables at `paths` part of `family`.
+    pub(crate) fn ingest(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        paths: &[&Path],
+        options: &IngestExternalFileOptions,
+    ) -> Result<SeqNo> {
+        self.check_writable()?;
+        self.check_readable(family)?;
+        refuse_writing(&family.name, &family.options())?;
+        if options.ingest_behind {
+            return Err(Error::not_supported("ingest_behind"));
+        }
+        let tables = self.examine(family, paths, options)?;
+        if tables.is_empty() {
+            return Ok(0);
+        }
+        self.mend_manifest()?;
+        let brought = self.bring(tables, options)?;
+        self.flush_early(family, options)?;
+        let outcome = {
+            let mut leader = self.lock_write_side();
+            self.install_tables(&mut leader, family, &brought.tables, options)
+        };
+        if outcome.is_ok() {
+            brought.keep();
+        } else {
+            drop(brought);
+        }
+        self.update_pressure(family);
+        self.open_tables_with_ranges(family);
+        self.schedule();
+        let seqno = outcome?;
+        if options.move_files {
+            // The tables are in; a name that stays is only a second one.
+            paths.iter().for_each(|path| drop(self.env.remove_file(path)));
+        }
+        Ok(seqno)
+    }
+
+    /// Looks at the files. They come back in the order of their keys.
+    fn examine(
+        &self,
+        family: &Family,
+        paths: &[&Path],
+        options: &IngestExternalFileOptions,
+    ) -> Result<Vec<ExternalTable>> {
+        let family_options = family.options();
+        let context = OpenContext { env: &*self.env, options: &family_options };
+        let verify = options.verify_checksums_before_ingest;
+        let tables: Result<Vec<_>> = paths.iter().map(|path| ExternalTable::examine(&context, path, verify)).collect();
+        let order = &family.comparator;
+        let mut tables: Vec<_> = tables?.into_iter().map(|table| (table.bounds(order, 0), table)).collect();
+        tables.sort_by(|(a, _), (b, _)| order.compare(a.0.as_bytes(), b.0.as_bytes()));
+        for pair in tables.windows(2) {
+            let [((_, largest), first), ((smallest, _), second)] = pair else { continue };
+            if !largest.ends_before(order, smallest.user_key()) {
+                let message = format!("the table overlaps {}", first.path.display());
+                return Err(Error::invalid_argument(message).with_file(&second.path));
+            }
+        }
+        Ok(tables.into_iter().map(|(_, table)| table).collect())
+    }
+
+    /// Brings the files into the directory under numbers of their own, durably.
+    fn bring(&self, tables: Vec<ExternalTable>, options: &IngestExternalFileOptions) -> Result<BroughtTables<'_>> {
+        let mut brought = BroughtTables { db: self, tables: Vec::with_capacity(tables.len()) };
+        for table in tables {
+            let number = self.file_numbers.allocate();
+            brought.tables.push(Brought { table, number, file_crc: None });
+            let Some(newest) = brought.tables.last_mut() else { continue };
+            let crc = self.bring_file(&newest.table, number, options)?;
+            newest.file_crc = crc;
+        }
+        self.sync_directory()?;
+        Ok(brought)
+    }
+
+    /// Brings one file, and returns its checksum if the MANIFEST gets it.
+    fn bring_file(
+        &self,
+        table: &ExternalTable,
+        number: u64,
+        options: &IngestExternalFileOptions,
+    ) -> Result<Option<u32>> {
+        let (from, to) = (table.path.as_path(), FileName::Table(number).path(&self.dir));
+        let (env, kind, len) = (&*self.env, FileKind::Table, table.file_size);
+        let wants_crc = self.options.file_checksum == FileChecksum::Crc32c;
+        if !options.move_files && !options.link_files {
+            let crc = copy_file(env, from, &to, kind, len)?;
+            return Ok(wants_crc.then_some(crc));
+        }
+        if options.failed_move_fall_back_to_copy {
+            link_or_copy(env, from, &to, kind, len)?;
+        } else {
+            env.hard_link(from, &to).map_err(|error| Error::io("link", from, error))?;
+        }
+        // Nobody knows whether whoever wrote it did.
+        let synced = env.open_append(&to, &siltstone_base::env::FileOptions::new(kind)).and_then(|mut file| {
+            file.sync_data(IoContext::new(kind, IoPriority::Low))?;
+            file.finish()
+        });
+        synced.map_err(|error| Error::io("sync", &to, error))?;
+        let crc = wants_crc.then(|| read_prefix(env, &to, kind, len, |_| Ok(())));
+        crc.transpose()
+    }
+
+    /// Flushes what is in memory while others may write: what is left to flush when nobody may is little.
+    fn flush_early(self: &Arc<Self>, family: &Arc<Family>, options: &IngestExternalFileOptions) -> Result<()> {
+        if is_in_memory(family) && options.allow_blocking_flush {
+            self.flush(std::slice::from_ref(family), &crate::options::FlushOptions::default())?;
+        }
+        Ok(())
+    }
+
+    /// Names the tables in the MANIFEST and lets readers see them. Returns their sequence number.
+    fn install_tables(
+        self: &Arc<Self>,
+        leader: &mut Leader<'_>,
+        family: &Arc<Family>,
+        tables: &[Brought],
+        options: &IngestExternalFileOptions,
+    ) -> Result<SeqNo> {
+        self.check_writable()?;
+        self.check_readable(family)?;
+        let needs_seqno = options.snapshot_consistency || self.overlap_anything(family, tables);
+        if needs_seqno && !options.allow_global_seqno {
+            let message = "allow_global_seqno: the tables need a sequence number, and may not have one";
+            return Err(Error::invalid_argument(message));
+        }
+        if needs_seqno && is_in_memory(family) {
+            // Recovery tells what a WAL holds from what tables hold by their numbers: nothing older than the tables may be in a WAL only.
+            if !options.allow_blocking_flush {
+                let message = "allow_blocking_flush: memtables must be flushed first, and may not be";
+                return Err(Error::invalid_argument(message));
+            }
+            self.switch_memtables(&mut leader.side, std::slice::from_ref(family), FlushReason::Manual)?;
+            self.wait_until_flushed(std::slice::from_ref(family))?;
+        }
+        self.sync_wals(&mut leader.side)?;
+        if !needs_seqno {
+            self.install_at(&leader.side, family, tables, 0)?;
+            return Ok(0);
+        }
+        let last_seqno = leader.side.last_seqno + tables.len() as u64;
+        if last_seqno >= MAX_SEQNO {
+            return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left"));
+        }
+        self.install_at(&leader.side, family, tables, leader.side.last_seqno + 1)?;
+        leader.side.last_seqno = last_seqno;
+        self.visible_seqno.store(last_seqno, Ordering::Release);
+        Ok(last_seqno)
+    }
+
+    /// Whether something in memory or in tables overlaps, or a place that is free now must be level 0. Nobody writes meanwhile; compactions only move
+    /// what there is.
+    fn overlap_anything(&self, family: &Family, tables: &[Brought]) -> bool {
+        if is_in_memory(family) {
+            return true;
+        }
+        let state = self.state.lock();
+        let pinned = family.super_version.load();
+        let Some(background) = state.families.get(&family.id) else { return true };
+        tables.iter().any(|brought| {
+            let (smallest, largest) = brought.table.bounds(&family.comparator, 0);
+            let (smallest, largest) = (smallest.user_key(), largest.user_key());
+            let found = place(&pinned.version, &background.running, &pinned.options, smallest, largest);
+            found.overlaps || found.level == 0
+        })
+    }
+
+    /// Installs `tables` with the sequence numbers `first`, `first + 1` and so on: RocksDB tells the age of tables in level 0 by them. 0: all of them with 0.
+    fn install_at(&self, side: &WriteSide, family: &Family, tables: &[Brought], first: SeqNo) -> Result<()> {
+        let mut versions = self.versions.lock();
+        self.check_writable()?;
+        let seqno_of = |index: usize| if first == 0 { 0 } else { first + index as u64 };
+        let with_bounds = |(index, brought): (usize, &Brought)| {
+            let seqno = seqno_of(index);
+            (brought.table.bounds(&family.comparator, seqno), seqno)
+        };
+        let bounds: Vec<_> = tables.iter().enumerate().map(with_bounds).collect();
+        let places = self.reserve_places(family, &bounds)?;
+        let mut edit = VersionEdit::new(ColumnFamilyId(family.id));
+        edit.last_sequence = bounds.last().map(|(_, seqno)| *seqno).filter(|seqno| *seqno > 0);
+        let now = self.clock.unix_seconds();
+        for ((brought, ((smallest, largest), seqno)), place) in tables.iter().zip(bounds).zip(&places.places) {
+            edit.add_file(place.level, file_meta(brought, smallest, largest, seqno, now));
+        }
+        let installed = versions.log_and_apply(&mut [edit]);
+        if let Ok(installed) = &installed {
+            for (_, version) in installed.iter().filter(|(id, _)| id.0 == family.id) {
+                self.publish_with_new_memtable(side, family, Arc::clone(version));
+            }
+        }
+        let mut state = self.state.lock();
+        if let Some(background) = state.families.get_mut(&family.id) {
+            places.reserved.iter().for_each(|id| background.running.release(*id));
+        }
+        installed.map(|_| ())
+    }
+
+    /// Finds places, and keeps compactions away from them. What was published last is current: the caller holds the lock of the versions.
+    fn reserve_places(&self, family: &Family, bounds: &[(Bounds, SeqNo)]) -> Result<Places> {
+        let mut state = self.state.lock();
+        let pinned = family.super_version.load();
+        let Some(background) = state.families.get_mut(&family.id) else {
+            return Err(Error::new(ErrorKind::NotFound, "the column family was dropped"));
+        };
+        let mut places = Places { places: Vec::new(), reserved: Vec::new() };
+        for ((smallest, largest), _) in bounds {
+            let (smallest, largest) = (smallest.user_key(), largest.user_key());
+            places.places.push(place(&pinned.version, &background.running, &pinned.options, smallest, largest));
+        }
+        let has_none = bounds.iter().any(|(_, seqno)| *seqno == 0);
+        if has_none && places.places.iter().any(|place| place.level == 0 || place.overlaps) {
+            return Err(Error::new(ErrorKind::Busy, "a compaction came between; try again"));
+        }
+        for (place, ((smallest, largest), _)) in places.places.iter().zip(bounds).filter(|(place, _)| place.level > 0) {
+            let id = background.running.reserve(place.level, smallest.user_key(), largest.user_key());
+            places.reserved.push(id);
+        }
+        Ok(places)
+    }
+
+    /// Lets readers see a version. An empty memtable is replaced, too: by it readers of several families see that something came between their pins.
+    fn publish_with_new_memtable(&self, side: &WriteSide, family: &Family, version: Arc<Version>) {
+        let _state = self.state.lock();
+        let old = family.super_version.load_full();
+        let memtable = match old.memtable.is_empty() {
+            true => Family::next_memtable(&old.options, &old.memtable, side.wal_number),
+            false => Arc::clone(&old.memtable),
+        };
+        family.publish(
+            SuperVersion { memtable, immutables: old.immutables.clone(), version, options: Arc::clone(&old.options) },
+            self.clock.now_micros(),
+        );
+    }
+}
+
+/// Whether the family has entries that are in no table.
+fn is_in_memory(family: &Family) -> bool {
+    let pinned = family.super_version.load();
+    !pinned.memtable.is_empty() || !pinned.immutables.is_empty()
+}
+
+fn file_meta(brought: &Brought, smallest: InternalKey, largest: InternalKey, seqno: SeqNo, now: u64) -> FileMetaData {
+    FileMetaData {
+        number: brought.number,
+        file_size: brought.table.file_size,
+        smallest,
+        largest,
+        smallest_seqno: seqno,
+        largest_seqno: seqno,
+        epoch_number: 0,
+        oldest_ancestor_time: now,
+        file_creation_time: now,
+        unique_id: brought.table.unique_id,
+        other_fields: other_fields(brought.file_crc, false),
+        has_ranges: Some(brought.table.has_ranges),
+    }
+}
