@@ -75,9 +75,10 @@ const LSM_RANKS: &[(&str, u8)] = &[
     ("bulk_load", 7),
     ("copies", 7),
     ("engine", 7),
-    ("probes", 7),
-    ("tables", 7),
-    ("testing", 7),
+    ("transaction", 7),
+    ("probes", 8),
+    ("tables", 8),
+    ("testing", 8),
 ];
 
 const LSM_STRANGERS: &[(&str, &str)] = &[("wal", "sst"), ("wal", "memtable"), ("memtable", "sst")];

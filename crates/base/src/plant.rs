@@ -84,6 +84,8 @@ pub enum PlantedBug {
     EntryIsNotRolledBack,
     /// Two rows may have the same key of a unique index.
     UniqueIsNotChecked,
+    /// A transaction changes a row that changed since it began.
+    ConflictIsNotChecked,
     /// A leaf is given back while the change buffer has entries for it.
     FreedLeafKeepsEntries,
     /// A leaf gets what the change buffer has for it, and the bitmap still says that something waits.

@@ -35,6 +35,7 @@
 //! | --- | --- |
 //! | read and write keys | [`Db`], [`WriteBatch`], [`Iter`], [`Snapshot`] |
 //! | keep several orders of keys in one directory | [`Db::open_families`], [`ColumnFamily`] |
+//! | change several rows together, and undo that | [`TransactionDb`], [`OptimisticTransactionDb`], [`WriteBatchWithIndex`] |
 //! | keep rows with secondary indexes | [`TableDb`] |
 //! | choose sizes, codecs, limits | [`DbOptions`], [`ColumnFamilyOptions`], [`TableOptions`] |
 //! | copy a database while it is written | [`Checkpoint`], [`BackupEngine`], [`Db::live_files`] |
@@ -73,6 +74,7 @@ mod table_cache;
 mod tables;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod transaction;
 mod version;
 mod wal;
 mod wide_columns;
@@ -103,7 +105,9 @@ pub use options::{
     UniversalCompactionOptions, UniversalStopStyle, WaitForCompactOptions, WalRecoveryMode, WriteAdmission,
     WriteOptions,
 };
+pub use siltstone_base::engine::{Isolation, Savepoint, TransactionOptions};
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
+pub use siltstone_base::row_locks::{Deadlock, LockMode, RowLockStats};
 pub use siltstone_base::{Error, ErrorKind, Result};
 pub use snapshot::Snapshot;
 pub use sst::{
@@ -111,4 +115,8 @@ pub use sst::{
     TablePropertiesCollectorFactory,
 };
 pub use tables::TableDb;
+pub use transaction::{
+    OptimisticTransaction, OptimisticTransactionDb, Transaction, TransactionDb, TransactionDbOptions,
+    WriteBatchWithIndex,
+};
 pub use wide_columns::WideColumn;

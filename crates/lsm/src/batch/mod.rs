@@ -8,12 +8,14 @@
 //! checks every record and the count. Reading one therefore needs no error path; bytes that nobody checked are read by
 //! [`BatchReader`].
 
+mod phase;
 mod reader;
 mod record;
 #[cfg(test)]
 mod tests;
 
 use crate::key::{ColumnFamilyId, SeqNo, ValueType};
+pub(crate) use phase::{Phase, Step};
 pub use reader::BatchIter;
 pub(crate) use reader::BatchReader;
 pub use record::BatchEntry;
@@ -66,27 +68,47 @@ pub struct WriteBatch {
     special: bool,
     /// The first change that could not be added.
     error: Option<Error>,
+    /// Set for a step of a two-phase commit.
+    phase: Option<Box<Phase>>,
+}
+
+/// The length of a [`WriteBatch`] at some time, to which it can be cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchMark {
+    /// Entries.
+    pub(crate) count: u32,
+    len: usize,
+    other_families: bool,
+    special: bool,
 }
 
 impl WriteBatch {
     /// A batch without entries. Allocates nothing.
     pub const fn new() -> Self {
-        Self { bytes: Vec::new(), other_families: false, special: false, error: None }
+        Self { bytes: Vec::new(), other_families: false, special: false, error: None, phase: None }
     }
 
     /// A batch without entries, with room for `bytes` bytes in stored form.
     pub fn with_capacity(bytes: usize) -> Self {
         let bytes = Vec::with_capacity(bytes.saturating_add(HEADER_LEN));
-        Self { bytes, other_families: false, special: false, error: None }
+        Self { bytes, other_families: false, special: false, error: None, phase: None }
     }
 
     /// Takes a batch in stored form, after checking all of it: header, every record, limits and count. Markers of two-phase
     /// commit are legal here; whoever applies the batch may refuse them.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
         BatchReader::new(&bytes)?.validate()?;
-        let mut batch = Self { bytes, other_families: false, special: false, error: None };
+        let mut batch = Self { bytes, other_families: false, special: false, error: None, phase: None };
         batch.other_families = batch.iter().any(|entry| entry.column_family.0 != 0);
         batch.special = batch.iter().any(|entry| !(entry.kind == ValueType::Put || entry.kind.is_tombstone()));
+        let mut records = Records::new(batch.body());
+        while let Ok(Some(record)) = records.next_record() {
+            if matches!(record, Record::Marker(marker) if marker != Marker::Noop) {
+                batch.special = true;
+                batch.phase = Some(Box::new(Phase::foreign()));
+                break;
+            }
+        }
         Ok(batch)
     }
 
@@ -193,6 +215,72 @@ impl WriteBatch {
         self.other_families = false;
         self.special = false;
         self.error = None;
+        self.phase = None;
+    }
+
+    /// Where the batch ends now.
+    pub(crate) fn mark(&self) -> BatchMark {
+        let (other_families, special) = (self.other_families, self.special);
+        BatchMark { count: self.count(), len: self.bytes.len(), other_families, special }
+    }
+
+    /// Removes everything that was added since `mark` was taken, which was since the batch was last cleared or cut to before it.
+    pub(crate) fn cut(&mut self, mark: &BatchMark) {
+        self.bytes.truncate(mark.len);
+        if let Some(count) = self.bytes.get_mut(8..HEADER_LEN) {
+            count.copy_from_slice(&mark.count.to_le_bytes());
+        }
+        (self.other_families, self.special, self.error) = (mark.other_families, mark.special, None);
+    }
+
+    /// Adds an entry as it was read from another batch.
+    ///
+    /// # Errors
+    ///
+    /// `NotSupported` for an entry that this engine writes to no batch.
+    pub(crate) fn add_entry(&mut self, entry: &BatchEntry<'_>) -> Result<()> {
+        let (short, long, has_value) = match entry.kind {
+            ValueType::Put => (tag::PUT, tag::CF_PUT, true),
+            ValueType::Merge => (tag::MERGE, tag::CF_MERGE, true),
+            ValueType::RangeDelete => (tag::RANGE_DELETE, tag::CF_RANGE_DELETE, true),
+            ValueType::WideColumnEntity => (tag::WIDE_COLUMN_ENTITY, tag::CF_WIDE_COLUMN_ENTITY, true),
+            ValueType::Delete => (tag::DELETE, tag::CF_DELETE, false),
+            ValueType::SingleDelete => (tag::SINGLE_DELETE, tag::CF_SINGLE_DELETE, false),
+            other => return Err(Error::not_supported(format!("entries of type {other:?} in a prepared transaction"))),
+        };
+        self.special |= !(entry.kind == ValueType::Put || entry.kind.is_tombstone());
+        self.add(short, long, entry.column_family, entry.key, has_value.then_some(entry.value));
+        self.check()
+    }
+
+    /// Makes the batch a step of a two-phase commit, or one that is none.
+    pub(crate) fn set_phase(&mut self, phase: Option<Phase>) {
+        self.ensure_header();
+        self.phase = phase.map(Box::new);
+    }
+
+    /// Which step of a two-phase commit it is, if it is one.
+    #[inline]
+    pub(crate) fn phase(&self) -> Option<&Phase> {
+        self.phase.as_deref()
+    }
+
+    /// Entries that are applied when the batch is written. Only they take sequence numbers.
+    #[inline]
+    pub(crate) fn applied_count(&self) -> u32 {
+        match &self.phase {
+            Some(phase) if !phase.is_applied() => 0,
+            _ => self.count(),
+        }
+    }
+
+    /// What the batch is in the WAL: the parts of its body, and the entries in them.
+    #[inline]
+    pub(crate) fn logged(&self) -> ([&[u8]; 3], u32) {
+        match &self.phase {
+            None => ([&[], self.body(), &[]], self.count()),
+            Some(phase) => phase.logged(self.body(), self.count()),
+        }
     }
 
     /// How many entries the batch has.

@@ -118,6 +118,13 @@ impl Family {
         let active = (!pinned.memtable.is_empty()).then(|| pinned.memtable.id());
         sealed.into_iter().chain(active).min()
     }
+
+    /// The oldest WAL that prepared entries which are in a memtable of the family, but for those that `is_flushed` says are in a table.
+    pub(crate) fn oldest_prepared_log(&self, is_flushed: impl Fn(u64) -> bool) -> Option<u64> {
+        let pinned = self.super_version.load();
+        let memtables = std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first());
+        memtables.filter(|memtable| !is_flushed(memtable.id())).filter_map(|memtable| memtable.prepared_log()).min()
+    }
 }
 
 impl fmt::Debug for Family {

@@ -9,6 +9,7 @@ use super::super_version::SuperVersion;
 use super::timestamps::{TimestampView, bare};
 use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeView};
 use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
+use crate::memtable::Memtable;
 use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
 use crate::options::ReadOptions;
@@ -20,6 +21,18 @@ use std::cmp::Ordering;
 
 /// So many covered entries in a row are passed one by one, which is cheaper than seeking past a few.
 const COVERED_STEPS: u32 = 8;
+
+/// The entries of a batch that is not written, which an iterator shows over those of the database, have numbers from here on: more than any entry of the database.
+pub(crate) const FIRST_OWN_SEQNO: SeqNo = MAX_SEQNO - (1 << 33);
+
+/// What a batch that is not written has for one family.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnEntries<'a> {
+    /// Its entries, with numbers from [`FIRST_OWN_SEQNO`] on, and no range tombstones.
+    pub(crate) memtable: &'a Memtable,
+    /// Later numbers are hidden.
+    pub(crate) newest: SeqNo,
+}
 
 /// Walks the live keys of a column family in order, as of the moment it was made or of its snapshot.
 ///
@@ -40,7 +53,10 @@ pub struct Iter {
     comparator: InternalKeyComparator,
     /// Set where keys end with timestamps.
     timestamps: Option<Box<TimestampView>>,
-    seqno: SeqNo,
+    /// The newest number of the database that is seen.
+    pub(super) seqno: SeqNo,
+    /// The newest number that is seen: the same, or that of a batch's own entries.
+    pub(super) newest: SeqNo,
     lower_bound: Option<Vec<u8>>,
     pub(super) upper_bound: Option<Vec<u8>>,
     /// Set where prefixes play a part.
@@ -108,6 +124,17 @@ impl DbInner {
         pairs.map(|(family, pinned)| self.iter_pinned(family, pinned, seqno, options, Arc::downgrade(self))).collect()
     }
 
+    /// An iterator over `family` that shows a batch's own entries over those of the database. It can't be refreshed.
+    pub(crate) fn iter_over(&self, family: &Family, own: &OwnEntries<'_>, options: &ReadOptions) -> Result<Iter> {
+        self.check_readable(family)?;
+        let pinned = family.super_version.load_full();
+        let seqno = self.read_seqno(options)?;
+        if seqno >= FIRST_OWN_SEQNO {
+            return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left for batches that are read"));
+        }
+        self.iter_pinned_over(family, pinned, seqno, options, Weak::new(), Some(own))
+    }
+
     pub(super) fn iter_pinned(
         &self,
         family: &Family,
@@ -116,18 +143,34 @@ impl DbInner {
         options: &ReadOptions,
         db: Weak<Self>,
     ) -> Result<Iter> {
+        self.iter_pinned_over(family, pinned, seqno, options, db, None)
+    }
+
+    fn iter_pinned_over(
+        &self,
+        family: &Family,
+        pinned: Arc<SuperVersion>,
+        seqno: SeqNo,
+        options: &ReadOptions,
+        db: Weak<Self>,
+        own: Option<&OwnEntries<'_>>,
+    ) -> Result<Iter> {
         let timestamps = TimestampView::new(family, options)?;
         let order = family.timestamps.as_ref().map_or(&family.comparator, |timestamps| &timestamps.order);
-        let mut children = vec![ChildIter::Memtable(pinned.memtable.iter())];
+        let mut children = Vec::new();
+        children.extend(own.map(|own| ChildIter::Memtable(own.memtable.iter())));
+        let first_child = children.len();
+        children.push(ChildIter::Memtable(pinned.memtable.iter()));
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
         pinned.version.add_iterators(&family.table_cache, options, &mut children)?;
         Ok(Iter {
-            ranges: range_view(family, &pinned, seqno)?,
+            ranges: range_view(family, &pinned, seqno, first_child)?,
             covered_steps: 0,
             merged: MergingIter::new(family.comparator.clone(), children),
             comparator: order.clone(),
             timestamps,
             seqno,
+            newest: own.map_or(seqno, |own| own.newest.max(seqno)),
             lower_bound: options.iterate_lower_bound.clone(),
             upper_bound: options.iterate_upper_bound.clone(),
             prefix_walk: PrefixWalk::new(&pinned.options, options),
@@ -154,6 +197,12 @@ impl DbInner {
 }
 
 impl Iter {
+    /// Whether an entry came after what is seen.
+    #[inline]
+    fn is_too_new(&self, seqno: SeqNo) -> bool {
+        seqno > self.seqno && (seqno > self.newest || seqno < FIRST_OWN_SEQNO)
+    }
+
     /// Whether the iterator stands on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
@@ -212,7 +261,7 @@ impl Iter {
     ///
     /// # Errors
     ///
-    /// `Aborted` if the database is gone, `NotFound` if the family was dropped, and those of making an iterator; it then is as it was.
+    /// `Aborted` if the database is gone or the iterator shows a batch that is not written, `NotFound` if the family was dropped, and those of making an iterator; it then is as it was.
     pub fn refresh(&mut self) -> Result<()> {
         self.refresh_to(None)
     }
@@ -228,7 +277,10 @@ impl Iter {
 
     fn refresh_to(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
         let Some(db) = self.db.upgrade() else {
-            return Err(Error::new(ErrorKind::Aborted, "the database of the iterator is closed"));
+            return Err(Error::new(
+                ErrorKind::Aborted,
+                "the database of the iterator is closed, or it shows a batch that is not written",
+            ));
         };
         let Some(family) = db.families.load().get(&self.family_id).cloned() else {
             return Err(Error::new(ErrorKind::NotFound, format!("column family {} was dropped", self.family_id)));
@@ -368,12 +420,12 @@ impl Iter {
     fn seek_merged(&mut self, key: &[u8]) {
         match &mut self.ranges {
             None if self.timestamps.is_some() => {
-                self.set_target(key, pack_trailer(self.seqno, SEEK_TYPE));
+                self.set_target(key, pack_trailer(self.newest, SEEK_TYPE));
                 self.merged.seek(&self.target);
             }
-            None => self.merged.seek(LookupKey::new(key, self.seqno).internal_key()),
+            None => self.merged.seek(LookupKey::new(key, self.newest).internal_key()),
             Some(ranges) => {
-                if let Err(error) = seek_uncovered(&mut self.merged, ranges, key, self.seqno) {
+                if let Err(error) = seek_uncovered(&mut self.merged, ranges, key, self.newest) {
                     return self.fail(error);
                 }
             }
@@ -484,7 +536,7 @@ impl Iter {
             {
                 return;
             }
-            let hidden = parsed.seqno > self.seqno
+            let hidden = self.is_too_new(parsed.seqno)
                 || is_late
                 || (skipping && self.comparator.compare_user(parsed.user_key, &self.key) == Ordering::Equal);
             if !hidden {
@@ -553,7 +605,7 @@ impl Iter {
                 break;
             }
             // Among versions with timestamps, an older one may have a later number.
-            if parsed.seqno > self.seqno {
+            if self.is_too_new(parsed.seqno) {
                 self.merged.next();
                 continue;
             }
@@ -616,7 +668,7 @@ impl Iter {
                 self.key.extend_from_slice(parsed.user_key);
             }
             // Versions come oldest first: each visible one replaces what was found.
-            if parsed.seqno <= self.seqno && !is_late {
+            if !self.is_too_new(parsed.seqno) && !is_late {
                 if let Some(view) = &mut self.timestamps {
                     view.of_kept = timestamp;
                 }

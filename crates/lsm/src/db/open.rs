@@ -6,7 +6,8 @@ use super::io_rate::IoRate;
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
 use super::pacing::Pacer;
-use super::prepared::PreparedTransactions;
+use super::prepared::{PreparedBatches, PreparedTransactions};
+use super::prepared_logs::PreparedLogs;
 use super::read_only_turn::ReadOnlyTurn;
 use super::recovery::{RecoveringFamily, Recovery, list_logs};
 use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
@@ -16,6 +17,7 @@ use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
+use crate::batch::{Phase, Step};
 use crate::blob::BlobFiles;
 use crate::file_meta::ObsoleteTables;
 use crate::file_names::FileName;
@@ -23,7 +25,7 @@ use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::ImmutableList;
 use crate::metrics::Metrics;
 use crate::options::file::OptionsFile;
-use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteAdmission};
+use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteAdmission, WriteOptions};
 use crate::snapshot::SnapshotList;
 use crate::sst::{BlockCache, encode_session_id};
 use crate::version::set::{self, FamilyRecord, list_families};
@@ -34,6 +36,7 @@ use siltstone_base::clock::SystemClock;
 use siltstone_base::comparator;
 use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, create_dir_durably, read_file, write_file_atomically};
 use siltstone_base::executor::{Executor, ThreadExecutor};
+use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -51,6 +54,35 @@ const DEFAULT_BLOCK_CACHE_BYTES: usize = 32 << 20;
 
 /// Opens a database for reading and writing.
 pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> Result<Arc<DbInner>> {
+    open_for(dir, options, named, Undecided::Refused).map(|(inner, _)| inner)
+}
+
+/// The same for who decides about transactions that are prepared: their names and entries. They are prepared again.
+pub(crate) fn open_prepared(
+    dir: &Path,
+    options: &DbOptions,
+    named: &[(&str, ColumnFamilyOptions)],
+) -> Result<(Arc<DbInner>, PreparedBatches)> {
+    open_for(dir, options, named, Undecided::Kept)
+}
+
+/// What becomes of transactions that are prepared and not decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Undecided {
+    /// Opening fails.
+    Refused,
+    /// They are prepared again.
+    Kept,
+    /// They are not looked at.
+    Ignored,
+}
+
+fn open_for(
+    dir: &Path,
+    options: &DbOptions,
+    named: &[(&str, ColumnFamilyOptions)],
+    undecided: Undecided,
+) -> Result<(Arc<DbInner>, PreparedBatches)> {
     validate(options, named)?;
     let mut surroundings = surroundings(dir, options)?;
     let env = Arc::clone(&surroundings.env);
@@ -96,10 +128,12 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     };
     versions.set_db_id(surroundings.db_id.clone());
 
-    let mut recovery = replay(&surroundings, &versions, &families, false)?;
+    let mut recovery = replay(&surroundings, &versions, &families, undecided)?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
     let last_seqno = recovery.last_seqno;
+    let prepared_log = recovery.prepared.pending().map(|(_, oldest)| oldest);
+    let mut prepared = recovery.prepared.into_batches()?;
     let recovering = recovery.families;
     if recovering.values().any(|recovering| recovering.edit.changes_files()) {
         env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
@@ -108,7 +142,15 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
     if let Some(first) = edits.first_mut() {
         first.last_sequence = Some(last_seqno);
     }
-    // From here on the old WALs are not needed: what they held is in tables that the new MANIFEST names.
+    if undecided == Undecided::Kept
+        && prepared_log.is_none()
+        && let Some(first) = edits.first_mut()
+    {
+        // One of them that comes back although it was deleted must not show what it prepared.
+        first.min_log_number_to_keep = Some(wal_number);
+    }
+    versions.set_oldest_prepared_log(prepared_log);
+    // From here on the old WALs are needed for what they prepared alone: everything else is in tables that the new MANIFEST names.
     versions.write_new_manifest(&mut edits)?;
 
     let families = recovering.into_values().map(|recovering| recovering.family).collect();
@@ -121,8 +163,28 @@ pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamily
         inner.write_side.lock().wal = Some(wal);
         inner.state.lock().wals.push_back(live);
     }
+    if prepared_log.is_some() {
+        prepare_again(&inner, &mut prepared, wal_number)?;
+    }
     start(&inner, named)?;
-    Ok(inner)
+    Ok((inner, prepared))
+}
+
+/// Writes what older WALs prepared to the new one, so that no older one is needed any more.
+fn prepare_again(inner: &Arc<DbInner>, prepared: &mut PreparedBatches, wal_number: u64) -> Result<()> {
+    if is_planted(PlantedBug::PreparedIsLost) {
+        prepared.clear();
+    }
+    for (name, batch) in prepared.iter_mut() {
+        batch.set_phase(Some(Phase::new(Step::Prepare, name)));
+        inner.write(batch, &WriteOptions::default())?;
+    }
+    inner.sync_wal()?;
+    let mut edit = VersionEdit::new(ColumnFamilyId(0));
+    edit.min_log_number_to_keep = Some(wal_number);
+    let mut versions = inner.versions.lock();
+    versions.set_oldest_prepared_log(None);
+    versions.log_and_apply(&mut [edit]).map(|_| ())
 }
 
 /// Deletes what is left over, creates the families that are missing, and starts background work.
@@ -161,7 +223,7 @@ pub(crate) fn open_read_only(
     let families = FamilyOptions { options, named, found: None };
     let versions = VersionSet::recover(config, &|record| Some(families.config_of(record)))?;
     check_named_families(&versions, &DbOptions::default(), named)?;
-    let recovery = replay(&surroundings, &versions, &families, true)?;
+    let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored)?;
     let last_seqno = recovery.last_seqno;
     let families = recovery.families.into_values();
     let families = families.map(|recovering| {
@@ -362,7 +424,7 @@ fn replay<'a>(
     surroundings: &'a Surroundings,
     versions: &'a VersionSet,
     options: &FamilyOptions<'_>,
-    in_memory: bool,
+    undecided: Undecided,
 ) -> Result<Recovery<'a>> {
     let mut families = BTreeMap::new();
     for record in versions.families() {
@@ -404,13 +466,13 @@ fn replay<'a>(
         synced_wals: versions.synced_wals().clone(),
         prepared: PreparedTransactions::default(),
         unsearched: None,
-        in_memory,
+        in_memory: undecided == Undecided::Ignored,
     };
     let mut older = list_logs(&names, versions.min_log_number_to_keep());
     older.retain(|number| *number < oldest_needed);
     recovery.search_for_prepared(&older)?;
     recovery.replay(&logs)?;
-    if !in_memory {
+    if undecided == Undecided::Refused {
         recovery.check_nothing_is_prepared()?;
     }
     Ok(recovery)
@@ -478,6 +540,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         deletions: FileDeletions::new(),
         options_files,
         io_rate: IoRate::new(options, &surroundings.clock),
+        prepared_logs: PreparedLogs::new(),
         read_only_turn: ReadOnlyTurn::default(),
         opened_micros: surroundings.clock.now_micros(),
         lock: Mutex::new(ranks::DIRECTORY_LOCK, lock),

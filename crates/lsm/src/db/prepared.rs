@@ -3,10 +3,13 @@
 //! RocksDB's form, with entries written at commit: `BeginPrepare, entries, EndPrepare(name)`, later `Commit(name)` or `Rollback(name)`. The
 //! entries take no sequence numbers where they are prepared; at the commit they take those behind the entries of the committing batch.
 
-use crate::batch::{BatchEntry, BatchReader, Marker, Record};
+use crate::batch::{BatchEntry, BatchReader, Marker, Record, WriteBatch};
 use crate::key::{ColumnFamilyId, ValueType};
 use siltstone_base::{Error, Result};
 use std::collections::BTreeMap;
+
+/// The names and the entries of transactions that are prepared.
+pub(crate) type PreparedBatches = Vec<(Vec<u8>, WriteBatch)>;
 
 /// An entry with bytes of its own.
 #[derive(Debug, Clone)]
@@ -63,6 +66,16 @@ impl PreparedTransactions {
     pub(crate) fn pending(&self) -> Option<(usize, u64)> {
         let oldest = self.by_name.values().map(|prepared| prepared.log_number).min()?;
         Some((self.by_name.len(), oldest))
+    }
+
+    /// The entries of all, by name.
+    pub(crate) fn into_batches(self) -> Result<PreparedBatches> {
+        let batch_of = |(name, prepared): (Vec<u8>, Prepared)| {
+            let mut batch = WriteBatch::new();
+            prepared.entries.iter().try_for_each(|entry| batch.add_entry(&entry.as_entry()))?;
+            Ok((name, batch))
+        };
+        self.by_name.into_iter().map(batch_of).collect()
     }
 
     /// Takes what a batch prepares, commits and rolls back, and none of its entries: for WALs all of whose other entries are in tables.

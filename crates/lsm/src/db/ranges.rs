@@ -8,13 +8,18 @@ use crate::memtable::RangeReader;
 use siltstone_base::{Error, Result};
 
 /// The range tombstones of all that is pinned, for a reader at `seqno`; `None` if there are none. Sources are numbered as the children of an
-/// iterator: the memtables, newest first, then those of the version.
-pub(super) fn range_view(family: &Family, pinned: &SuperVersion, seqno: SeqNo) -> Result<Option<Box<RangeView>>> {
+/// iterator, `first_child` on: the memtables, newest first, then those of the version.
+pub(super) fn range_view(
+    family: &Family,
+    pinned: &SuperVersion,
+    seqno: SeqNo,
+    first_child: usize,
+) -> Result<Option<Box<RangeView>>> {
     if family.timestamps.is_some() {
         return refuse_ranges(family, pinned).map(|()| None);
     }
     let mut sources = Vec::new();
-    let mut child = 0;
+    let mut child = first_child;
     for memtable in std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first()) {
         if let Some(reader) = RangeReader::new(memtable) {
             sources.push((child, RangeSource::Memtable(reader)));

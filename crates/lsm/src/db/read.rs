@@ -40,8 +40,13 @@ impl Deref for PinnedValue {
 }
 
 impl PinnedValue {
+    /// A value in a memtable.
+    pub(crate) fn in_memtable(value: MemtableValue) -> Self {
+        Self(Place::Memtable(value))
+    }
+
     /// A value that was made when it was read.
-    pub(super) fn owned(value: Vec<u8>) -> Self {
+    pub(crate) fn owned(value: Vec<u8>) -> Self {
         Self(Place::Owned(value))
     }
 }

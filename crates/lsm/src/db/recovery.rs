@@ -148,7 +148,9 @@ impl Recovery<'_> {
     /// with it they would be lost.
     pub(crate) fn check_nothing_is_prepared(&self) -> Result<()> {
         let Some((count, oldest)) = self.prepared.pending() else { return Ok(()) };
-        let message = format!("{count} transactions that are prepared and neither committed nor rolled back");
+        let message = format!(
+            "{count} transactions that are prepared and neither committed nor rolled back; a TransactionDb decides about them"
+        );
         Err(Error::not_supported(message).with_file(&FileName::Wal(oldest).path(&self.surroundings.dir)))
     }
 

@@ -148,7 +148,7 @@ impl DbInner {
         lookup: &'a LookupKey,
         options: &TableReadOptions,
     ) -> Result<Versions<'a>> {
-        let covering = match range_view(family, pinned, lookup.seqno())? {
+        let covering = match range_view(family, pinned, lookup.seqno(), 0)? {
             None => 0,
             Some(mut ranges) => ranges.covering(lookup.user_key())?,
         };

@@ -6,6 +6,7 @@ use super::io_rate::IoRate;
 use super::obsolete_files::FileDeletions;
 use super::options_file::OptionsFiles;
 use super::pacing::Pacer;
+use super::prepared_logs::PreparedLogs;
 use super::read_only_turn::ReadOnlyTurn;
 use super::wal_promise::DurableWal;
 use super::write::WriteSide;
@@ -92,6 +93,8 @@ pub(crate) struct DbInner {
     pub(crate) options_files: OptionsFiles,
     /// The rate that flushes and compactions keep to.
     pub(crate) io_rate: IoRate,
+    /// The WALs of transactions that are prepared and not decided.
+    pub(crate) prepared_logs: PreparedLogs,
     /// Who sees that callers only read any more.
     pub(crate) read_only_turn: ReadOnlyTurn,
     /// When the database was opened, by its clock.

@@ -91,6 +91,10 @@ impl Recovery<'_> {
 
     /// Whether the first record of a WAL in `later` goes on exactly behind the last entry that was replayed, so that nothing between is missing.
     pub(super) fn is_continued_by(&self, later: &[u64]) -> Result<bool> {
+        // A decision about what is prepared may be missing, which takes no number.
+        if self.prepared.pending().is_some() {
+            return Ok(false);
+        }
         let mut record = Vec::new();
         for number in later {
             // Damage here is met again, and judged, when this WAL is replayed.

@@ -13,7 +13,7 @@ use super::admission::closing;
 use super::column_family::Family;
 use super::state::DbInner;
 use super::write_queue::Request;
-use crate::batch::{BatchEntry, WriteBatch, encode_header};
+use crate::batch::{BatchEntry, Step, WriteBatch, encode_header};
 use crate::key::{MAX_SEQNO, SeqNo, ValueType};
 use crate::memtable::Memtable;
 use crate::metrics::Counter;
@@ -177,7 +177,7 @@ impl DbInner {
         Some(Leader { side, _wake: WakeNext(self) })
     }
 
-    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
+    pub(super) fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
         if self.read_only {
             return Err(Error::new(ErrorKind::ReadOnly, "the database was opened for reading only"));
         }
@@ -188,7 +188,15 @@ impl DbInner {
         if batch.is_default_only() && batch.is_plain() {
             return Ok(());
         }
-        batch.iter().try_for_each(|entry| self.check_entry(&entry))
+        match batch.phase().map(crate::batch::Phase::step) {
+            None => batch.iter().try_for_each(|entry| self.check_entry(&entry)),
+            Some(Step::Foreign) => Err(Error::invalid_argument("a write batch with markers of two-phase commit")),
+            // A family that was dropped since the transaction was prepared takes its entries along.
+            Some(_) => batch.iter().try_for_each(|entry| match self.check_entry(&entry) {
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                checked => checked,
+            }),
+        }
     }
 
     /// Refuses an entry of a family that does not exist, or that the family cannot hold.
@@ -254,7 +262,7 @@ impl DbInner {
     }
 
     /// Leads one group: `own` first, then what waits in the queue.
-    fn lead(
+    pub(super) fn lead(
         self: &Arc<Self>,
         mut leader: Leader<'_>,
         own: Option<(&mut WriteBatch, &WriteOptions)>,
@@ -329,7 +337,7 @@ impl DbInner {
         bytes: usize,
         own_request: Option<&Arc<Request>>,
     ) -> Result<()> {
-        let count: u64 = group.batches().map(|batch| u64::from(batch.count())).sum();
+        let count: u64 = group.batches().map(|batch| u64::from(batch.applied_count())).sum();
         let first_seqno = side.last_seqno + 1;
         let last_seqno = side.last_seqno + count;
         if last_seqno >= MAX_SEQNO {
@@ -337,8 +345,10 @@ impl DbInner {
         }
         let logged = match options.disable_wal {
             true => 0,
-            false => self.log_group(side, group, first_seqno, count, options.sync)?,
+            false => self.log_group(side, group, first_seqno, options.sync)?,
         };
+        let has_phases = group.batches().any(|batch| batch.phase().is_some());
+        let decided = if has_phases { self.begin_phases(side, group) } else { Vec::new() };
         let default_only = group.batches().all(WriteBatch::is_default_only);
         let inserted = if !group.followers.is_empty()
             && self.options.concurrent_memtable_write_bytes > 0
@@ -352,6 +362,7 @@ impl DbInner {
             self.fail(&error);
             return Err(error);
         }
+        decided.iter().for_each(|name| self.prepared_logs.decided(name));
         side.last_seqno = last_seqno;
         self.visible_seqno.store(last_seqno, Ordering::Release);
         self.note_full_memtables(side, default_only);
@@ -367,14 +378,8 @@ impl DbInner {
     }
 
     /// Appends one record for the whole group with one write, and syncs it if asked. Returns the bytes by which the WAL grew.
-    fn log_group(
-        &self,
-        side: &mut WriteSide,
-        group: &Group<'_>,
-        first_seqno: SeqNo,
-        count: u64,
-        sync: bool,
-    ) -> Result<u64> {
+    fn log_group(&self, side: &mut WriteSide, group: &Group<'_>, first_seqno: SeqNo, sync: bool) -> Result<u64> {
+        let count: u64 = group.batches().map(|batch| u64::from(batch.logged().1)).sum();
         let count = u32::try_from(count)
             .map_err(|_| Error::new(ErrorKind::LimitExceeded, "more than 2^32 - 1 entries in one group"))?;
         let header = encode_header(first_seqno, count);
@@ -394,10 +399,10 @@ impl DbInner {
         };
         let before = wal.len();
         let appended = match (group.own, &group.followers[..]) {
-            (Some(own), []) => wal.add_record(&[&header, &side.scratch, own.body()]),
+            (Some(own), []) if own.phase().is_none() => wal.add_record(&[&header, &side.scratch, own.body()]),
             _ => {
                 let mut parts: Vec<&[u8]> = vec![&header, &side.scratch];
-                parts.extend(group.batches().map(WriteBatch::body));
+                parts.extend(group.batches().flat_map(|batch| batch.logged().0));
                 wal.add_record(&parts)
             }
         };
@@ -416,6 +421,27 @@ impl DbInner {
             self.write_back(side);
         }
         Ok(grown)
+    }
+
+    /// Takes note of what a group that is in the WAL prepares, before anything of it is applied, and returns the names of the transactions that it decides.
+    #[cold]
+    fn begin_phases(&self, side: &WriteSide, group: &Group<'_>) -> Vec<Vec<u8>> {
+        let mut decided = Vec::new();
+        for batch in group.batches() {
+            let Some(phase) = batch.phase() else { continue };
+            if phase.step() == Step::Prepare {
+                self.prepared_logs.prepared(phase.name(), side.wal_number);
+                continue;
+            }
+            decided.push(phase.name().to_vec());
+            let Some(log) = self.prepared_logs.find(phase.name()) else { continue };
+            for entry in batch.iter().take(batch.applied_count() as usize) {
+                if let Some(family) = self.family(entry.column_family.0) {
+                    family.super_version.load().memtable.note_prepared_log(log);
+                }
+            }
+        }
+        decided
     }
 
     /// Starts writing the WAL back every `wal_bytes_per_sync` bytes.
@@ -452,11 +478,11 @@ impl DbInner {
         let mut others = Vec::new();
         if let Some(own) = group.own {
             mine.push((own, seqno));
-            seqno += u64::from(own.count());
+            seqno += u64::from(own.applied_count());
         }
         for (request, slot) in &mut group.followers {
             let first = seqno;
-            seqno += slot.as_ref().map_or(0, |batch| u64::from(batch.count()));
+            seqno += slot.as_ref().map_or(0, |batch| u64::from(batch.applied_count()));
             if own_request.is_some_and(|own| Arc::ptr_eq(own, request)) {
                 mine.extend(slot.as_ref().map(|batch| (batch, first)));
             } else if let Some(batch) = slot.take() {
@@ -538,6 +564,9 @@ impl DbInner {
     /// Inserts every entry of a batch into the memtable of its family, run by run. Entries of families that do not exist
     /// any more are skipped but keep their numbers. Returns the number after the last.
     fn insert_batch(&self, batch: &WriteBatch, first_seqno: SeqNo, company: Company) -> Result<SeqNo> {
+        if batch.applied_count() == 0 {
+            return Ok(first_seqno);
+        }
         let mut seqno = first_seqno;
         let mut entries = batch.iter().peekable();
         while let Some(first) = entries.peek() {

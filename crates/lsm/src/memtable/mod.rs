@@ -84,6 +84,8 @@ pub(crate) struct Memtable {
     prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// On a cache line of their own: every writer changes them.
     totals: CachePadded<Totals>,
+    /// The oldest WAL in which entries were prepared that were committed into this memtable; `u64::MAX` if none were.
+    prepared_log: AtomicU64,
 }
 
 impl Memtable {
@@ -125,12 +127,23 @@ impl Memtable {
             prefix_extractor: options.prefix_extractor.clone(),
             list: Arc::new(SkipList::new(comparator, options.protection_bytes, expected)),
             totals: CachePadded::new(Totals { entries: AtomicU64::new(0), deletes: AtomicU64::new(0) }),
+            prepared_log: AtomicU64::new(u64::MAX),
         })
     }
 
     /// Its number within its column family.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Takes note that entries come which the WAL `number` prepared: it is needed until they are in a table.
+    pub(crate) fn note_prepared_log(&self, number: u64) {
+        self.prepared_log.fetch_min(number, Ordering::AcqRel);
+    }
+
+    /// The oldest WAL that prepared some of its entries.
+    pub(crate) fn prepared_log(&self) -> Option<u64> {
+        Some(self.prepared_log.load(Ordering::Acquire)).filter(|number| *number != u64::MAX)
     }
 
     /// The order of its entries.
@@ -177,6 +190,11 @@ impl Memtable {
         let key = lookup.internal_key();
         let (value_type, value) = self.list.seek_pinned(key, |entry| self.found(lookup, entry, floor))?;
         Some(PinnedEntry { value_type, value: MemtableValue::new(value) })
+    }
+
+    /// The largest number of a range tombstone over a key; 0 for none.
+    pub(crate) fn newest_range_over(&self, user_key: &[u8]) -> SeqNo {
+        self.ranges.covering(user_key, crate::key::MAX_SEQNO)
     }
 
     /// About how many point entries there are from the internal key `begin` to before `end`; exact where there are few.

@@ -51,6 +51,8 @@ pub(crate) struct VersionSet {
     manifest: Manifest,
     /// The MANIFEST that CURRENT names for certain, or 0.
     manifest_number: u64,
+    /// The oldest WAL that has what was prepared and is in no table; `u64::MAX` if there is none. It is kept although no family says that it needs it.
+    oldest_prepared_log: u64,
 }
 
 /// Counters of the whole database.
@@ -77,6 +79,11 @@ impl VersionSet {
     /// The counter of file numbers, for use without the lock of the set.
     pub(crate) fn file_numbers(&self) -> &Arc<FileNumbers> {
         &self.numbers
+    }
+
+    /// Says which is the oldest WAL that has what was prepared and is in no table.
+    pub(crate) fn set_oldest_prepared_log(&mut self, number: Option<u64>) {
+        self.oldest_prepared_log = number.unwrap_or(u64::MAX);
     }
 
     /// All families, by id.
@@ -226,6 +233,7 @@ impl VersionSet {
         let mut counters = self.counters.clone();
         let others = self.families.values().filter(|family| family.id != id);
         let min_log_number = others.map(|family| family.log_number).min().unwrap_or(0);
+        let min_log_number = min_log_number.min(self.oldest_prepared_log);
         if min_log_number > counters.min_log_number_to_keep {
             counters.min_log_number_to_keep = min_log_number;
             edit.min_log_number_to_keep = Some(min_log_number);
@@ -287,7 +295,7 @@ impl VersionSet {
         };
         let min_log_number = self.families.values().map(log_number_of).min().unwrap_or(0);
         let kept = &mut pending.counters.min_log_number_to_keep;
-        *kept = (*kept).max(min_log_number);
+        *kept = (*kept).max(min_log_number.min(self.oldest_prepared_log));
     }
 
     /// Writes the counters into `edit`.

@@ -42,6 +42,7 @@ impl VersionSet {
             counters: Counters { db_id, ..Counters::default() },
             manifest: Manifest::None,
             manifest_number: 0,
+            oldest_prepared_log: u64::MAX,
         };
         set.write_new_manifest(&mut [])?;
         Ok(set)
@@ -79,6 +80,7 @@ impl VersionSet {
             counters,
             manifest: Manifest::None,
             manifest_number,
+            oldest_prepared_log: u64::MAX,
         })
     }
 }

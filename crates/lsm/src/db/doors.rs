@@ -1,0 +1,58 @@
+//! What transactions need of a database beyond what users need.
+
+use super::checked::Watched;
+use super::iter::OwnEntries;
+use super::newest::Lookup;
+use super::prepared::PreparedBatches;
+use super::{ColumnFamily, Db, Handle, Iter, open};
+use crate::batch::WriteBatch;
+use crate::key::SeqNo;
+use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions, WriteOptions};
+use siltstone_base::Result;
+use siltstone_base::executor::Executor;
+use siltstone_base::sync::Arc;
+use std::path::Path;
+
+impl Db {
+    /// Opens a database as [`open_families`](Self::open_families) does, that may have transactions which are prepared and not decided. They are prepared
+    /// again when this returns: their names, and their entries.
+    pub(crate) fn open_prepared(
+        dir: &Path,
+        options: &DbOptions,
+        families: &[(&str, ColumnFamilyOptions)],
+    ) -> Result<(Self, PreparedBatches)> {
+        let (inner, prepared) = open::open_prepared(dir, options, families)?;
+        Ok((Self { handle: Arc::new(Handle { inner }) }, prepared))
+    }
+
+    /// Who lets threads wait.
+    pub(crate) fn executor(&self) -> &dyn Executor {
+        &*self.handle.inner.executor
+    }
+
+    /// Fails if a family was dropped, or belongs to another database.
+    pub(crate) fn check_family(&self, family: &ColumnFamily) -> Result<()> {
+        self.handle.inner.check_readable(&family.0)
+    }
+
+    /// An iterator that shows a batch's own entries over those of the database.
+    pub(crate) fn iter_over(&self, family: &ColumnFamily, own: &OwnEntries<'_>, options: &ReadOptions) -> Result<Iter> {
+        self.handle.inner.iter_over(&family.0, own, options)
+    }
+
+    /// Whether a key changed after `seqno`, of which a snapshot is held, or of an older state.
+    pub(crate) fn is_changed_since(&self, family: &ColumnFamily, key: &[u8], seqno: SeqNo) -> Result<bool> {
+        let pinned = family.0.super_version.load();
+        self.handle.inner.is_changed_since(&family.0, &pinned, key, seqno, Lookup::Everywhere)
+    }
+
+    /// Writes `batch`, which may be empty, unless a watched key has changed: then fails with `Busy`.
+    pub(crate) fn write_if_unchanged(
+        &self,
+        watched: &[Watched<'_>],
+        batch: &mut WriteBatch,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.handle.inner.write_if_unchanged(watched, batch, options)
+    }
+}

@@ -1,0 +1,314 @@
+//! A write batch that can be read.
+//!
+//! Beside the batch there is a memtable for each family that it has entries of, with numbers larger than any of the database. A read asks it first; an
+//! iterator has it as one source more. So merges, deletes and what is put over them come out as they will once the batch is written.
+
+use crate::batch::{BatchMark, WriteBatch};
+use crate::db::{ColumnFamily, Db, FIRST_OWN_SEQNO, Iter, OwnEntries, PinnedValue};
+use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, SeqNo, ValueType};
+use crate::memtable::{Memtable, MemtableOptions};
+use crate::options::{ReadOptions, WriteOptions};
+use siltstone_base::engine::Savepoint;
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+/// Changes that are not written yet, and that reads see over the database.
+///
+/// A later change of a key hides an earlier one; the batch keeps both. It takes about twice the memory of a [`WriteBatch`]. Ranges cannot be deleted by it
+/// (`NotSupported`).
+///
+/// ```
+/// use siltstone_lsm::{Db, DbOptions, ReadOptions, WriteBatchWithIndex, WriteOptions};
+///
+/// # fn main() -> siltstone_lsm::Result<()> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// let db = Db::open(dir.path(), &DbOptions::default().create_if_missing(true))?;
+/// db.put("basalt", "black")?;
+/// let mut changes = WriteBatchWithIndex::new(&db);
+/// changes.put("chalk", "white")?;
+/// changes.delete("basalt")?;
+///
+/// let mut seen = changes.iter(&ReadOptions::default())?;
+/// seen.seek_to_first();
+/// assert_eq!(seen.key(), b"chalk");
+/// seen.next();
+/// assert!(!seen.valid());
+/// assert!(db.get("chalk")?.is_none());
+///
+/// changes.write(&WriteOptions::default())?;
+/// assert_eq!(db.get("chalk")?.as_deref(), Some(&b"white"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct WriteBatchWithIndex {
+    db: Db,
+    batch: WriteBatch,
+    /// The same entries by family. The i-th of the batch has the number `FIRST_OWN_SEQNO + i`.
+    own: BTreeMap<u32, Arc<Memtable>>,
+    /// Where it can be rolled back to, in order; each with another count.
+    savepoints: Vec<BatchMark>,
+}
+
+impl WriteBatchWithIndex {
+    /// No changes, to be seen over `db`.
+    pub fn new(db: &Db) -> Self {
+        Self { db: db.clone(), batch: WriteBatch::new(), own: BTreeMap::new(), savepoints: Vec::new() }
+    }
+
+    /// Sets `key` to `value` in the default family.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put_cf`](Self::put_cf).
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_cf(&self.db.default_family(), key, value)
+    }
+
+    /// Sets `key` to `value` in `family`.
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` for a key or a value that is too long, `NotFound` if the family was dropped, `InvalidArgument` if it is another database's. The
+    /// batch is then as it was.
+    pub fn put_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family, ValueType::Put, key.as_ref(), value.as_ref())
+    }
+
+    /// Deletes `key` from the default family.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put_cf`](Self::put_cf).
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_cf(&self.db.default_family(), key)
+    }
+
+    /// Deletes `key` from `family`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put_cf`](Self::put_cf).
+    pub fn delete_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family, ValueType::Delete, key.as_ref(), &[])
+    }
+
+    /// Deletes `key` from `family`; [`WriteBatch::single_delete`] says what must hold.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put_cf`](Self::put_cf).
+    pub fn single_delete_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(family, ValueType::SingleDelete, key.as_ref(), &[])
+    }
+
+    /// Merges `operand` into the value of `key` in `family`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if the family has no merge operator, and those of [`put_cf`](Self::put_cf).
+    pub fn merge_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        if !family.0.resolver.has_operator() {
+            let message = format!("merge_operator: column family {} has none", family.name());
+            return Err(Error::invalid_argument(message));
+        }
+        self.add(family, ValueType::Merge, key.as_ref(), operand.as_ref())
+    }
+
+    /// Ranges cannot be deleted here.
+    ///
+    /// # Errors
+    ///
+    /// `NotSupported`, always.
+    pub fn delete_range_cf(&mut self, _: &ColumnFamily, _: impl AsRef<[u8]>, _: impl AsRef<[u8]>) -> Result<()> {
+        Err(Error::not_supported("deleting a range in a batch that is read"))
+    }
+
+    fn add(&mut self, family: &ColumnFamily, kind: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
+        self.db.check_family(family)?;
+        let mark = self.batch.mark();
+        match kind {
+            ValueType::Delete => self.batch.delete_cf(family, key),
+            ValueType::SingleDelete => self.batch.single_delete_cf(family, key),
+            ValueType::Merge => self.batch.merge_cf(family, key, value),
+            _ => self.batch.put_cf(family, key, value),
+        }
+        let memtable = self.own.entry(family.0.id).or_insert_with(|| own_memtable(&family.0.comparator));
+        let added = self.batch.check().and_then(|()| insert(memtable, mark.count, kind, key, value));
+        if added.is_err() {
+            self.batch.cut(&mark);
+        }
+        added
+    }
+
+    /// The value of `key` in the default family, with the changes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::get_cf`].
+    pub fn get(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<PinnedValue>> {
+        self.get_cf(&self.db.default_family(), key, options)
+    }
+
+    /// The value of `key` in `family`, with the changes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::get_cf`].
+    pub fn get_cf(
+        &self,
+        family: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+    ) -> Result<Option<PinnedValue>> {
+        let key = key.as_ref();
+        let Some(memtable) = self.own.get(&family.0.id) else { return self.db.get_cf(family, key, options) };
+        self.db.check_family(family)?;
+        match memtable.get_pinned(&LookupKey::new(key, MAX_SEQNO)) {
+            None => self.db.get_cf(family, key, options),
+            Some(entry) => match entry.value_type {
+                ValueType::Put => Ok(Some(PinnedValue::in_memtable(entry.value))),
+                ValueType::Delete | ValueType::SingleDelete => Ok(None),
+                _ => self.get_merged(family, key, options),
+            },
+        }
+    }
+
+    /// The value of a key whose newest change is an operand.
+    fn get_merged(&self, family: &ColumnFamily, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
+        let unbounded = ReadOptions { iterate_lower_bound: None, iterate_upper_bound: None, ..options.clone() };
+        let mut iter = self.iter_cf(family, &unbounded.total_order_seek(true).prefix_same_as_start(false))?;
+        iter.seek(key);
+        iter.status()?;
+        let is_found = iter.valid() && family.0.comparator.compare_user(iter.key(), key).is_eq();
+        Ok(is_found.then(|| PinnedValue::owned(iter.value().to_vec())))
+    }
+
+    /// An iterator over the default family that shows the changes that were made up to now.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::iter_cf`].
+    pub fn iter(&self, options: &ReadOptions) -> Result<Iter> {
+        self.iter_cf(&self.db.default_family(), options)
+    }
+
+    /// An iterator over `family` that shows the changes that were made up to now. It cannot be [refreshed](Iter::refresh).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::iter_cf`].
+    pub fn iter_cf(&self, family: &ColumnFamily, options: &ReadOptions) -> Result<Iter> {
+        match self.own.get(&family.0.id) {
+            None => self.db.iter_cf(family, options),
+            Some(memtable) => {
+                let newest = own_seqno(self.batch.count()).saturating_sub(1);
+                self.db.iter_over(family, &OwnEntries { memtable, newest }, options)
+            }
+        }
+    }
+
+    /// A place to which the batch can be rolled back.
+    pub fn savepoint(&mut self) -> Savepoint {
+        let mark = self.batch.mark();
+        if self.savepoints.last().is_none_or(|last| last.count != mark.count) {
+            self.savepoints.push(mark);
+        }
+        Savepoint(u64::from(mark.count))
+    }
+
+    /// Undoes the changes since a savepoint, which stays; later ones are gone. Costs as much as making the changes before it anew. Iterators that were made before show
+    /// what they showed.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a savepoint that is none of this batch, or is gone.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let found = self.savepoints.binary_search_by_key(&savepoint.0, |mark| u64::from(mark.count));
+        let Ok(index) = found else {
+            return Err(Error::invalid_argument("the savepoint is none of this batch, or is gone"));
+        };
+        let Some(mark) = self.savepoints.get(index).copied() else { return Ok(()) };
+        self.savepoints.truncate(index + 1);
+        if mark.count == self.batch.count() {
+            return Ok(());
+        }
+        self.batch.cut(&mark);
+        let mut own = BTreeMap::new();
+        for (entry, number) in self.batch.iter().zip(0..) {
+            let id = entry.column_family.0;
+            let Some(before) = self.own.get(&id) else { continue };
+            let memtable = own.entry(id).or_insert_with(|| own_memtable(before.comparator()));
+            insert(memtable, number, entry.kind, entry.key, entry.value)?;
+        }
+        self.own = own;
+        Ok(())
+    }
+
+    /// How many changes there are.
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Whether there are no changes.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Bytes of the changes in the form in which the WAL has them.
+    pub fn size_bytes(&self) -> usize {
+        self.batch.size_bytes()
+    }
+
+    /// The changes, in the order in which they were made.
+    pub fn batch(&self) -> &WriteBatch {
+        &self.batch
+    }
+
+    /// Forgets all changes and all savepoints.
+    pub fn clear(&mut self) {
+        self.batch.clear();
+        self.own.clear();
+        self.savepoints.clear();
+    }
+
+    /// Writes the changes to the database: all of them or, after an error, none. They are gone from here then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::write`]. The changes stay then.
+    pub fn write(&mut self, options: &WriteOptions) -> Result<()> {
+        if !self.is_empty() {
+            self.db.write(&mut self.batch, options)?;
+        }
+        self.clear();
+        Ok(())
+    }
+
+    /// Takes the batch out, and forgets how to read it: what is written is not held twice meanwhile.
+    pub(super) fn take_batch(&mut self) -> WriteBatch {
+        self.own.clear();
+        self.savepoints.clear();
+        std::mem::take(&mut self.batch)
+    }
+}
+
+/// The number of the entry at `index` of the batch.
+fn own_seqno(index: u32) -> SeqNo {
+    FIRST_OWN_SEQNO + u64::from(index)
+}
+
+fn own_memtable(order: &InternalKeyComparator) -> Arc<Memtable> {
+    let options =
+        MemtableOptions { write_buffer_size: 0, bloom_bits_per_key: 0, prefix_extractor: None, protection_bytes: 0 };
+    Memtable::new(0, order.clone(), &options)
+}
+
+fn insert(memtable: &Memtable, index: u32, kind: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
+    let Some(mut writer) = memtable.writer() else {
+        return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
+    };
+    writer.add(own_seqno(index), kind, key, value);
+    Ok(())
+}
