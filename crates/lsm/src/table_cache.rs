@@ -85,6 +85,12 @@ impl TableCache {
 
     #[cold]
     fn open<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
+        let reader = self.open_anew(file)?;
+        Ok(file.reader.get_or_init(|| Arc::new(reader)))
+    }
+
+    /// Opens a live table for the caller alone, whether or not it is open: what is on the disk is read again.
+    pub(crate) fn open_anew(&self, file: &FileMeta) -> Result<TableReader> {
         let (opened, path) = self.open_file(file.number)?;
         let len = opened.len().map_err(|error| Error::io("measure", &path, error))?;
         if len != file.file_size {
@@ -104,7 +110,7 @@ impl TableCache {
         };
         let reader = TableReader::open(opened, path, len, &options)?;
         self.check_operator(&reader)?;
-        Ok(file.reader.get_or_init(|| Arc::new(reader)))
+        Ok(reader)
     }
 
     /// Refuses a table with operands that are of another operator than the family's.

@@ -578,6 +578,16 @@ impl Db {
         self.handle.inner.verify_file_checksums()
     }
 
+    /// Reads every block of every live table from the disk and verifies its checksum. Returns the number of tables. [`check`](Self::check) moreover compares
+    /// the entries with the MANIFEST.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` names the first table that is damaged, and the offset of the block.
+    pub fn verify_checksums(&self) -> Result<u64> {
+        self.handle.inner.verify_checksums()
+    }
+
     /// About how much of `family` is in each of `ranges`, from the first key to before the second: by what the indexes of tables say, and by samples of memtables. A range
     /// that ends before it begins has nothing.
     ///

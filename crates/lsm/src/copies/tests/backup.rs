@@ -154,7 +154,7 @@ fn backups_beside_a_writer_are_prefixes() {
     let mut backups = BackupEngine::open(dir.path().join("backups"), &BackupEngineOptions::default()).unwrap();
     beside_a_writer(&db, || {
         let mut taken = 0;
-        for round in 0..5 {
+        for round in 0..3 {
             wait_for(&db, taken + 600);
             let options = CreateBackupOptions::default().flush_before_backup(round % 2 == 1);
             taken = backups.create(&db, &options).unwrap().seqno;

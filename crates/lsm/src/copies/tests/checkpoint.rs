@@ -106,7 +106,7 @@ fn checkpoints_beside_a_writer_are_prefixes() {
     let db = Db::open(dir.path().join("db"), &options).unwrap();
     beside_a_writer(&db, || {
         let mut taken = 0;
-        for number in 0..6 {
+        for number in 0..4 {
             wait_for(&db, taken + 600);
             let options = if number % 2 == 0 { never_flushed() } else { CheckpointOptions::default() };
             taken = Checkpoint::new(&db).create(dir.path().join(format!("{number}")), &options).unwrap();
@@ -136,7 +136,7 @@ fn every_crash_state_has_a_whole_checkpoint_or_none() {
         (last + 1..=last + 5).for_each(|number| write_row(&db, number, &WriteOptions::default()));
     }
     let recording = disk.take_recording();
-    let config = CrashConfig { states_per_cut: 48, random_subsets: 16, ..CrashConfig::default() };
+    let config = CrashConfig { states_per_cut: 24, random_subsets: 8, ..CrashConfig::default() };
     let (mut states, mut whole) = (0, 0);
     for state in CrashStates::new(&recording, config) {
         let Some(after) = state.disk() else { continue };

@@ -47,7 +47,7 @@ fn a_follower_beside_a_writer_sees_prefixes() {
     beside_a_writer(&db, || {
         let follower = Follower::open(dir.path(), &small(DbOptions::default()), &[]).unwrap();
         let mut last = 0;
-        for _ in 0..25 {
+        for _ in 0..8 {
             let wanted = last + 200;
             wait_for(&db, wanted);
             let seqno = follower.catch_up().unwrap();

@@ -239,7 +239,7 @@ fn every_crash_state_has_the_tables_or_not() {
         }
     }
     let recording = disk.take_recording();
-    let config = CrashConfig { states_per_cut: 48, random_subsets: 16, ..CrashConfig::default() };
+    let config = CrashConfig { states_per_cut: 24, random_subsets: 8, ..CrashConfig::default() };
     let mut states = 0;
     let mut seen = vec![0; steps.len()];
     for state in CrashStates::new(&recording, config) {
