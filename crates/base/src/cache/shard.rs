@@ -25,7 +25,8 @@ struct Entry<V> {
     value: Arc<V>,
     charge: u32,
     in_main: bool,
-    /// Tells the entry from one of the same key that was removed and whose place in a queue is still there.
+    /// Tells the entry from one of the same key that was removed and whose place in a queue is still there. Should both have the same one, the entry has two places, and
+    /// at worst goes early.
     stamp: u16,
 }
 
@@ -315,7 +316,7 @@ impl<V: Cacheable> State<V> {
         let place = self.probation.pop_front()?;
         let key = place.key;
         let hash = key.hash();
-        let Ok(mut occupied) = self.table.find_entry(hash, |entry| place.is_of(entry)) else {
+        let Ok(mut occupied) = self.table.find_entry(hash, |entry| place.is_of(entry) && !entry.in_main) else {
             return Some(Step::PassedEmpty);
         };
         let entry = occupied.get_mut();
@@ -341,7 +342,7 @@ impl<V: Cacheable> State<V> {
     fn step_main(&mut self, evicted: &mut Vec<(CacheKey, Arc<V>)>) -> Option<Step> {
         let place = self.main.pop_front()?;
         let key = place.key;
-        let Ok(mut occupied) = self.table.find_entry(key.hash(), |entry| place.is_of(entry)) else {
+        let Ok(mut occupied) = self.table.find_entry(key.hash(), |entry| place.is_of(entry) && entry.in_main) else {
             return Some(Step::PassedEmpty);
         };
         let entry = occupied.get_mut();

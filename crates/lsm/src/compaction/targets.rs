@@ -8,9 +8,12 @@ use crate::version::Version;
 /// What scores at or above 1 are multiplied by, so that a level that is being filled from above can be told from one that is not.
 const SCORE_SCALE: f64 = 10.0;
 
-/// What the score of level 0 counts beside those of other levels. While level 0 waits its batch grows, and every batch is merged with all of the base level: to bring
-/// that to its size first costs level 0 little and saves rewriting.
+/// What the score of level 0 counts beside those of other levels while it has few files. While it waits its batch grows, and every batch is merged with all of the base
+/// level: to bring that to its size first costs level 0 little and saves rewriting.
 const LEVEL0_PATIENCE: f64 = 0.35;
+
+/// The same where writers are about to be stopped.
+const LEVEL0_HASTE: f64 = 10.0;
 
 /// The target sizes of a version's levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +141,20 @@ fn level0_score(version: &Version, options: &ColumnFamilyOptions, targets: &Leve
         // Larger than the base level: goes before the base level's own compaction.
         score = score.max(bytes as f64 / version.level_bytes(targets.base_level).max(base_target) as f64);
     }
-    if score > 1.0 { (score * SCORE_SCALE * LEVEL0_PATIENCE).max(1.0) } else { score }
+    if score > 1.0 { (score * SCORE_SCALE * level0_weight(count, options)).max(1.0) } else { score }
+}
+
+/// Patience up to the slowdown limit, where RocksDB's weight of 1 is reached; haste from there on.
+fn level0_weight(count: u64, options: &ColumnFamilyOptions) -> f64 {
+    let [trigger, slowdown, stop] = [
+        options.level0_file_num_compaction_trigger,
+        options.level0_slowdown_writes_trigger,
+        options.level0_stop_writes_trigger,
+    ]
+    .map(|limit| limit as f64);
+    let part = |from: f64, to: f64| ((count as f64 - from) / (to - from).max(1.0)).clamp(0.0, 1.0);
+    let (near, over) = (part(trigger, slowdown), part(slowdown, stop));
+    LEVEL0_PATIENCE + (1.0 - LEVEL0_PATIENCE) * near.powi(6) + (LEVEL0_HASTE - 1.0) * over
 }
 
 /// Bytes of a level that no compaction reads.

@@ -159,17 +159,18 @@ fn gauges(family: &Family) -> Gauges {
         CompactionStyle::Universal => levels_with_data(&pinned.version),
         CompactionStyle::Leveled | CompactionStyle::Lazy | CompactionStyle::Fifo => 0,
     };
+    let compacts = !options.disable_auto_compactions && options.compaction_style != CompactionStyle::Fifo;
     let unflushed = sealed_bytes(&pinned).saturating_sub(work.in_flight(Kind::Flush));
     Gauges {
         room_bytes: room as f64,
         unflushed_bytes: unflushed as f64,
         l0_files: pinned.version.files(0).len() as f64 - work.l0_files_done(),
         l0_trigger: options.level0_file_num_compaction_trigger as f64,
-        l0_stop: if options.disable_auto_compactions || options.compaction_style == CompactionStyle::Fifo {
-            f64::INFINITY
-        } else {
-            options.level0_stop_writes_trigger.saturating_sub(other_runs) as f64
+        l0_stop: match compacts {
+            true => options.level0_stop_writes_trigger.saturating_sub(other_runs) as f64,
+            false => f64::INFINITY,
         },
+        compacts,
         owed_bytes: work.owed() as f64,
         owed_stop: match options.hard_pending_compaction_bytes_limit {
             0 => f64::INFINITY,

@@ -49,12 +49,13 @@ impl Cacheable for Block {
 }
 
 impl Block {
-    /// Checks the outer structure of the first `len` bytes of `bytes`, a block without its trailer.
-    pub(crate) fn new(bytes: PooledBuf, len: usize) -> Result<Self> {
-        let Some(data) = bytes.get(..len) else {
+    /// Checks the outer structure of the first `len` bytes of `bytes`, a block without its trailer, and keeps those.
+    pub(crate) fn new(mut bytes: PooledBuf, len: usize) -> Result<Self> {
+        if bytes.len() < len {
             return Err(Error::corrupt("block shorter than its size"));
-        };
-        let Layout { entries_len, num_restarts, num_buckets } = Layout::of(data)?;
+        }
+        bytes.truncate(len);
+        let Layout { entries_len, num_restarts, num_buckets } = Layout::of(&bytes)?;
         Ok(Self { bytes, entries_len, num_restarts, num_buckets, index: None, uses: Uses::default() })
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Gauges {
     pub(crate) l0_trigger: f64,
     /// The number of them at which writers are stopped.
     pub(crate) l0_stop: f64,
+    /// Whether compactions follow on flushes by themselves.
+    pub(crate) compacts: bool,
     /// Bytes that compactions must still read; see [`owed_bytes`].
     pub(crate) owed_bytes: f64,
     /// The bytes at which writers are stopped; infinite: none.
@@ -95,7 +97,7 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         1.0 => Pace::FREE,
         slack => Pace { rate: (flush_rate * slack * slack).max(least), cause: StallCause::L0FileCount },
     };
-    let owed = capacity.compaction.map_or(Pace::FREE, |compaction_rate| {
+    let owed = capacity.compaction.filter(|_| gauges.compacts).map_or(Pace::FREE, |compaction_rate| {
         let amplification = capacity.amplification.max(LEAST_AMPLIFICATION);
         // What is still in memory is owed, too: otherwise each flush would add its share at once.
         let owed = gauges.owed_bytes + gauges.buffered_bytes * amplification;

@@ -9,6 +9,9 @@ const FIRST_SECONDS: f64 = 0.1;
 /// How long a guess counts beside what was measured, in seconds of work.
 const GUESS_SECONDS: f64 = 2.0;
 
+/// A rate is at least this part of the guess: jobs that wait for something else while they run must not seem to stand.
+const LEAST_OF_GUESS: f64 = 0.01;
+
 /// A rate in bytes a second of busy time. Idle time does not lower it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Meter {
@@ -35,7 +38,7 @@ impl Meter {
     /// The rate, with a guess in its place before there was any work; the more work there was, the less the guess counts.
     pub(crate) fn rate_or(&self, guess: f64) -> f64 {
         let weight = GUESS_SECONDS * (1.0 - self.seconds / MEMORY_SECONDS);
-        (self.rate * self.seconds + guess * weight) / (self.seconds + weight)
+        ((self.rate * self.seconds + guess * weight) / (self.seconds + weight)).max(guess * LEAST_OF_GUESS)
     }
 }
 

@@ -47,7 +47,10 @@ impl CompressedTier {
     /// The block of `key`, unpacked, if it is here, and whether it left for the first tier.
     pub(super) fn get(&self, key: &CacheKey) -> Option<(Block, bool)> {
         let compressed = self.0.get(key)?;
-        let block = unpack(&compressed.bytes)?;
+        let Some(block) = unpack(&compressed.bytes) else {
+            self.0.remove(key);
+            return None;
+        };
         let leaves = compressed.was_asked.swap(true, Ordering::Relaxed) && self.0.remove(key).is_some();
         Some((block, leaves))
     }

@@ -176,7 +176,10 @@ impl<'a> Tree<'a> {
         if output_level == 0 || chosen.iter().any(|run| run.level > 0) {
             return runs;
         }
-        let limit = max_compaction_bytes(self.options()).max(self.small_bytes()).min(self.oldest_bytes / LEVEL0_PARTS);
+        let mut limit = max_compaction_bytes(self.options()).max(self.small_bytes());
+        if chosen.len() < self.options().level0_slowdown_writes_trigger {
+            limit = limit.min(self.oldest_bytes / LEVEL0_PARTS);
+        }
         let mut bytes = 0_u64;
         let taken = chosen.iter().rev().take_while(|run| {
             bytes = bytes.saturating_add(run.bytes);

@@ -24,6 +24,7 @@ const IDLE: Gauges = Gauges {
     l0_files: 0.0,
     l0_trigger: 4.0,
     l0_stop: 36.0,
+    compacts: true,
     owed_bytes: 0.0,
     owed_stop: f64::INFINITY,
     buffered_bytes: 0.0,
@@ -52,6 +53,11 @@ fn the_law_is_this_table() {
         ("level 0 half way to its stop", Gauges { l0_files: 20.0, ..IDLE }, (25.0, L0FileCount)),
         ("level 0 at its stop", Gauges { l0_files: 36.0, ..IDLE }, (2.0, L0FileCount)),
         ("6 s of work owed", Gauges { owed_bytes: 600.0 * MB, ..IDLE }, (53.2, PendingCompactionBytes)),
+        (
+            "work owed that nobody does by himself",
+            Gauges { compacts: false, owed_bytes: 600.0 * MB, buffered_bytes: 120.0 * MB, ..IDLE },
+            (f64::INFINITY, MemtableLimit),
+        ),
         ("30 s of work owed", Gauges { owed_bytes: 3000.0 * MB, ..IDLE }, (42.5, PendingCompactionBytes)),
         ("90 s of work owed", Gauges { owed_bytes: 9000.0 * MB, ..IDLE }, (25.2, PendingCompactionBytes)),
         (
