@@ -27,6 +27,62 @@ pub enum Step {
     Checkpoint,
 }
 
+/// Where a test of one room may have something happen, once, on the thread that comes there next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// A new page was found in a frame that is not latched yet.
+    NewPage,
+    /// A descent has found a child, and not yet confirmed that the page says so.
+    Descent,
+    /// A reader has the next leaf, and not yet confirmed that it is the next one.
+    NextLeaf,
+}
+
+#[cfg(test)]
+mod once {
+    use super::Gap;
+    use std::cell::RefCell;
+
+    type Act = Box<dyn FnOnce()>;
+
+    thread_local! {
+        static ACTS: RefCell<Vec<(Gap, Act)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Has `act` done when this thread comes to `gap` next.
+    pub(crate) fn once_at(gap: Gap, act: impl FnOnce() + 'static) {
+        ACTS.with_borrow_mut(|acts| acts.push((gap, Box::new(act))));
+    }
+
+    /// Whether nothing is left to be done at `gap`.
+    pub(crate) fn has_happened(gap: Gap) -> bool {
+        ACTS.with_borrow(|acts| acts.iter().all(|(other, _)| *other != gap))
+    }
+
+    pub(super) fn take(gap: Gap) -> Option<Act> {
+        ACTS.with_borrow_mut(|acts| {
+            let position = acts.iter().position(|(other, _)| *other == gap)?;
+            Some(acts.remove(position).1)
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) use once::{has_happened, once_at};
+
+/// This thread is at `gap`.
+#[cfg(test)]
+pub(crate) fn passing(gap: Gap) {
+    if let Some(act) = once::take(gap) {
+        act();
+    }
+}
+
+/// This thread is at a gap: nothing happens in this build.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) fn passing(_: Gap) {}
+
 #[cfg(feature = "testing")]
 mod enabled {
     use super::{Moment, Step};

@@ -20,6 +20,7 @@
 mod census;
 mod cleaner;
 mod doublewrite;
+mod eviction;
 mod flush;
 mod flush_list;
 mod frame;

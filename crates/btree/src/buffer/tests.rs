@@ -3,7 +3,8 @@
 use super::cleaner::{FlushInputs, flush_goal, sync_flush_limit};
 use super::frame::Memory;
 use super::lru::Lru;
-use super::pool::{MEANWHILE, Pool};
+use super::pool::Pool;
+use crate::meanwhile::{Gap, has_happened, once_at};
 use crate::page::{PageId, PageRead};
 use crate::{Db, DbOptions, Durability, TreeHandle};
 use siltstone_base::script::{Command, run_file};
@@ -140,12 +141,12 @@ fn a_new_page_is_not_read_when_somebody_read_ahead_in_vain() {
     let (pool, space) = pool_of(64, 10);
     let id = PageId::new(space, 5_000);
     let ahead = pool.claim_spare(id, false).unwrap();
-    MEANWHILE.set(Some(Box::new(move || {
+    once_at(Gap::NewPage, move || {
         pool.give_up(&ahead);
         drop(ahead);
-    })));
+    });
     let page = pool.create(id).unwrap();
-    assert!(MEANWHILE.take().is_none(), "it happened");
+    assert!(has_happened(Gap::NewPage));
     assert_eq!(page.id(), id);
     pool.give_up(&page);
 }

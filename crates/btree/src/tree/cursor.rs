@@ -7,6 +7,7 @@ use super::Tree;
 use super::overflow::Value;
 use super::search::Route;
 use crate::buffer::{Place, SharedGuard, Trail};
+use crate::meanwhile::{Gap, passing};
 use crate::page::{self, Header, PageKind};
 use siltstone_base::Result;
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -119,21 +120,6 @@ pub(crate) struct Position {
 /// Empty leaves in a row between two looks whether there can be so many.
 const CIRCLE_LOOK: u32 = 1 << 10;
 
-#[cfg(test)]
-thread_local! {
-    /// What happens when a reader has the next leaf and not yet confirmed that it is the next one, once.
-    pub(super) static BETWEEN_LEAVES: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
-}
-
-/// Where others may change pages between two leaves: a test lets it happen.
-#[inline(always)]
-fn meanwhile() {
-    #[cfg(test)]
-    if let Some(act) = BETWEEN_LEAVES.take() {
-        act();
-    }
-}
-
 impl Tree {
     /// Reads up to `count` rows from `start` on, forwards or back, all of one leaf. `position` is where the last chunk ended that is continued; a new
     /// one goes by `start` alone. The chunk is empty at the end of the tree.
@@ -174,7 +160,7 @@ impl Tree {
                 }
                 self.pool.note_asked(1);
                 let neighbour = self.pool.shared(self.page_id(next));
-                meanwhile();
+                passing(Gap::NextLeaf);
                 if !place.is_some_and(|place| self.pool.is_still(&place)) {
                     continue 'again;
                 }

@@ -5,6 +5,7 @@
 use super::Tree;
 use super::overflow::Value;
 use crate::buffer::{ExclusiveGuard, Optimistic, SharedGuard};
+use crate::meanwhile::{Gap, passing};
 use crate::metrics::Counter;
 use crate::page::{self, FLAG_OVERFLOW, Header, PageId, PageKind, PageRead, Stamp};
 use siltstone_base::sync::atomic::Ordering;
@@ -51,21 +52,6 @@ enum Miss {
     Waits(u32),
     /// An error that stands.
     Failed(Error),
-}
-
-#[cfg(test)]
-thread_local! {
-    /// What happens when a descent has found a child and not yet confirmed that the page says so, once.
-    pub(super) static MEANWHILE: std::cell::RefCell<Option<Box<dyn FnOnce()>>> = const { std::cell::RefCell::new(None) };
-}
-
-/// Where others may change pages under a descent: a test lets it happen.
-#[inline(always)]
-fn meanwhile() {
-    #[cfg(test)]
-    if let Some(act) = MEANWHILE.take() {
-        act();
-    }
 }
 
 impl Tree {
@@ -197,7 +183,7 @@ impl Tree {
                 return self.take_root_leaf(&look, &header, number, level, take, bytes);
             }
             let child = route.child(look.page(), &header);
-            meanwhile();
+            passing(Gap::Descent);
             if !look.is_valid() {
                 return Err(Miss::Changed);
             }

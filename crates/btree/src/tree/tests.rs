@@ -1,8 +1,9 @@
 //! Where pages are split, and descents that begin again.
 
-use super::cursor::{BETWEEN_LEAVES, Chunk, Position, Start};
-use super::search::{MEANWHILE, Route};
+use super::cursor::{Chunk, Position, Start};
+use super::search::Route;
 use super::split::{inner_split_point, leaf_split_point};
+use crate::meanwhile::{Gap, has_happened, once_at};
 use crate::page::{Cell, Header, PageKind};
 use crate::{Counter, Db, DbOptions, Durability, KvCursor};
 
@@ -94,7 +95,7 @@ fn a_descent_begins_again_when_its_way_changes() {
             // The leaf of the key itself is split, or merged with the others, while the descent is above it.
             let key = middle.to_be_bytes();
             let before = restarts();
-            MEANWHILE.set(Some(Box::new(change(middle, is_split))));
+            once_at(Gap::Descent, change(middle, is_split));
             match round {
                 0 => assert_eq!(db.get(key).unwrap().as_deref(), Some(&(middle / 1000).to_be_bytes()[..])),
                 _ => {
@@ -102,7 +103,7 @@ fn a_descent_begins_again_when_its_way_changes() {
                     assert!(cursor.seek(&key).unwrap() && cursor.key() == key);
                 }
             }
-            assert!(MEANWHILE.take().is_none(), "it happened");
+            assert!(has_happened(Gap::Descent));
             assert!(restarts() > before, "round {round}, {is_split}");
         }
     }
@@ -167,7 +168,7 @@ fn a_scan_that_meets_a_split_must_not_hang_the_database() {
     let last = chunk.get(chunk.len() - 1).unwrap().0.to_vec();
     let (over, is_over) = std::sync::mpsc::channel();
     let pool = std::sync::Arc::clone(&tree.pool);
-    BETWEEN_LEAVES.set(Some(Box::new(move || {
+    once_at(Gap::NextLeaf, move || {
         let (latched, is_latched) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let first = pool.exclusive(left).unwrap();
@@ -177,7 +178,7 @@ fn a_scan_that_meets_a_split_must_not_hang_the_database() {
             over.send(()).unwrap();
         });
         is_latched.recv().unwrap();
-    })));
+    });
     tree.read_chunk(Start::Beyond(&last), true, &mut position, 1, &mut chunk).unwrap();
     is_over.recv().unwrap();
     let next = u32::from_be_bytes(last.try_into().unwrap()) + 1;
