@@ -160,6 +160,7 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         // For nobody: the harness names every family.
         unnamed_families = draw.of(&[ColumnFamilyOptions::default(), ColumnFamilyOptions::default().num_levels(2)]),
         max_background_jobs = draw.of(&[1, 2, 4]),
+        max_subcompactions = draw.of(&[1, 1, 2, 3, 8]),
         max_total_wal_size = draw.of(&[0, 4 << 10, 64 << 10]),
         wal_sync_interval_millis = draw.of(&[0, 5]),
         bytes_per_sync = draw.of(&[0, 512, 1 << 20]),
@@ -390,6 +391,14 @@ pub fn changes(draw: &mut Draw) -> Vec<(&'static str, String)> {
             ("compression_per_level", &["", "kNoCompression:kLZ4Compression"]),
             ("bottommost_compression", &["kDisableCompressionOption", "kZSTD"]),
             ("zstd_level", &["1", "3"]),
+            ("block_size", &["256", "1K", "4096"]),
+            ("block_based_table_factory", &["{block_size=512;block_restart_interval=2;}", "{checksum=kXXH3;}"]),
+            ("block_based_table_factory.format_version", &["5", "6", "7"]),
+            ("index_type", &["kBinarySearch", "kTwoLevelIndexSearch", "kBinarySearchWithFirstKey"]),
+            ("data_block_index_type", &["kDataBlockBinarySearch", "kDataBlockBinaryAndHash"]),
+            ("filter_policy", &["nullptr", "bloomfilter:10:false", "ribbonfilter:10:0"]),
+            ("whole_key_filtering", &["true", "false"]),
+            ("partition_filters", &["true", "false"]),
         ]);
         changes.push((name, draw.of(values).to_owned()));
     }
@@ -406,11 +415,14 @@ pub fn changes(draw: &mut Draw) -> Vec<(&'static str, String)> {
 pub fn database_changes(draw: &mut Draw) -> Vec<(&'static str, String)> {
     let (name, values): (&str, &[&str]) = draw.of(&[
         ("max_background_jobs", &["1", "2", "4"] as &[&str]),
+        ("max_subcompactions", &["1", "3"]),
         ("max_total_wal_size", &["0", "4K", "64K"]),
         ("bytes_per_sync", &["0", "512", "1M"]),
         ("wal_bytes_per_sync", &["0", "512"]),
         ("compaction_readahead_size", &["0", "4096"]),
         ("delayed_write_rate", &["1024", "16M"]),
+        ("write_admission", &["paced", "rocksdb"]),
+        ("rate_limiter_bytes_per_sec", &["0", "64K", "10M"]),
     ]);
     vec![(name, draw.of(values).to_owned())]
 }
@@ -476,6 +488,7 @@ pub fn flush(draw: &mut Draw) -> FlushOptions {
 pub fn compact_range(draw: &mut Draw, force: bool) -> CompactRangeOptions {
     draw!(draw, CompactRangeOptions, {
         force_bottommost = force,
+        max_subcompactions = draw.of(&[0, 0, 1, 4]),
     })
 }
 

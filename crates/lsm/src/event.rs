@@ -144,6 +144,8 @@ pub struct CompactionInfo {
     pub output_bytes: u64,
     /// Whether files only changed their level.
     pub trivial_move: bool,
+    /// Jobs that its keys were shared out to, in the end event. 0: it was not shared out.
+    pub subcompactions: usize,
     /// Time that it took, in the end event.
     pub duration: Duration,
     /// Why it failed, in the end event.

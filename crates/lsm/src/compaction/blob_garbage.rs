@@ -21,6 +21,15 @@ impl BlobTally {
         Ok(reference.file_number)
     }
 
+    /// Adds what another one has counted.
+    pub(super) fn absorb(&mut self, other: &Self) {
+        for (number, (count, bytes)) in &other.files {
+            let (all, all_bytes) = self.files.entry(*number).or_default();
+            *all = all.saturating_add(*count);
+            *all_bytes = all_bytes.saturating_add(*bytes);
+        }
+    }
+
     /// What of this is missing in `kept`.
     pub(super) fn garbage(&self, kept: &Self) -> Vec<BlobChange> {
         let garbage = self.files.iter().map(|(number, (count, bytes))| {

@@ -25,7 +25,7 @@ pub(crate) use targets::{LevelScore, LevelTargets};
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
 use crate::key::ColumnFamilyId;
-use crate::options::{ColumnFamilyOptions, CompressionType};
+use crate::options::{ColumnFamilyOptions, CompactionStyle, CompressionType};
 use crate::sst::DictionaryOptions;
 use crate::version::{Version, VersionEdit};
 use std::sync::Arc;
@@ -126,6 +126,15 @@ impl Compaction {
             edit.delete_file(level, file.number);
         }
         edit
+    }
+
+    /// Whether its keys may be shared out to subcompactions, by RocksDB's rule: what goes down from level 0, what a caller asked for, and merges of sorted runs. Others run
+    /// beside each other as they are.
+    pub(crate) fn may_share_out(&self, style: CompactionStyle) -> bool {
+        let has_runs = matches!(style, CompactionStyle::Universal | CompactionStyle::Lazy);
+        let is_long = has_runs || self.start_level() == 0 || self.reason == CompactionReason::Manual;
+        // Each table of level 0 is a sorted run.
+        !self.is_edit() && self.output_level > 0 && is_long
     }
 
     /// Whether nothing is read or written but the MANIFEST.

@@ -84,7 +84,7 @@ impl DbInner {
     /// Whether a flush should have the device for itself: the memtable that is being written fills faster than those before it
     /// get into a table, and no other may be begun.
     pub(super) fn is_flush_urgent(&self, family: &Family) -> bool {
-        if self.pacer.is_none() || !family.work.is_running(Kind::Flush) {
+        if self.pacer().is_none() || !family.work.is_running(Kind::Flush) {
             return false;
         }
         let pinned = family.super_version.load();

@@ -1,7 +1,7 @@
 //! Which background jobs run: flushes first, then compactions, each within its share of `max_background_jobs`.
 
 use super::column_family::Family;
-use super::compact::CompactJob;
+use super::compact::{CompactJob, priority};
 use super::flush::FlushJob;
 use super::pacing;
 use super::state::{DbInner, FamilyState, State};
@@ -105,7 +105,7 @@ impl DbInner {
             let job_id = state.next_job_id();
             state.running_compactions += 1;
             let Some(background) = state.families.get_mut(&family.id) else { return };
-            let priority = if compaction.start_level() == 0 { Priority::Medium } else { Priority::Low };
+            let priority = priority(&compaction);
             let registration = background.running.register(&compaction);
             let job = CompactJob::new(Arc::clone(self), family, compaction, registration, job_id, manual);
             self.executor.submit(priority, Box::new(job));
@@ -215,7 +215,7 @@ impl DbInner {
         options: &ColumnFamilyOptions,
         targets: &LevelTargets,
     ) {
-        if self.pacer.is_none() && !self.io_rate.is_tuned() {
+        if self.pacer().is_none() && !self.io_rate.is_tuned() {
             return;
         }
         let running = self.state.lock().families.get(&family.id).map(|background| background.running.moving());

@@ -1,4 +1,5 @@
-//! A compaction as a background job: run it in steps, install what it made, let readers see it.
+//! A compaction as a background job: run it in steps, or share it out to [subcompactions](super::subcompactions), install what was made, let
+//! readers see it.
 
 use super::background::retry_delay;
 use super::column_family::Family;
@@ -6,8 +7,9 @@ use super::io_rate::{Metered, Moved, rate_priority};
 use super::manual::ManualCompaction;
 use super::pacing::{Working, owed_bytes_of};
 use super::state::DbInner;
+use super::subcompactions;
 use super::super_version::SuperVersion;
-use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput};
+use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput, KeyRange, shares};
 use crate::compaction::{Compaction, RunningId};
 use crate::event::{CompactionInfo, JobId};
 use crate::file_names::FileName;
@@ -15,26 +17,33 @@ use crate::metrics::Counter;
 use crate::options::ColumnFamilyOptions;
 use crate::sst::WriteBack;
 use crate::version::{Version, VersionEdit};
-use siltstone_base::executor::{Budget, Job, Progress};
+use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 /// How long a compaction leaves the device to a flush that writers will wait for.
-const FLUSH_HEADSTART: Duration = Duration::from_micros(500);
+pub(super) const FLUSH_HEADSTART: Duration = Duration::from_micros(500);
 
-/// One compaction of one family.
+/// A job that begins a compaction, and ends it unless subcompactions do.
 pub(crate) struct CompactJob {
-    db: Arc<DbInner>,
-    family: Arc<Family>,
+    /// `None` when subcompactions have it, and at the end.
+    compacting: Option<Box<Compacting>>,
+}
+
+/// One compaction of one family, from its pick to its end.
+pub(super) struct Compacting {
+    pub(super) db: Arc<DbInner>,
+    pub(super) family: Arc<Family>,
     /// The family's options when the compaction was picked: it ends with them, whatever is changed meanwhile.
     options: Arc<ColumnFamilyOptions>,
     /// What to do; let go when the job ends.
     compaction: Option<Compaction>,
     /// The registration that keeps other compactions away from the inputs.
     registration: RunningId,
-    running: Option<CompactionJob>,
+    /// The job that reads and writes; those of all subcompactions when they have ended. Ascending.
+    running: Vec<CompactionJob>,
     /// Its progress, for the pace of writers.
     working: Option<Working>,
     /// What the rate limiter was asked for.
@@ -44,6 +53,14 @@ pub(crate) struct CompactJob {
     begun: bool,
     /// Whoever waits for it.
     manual: Option<Arc<ManualCompaction>>,
+}
+
+/// What comes of a step.
+enum Turn {
+    /// The compaction goes on, or is done.
+    Progress(Progress),
+    /// It is shared out to subcompactions, one for each of these ranges.
+    ShareOut(Vec<KeyRange>),
 }
 
 impl CompactJob {
@@ -66,32 +83,42 @@ impl CompactJob {
             outputs: Vec::new(),
             output_bytes: 0,
             trivial_move: compaction.trivial_move,
+            subcompactions: 0,
             duration: Duration::ZERO,
             error: None,
         };
         let started_micros = db.clock.now_micros();
         let options = family.options();
         let metered = Metered::new(rate_priority(&compaction));
-        Self {
+        let compacting = Compacting {
             db,
             family,
             options,
             compaction: Some(compaction),
             registration,
-            running: None,
+            running: Vec::new(),
             working: None,
             metered,
             info,
             started_micros,
             begun: false,
             manual,
-        }
+        };
+        Self { compacting: Some(Box::new(compacting)) }
     }
+}
 
-    fn try_step(&mut self, budget: &mut Budget<'_>) -> Result<Progress> {
-        if self.family.is_dropped() || self.db.is_closing() || self.db.errors.is_failed() {
+impl Compacting {
+    /// Fails if the outcome is of no use to anybody.
+    pub(super) fn check_wanted(db: &DbInner, family: &Family) -> Result<()> {
+        if family.is_dropped() || db.is_closing() || db.errors.is_failed() {
             return Err(Error::new(ErrorKind::Aborted, "the compaction is not wanted any more"));
         }
+        Ok(())
+    }
+
+    fn try_step(&mut self, budget: &mut Budget<'_>) -> Result<Turn> {
+        Self::check_wanted(&self.db, &self.family)?;
         if !self.begun {
             self.begun = true;
             self.db.notify(|listener| listener.compaction_begin(&self.info));
@@ -99,48 +126,88 @@ impl CompactJob {
             self.db.update_pressure(&self.family);
         }
         if let Some(wait) = self.db.io_rate.wait(&mut self.metered) {
-            return Ok(Progress::After(wait));
+            return Ok(Turn::Progress(Progress::After(wait)));
         }
-        let Some(compaction) = &self.compaction else { return Ok(Progress::Done) };
+        let Some(compaction) = &self.compaction else { return Ok(Turn::Progress(Progress::Done)) };
         if compaction.is_edit() {
             self.install(compaction.edit())?;
             if compaction.trivial_move {
                 self.db.metrics.add(Counter::TrivialMoves, self.info.inputs.len() as u64);
             }
-            return Ok(Progress::Done);
+            return Ok(Turn::Progress(Progress::Done));
         }
         if self.db.is_flush_urgent(&self.family) {
-            return Ok(Progress::After(FLUSH_HEADSTART));
+            return Ok(Turn::Progress(Progress::After(FLUSH_HEADSTART)));
         }
-        let running = match &mut self.running {
-            Some(running) => running,
-            None => {
-                let env = self.environment();
+        if self.running.is_empty() {
+            if compaction.is_owed() {
                 let level0 = compaction.inputs.iter().filter(|inputs| inputs.level == 0);
                 let level0 = level0.map(|inputs| inputs.files.len()).sum();
-                if compaction.is_owed() {
-                    let (work, style) = (&self.family.work, self.options.compaction_style);
-                    let owed = owed_bytes_of(compaction, style);
-                    self.working = Some(Working::compaction(work, self.info.input_bytes, owed, level0));
-                }
-                self.running.insert(CompactionJob::new(compaction.clone(), env))
+                let (work, style) = (&self.family.work, self.options.compaction_style);
+                let owed = owed_bytes_of(compaction, style);
+                self.working = Some(Working::compaction(work, self.info.input_bytes, owed, level0));
             }
-        };
-        let is_done = running.step(budget)?;
-        if let Some(working) = &mut self.working {
-            let (done, all) = running.progress();
-            working.reached(done, all);
+            let mut ranges = self.shares(compaction)?;
+            if ranges.len() > 1 {
+                return Ok(Turn::ShareOut(ranges));
+            }
+            let keys = ranges.pop().unwrap_or_default();
+            self.running.push(CompactionJob::new(compaction.clone(), keys, self.environment()));
         }
+        let Some(running) = self.running.first_mut() else { return Ok(Turn::Progress(Progress::Done)) };
+        let is_done = running.step(budget)?;
+        let (done, all) = running.progress();
         let moved = Moved { read: running.bytes_read(), written: running.bytes_written() };
+        self.reached(done, all);
         let wait = self.db.meter(&mut self.metered, moved);
         if !is_done {
-            return Ok(wait.map_or(Progress::More, Progress::After));
+            return Ok(Turn::Progress(wait.map_or(Progress::More, Progress::After)));
         }
-        if let Some(running) = self.running.take() {
-            let output = running.finish()?;
-            self.finish(output)?;
+        self.finish()?;
+        Ok(Turn::Progress(Progress::Done))
+    }
+
+    /// The ranges of keys that jobs of their own work on; one if there is to be no other job.
+    fn shares(&self, compaction: &Compaction) -> Result<Vec<KeyRange>> {
+        let asked_for = self.manual.as_ref().map_or(0, |manual| manual.max_subcompactions());
+        let most = match asked_for {
+            0 => self.db.live_options.load().max_subcompactions,
+            most => most,
+        };
+        if most < 2 || !compaction.may_share_out(self.options.compaction_style) {
+            return Ok(vec![KeyRange::default()]);
         }
-        Ok(Progress::Done)
+        shares(compaction, &self.family.table_cache, most)
+    }
+
+    /// Takes note that `done` of `all` entries were read.
+    pub(super) fn reached(&mut self, done: u64, all: u64) {
+        if let Some(working) = &mut self.working {
+            working.reached(done, all);
+        }
+    }
+
+    /// The jobs for `ranges`, ascending, and what the rate limiter is asked for each by.
+    pub(super) fn jobs(&self, ranges: Vec<KeyRange>) -> Vec<(CompactionJob, Metered)> {
+        let Some(compaction) = &self.compaction else { return Vec::new() };
+        let env = self.environment();
+        let job = |keys| {
+            let job = CompactionJob::new(compaction.clone(), keys, env.clone());
+            (job, Metered::new(rate_priority(compaction)))
+        };
+        ranges.into_iter().map(job).collect()
+    }
+
+    /// How urgent its jobs are.
+    pub(super) fn priority(&self) -> Priority {
+        self.compaction.as_ref().map_or(Priority::Low, priority)
+    }
+
+    /// Ends what subcompactions have worked on: `jobs` are theirs, ascending. Without an error each has read all of its share.
+    pub(super) fn end_shared(&mut self, jobs: Vec<CompactionJob>, outcome: Result<()>) -> Progress {
+        self.running = jobs;
+        let outcome = outcome.and_then(|()| self.finish());
+        self.end(outcome)
     }
 
     fn environment(&self) -> CompactionEnv {
@@ -165,11 +232,20 @@ impl CompactJob {
         }
     }
 
-    fn finish(&mut self, output: CompactionOutput) -> Result<()> {
+    /// Names what was written.
+    fn finish(&mut self) -> Result<()> {
+        let jobs = std::mem::take(&mut self.running);
+        self.info.subcompactions = if jobs.len() > 1 { jobs.len() } else { 0 };
+        let output = CompactionJob::finish_all(jobs)?;
+        self.install_output(output)
+    }
+
+    fn install_output(&mut self, output: CompactionOutput) -> Result<()> {
         self.info.outputs = output.files.iter().map(|file| file.number).collect();
         self.info.output_bytes = output.bytes_written;
         self.db.metrics.add_all([
             (Counter::Compactions, 1),
+            (Counter::Subcompactions, self.info.subcompactions as u64),
             (Counter::CompactReadBytes, output.bytes_read),
             (Counter::CompactWriteBytes, output.bytes_written),
             (Counter::CompactionKeyDropNewerEntry, output.dropped.hidden),
@@ -210,13 +286,11 @@ impl CompactJob {
     }
 
     /// Ends the job; after an error the inputs stay as they were, and may be picked again after a while.
-    fn end(&mut self, outcome: Result<()>) -> Progress {
+    pub(super) fn end(&mut self, outcome: Result<()>) -> Progress {
         let db = Arc::clone(&self.db);
-        if let Some(running) = self.running.take()
-            && outcome.is_err()
-            && !db.versions.lock().is_manifest_broken()
-        {
-            running.abandon();
+        let running = std::mem::take(&mut self.running);
+        if !running.is_empty() && outcome.is_err() && !db.versions.lock().is_manifest_broken() {
+            running.into_iter().for_each(CompactionJob::abandon);
         }
         let failures = self.release_inputs(outcome.is_ok());
         let mut retry_micros = None;
@@ -250,6 +324,12 @@ impl CompactJob {
         Progress::Done
     }
 
+    /// A step panicked.
+    pub(super) fn poisoned(&mut self, message: &str) {
+        self.db.fail_poisoned("compaction", message);
+        self.end(Err(panicked()));
+    }
+
     fn release_inputs(&mut self, ok: bool) -> u32 {
         let db = Arc::clone(&self.db);
         let mut state = db.state.lock();
@@ -268,6 +348,16 @@ impl CompactJob {
             if ok { 0 } else { now_micros + retry_delay(failures).as_micros() as u64 };
         failures
     }
+}
+
+/// How urgent the jobs of a compaction are.
+pub(super) fn priority(compaction: &Compaction) -> Priority {
+    if compaction.start_level() == 0 { Priority::Medium } else { Priority::Low }
+}
+
+#[cold]
+pub(super) fn panicked() -> Error {
+    Error::new(ErrorKind::Aborted, "the compaction panicked")
 }
 
 impl DbInner {
@@ -294,15 +384,23 @@ impl Job for CompactJob {
     }
 
     fn step(&mut self, budget: &mut Budget<'_>) -> Progress {
-        match self.try_step(budget) {
-            Ok(Progress::Done) => self.end(Ok(())),
-            Ok(progress) => progress,
-            Err(error) => self.end(Err(error)),
+        let Some(compacting) = &mut self.compacting else { return Progress::Done };
+        match compacting.try_step(budget) {
+            Ok(Turn::Progress(Progress::Done)) => compacting.end(Ok(())),
+            Ok(Turn::Progress(progress)) => progress,
+            Ok(Turn::ShareOut(ranges)) => {
+                if let Some(compacting) = self.compacting.take() {
+                    subcompactions::share_out(compacting, ranges);
+                }
+                Progress::Done
+            }
+            Err(error) => compacting.end(Err(error)),
         }
     }
 
     fn poisoned(&mut self, message: &str) {
-        self.db.fail_poisoned("compaction", message);
-        self.end(Err(Error::new(ErrorKind::Aborted, "the compaction panicked")));
+        if let Some(compacting) = &mut self.compacting {
+            compacting.poisoned(message);
+        }
     }
 }

@@ -15,6 +15,8 @@ const RANK: Rank = Rank(800);
 #[derive(Debug)]
 pub(crate) struct ManualCompaction {
     family: Arc<Family>,
+    /// Most subcompactions of each; 0: as many as the database says.
+    max_subcompactions: usize,
     progress: Mutex<Progress>,
 }
 
@@ -31,6 +33,11 @@ impl ManualCompaction {
     /// Whether it is one of the family `id`.
     pub(crate) fn is_of(&self, id: u32) -> bool {
         self.family.id == id
+    }
+
+    /// The most subcompactions of each of its compactions; 0: as many as the database says.
+    pub(crate) fn max_subcompactions(&self) -> usize {
+        self.max_subcompactions
     }
 
     /// One compaction of this request ended.
@@ -62,7 +69,11 @@ impl DbInner {
         let (begin, end) = (begin.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
         let range = ManualRange::new(begin, end, options.force_bottommost, self.file_numbers.next());
         let progress = Progress { range, running: false, outcome: None };
-        let request = Arc::new(ManualCompaction { family: Arc::clone(family), progress: Mutex::new(RANK, progress) });
+        let request = Arc::new(ManualCompaction {
+            family: Arc::clone(family),
+            max_subcompactions: options.max_subcompactions,
+            progress: Mutex::new(RANK, progress),
+        });
         self.state.lock().manual.push_back(Arc::clone(&request));
         self.schedule();
         let waited = self.wait(|| {

@@ -41,6 +41,7 @@ mod recovery;
 mod resolve;
 mod set_options;
 mod state;
+mod subcompactions;
 mod super_version;
 mod table_files;
 #[cfg(test)]
@@ -364,7 +365,8 @@ impl Db {
     ///
     /// What RocksDB lets change may change, and moreover [`compaction_style`](ColumnFamilyOptions::compaction_style): the new one goes on from
     /// the tree that it finds. Parts of an option that has some are changed alone: `("compaction_options_universal", "{size_ratio=5;}")`, or
-    /// `("compaction_options_universal.size_ratio", "5")`.
+    /// `("compaction_options_universal.size_ratio", "5")`. The layout of tables changes for those that come next, but for what readers hold
+    /// ([`pin_filter_partitions`](crate::TableOptions::pin_filter_partitions)): as `("block_size", "8K")`, or as RocksDB writes it, `("block_based_table_factory", "{block_size=8192;}")`.
     ///
     /// # Errors
     ///

@@ -72,7 +72,7 @@ impl DbInner {
             Property::LiveSstFilesSize => version.total_bytes(),
             Property::BaseLevel => LevelTargets::new(version, &pinned.options).base_level as u64,
             Property::EstimatePendingCompactionBytes => compaction::pending_compaction_bytes(version, &pinned.options),
-            Property::ActualDelayedWriteRate if let Some(pacer) = &self.pacer => pacer.rate().unwrap_or(0),
+            Property::ActualDelayedWriteRate if let Some(pacer) = self.pacer() => pacer.rate().unwrap_or(0),
             Property::ActualDelayedWriteRate => match self.controller.condition() {
                 StallCondition::Delayed(_) => self.controller.delayed_rate(),
                 _ => 0,
@@ -150,7 +150,7 @@ impl DbInner {
             active_bytes: pinned.memtable.approximate_memory_usage() as u64,
             sealed_bytes: sealed as u64,
             amplification: rewritten as f64 / flushed.max(1) as f64,
-            only_stops: self.pacer.is_some(),
+            only_stops: self.pacer().is_some(),
         };
         next_limits(&distance, &pinned.options)
     }
@@ -160,7 +160,7 @@ impl DbInner {
         for limit in self.next_limits(family) {
             let _ = writeln!(text, "{limit}");
         }
-        let _ = match self.pacer.as_ref().and_then(Pacer::rate) {
+        let _ = match self.pacer().and_then(Pacer::rate) {
             Some(rate) => writeln!(text, "writers are paced to {} a second", format_bytes(rate)),
             None => writeln!(text, "writers are free"),
         };

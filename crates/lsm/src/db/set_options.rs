@@ -7,8 +7,10 @@ use super::column_family::Family;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::event::{ChangedOption, OptionsInfo};
+use crate::options::WriteAdmission;
 use crate::options::file::{change_database, change_family};
 use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::{Error, ErrorKind, Result};
 
 impl DbInner {
@@ -55,15 +57,26 @@ impl DbInner {
             let mut leader = self.lock_write_side();
             let (options, changed) = change_database(&self.live_options.load(), changes)?;
             leader.side.wal_bytes_per_sync = options.wal_bytes_per_sync;
-            if options.delayed_write_rate != self.live_options.load().delayed_write_rate {
+            let old = self.live_options.load();
+            if options.delayed_write_rate != old.delayed_write_rate {
                 self.controller.set_delayed_write_rate(options.delayed_write_rate);
             }
+            if options.write_admission != old.write_admission {
+                self.is_paced.store(options.write_admission == WriteAdmission::Paced, Ordering::Relaxed);
+                self.controller.set_admission(options.write_admission);
+            }
+            if options.rate_limiter_bytes_per_sec != old.rate_limiter_bytes_per_sec {
+                self.io_rate.set_rate(options.rate_limiter_bytes_per_sec);
+            }
+            drop(old);
             self.live_options.store(Arc::new(options));
             changed
         };
         if changed.is_empty() {
             return Ok(());
         }
+        // What is owed is counted for the pacer and the rate limiter alone.
+        self.families.load().values().for_each(|family| self.update_pressure(family));
         self.options_changed(None, changed)
     }
 

@@ -69,8 +69,10 @@ pub(crate) struct DbInner {
     /// Up to where the WALs are durable.
     pub(crate) durable_wal: DurableWal,
     pub(crate) controller: WriteController,
-    /// Slows writers down, where they are [paced](crate::WriteAdmission::Paced).
-    pub(crate) pacer: Option<Pacer>,
+    /// Slows writers down, while they are paced: see [`pacer`](Self::pacer()).
+    pub(crate) idle_pacer: Pacer,
+    /// Whether they are [paced](crate::WriteAdmission::Paced).
+    pub(crate) is_paced: AtomicBool,
     /// The largest sequence number that readers may see.
     pub(crate) visible_seqno: CachePadded<AtomicU64>,
     /// All families by number; replaced as a whole under the state lock.
@@ -207,6 +209,12 @@ impl DbInner {
     #[inline]
     pub(crate) fn visible(&self) -> SeqNo {
         self.visible_seqno.load(siltstone_base::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Who slows writers down, while they are [paced](crate::WriteAdmission::Paced).
+    #[inline]
+    pub(crate) fn pacer(&self) -> Option<&Pacer> {
+        self.is_paced.load(siltstone_base::sync::atomic::Ordering::Relaxed).then_some(&self.idle_pacer)
     }
 
     /// Whether the database is being closed.

@@ -543,7 +543,7 @@ impl DbInner {
         if self.is_unwatched() {
             self.watch();
         }
-        if let Some(pacer) = &self.pacer {
+        if let Some(pacer) = self.pacer() {
             side.unpaced_bytes += bytes;
             if pacer.is_due(side.unpaced_bytes) {
                 self.keep_pace(pacer, &mut side.unpaced_bytes, bytes, options)?;

@@ -20,7 +20,7 @@ pub(crate) struct WriteController {
     /// Whether any family is not normal; all that a writer looks at in the common case.
     engaged: AtomicBool,
     /// Delays are left to the pacer.
-    only_stops: bool,
+    only_stops: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -55,7 +55,7 @@ impl WriteController {
             credit_bytes: 0,
             refilled_micros: 0,
         };
-        let only_stops = admission == WriteAdmission::Paced;
+        let only_stops = AtomicBool::new(admission == WriteAdmission::Paced);
         Self { engaged: AtomicBool::new(false), only_stops, inner: Mutex::new(RANK, inner) }
     }
 
@@ -64,6 +64,14 @@ impl WriteController {
         let mut inner = self.inner.lock();
         inner.max_rate = delayed_write_rate;
         inner.rate = delayed_write_rate;
+    }
+
+    /// Leaves delays to the pacer from now on, or not any more.
+    pub(crate) fn set_admission(&self, admission: WriteAdmission) {
+        let mut inner = self.inner.lock();
+        self.only_stops.store(admission == WriteAdmission::Paced, Ordering::Relaxed);
+        inner.credit_bytes = 0;
+        self.refresh(&inner);
     }
 
     /// Takes note of the pressure on a family; returns its condition before and now.
@@ -103,7 +111,7 @@ impl WriteController {
     fn refresh(&self, inner: &Inner) {
         let engages = |condition: &StallCondition| match condition {
             StallCondition::Normal => false,
-            StallCondition::Delayed(_) => !self.only_stops,
+            StallCondition::Delayed(_) => !self.only_stops.load(Ordering::Relaxed),
             StallCondition::Stopped(_) => true,
         };
         let engaged = inner.families.values().any(|(condition, _)| engages(condition));
@@ -133,7 +141,7 @@ impl WriteController {
         match inner.condition() {
             StallCondition::Normal => Admission::Admit,
             StallCondition::Stopped(cause) => Admission::Park(cause),
-            StallCondition::Delayed(_) if self.only_stops => Admission::Admit,
+            StallCondition::Delayed(_) if self.only_stops.load(Ordering::Relaxed) => Admission::Admit,
             StallCondition::Delayed(cause) => match inner.take(bytes, now_micros) {
                 Duration::ZERO => Admission::Admit,
                 wait => Admission::Sleep(wait.min(MAX_SLEEP), cause),
@@ -165,6 +173,7 @@ impl Inner {
             return Duration::ZERO;
         }
         let missing = bytes - self.credit_bytes;
-        Duration::from_micros((missing.saturating_mul(1_000_000) / self.rate.max(1)).max(100))
+        // Rounded up: after the wait, what is missing is there.
+        Duration::from_micros(missing.saturating_mul(1_000_000).div_ceil(self.rate.max(1)).max(100))
     }
 }

@@ -46,6 +46,8 @@ counters! {
     FlushMicros = "siltstone.flush.micros",
     /// Compactions that installed their outputs, trivial moves not counted.
     Compactions = "siltstone.compaction.count",
+    /// Subcompactions that installed compactions were shared out to.
+    Subcompactions = "siltstone.compaction.subcompactions",
     /// Files that changed their level without being rewritten.
     TrivialMoves = "siltstone.compaction.trivial.moves",
     /// Bytes of tables that compactions read.

@@ -72,6 +72,9 @@ siltstone_base::define_options! {
         unnamed_families: ColumnFamilyOptions = ColumnFamilyOptions::default(),
         /// Background jobs that may run at the same time: flushes and compactions together. At least 1.
         max_background_jobs: usize = 2,
+        /// Jobs that may work on one large compaction at the same time, each on a range of keys with at least a table's worth of input: on one from level 0, one that a caller
+        /// asked for, and a merge of the universal style. They count as one of [`max_background_jobs`](Self::max_background_jobs). At least 1.
+        max_subcompactions: usize = 1,
         /// Bytes of live WALs above which the families that pin the oldest one are flushed. 0: four times the sum of all
         /// families' write buffers.
         max_total_wal_size: u64 = 0,

@@ -69,6 +69,8 @@ siltstone_base::define_options! {
     CompactRangeOptions {
         /// Rewrites the last level too, even where nothing was merged into it.
         force_bottommost: bool = false,
+        /// Jobs that may work on one of its compactions at the same time. 0: as the [database](crate::DbOptions::max_subcompactions) says.
+        max_subcompactions: usize = 0,
     }
 }
 

@@ -1,11 +1,17 @@
 //! One attempt of a compaction, in steps.
 //!
 //! A failed attempt leaves the inputs as they are; what it wrote is removed. The outputs count when the edit that
-//! [`CompactionJob::finish`] returns is durable.
+//! [`CompactionJob::finish_all`] returns is durable.
+//!
+//! A large compaction is shared out: each subcompaction is a job of its own over a range of user keys, with outputs of its own, and one edit names
+//! them all. No two of them have entries of one user key, so that each decides alone what becomes of its entries.
 
 mod ranges;
+mod shares;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use shares::{KeyRange, shares};
 
 use super::Compaction;
 use super::beneath::Beneath;
@@ -14,7 +20,7 @@ use super::outputs::Outputs;
 use super::rules::{DroppedEntries, RulesOptions, Sieve};
 use crate::file_meta::FileMetaData;
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
-use crate::key::{SeqNo, ValueType, trailer, user_key};
+use crate::key::{LookupKey, MAX_SEQNO, SeqNo, ValueType, trailer, user_key};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, retained};
 use crate::sst::{TableIter, TableReadOptions, WriteBack};
@@ -82,6 +88,8 @@ pub(crate) struct CompactionOutput {
 #[derive(Debug)]
 pub(crate) struct CompactionJob {
     compaction: Compaction,
+    /// The keys that it is about.
+    keys: KeyRange,
     env: CompactionEnv,
     /// Set when the inputs were opened.
     input: Option<MergingIter<ChildIter>>,
@@ -98,8 +106,8 @@ pub(crate) struct CompactionJob {
 }
 
 impl CompactionJob {
-    /// A job that has done nothing yet.
-    pub(crate) fn new(compaction: Compaction, env: CompactionEnv) -> Self {
+    /// A job that has done nothing yet of what `compaction` has in `keys`.
+    pub(crate) fn new(compaction: Compaction, keys: KeyRange, env: CompactionEnv) -> Self {
         let sieve = Sieve::new(RulesOptions {
             order: compaction.input_version.comparator().clone(),
             snapshots: env.snapshots.clone(),
@@ -114,6 +122,7 @@ impl CompactionJob {
         let outputs = Outputs::new(&compaction, &env);
         Self {
             compaction,
+            keys,
             env,
             input: None,
             sieve,
@@ -138,12 +147,12 @@ impl CompactionJob {
         (self.compaction.input_bytes() as f64 * share) as u64
     }
 
-    /// Entries read so far, and all that the inputs say that they have.
+    /// Entries read so far, and all that the inputs say that they have, those of other subcompactions included.
     pub(crate) fn progress(&self) -> (u64, u64) {
         (self.sieve.entries_in(), self.entries)
     }
 
-    /// Works until the budget is spent. Returns whether all inputs are read: then [`finish`](Self::finish) is next.
+    /// Works until the budget is spent. Returns whether all inputs are read: then [`finish_all`](Self::finish_all) is next.
     ///
     /// # Errors
     ///
@@ -158,21 +167,32 @@ impl CompactionJob {
             self.carry_operator_on()?;
             self.carry_times_on()?;
             self.take_ranges()?;
-            input.seek_to_first();
+            match &self.keys.start {
+                None => input.seek_to_first(),
+                Some(start) => input.seek(LookupKey::new(start, MAX_SEQNO).internal_key()),
+            }
             self.input = Some(input);
         }
         if !self.outputs.step(&mut || budget.is_over())? {
             return Ok(false);
         }
         if self.is_read {
-            self.check_counts()?;
+            if self.keys.is_all() {
+                self.check_counts(self.sieve.entries_in())?;
+            }
             self.is_done = true;
             return Ok(true);
         }
         let Some(input) = &mut self.input else { return Ok(false) };
         let (outputs, env, beneath) = (&mut self.outputs, &self.env, &mut self.beneath);
         let mut beneath = |key: &[u8]| beneath.may_have(key);
+        let order = self.compaction.input_version.comparator();
         while input.valid() {
+            if let Some(end) = &self.keys.end
+                && order.compare_user(user_key(input.key()), end).is_ge()
+            {
+                break;
+            }
             let mut write =
                 |key: &[u8], value: &[u8], is_first_of_key: bool| outputs.add(env, key, value, is_first_of_key);
             if let Some(tally) = &mut self.blob_references
@@ -237,7 +257,7 @@ impl CompactionJob {
 
     /// Lets the range tombstones of the inputs drop what they cover, and the outputs have what must be kept of them.
     fn take_ranges(&mut self) -> Result<()> {
-        let tombstones = ranges::gather(&self.compaction, &self.env.table_cache, self.read_context())?;
+        let tombstones = ranges::gather(&self.compaction, &self.keys, &self.env.table_cache, self.read_context())?;
         if tombstones.is_empty() {
             return Ok(());
         }
@@ -252,7 +272,7 @@ impl CompactionJob {
     }
 
     /// Checks that every entry of the inputs was read, as far as they say how many they have.
-    fn check_counts(&self) -> Result<()> {
+    fn check_counts(&self, entries_in: u64) -> Result<()> {
         let mut expected = 0;
         for (_, file) in self.compaction.input_files() {
             let properties = self.env.table_cache.reader(file)?.properties();
@@ -261,47 +281,58 @@ impl CompactionJob {
                 entries => expected += entries.saturating_sub(properties.num_range_deletions),
             }
         }
-        if expected == self.sieve.entries_in() || is_planted(PlantedBug::CompactionSwallowsReadError) {
+        if expected == entries_in || is_planted(PlantedBug::CompactionSwallowsReadError) {
             return Ok(());
         }
         Err(Error::corrupt(format!(
-            "the inputs of a compaction say that they have {expected} entries, and have {}",
-            self.sieve.entries_in()
+            "the inputs of a compaction say that they have {expected} entries, and have {entries_in}"
         )))
     }
 
-    /// Makes the outputs' names durable. REQUIRES: [`step`](Self::step) said that all is read.
+    /// Makes the names of all outputs durable. `jobs` are the subcompactions of one compaction, ascending, or one job for all of it.
+    ///
+    /// REQUIRES: [`step`](Self::step) of each said that all is read.
     ///
     /// # Errors
     ///
-    /// Of the directory's sync; the outputs are then removed.
-    pub(crate) fn finish(self) -> Result<CompactionOutput> {
-        if !self.is_done {
-            self.abandon();
+    /// Of the directory's sync, and damage of an input; the outputs are then removed.
+    pub(crate) fn finish_all(jobs: Vec<Self>) -> Result<CompactionOutput> {
+        match Self::combine(&jobs) {
+            Ok(output) => Ok(output),
+            Err(error) => {
+                jobs.into_iter().for_each(Self::abandon);
+                Err(error)
+            }
+        }
+    }
+
+    fn combine(jobs: &[Self]) -> Result<CompactionOutput> {
+        let Some(first) = jobs.first().filter(|_| jobs.iter().all(|job| job.is_done)) else {
             return Err(Error::invalid_argument("a compaction was finished before its end"));
+        };
+        if jobs.len() > 1 {
+            first.check_counts(jobs.iter().map(|job| job.sieve.entries_in()).sum())?;
         }
-        let files = self.outputs.finished().to_vec();
-        if !files.is_empty()
-            && let Err(source) = self.env.env.sync_dir(&self.env.dir)
-        {
-            let error = Error::io("sync", &self.env.dir, source);
-            self.abandon();
-            return Err(error);
+        let files: Vec<_> = jobs.iter().flat_map(|job| job.outputs.finished()).cloned().collect();
+        let env = &first.env;
+        if !files.is_empty() {
+            env.env.sync_dir(&env.dir).map_err(|source| Error::io("sync", &env.dir, source))?;
         }
-        let mut edit = self.compaction.deletions();
+        let mut edit = first.compaction.deletions();
         for file in &files {
-            edit.add_file(self.compaction.output_level, file.clone());
+            edit.add_file(first.compaction.output_level, file.clone());
         }
-        if let Some(references) = &self.blob_references {
-            edit.blob_files = references.garbage(self.outputs.blob_references());
+        let (mut references, mut kept) = (BlobTally::default(), BlobTally::default());
+        let mut dropped = DroppedEntries::default();
+        for job in jobs {
+            job.blob_references.iter().for_each(|tally| references.absorb(tally));
+            kept.absorb(job.outputs.blob_references());
+            dropped.absorb(job.sieve.dropped());
         }
-        Ok(CompactionOutput {
-            edit,
-            bytes_read: self.compaction.input_bytes(),
-            bytes_written: self.outputs.bytes(),
-            dropped: self.sieve.dropped(),
-            files,
-        })
+        edit.blob_files = references.garbage(&kept);
+        let bytes_written = jobs.iter().map(|job| job.outputs.bytes()).sum();
+        let bytes_read = first.compaction.input_bytes();
+        Ok(CompactionOutput { edit, files, bytes_read, bytes_written, dropped })
     }
 
     /// Gives up: removes what was written.

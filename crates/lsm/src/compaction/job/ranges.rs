@@ -1,5 +1,6 @@
 //! The range tombstones of a compaction's inputs.
 
+use super::shares::KeyRange;
 use crate::compaction::Compaction;
 use crate::file_meta::FileMeta;
 use crate::key::InternalKeyComparator;
@@ -8,10 +9,11 @@ use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::env::IoContext;
 
-/// All range tombstones of the inputs, in no order. Below level 0 each is cut to the range of its table: what reaches beyond is in the
+/// All range tombstones of the inputs within `keys`, in no order. Below level 0 each is cut to the range of its table: what reaches beyond is in the
 /// neighbours too, and obsolete where it is not.
 pub(super) fn gather(
     compaction: &Compaction,
+    keys: &KeyRange,
     table_cache: &TableCache,
     context: IoContext,
 ) -> Result<Vec<RangeTombstone>> {
@@ -23,12 +25,15 @@ pub(super) fn gather(
             continue;
         }
         let tombstones = reader.read_range_tombstones(context)?;
+        let tombstones = tombstones
+            .into_iter()
+            .filter_map(|tombstone| cut(order, tombstone, keys.start.as_deref(), keys.end.as_deref()));
         if level == 0 {
             gathered.extend(tombstones);
             continue;
         }
-        let end = end_of(compaction, level, file);
-        gathered.extend(tombstones.into_iter().filter_map(|tombstone| cut(order, tombstone, file, end)));
+        let (start, end) = (file.smallest.user_key(), end_of(compaction, level, file));
+        gathered.extend(tombstones.filter_map(|tombstone| cut(order, tombstone, Some(start), end)));
     }
     Ok(gathered)
 }
@@ -43,15 +48,17 @@ fn end_of<'a>(compaction: &'a Compaction, level: usize, file: &'a FileMeta) -> O
     files.get(position + 1).map(|next| next.smallest.user_key())
 }
 
-/// What of `tombstone` lies within the range of `file`.
+/// What of `tombstone` lies at or after `start` and before `end`.
 fn cut(
     order: &InternalKeyComparator,
     mut tombstone: RangeTombstone,
-    file: &FileMeta,
+    start: Option<&[u8]>,
     end: Option<&[u8]>,
 ) -> Option<RangeTombstone> {
-    if order.compare_user(&tombstone.start, file.smallest.user_key()).is_lt() {
-        tombstone.start = file.smallest.user_key().into();
+    if let Some(start) = start
+        && order.compare_user(&tombstone.start, start).is_lt()
+    {
+        tombstone.start = start.into();
     }
     if let Some(end) = end
         && order.compare_user(&tombstone.end, end).is_gt()

@@ -31,6 +31,20 @@ pub(crate) struct DroppedEntries {
 }
 
 impl DroppedEntries {
+    /// Adds what was dropped elsewhere.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.hidden += other.hidden;
+        self.obsolete_tombstones += other.obsolete_tombstones;
+        self.single_deletes += other.single_deletes;
+        self.covered += other.covered;
+        self.filtered += other.filtered;
+        self.removed_operands += other.removed_operands;
+        self.operands_merged += other.operands_merged;
+        self.values_merged += other.values_merged;
+        self.merge_failures += other.merge_failures;
+        self.single_delete_mismatches += other.single_delete_mismatches;
+    }
+
     fn count(&mut self, reason: DropReason) {
         match reason {
             DropReason::Hidden => self.hidden += 1,

@@ -30,8 +30,10 @@ const TUNE_MICROS: u64 = 100_000;
 pub(crate) struct IoRate {
     limiter: RateLimiter,
     mode: RateLimiterMode,
-    /// The most bytes a second, where the rate follows the backlog.
-    most: Option<u64>,
+    /// Whether the rate follows the backlog.
+    is_auto_tuned: bool,
+    /// The most bytes a second. 0: no limit.
+    most: AtomicU64,
     /// When it is to be looked at again.
     tune_micros: AtomicU64,
     /// The rate that listeners were told last.
@@ -83,7 +85,8 @@ impl IoRate {
         Self {
             limiter: RateLimiter::new(Arc::clone(clock), limit),
             mode: options.rate_limiter_mode,
-            most: (options.rate_limiter_auto_tuned && rate > 0).then_some(rate),
+            is_auto_tuned: options.rate_limiter_auto_tuned,
+            most: AtomicU64::new(rate),
             tune_micros: AtomicU64::new(0),
             told: AtomicU64::new(rate),
             seen_user_bytes: AtomicU64::new(0),
@@ -92,7 +95,15 @@ impl IoRate {
 
     /// Whether the rate follows the backlog.
     pub(crate) fn is_tuned(&self) -> bool {
-        self.most.is_some()
+        self.is_auto_tuned && self.most.load(Ordering::Relaxed) > 0
+    }
+
+    /// Changes the most bytes a second; 0: no limit. Jobs that wait have the rest of their waits recomputed.
+    pub(crate) fn set_rate(&self, bytes_per_second: u64) {
+        self.most.store(bytes_per_second, Ordering::Relaxed);
+        self.limiter.set_bytes_per_second(bytes_per_second);
+        // Where the rate follows the backlog, it is looked at next.
+        self.tune_micros.store(0, Ordering::Relaxed);
     }
 
     /// The limiter.
@@ -165,7 +176,10 @@ impl DbInner {
     /// Lets the rate follow the work that is owed, if it is time for that.
     fn follow_backlog(&self) {
         let rate = &self.io_rate;
-        let Some(most) = rate.most else { return };
+        if !rate.is_tuned() {
+            return;
+        }
+        let most = rate.most.load(Ordering::Relaxed);
         let now = self.clock.now_micros();
         let due = rate.tune_micros.load(Ordering::Relaxed);
         let next = now.saturating_add(TUNE_MICROS);
@@ -175,6 +189,12 @@ impl DbInner {
         let backlog = self.backlog();
         let current = tuned_rate(most, &backlog);
         rate.limiter.set_bytes_per_second(current);
+        // It may have been changed meanwhile.
+        let most_now = rate.most.load(Ordering::Relaxed);
+        if most_now != most {
+            rate.limiter.set_bytes_per_second(most_now);
+            return;
+        }
         let previous = rate.told.load(Ordering::Relaxed);
         if current.abs_diff(previous) >= previous / 4 {
             rate.told.store(current, Ordering::Relaxed);

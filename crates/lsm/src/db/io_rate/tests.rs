@@ -134,6 +134,25 @@ fn flushes_and_compactions_keep_to_the_rate() {
 }
 
 #[test]
+fn the_rate_is_changed_while_jobs_wait() {
+    let world = World::new(|options| options);
+    let rate = |bytes: &str| world.db.set_db_options(&[("rate_limiter_bytes_per_sec", bytes)]).unwrap();
+    rate("100K");
+    world.write_and_flush(400);
+    world.executor.run_until_idle();
+    assert!(world.db.metrics().get(Counter::RateLimiterWaits) > 0);
+    let before = world.seconds();
+    // What waits goes on, and nothing waits any more.
+    rate("0");
+    world.db.wait_for_background_work().unwrap();
+    assert!(world.seconds() - before < 0.1, "{} s", world.seconds() - before);
+    rate("100K");
+    world.write_and_flush(400);
+    world.db.wait_for_background_work().unwrap();
+    assert!(world.seconds() - before > 2.0, "{} s", world.seconds() - before);
+}
+
+#[test]
 fn without_a_limit_nobody_waits_and_no_time_passes() {
     let world = World::new(|options| options);
     world.write_and_flush(200);

@@ -15,6 +15,7 @@ mod ranges;
 mod read_triggered;
 mod set_options;
 mod styles;
+mod subcompactions;
 mod table_files;
 mod timestamps;
 mod upkeep;

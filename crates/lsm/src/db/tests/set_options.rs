@@ -3,7 +3,9 @@
 use super::basics::options;
 use crate::event::{CompactionInfo, CompactionReason, EventListener, OptionsInfo};
 use crate::options::CompactionStyle;
-use crate::{ColumnFamilyOptions, CompressionType, Db, ErrorKind, FlushOptions};
+use crate::{
+    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db, ErrorKind, FlushOptions, WriteAdmission,
+};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::env::sim::SimDisk;
@@ -116,7 +118,7 @@ fn what_cannot_change_is_refused_by_name_and_nothing_else_is_changed() {
     };
     let (invalid, missing) = (ErrorKind::InvalidArgument, ErrorKind::NotSupported);
     let fixed = |name: &str| (invalid, format!("{name}: cannot be changed while the database is open"));
-    for name in ["num_levels", "comparator", "prefix_extractor", "merge_operator", "block_size"] {
+    for name in ["num_levels", "comparator", "prefix_extractor", "merge_operator", "pin_filter_partitions"] {
         assert_eq!(refused(&[("ttl", "9"), (name, "3")]), fixed(name));
     }
     let none = |name: &str| (missing, format!("{name}: an option that this engine does not have"));
@@ -128,6 +130,17 @@ fn what_cannot_change_is_refused_by_name_and_nothing_else_is_changed() {
         refused(&[("compaction_options_fifo", "{age_for_warm=1;}")]),
         none("compaction_options_fifo.age_for_warm")
     );
+    assert_eq!(
+        refused(&[("block_based_table_factory", "{block_size=8192;no_block_cache=true;}")]),
+        none("no_block_cache")
+    );
+    assert_eq!(
+        refused(&[("block_based_table_factory.block_size", "1")]).1,
+        "block_size: 1 is not within 256 and 16777216"
+    );
+    assert_eq!(refused(&[("block_based_table_factory", "block_size=8192")]).0, invalid);
+    assert_eq!(refused(&[("index_type", "kHashSearch")]).1, "index_type: a hash index needs a prefix_extractor");
+    assert_eq!(family.options().table.block_size, 4096);
     assert_eq!(refused(&[("ttl", "9"), ("write_buffer_size", "much")]).0, invalid);
     assert_eq!(refused(&[("ttl", "9"), ("level0_stop_writes_trigger", "-1")]).0, missing);
     assert_eq!(
@@ -216,4 +229,75 @@ fn a_smaller_write_buffer_is_full_at_once_and_lower_limits_hold() {
     db.put(key(3), "value").unwrap();
     assert_eq!(count(&db, 0), 0);
     db.check().unwrap();
+}
+
+/// Data blocks and format version of the newest table.
+fn newest_table(db: &Db) -> (u64, u64) {
+    let family = db.default_family();
+    let version = Arc::clone(&family.0.super_version.load().version);
+    let (_, file) = version.all_files().max_by_key(|(_, file)| file.number).unwrap();
+    let properties = family.0.table_cache.reader(file).unwrap().properties();
+    (properties.num_data_blocks, properties.format_version)
+}
+
+#[test]
+fn tables_that_come_next_have_the_new_layout_and_the_old_ones_are_read() {
+    let disk = SimDisk::new();
+    let watch = Watch::new();
+    let db = Db::open("/db", &options(&disk).listeners(vec![watch.clone()])).unwrap();
+    let family = db.default_family();
+    db.set_options(&family, &[("compression", "kNoCompression"), ("disable_auto_compactions", "true")]).unwrap();
+    let fill = |round: u64| {
+        (0..500).for_each(|number| db.put(key(number * 3 + round), [7; 100]).unwrap());
+        db.flush(&FlushOptions::default()).unwrap();
+        newest_table(&db).0
+    };
+    let blocks = fill(0);
+    db.set_options(&family, &[("block_size", "1K")]).unwrap();
+    assert!(fill(1) > 3 * blocks);
+    db.set_options(&family, &[("block_based_table_factory", "{block_size=32768; format_version=5;}")]).unwrap();
+    assert!(fill(2) * 3 < blocks);
+    db.set_options(&family, &[("block_based_table_factory.filter_policy", "bloomfilter:10:false")]).unwrap();
+    let told = watch.changes.lock().clone();
+    assert!(told.contains(&"default block_size: 4096 to 1024".to_owned()), "{told:?}");
+    assert!(told.contains(&"default format_version: 6 to 5".to_owned()), "{told:?}");
+    let loaded = Db::load_latest_options("/db", &options(&disk)).unwrap();
+    assert_eq!(loaded.families[0].1.table.block_size, 32_768);
+    (0..1500).for_each(|number| assert!(db.get(key(number)).unwrap().is_some()));
+    db.compact_range(&family, None, None, &CompactRangeOptions::default()).unwrap();
+    assert_eq!((count(&db, 0), newest_table(&db).1), (0, 5));
+    (0..1500).for_each(|number| assert!(db.get(key(number)).unwrap().is_some()));
+}
+
+#[test]
+fn admission_changes_with_what_slows_writers_down() {
+    let disk = SimDisk::new();
+    let family = ColumnFamilyOptions::default()
+        .level0_file_num_compaction_trigger(2)
+        .level0_slowdown_writes_trigger(2)
+        .disable_auto_compactions(true);
+    let db = Db::open_families("/db", &options(&disk).delayed_write_rate(1024), &[("default", family)]).unwrap();
+    let inner = &db.handle.inner;
+    for round in 0..3 {
+        db.put(key(round), [7; 100]).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    db.pause_background_work().unwrap();
+    db.set_options(&db.default_family(), &[("disable_auto_compactions", "false")]).unwrap();
+    let stalled_by_puts = || {
+        let before = db.metrics().get(Counter::StalledWrites);
+        (0..5).for_each(|round| db.put(key(round), [7; 2_000]).unwrap());
+        db.metrics().get(Counter::StalledWrites) - before
+    };
+    assert_eq!((inner.pacer().is_some(), inner.controller.is_engaged()), (true, false));
+    let paced = stalled_by_puts();
+    db.set_db_options(&[("write_admission", "rocksdb")]).unwrap();
+    assert_eq!((inner.pacer().is_some(), inner.controller.is_engaged()), (false, true));
+    assert!(stalled_by_puts() > paced, "a KiB a second");
+    assert_eq!(db.options().write_admission, WriteAdmission::Rocksdb);
+    db.set_db_options(&[("write_admission", "paced")]).unwrap();
+    assert_eq!((inner.pacer().is_some(), inner.controller.is_engaged()), (true, false));
+    assert_eq!(stalled_by_puts(), paced);
+    db.resume_background_work();
+    db.wait_for_background_work().unwrap();
 }

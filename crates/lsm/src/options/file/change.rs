@@ -1,6 +1,7 @@
 //! Changes of options by name while a database is open: text as an OPTIONS file has it, checked as at open.
 
 use super::fields::{self, Field, Taken};
+use super::parts;
 use crate::event::ChangedOption;
 use crate::options::{ColumnFamilyOptions, DbOptions, TableOptions};
 use siltstone_base::{Error, Result};
@@ -36,17 +37,39 @@ const FAMILY: &[&str] = &[
     "zstd_level",
 ];
 
+/// Options of tables that may change: how those are written that come next. What is there says of itself how it was written.
+const TABLE: &[&str] = &[
+    "format_version",
+    "block_size",
+    "block_restart_interval",
+    "index_block_restart_interval",
+    "data_block_index_type",
+    "data_block_hash_table_util_ratio",
+    "index_type",
+    "metadata_block_size",
+    "checksum",
+    "filter_policy",
+    "whole_key_filtering",
+    "partition_filters",
+];
+
+/// The name under which RocksDB takes options of tables: together as `{block_size=8192;}`, or one by one, as `block_based_table_factory.block_size`.
+const TABLE_FACTORY: &str = "block_based_table_factory";
+
 /// Options of a database that may change.
 const DATABASE: &[&str] = &[
     "max_background_jobs",
+    "max_subcompactions",
     "max_total_wal_size",
     "bytes_per_sync",
     "wal_bytes_per_sync",
     "compaction_readahead_size",
     "delayed_write_rate",
+    "write_admission",
+    "rate_limiter_bytes_per_sec",
 ];
 
-/// `options` with `changes` of names and values; and what is different then.
+/// `options` with `changes` of names and values; and what is different then. Options of tables go by their own names too.
 ///
 /// # Errors
 ///
@@ -56,11 +79,35 @@ pub(crate) fn change_family(
     options: &ColumnFamilyOptions,
     changes: &[(&str, &str)],
 ) -> Result<(ColumnFamilyOptions, Vec<ChangedOption>)> {
-    let lists = [ColumnFamilyOptions::NAMES, TableOptions::NAMES, &["block_based_table_factory"]];
-    let known = |name: &str| lists.iter().any(|list| list.contains(&name));
-    let changed = change(options, changes, fields::FAMILY, FAMILY, &known)?;
-    changed.0.validate()?;
-    Ok(changed)
+    let (of_table, of_family) = separate(changes)?;
+    let known = |name: &str| ColumnFamilyOptions::NAMES.contains(&name);
+    let (mut changed, mut differences) = change(options, &of_family, fields::FAMILY, FAMILY, &known)?;
+    let known = |name: &str| TableOptions::NAMES.contains(&name);
+    let (table, of_table) = change(&options.table, &of_table, fields::TABLE, TABLE, &known)?;
+    changed.table = table;
+    changed.validate()?;
+    differences.extend(of_table);
+    Ok((changed, differences))
+}
+
+/// Names and values.
+type Changes<'a> = Vec<(&'a str, &'a str)>;
+
+/// The changes that are about tables, each under its own name, and the others.
+fn separate<'a>(changes: &[(&'a str, &'a str)]) -> Result<(Changes<'a>, Changes<'a>)> {
+    let (mut of_table, mut of_family) = (Vec::new(), Vec::new());
+    for (name, text) in changes {
+        match name.split_once('.') {
+            Some((TABLE_FACTORY, name)) => of_table.push((name, *text)),
+            None if *name == TABLE_FACTORY => match parts::parts_of(text) {
+                Some(parts) => of_table.extend(parts),
+                None => return Err(Error::invalid_argument(format!("{name}: {text} is no value of it"))),
+            },
+            None if TableOptions::NAMES.contains(name) => of_table.push((name, *text)),
+            _ => of_family.push((*name, *text)),
+        }
+    }
+    Ok((of_table, of_family))
 }
 
 /// The same for a database.

@@ -56,6 +56,7 @@ macro_rules! field {
 /// Options of the section `DBOptions`.
 pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(DbOptions.max_background_jobs),
+    field!(DbOptions.max_subcompactions),
     field!(DbOptions.max_total_wal_size),
     field!(DbOptions.bytes_per_sync),
     field!(DbOptions.wal_bytes_per_sync),

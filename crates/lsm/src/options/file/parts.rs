@@ -21,6 +21,12 @@ macro_rules! part {
 }
 pub(super) use part;
 
+/// The parts of a value; `None` if it is not one that has parts.
+pub(super) fn parts_of(text: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
+    let text = text.trim();
+    (text.starts_with('{') && text.ends_with('}')).then(|| parts(text).map(|(name, value)| (name.trim(), value.trim())))
+}
+
 /// The parts of a value.
 fn parts(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or_default();

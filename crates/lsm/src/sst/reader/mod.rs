@@ -388,6 +388,19 @@ impl TableReader {
         (u128::from(file_size) * index as u128 / len as u128) as u64
     }
 
+    /// User keys that cut the table into at most `most` stretches of about one size, ascending, each with the bytes of the stretch that ends about there. What the
+    /// index says in memory: with a two-level one, whole partitions. No entry need have such a key.
+    pub(crate) fn anchors(&self, most: usize) -> Vec<(Vec<u8>, u64)> {
+        let (len, file_size) = (self.index.len(), self.fetcher.file_size);
+        let stride = len.div_ceil(most.max(1)).max(1);
+        let anchor = |start: usize| {
+            let end = (start + stride).min(len);
+            let bytes = u128::from(file_size) * (end - start) as u128 / len as u128;
+            (self.index.separator_user_key(end - 1).to_vec(), bytes as u64)
+        };
+        (0..len).step_by(stride).map(anchor).collect()
+    }
+
     /// Whether the table may have the user key of `key`, as far as its filter says. `hash` is its XXPH3 hash, if known.
     #[inline]
     pub(crate) fn may_have(&self, options: &TableReadOptions, key: &LookupKey, hash: Option<u64>) -> bool {

@@ -7,7 +7,9 @@ mod scenarios;
 
 use super::basics::options;
 use crate::event::{CompactionInfo, CompactionReason, EventListener, FlushInfo};
-use crate::{ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, FlushOptions, ReadOptions};
+use crate::{
+    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Counter, Db, ErrorKind, FlushOptions, ReadOptions,
+};
 use scenarios::{Scenario, Tree};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::FileKind;
@@ -113,7 +115,10 @@ impl Life {
         let clock = Arc::new(ManualClock::new(1_700_000_000 + scenario.later_seconds));
         let executor = Arc::new(StepExecutor::new(clock));
         let watch = Watch::new();
-        let options = options(&disk).executor(Some(executor.clone())).listeners(vec![watch.clone()]);
+        let options = options(&disk)
+            .executor(Some(executor.clone()))
+            .listeners(vec![watch.clone()])
+            .max_subcompactions(scenario.subcompactions);
         let names = Db::list_column_families(DIR, &options).unwrap();
         let families = [("default", ColumnFamilyOptions::default()), (FAMILY, scenario.family.clone())];
         let there: Vec<_> = families.into_iter().filter(|(name, _)| names.iter().any(|other| other == name)).collect();
@@ -213,6 +218,8 @@ fn crash_everywhere(scenario: &Scenario, tree: &Tree, tally: &mut Tally) {
     life.settle(tree, scenario.name);
     let reasons = life.watch.reasons();
     assert!(reasons.contains(&scenario.reason), "{}: compactions for {reasons:?}", scenario.name);
+    let subcompactions = life.db.metrics().get(Counter::Subcompactions);
+    assert_eq!(subcompactions > 0, scenario.subcompactions > 1, "{}: {subcompactions} subcompactions", scenario.name);
     life.db.close().unwrap();
 }
 
@@ -310,6 +317,21 @@ fn assert_explored(scenario: &Scenario, least: usize) {
 #[test]
 fn leveled_compactions_may_end_at_every_yield_point() {
     assert_explored(&scenarios::leveled(), 40);
+}
+
+#[test]
+fn subcompactions_of_level_0_may_end_at_every_yield_point() {
+    assert_explored(&scenarios::leveled_shared_out(), 20);
+}
+
+#[test]
+fn subcompactions_of_sorted_runs_may_end_at_every_yield_point() {
+    assert_explored(&scenarios::universal_shared_out(), 20);
+}
+
+#[test]
+fn subcompactions_of_blob_references_may_end_at_every_yield_point() {
+    assert_explored(&scenarios::blobs_shared_out(), 10);
 }
 
 #[test]

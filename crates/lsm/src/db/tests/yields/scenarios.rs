@@ -28,6 +28,8 @@ pub(super) struct Scenario {
     pub(super) units: u32,
     /// Why the compactions that it is about are due.
     pub(super) reason: CompactionReason,
+    /// Jobs that a compaction may be shared out to.
+    pub(super) subcompactions: usize,
     /// How much later than it was written the tree is opened.
     pub(super) later_seconds: u64,
     fill: fn(&Db, &ColumnFamily),
@@ -119,6 +121,7 @@ pub(super) fn leveled() -> Scenario {
         name: "leveled",
         family: small(),
         units: 25,
+        subcompactions: 1,
         reason: CompactionReason::L0FileCount,
         later_seconds: 0,
         fill: |db, family| {
@@ -130,12 +133,18 @@ pub(super) fn leveled() -> Scenario {
     }
 }
 
+/// The same, shared out.
+pub(super) fn leveled_shared_out() -> Scenario {
+    Scenario { name: "leveled, shared out", units: 60, subcompactions: 3, ..leveled() }
+}
+
 /// Levels that are larger than their targets.
 pub(super) fn deep() -> Scenario {
     Scenario {
         name: "deep",
         family: small().max_bytes_for_level_base(4 << 10),
         units: 30,
+        subcompactions: 1,
         reason: CompactionReason::MaxLevelSize,
         later_seconds: 0,
         fill: |db, family| {
@@ -157,6 +166,7 @@ pub(super) fn universal() -> Scenario {
         name: "universal",
         family: universal_family().level0_file_num_compaction_trigger(4),
         units: 40,
+        subcompactions: 1,
         reason: CompactionReason::SpaceAmplification,
         later_seconds: 0,
         fill: |db, family| write_rounds(db, family, 6, 300),
@@ -164,12 +174,18 @@ pub(super) fn universal() -> Scenario {
     }
 }
 
-/// The same piece by piece: the runs are larger than memtables.
+/// The same, shared out.
+pub(super) fn universal_shared_out() -> Scenario {
+    Scenario { name: "universal, shared out", units: 60, subcompactions: 4, ..universal() }
+}
+
+/// Sorted runs, piece by piece: the runs are larger than memtables.
 pub(super) fn universal_pieces() -> Scenario {
     Scenario {
         name: "universal in pieces",
         family: universal_family().level0_file_num_compaction_trigger(3).write_buffer_size(2 << 10),
         units: 25,
+        subcompactions: 1,
         reason: CompactionReason::SpaceAmplification,
         later_seconds: 0,
         fill: |db, family| {
@@ -191,6 +207,7 @@ pub(super) fn fifo_merges() -> Scenario {
         name: "fifo merges",
         family: fifo(FifoCompactionOptions::default().allow_compaction(true)),
         units: 40,
+        subcompactions: 1,
         reason: CompactionReason::L0FileCount,
         later_seconds: 0,
         fill: |db, family| write_rounds(db, family, 5, 300),
@@ -204,6 +221,7 @@ pub(super) fn fifo_deletions() -> Scenario {
         name: "fifo deletions",
         family: fifo(FifoCompactionOptions::default().max_table_files_size(20 << 10)),
         units: 1,
+        subcompactions: 1,
         reason: CompactionReason::FifoMaxSize,
         later_seconds: 0,
         fill: |db, family| {
@@ -224,6 +242,7 @@ pub(super) fn upkeep() -> Scenario {
         name: "upkeep",
         family: small().periodic_compaction_seconds(3_600),
         units: 15,
+        subcompactions: 1,
         reason: CompactionReason::Periodic,
         later_seconds: 7_200,
         fill: |db, family| {
@@ -240,6 +259,7 @@ pub(super) fn blobs() -> Scenario {
         name: "blobs",
         family: small(),
         units: 20,
+        subcompactions: 1,
         reason: CompactionReason::L0FileCount,
         later_seconds: 0,
         fill: |db, family| {
@@ -254,6 +274,12 @@ pub(super) fn blobs() -> Scenario {
         },
         forgets: false,
     }
+}
+
+/// The same, shared out.
+pub(super) fn blobs_shared_out() -> Scenario {
+    let family = small().target_file_size_base(1 << 10);
+    Scenario { name: "blobs, shared out", family, units: 40, subcompactions: 3, ..blobs() }
 }
 
 /// The engine reads blob files and does not write them: a table of references goes to the last level by hand.

@@ -1,10 +1,13 @@
 //! Tests of compaction jobs on a simulated disk.
 
+mod shares;
+
 use super::*;
 use crate::compaction::{Running, pick};
 use crate::file_meta::{FileMeta, ObsoleteTables};
 use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, LookupKey, MAX_SEQNO, ValueType};
+use crate::range_tombstones::RangeTombstone;
 use crate::sst::{BlockCache, TableBuilder, TableBuilderOptions};
 use crate::table_cache::TableCacheOptions;
 use crate::version::{Version, version_for_test};
@@ -50,6 +53,11 @@ impl World {
 
     /// A table of `rows`, in any order.
     fn table(&self, rows: &[Row]) -> FileMetaData {
+        self.table_with_ranges(rows, &[])
+    }
+
+    /// The same with range tombstones, in the order of their starts.
+    fn table_with_ranges(&self, rows: &[Row], ranges: &[RangeTombstone]) -> FileMetaData {
         let number = self.numbers.allocate();
         let path = FileName::Table(number).path(Path::new(DIR));
         let env = self.disk.env();
@@ -86,6 +94,7 @@ impl World {
             let key = InternalKey::new(key.as_bytes(), seqno, value_type);
             builder.add(key.as_bytes(), value.unwrap_or_default().as_bytes()).unwrap();
         }
+        ranges.iter().for_each(|range| builder.add_range_tombstone(range).unwrap());
         let summary = builder.finish().unwrap();
         env.sync_dir(Path::new(DIR)).unwrap();
         FileMetaData {
@@ -97,6 +106,7 @@ impl World {
             largest_seqno: summary.largest_seqno,
             epoch_number: number,
             oldest_ancestor_time: 40 + number,
+            has_ranges: Some(!ranges.is_empty()),
             ..FileMetaData::default()
         }
     }
@@ -122,6 +132,10 @@ impl World {
     }
 
     fn job(&self, compaction: Compaction, snapshots: Vec<SeqNo>) -> CompactionJob {
+        self.job_for(compaction, KeyRange::default(), snapshots)
+    }
+
+    fn job_for(&self, compaction: Compaction, keys: KeyRange, snapshots: Vec<SeqNo>) -> CompactionJob {
         let env = CompactionEnv {
             env: self.disk.env(),
             dir: PathBuf::from(DIR),
@@ -139,27 +153,41 @@ impl World {
             write_back: WriteBack::default(),
             file_checksum: FileChecksum::None,
         };
-        CompactionJob::new(compaction, env)
+        CompactionJob::new(compaction, keys, env)
     }
 
     /// Runs a compaction of `version` to its end and returns the version that comes of it.
     fn compact(&self, version: &Arc<Version>, snapshots: Vec<SeqNo>) -> Result<(Arc<Version>, CompactionOutput)> {
+        self.compact_shared(version, snapshots, 1)
+    }
+
+    /// The same by at most so many subcompactions, which are stepped in turn, a few entries each.
+    fn compact_shared(
+        &self,
+        version: &Arc<Version>,
+        snapshots: Vec<SeqNo>,
+        most: usize,
+    ) -> Result<(Arc<Version>, CompactionOutput)> {
         let compaction = pick(version, &self.options, 0, &Running::default()).expect("something to do");
         assert!(!compaction.trivial_move);
-        let mut job = self.job(compaction, snapshots);
+        let ranges = shares(&compaction, &self.table_cache(), most)?;
+        let job = |keys| self.job_for(compaction.clone(), keys, snapshots.clone());
+        let mut jobs: Vec<_> = ranges.into_iter().map(job).collect();
         let clock = ManualClock::new(0);
-        let stepped = loop {
-            match job.step(&mut Budget::new(&clock)) {
-                Ok(false) => {}
-                Ok(true) => break Ok(()),
-                Err(error) => break Err(error),
+        let units = if most > 1 { 7 } else { u32::MAX };
+        let mut done = vec![false; jobs.len()];
+        while done.contains(&false) {
+            for index in 0..jobs.len() {
+                match jobs[index].step(&mut Budget::of_units(&clock, units)) {
+                    Ok(is_done) => done[index] = is_done,
+                    Err(error) => {
+                        jobs.into_iter().for_each(CompactionJob::abandon);
+                        return Err(error);
+                    }
+                }
             }
-        };
-        if let Err(error) = stepped {
-            job.abandon();
-            return Err(error);
         }
-        let output = job.finish()?;
+        let output = CompactionJob::finish_all(jobs)?;
         Ok((self.apply(version, &output.edit), output))
     }
 
@@ -171,11 +199,11 @@ impl World {
     }
 
     /// Moves and compacts until nothing is due.
-    fn settle(&self, mut version: Arc<Version>, snapshots: &[SeqNo]) -> Arc<Version> {
+    fn settle(&self, mut version: Arc<Version>, snapshots: &[SeqNo], most: usize) -> Arc<Version> {
         while let Some(compaction) = pick(&version, &self.options, 0, &Running::default()) {
             version = match compaction.trivial_move {
                 true => self.apply(&version, &compaction.edit()),
-                false => self.compact(&version, snapshots.to_vec()).unwrap().0,
+                false => self.compact_shared(&version, snapshots.to_vec(), most).unwrap().0,
             };
         }
         version
@@ -361,9 +389,9 @@ fn a_job_works_in_steps() {
         steps += 1;
     }
     assert!(steps > 10, "{steps} steps");
-    assert!(job.finish().is_ok());
+    assert!(CompactionJob::finish_all(vec![job]).is_ok());
     let unfinished = world.job(compaction, Vec::new());
-    assert!(unfinished.finish().is_err());
+    assert!(CompactionJob::finish_all(vec![unfinished]).is_err());
 }
 
 proptest! {
@@ -374,6 +402,7 @@ proptest! {
     fn compactions_agree_with_a_map(
         batches in proptest::collection::vec(proptest::collection::vec((0u8..30, any::<bool>()), 1..40), 4..10),
         snapshot_every in 5u64..60,
+        most in 1usize..5,
     ) {
         let world = World::small();
         let mut version = world.version([]);
@@ -391,7 +420,7 @@ proptest! {
             let files = version.all_files().map(|(level, file)| (level, file.data())).chain([(0, table)]);
             version = world.version(files.collect::<Vec<_>>());
             let snapshots: Vec<SeqNo> = (1..=seqno).filter(|seqno| seqno % snapshot_every == 0).collect();
-            version = world.settle(version, &snapshots);
+            version = world.settle(version, &snapshots, most);
             for reader in snapshots.into_iter().chain([seqno]) {
                 for key in 0..30u8 {
                     let key = format!("k{key}");
