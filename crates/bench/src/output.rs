@@ -73,6 +73,8 @@ pub struct ResultLine {
     pub space_amp: Option<f64>,
     /// RocksDB's estimate of pending compaction bytes at the end.
     pub debt_bytes: Option<u64>,
+    /// The least that writers could still write until a limit, in bytes, looked at once a second.
+    pub next_limit_bytes: Option<u64>,
     /// Time that writers were held up, by cause.
     pub stall_us: Option<StallMicros>,
     /// What else the engine counted, by its own names.

@@ -23,6 +23,8 @@ pub struct EngineStats {
     pub log_bytes: Option<u64>,
     /// RocksDB's estimate of the bytes that compaction has to rewrite until every level is within its target.
     pub debt_bytes: Option<u64>,
+    /// Bytes that callers may still write until a limit slows writers down or stops them, if background work got no further from now on.
+    pub next_limit_bytes: Option<u64>,
     /// Time that writers were held up. `None` if the engine does not count it; empty if nobody was.
     pub stall_micros: Option<StallMicros>,
     /// Whatever else the engine counts; zeros are left out.
@@ -52,6 +54,7 @@ impl EngineStats {
             space_bytes: self.space_bytes,
             log_bytes: self.log_bytes,
             debt_bytes: self.debt_bytes,
+            next_limit_bytes: self.next_limit_bytes,
             stall_micros,
         }
     }

@@ -49,6 +49,7 @@ fn statistics_subtract_counters_and_keep_sizes() {
         space_bytes: Some(5),
         log_bytes: None,
         debt_bytes: None,
+        next_limit_bytes: None,
         stall_micros: stalls(3),
     };
     let later =

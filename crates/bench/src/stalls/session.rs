@@ -8,6 +8,7 @@ use crate::load::{self, Arrivals, Bursts, End, GapMeter, Load, Measured, OpenLoo
 use crate::place::remove_database;
 use crate::{IntervalLine, LatencySummary, Output, ResultLine};
 use siltstone_base::Result;
+use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use std::path::Path;
 
 /// The most rounds of a maximum whose debt goes on growing.
@@ -33,6 +34,8 @@ struct Outcome {
     longest_gap_us: Option<f64>,
     offered: Option<f64>,
     lateness: Option<LatencySummary>,
+    /// The least that could still be written until a limit.
+    next_limit: Option<u64>,
 }
 
 impl<'a> Session<'a> {
@@ -65,6 +68,7 @@ impl<'a> Session<'a> {
                 longest_gap_us: None,
                 offered: None,
                 lateness: None,
+                next_limit: None,
             },
             Step::Maximum => self.maximum(number, output)?,
             Step::Poisson(_) | Step::Constant(_) | Step::Bursts => self.open_loop(step, number, output.bars)?,
@@ -73,7 +77,7 @@ impl<'a> Session<'a> {
             }
         };
         let stats = self.engine.stats()?.since(&before);
-        let Outcome { measured, bytes, longest_gap_us, offered, lateness } = outcome;
+        let Outcome { measured, bytes, longest_gap_us, offered, lateness, next_limit } = outcome;
         let write_amp = stats.bytes_written.filter(|_| step.writes() && bytes > 0);
         let name = ResultLine {
             experiment: "stalls".to_owned(),
@@ -88,6 +92,7 @@ impl<'a> Session<'a> {
             generator_late_p99_us: lateness.map(|lateness| lateness.p99_us),
             generator_late_max_us: lateness.map(|lateness| lateness.max_us),
             longest_gap_us,
+            next_limit_bytes: next_limit,
             offered_ops_per_s: offered,
             writer_ops_per_s: (step == Step::ReadsWhileFilling)
                 .then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
@@ -139,7 +144,8 @@ impl<'a> Session<'a> {
             _ => Workload::Overwrite,
         };
         let label = format!("{} {step}", self.engine.name());
-        let debt = || self.debt();
+        let nearest = Nearest::default();
+        let debt = || self.debt(&nearest);
         let load = self.load(step, &label, bar, &debt);
         let gaps = GapMeter::start();
         let ops = if step == Step::Fill { self.config.num } else { u64::MAX };
@@ -159,7 +165,14 @@ impl<'a> Session<'a> {
             Ok(client.bytes())
         })?;
         let bytes = bytes.iter().sum();
-        Ok(Outcome { measured, bytes, longest_gap_us: Some(gaps.longest_us()), offered: None, lateness: None })
+        Ok(Outcome {
+            measured,
+            bytes,
+            longest_gap_us: Some(gaps.longest_us()),
+            offered: None,
+            lateness: None,
+            next_limit: nearest.bytes(),
+        })
     }
 
     fn open_loop(&self, step: Step, number: u32, bar: bool) -> Result<Outcome> {
@@ -176,7 +189,8 @@ impl<'a> Session<'a> {
         };
         let offered = arrivals.mean_rate(self.config.seconds);
         let label = format!("{} {step}", self.engine.name());
-        let debt = || self.debt();
+        let nearest = Nearest::default();
+        let debt = || self.debt(&nearest);
         let load = self.load(step, &label, bar, &debt);
         let seed = self.config.seed ^ u64::from(number);
         let open_loop = OpenLoop::start(arrivals, End::Seconds(self.config.seconds), load.threads, seed)?;
@@ -199,11 +213,35 @@ impl<'a> Session<'a> {
         let lateness = open_loop.lateness()?;
         let bytes = bytes.iter().sum();
         let longest_gap_us = Some(gaps.longest_us());
-        Ok(Outcome { measured, bytes, longest_gap_us, offered: Some(offered), lateness })
+        let next_limit = nearest.bytes();
+        Ok(Outcome { measured, bytes, longest_gap_us, offered: Some(offered), lateness, next_limit })
     }
 
-    fn debt(&self) -> Option<u64> {
-        self.engine.admin.stats().ok()?.debt_bytes
+    /// What is owed now; and how near the next limit is.
+    fn debt(&self, nearest: &Nearest) -> Option<u64> {
+        let stats = self.engine.admin.stats().ok()?;
+        nearest.note(stats.next_limit_bytes);
+        stats.debt_bytes
+    }
+}
+
+/// The smallest of the figures that were noted.
+#[derive(Debug)]
+struct Nearest(AtomicU64);
+
+impl Default for Nearest {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl Nearest {
+    fn note(&self, bytes: Option<u64>) {
+        self.0.fetch_min(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
     }
 }
 

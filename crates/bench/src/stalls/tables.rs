@@ -46,6 +46,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         "device MB",
         "w-amp",
         "debt MB",
+        "next limit MB",
         "delayed ms, by cause",
     ]);
     for line in lines {
@@ -74,6 +75,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
             megabytes(line.process_written),
             short(line.write_amp),
             megabytes(line.debt_bytes),
+            megabytes(line.next_limit_bytes),
             causes(line),
         ]);
     }

@@ -48,6 +48,7 @@ impl Admin for Db {
             log_bytes: Some(self.0.allocated_bytes(|name| name == "doublewrite" || name.ends_with(".log"))),
             // Dirty pages are in memory; what they owe the disk is no debt of the tree.
             debt_bytes: Some(0),
+            next_limit_bytes: None,
             counters: named(Counter::ALL.iter().map(|counter| (counter.name(), metrics.get(*counter)))),
             stall_micros: Some(stalls.collect::<StallMicros>()),
         })

@@ -114,6 +114,7 @@ impl Admin for RocksdbEngine {
             space_bytes: None,
             log_bytes: None,
             debt_bytes: debt,
+            next_limit_bytes: None,
             stall_micros: text::stall_micros(&database),
             counters: Default::default(),
         })

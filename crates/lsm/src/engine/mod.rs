@@ -90,6 +90,12 @@ fn stall_name(cause: StallCause) -> &'static str {
     }
 }
 
+/// The nearest limit of any family.
+fn next_limit_bytes(db: &Db) -> Option<u64> {
+    let families = db.families();
+    families.iter().filter_map(|family| db.metrics_table(family).next_limit).map(|limit| limit.bytes).min()
+}
+
 /// The sum of a number property over all families.
 fn sum_of(db: &Db, property: Property) -> Result<u64> {
     let name = property.name();
@@ -138,6 +144,7 @@ impl Admin for Db {
             space_bytes: Some(sum_of(self, Property::TotalSstFilesSize)?),
             log_bytes: None,
             debt_bytes: Some(sum_of(self, Property::EstimatePendingCompactionBytes)?),
+            next_limit_bytes: next_limit_bytes(self),
             counters: counters
                 .iter()
                 .filter(|(_, count)| *count > 0)
