@@ -42,6 +42,7 @@ impl DbInner {
             return Ok(());
         }
         self.wait_for_jobs()?;
+        self.drop_next_wal();
         let synced = self.close_wal();
         // Whoever changes the MANIFEST holds this lock and looks at `closing` first.
         drop(self.versions.lock());

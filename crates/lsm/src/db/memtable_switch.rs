@@ -1,14 +1,14 @@
 //! Seals memtables, starts the next ones with a new WAL, and syncs WALs.
 
 use super::column_family::Family;
-use super::state::{DbInner, LiveWal, State};
+use super::state::{DbInner, State};
 use super::super_version::SuperVersion;
 use super::write::WriteSide;
 use crate::event::FlushReason;
 use crate::file_names::FileName;
 use crate::metrics::Counter;
 use crate::wal::WalWriter;
-use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority};
+use siltstone_base::env::{FileKind, IoContext, IoPriority};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
@@ -107,11 +107,12 @@ impl DbInner {
     /// Closes the WAL and starts the next one.
     pub(crate) fn rotate_wal(self: &Arc<Self>, side: &mut WriteSide) -> Result<()> {
         let number = self.file_numbers.allocate();
-        let (next, live) = self.create_wal(number)?;
+        let (next, live) = self.begin_wal(number)?;
         let old_number = std::mem::replace(&mut side.wal_number, number);
         let old = side.wal.replace(next);
         let was_broken = std::mem::take(&mut side.wal_broken);
         side.wal_entry_synced = false;
+        side.next_wal_asked = false;
         side.wal_written_back = 0;
         if let Some(old) = old {
             // After a failed append this is what was acknowledged, not what the file may hold.
@@ -162,21 +163,6 @@ impl DbInner {
         }
         self.state.lock().wals.pop_back();
         true
-    }
-
-    /// Creates the file of a WAL.
-    pub(crate) fn create_wal(&self, number: u64) -> Result<(WalWriter, LiveWal)> {
-        let path = FileName::Wal(number).path(&self.dir);
-        let file = self
-            .env
-            .create_append(&path, &FileOptions::new(FileKind::Wal))
-            .map_err(|error| Error::io("create", &path, error))?;
-        let sync = file.sync_handle().map_err(|error| Error::io("open", &path, error))?;
-        let mut wal = WalWriter::new(file, path, number, WAL_CONTEXT);
-        let live = LiveWal { number, size: 0, written: wal.written(), sync, synced: false };
-        // A sync of reserved space need not wait for the file system to find some.
-        wal.preallocate(self.default_family.super_version.load().options.write_buffer_size as u64 / 8 * 9);
-        Ok((wal, live))
     }
 
     /// Families with nothing in memory need no WAL before `number`: their memtables start there.

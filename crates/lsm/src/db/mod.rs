@@ -25,6 +25,7 @@ mod memory;
 mod memtable_switch;
 mod newest;
 mod next_limit;
+mod next_wal;
 mod obsolete_files;
 mod open;
 mod options_file;

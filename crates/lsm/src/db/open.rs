@@ -159,7 +159,7 @@ fn open_for(
     let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, options_files, lock };
     let inner = Arc::new(assemble(parts, wal_number, false)?);
     {
-        let (wal, live) = inner.create_wal(wal_number)?;
+        let (wal, live) = inner.begin_wal(wal_number)?;
         inner.write_side.lock().wal = Some(wal);
         inner.state.lock().wals.push_back(live);
     }

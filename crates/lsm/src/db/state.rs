@@ -3,6 +3,7 @@
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
+use super::next_wal::NextWal;
 use super::obsolete_files::FileDeletions;
 use super::options_file::OptionsFiles;
 use super::pacing::Pacer;
@@ -112,6 +113,8 @@ pub(crate) struct State {
     pub(crate) families: BTreeMap<u32, FamilyState>,
     /// Live WALs, oldest first; the last one is being written.
     pub(crate) wals: VecDeque<LiveWal>,
+    /// The file of the WAL after them, if it was made ahead.
+    pub(crate) next_wal: Option<NextWal>,
     pub(crate) running_flushes: usize,
     pub(crate) running_compactions: usize,
     /// When a table is due by its age for which somebody will look, in Unix seconds.

@@ -42,6 +42,8 @@ pub(crate) struct WriteSide {
     pub(crate) stated_durable: u64,
     /// The WALs before this one, with their final sizes, that no record has stated yet.
     pub(crate) predecessors: Vec<(u64, u64)>,
+    /// Whether the file of the WAL after this one was asked for.
+    pub(crate) next_wal_asked: bool,
     /// Bytes of the WAL that writing back was started for.
     pub(crate) wal_written_back: u64,
     /// Writing back is started after so many.
@@ -66,6 +68,7 @@ impl WriteSide {
             wal_entry_synced: false,
             stated_durable: 0,
             predecessors: Vec::new(),
+            next_wal_asked: false,
             wal_written_back: 0,
             wal_bytes_per_sync,
             closed_wal_bytes: 0,
@@ -502,22 +505,28 @@ impl DbInner {
         outcome
     }
 
-    /// Notes which memtables of the group's families are full.
-    fn note_full_memtables(&self, side: &mut WriteSide, default_only: bool) {
-        let full = |family: &Family| {
+    /// Notes which memtables of the group's families are full, and has the next WAL made once one is half full.
+    fn note_full_memtables(self: &Arc<Self>, side: &mut WriteSide, default_only: bool) {
+        let mut is_half_full = false;
+        let mut full = |family: &Family| {
             let pinned = family.super_version.load();
-            pinned.memtable.approximate_memory_usage() >= pinned.options.write_buffer_size
+            let (bytes, limit) = (pinned.memtable.approximate_memory_usage(), pinned.options.write_buffer_size);
+            is_half_full |= bytes >= limit / 2;
+            bytes >= limit
         };
         if default_only {
             if full(&self.default_family) {
                 side.full.push(0);
             }
-            return;
-        }
-        for (id, family) in self.families.load().iter() {
-            if full(family) {
-                side.full.push(*id);
+        } else {
+            for (id, family) in self.families.load().iter() {
+                if full(family) {
+                    side.full.push(*id);
+                }
             }
+        }
+        if is_half_full && !side.next_wal_asked {
+            self.ask_for_next_wal(side);
         }
     }
 

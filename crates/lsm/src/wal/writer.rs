@@ -84,11 +84,6 @@ impl WalWriter {
         }
     }
 
-    /// Reserves space for `len` bytes. A hint: what the file system refuses now shows when it is written.
-    pub(crate) fn preallocate(&mut self, len: u64) {
-        let _ = self.file.preallocate(len);
-    }
-
     /// Bytes of the log so far.
     pub(crate) fn len(&self) -> u64 {
         self.file.len()

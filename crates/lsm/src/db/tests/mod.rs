@@ -7,6 +7,7 @@ mod covered;
 mod ingest;
 mod merges;
 mod misuse;
+mod next_wal;
 mod options_files;
 mod pins;
 mod prefixes;
