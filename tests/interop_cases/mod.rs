@@ -1,5 +1,6 @@
 //! Cases of interoperation with RocksDB, one file for each part of the format.
 
 mod copies;
+mod levels;
 mod tables;
 mod timestamps;
