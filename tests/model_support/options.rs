@@ -233,6 +233,7 @@ pub fn column_family(
         max_bytes_for_level_base = draw.of(&[4 << 10, 16 << 10, 256 << 20]),
         max_bytes_for_level_multiplier = draw.of(&[2, 4, 10]),
         level_compaction_dynamic_level_bytes = draw.of(&[false, true]),
+        level0_sublevels = draw.of(&[false, true]),
         max_compaction_bytes = draw.of(&[0, 8 << 10]),
         compaction_style = draw.of(&[
             CompactionStyle::Leveled,
@@ -377,6 +378,7 @@ pub fn changes(draw: &mut Draw) -> Vec<(&'static str, String)> {
             ("max_bytes_for_level_base", &["4096", "16384", "268435456"]),
             ("max_bytes_for_level_multiplier", &["2", "4", "10"]),
             ("level_compaction_dynamic_level_bytes", &["true", "false"]),
+            ("level0_sublevels", &["true", "false"]),
             ("max_compaction_bytes", &["0", "8192"]),
             ("compaction_options_universal.size_ratio", &["0", "1", "50"]),
             ("compaction_options_universal.max_size_amplification_percent", &["0", "25", "200"]),

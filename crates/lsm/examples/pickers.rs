@@ -21,6 +21,7 @@ fn main() {
         let options = ColumnFamilyOptions::default().max_bytes_for_level_multiplier(multiplier);
         print(&format!("leveled, multiplier {multiplier}"), options, flushes, gib);
     }
+    print("leveled, sublevels", ColumnFamilyOptions::default().level0_sublevels(true), flushes, gib);
     for trigger in [4, 6, 8, 12] {
         for percent in [25, 50, 100, 200, 300] {
             let universal = UniversalCompactionOptions::default().max_size_amplification_percent(percent);

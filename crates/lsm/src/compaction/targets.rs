@@ -24,6 +24,8 @@ pub(crate) struct LevelTargets {
     pub(crate) max_bytes: Vec<u64>,
     /// The last level that has data although the tree needs fewer levels; it is drained. 0: none.
     pub(crate) lowest_unnecessary_level: usize,
+    /// The same where level 0 makes sublevels: then the targets beneath are those of the tree without these levels. 0: none.
+    pub(crate) lowest_sublevel: usize,
 }
 
 /// How urgently a level needs a compaction.
@@ -47,7 +49,12 @@ impl LevelTargets {
             *bytes = target;
             target = target.saturating_mul(options.max_bytes_for_level_multiplier);
         }
-        Self { base_level: 1, max_bytes, lowest_unnecessary_level: 0 }
+        Self { base_level: 1, max_bytes, lowest_unnecessary_level: 0, lowest_sublevel: 0 }
+    }
+
+    /// Bytes that may stay in a level: none in sublevels.
+    pub(crate) fn lasting_bytes(&self, level: usize) -> u64 {
+        if level <= self.lowest_sublevel { 0 } else { self.max_bytes[level] }
     }
 
     /// Targets derived from the largest level, which is taken to be full: each level above is smaller by the multiplier, and the one
@@ -62,16 +69,20 @@ impl LevelTargets {
         let first_with_data = (1..=last).find(|level| version.level_bytes(*level) > 0);
         let Some(first_with_data) = first_with_data else {
             // Nothing below level 0: it is compacted straight into the last level.
-            return Self { base_level: last, max_bytes, lowest_unnecessary_level: 0 };
+            return Self { base_level: last, max_bytes, lowest_unnecessary_level: 0, lowest_sublevel: 0 };
         };
         let mut size = largest;
-        let mut lowest_unnecessary_level = 0;
+        let (mut lowest_unnecessary_level, mut needed_size) = (0, largest);
         for level in (first_with_data..last).rev() {
             size /= multiplier;
             if lowest_unnecessary_level == 0 && size <= base_min {
                 lowest_unnecessary_level = level;
             }
+            if lowest_unnecessary_level == 0 {
+                needed_size = size;
+            }
         }
+        let lowest_sublevel = if options.level0_sublevels { lowest_unnecessary_level } else { 0 };
         let mut base_level = first_with_data;
         let base_size = if size <= base_min {
             base_min + 1
@@ -82,13 +93,17 @@ impl LevelTargets {
             }
             size.clamp(1, base_max.max(1))
         };
-        let mut target = base_size;
-        for bytes in max_bytes.iter_mut().skip(base_level) {
+        let (first, mut target) = match lowest_sublevel {
+            0 => (base_level, base_size),
+            sublevel => (sublevel + 1, needed_size.clamp(1, base_max.max(1))),
+        };
+        max_bytes[base_level..first].fill(base_max);
+        for bytes in max_bytes.iter_mut().skip(first) {
             // No level has less room than `base_max`: else level 0 would seem larger than what is beneath it.
             *bytes = target.max(base_max);
             target = target.saturating_mul(multiplier);
         }
-        Self { base_level, max_bytes, lowest_unnecessary_level }
+        Self { base_level, max_bytes, lowest_unnecessary_level, lowest_sublevel }
     }
 }
 

@@ -46,6 +46,10 @@ siltstone_base::define_options! {
         max_bytes_for_level_multiplier: u64 = 10,
         /// Derives the levels' targets from the size of the last one, so that about 90 % of the data is there.
         level_compaction_dynamic_level_bytes: bool = true,
+        /// With the leveled style and dynamic level bytes: where level 0 is due, but its merge into the base level has to wait for another or would read more than
+        /// `max_compaction_bytes`, merges its oldest files into an empty level above the base level, from where they go on table by table. Level 0 stays
+        /// short, and more is written.
+        level0_sublevels: bool = false,
         /// Most bytes of inputs of one compaction. 0: 25 times `target_file_size_base`.
         max_compaction_bytes: u64 = 0,
         /// How tables are merged.

@@ -1,6 +1,6 @@
 //! The leveled style: each level below 0 is one sorted run with a target size, and what is too much moves down.
 
-use super::inputs::{Draft, Scene};
+use super::inputs::{Draft, Scene, total_bytes};
 use crate::compaction::targets::level_scores;
 use crate::compaction::{Compaction, max_compaction_bytes};
 use crate::event::CompactionReason;
@@ -33,11 +33,18 @@ pub(super) fn pick(scene: &Scene<'_>) -> Option<Compaction> {
     None
 }
 
-/// Level 0 into the base level. One at a time, so that older data never overtakes newer.
+/// Level 0 into the base level, or into a sublevel. One at a time, so that older data never overtakes newer.
 fn pick_level0(scene: &Scene<'_>) -> Option<Compaction> {
     if scene.running.has_level0() {
         return None;
     }
+    match into_base_level(scene) {
+        Some(picked) if picked.trivial_move || picked.input_bytes() <= picked.max_compaction_bytes => Some(picked),
+        picked => into_sublevel(scene).or(picked),
+    }
+}
+
+fn into_base_level(scene: &Scene<'_>) -> Option<Compaction> {
     let output_level = scene.targets.base_level;
     let moved = level0_move(scene, output_level);
     if let Some(draft) = scene.with_output_level(moved)
@@ -54,6 +61,32 @@ fn pick_level0(scene: &Scene<'_>) -> Option<Compaction> {
     let draft = Draft { start_level: 0, output_level, start, output: Vec::new() };
     let draft = scene.with_output_level(draft)?;
     scene.compaction(draft, CompactionReason::L0FileCount)
+}
+
+/// The oldest tables of level 0 into the empty level above the base level, where the merge into the base level has to wait or has large inputs. All data is
+/// there or beneath, and none moves up: so what is newer stays above what is older, whatever else runs. The level becomes the base level of the next version, and is
+/// drained because the tree does not need it.
+fn into_sublevel(scene: &Scene<'_>) -> Option<Compaction> {
+    let output_level = scene.targets.base_level - 1;
+    let is_empty = |level: usize| scene.version.files(level).is_empty();
+    if !scene.options.level0_sublevels
+        || !scene.options.level_compaction_dynamic_level_bytes
+        || output_level == 0
+        || !(1..=output_level).all(is_empty)
+    {
+        return None;
+    }
+    let limit = max_compaction_bytes(scene.options);
+    let level0 = scene.version.files(0);
+    let mut bytes = 0_u64;
+    let oldest = level0.iter().rev().take_while(|file| {
+        bytes = bytes.saturating_add(file.file_size);
+        bytes <= limit
+    });
+    let count = oldest.count().max(2);
+    let start = level0.get(level0.len().checked_sub(count)?..)?.to_vec();
+    let draft = Draft { start_level: 0, output_level, start, output: Vec::new() };
+    scene.compaction(scene.with_output_level(draft)?, CompactionReason::L0FileCount)
 }
 
 /// From the oldest table of level 0 on, those that overlap neither each other nor the output level.
@@ -120,7 +153,7 @@ fn beneath_is_large(scene: &Scene<'_>, draft: &Draft) -> bool {
     draft.start.iter().any(|file| {
         let bounds = (Some(file.smallest.user_key()), Some(file.largest.user_key()));
         let beneath = scene.version.overlapping_files(draft.output_level + 1, bounds.0, bounds.1);
-        super::inputs::total_bytes(&beneath).saturating_add(file.file_size) > limit
+        total_bytes(&beneath).saturating_add(file.file_size) > limit
     })
 }
 

@@ -69,6 +69,11 @@ impl SteppedTree {
         self.tree.version.files(0).len() as f64 - read.sum::<f64>()
     }
 
+    /// Bytes of tables that were written, flushes included, per byte of the user.
+    pub(crate) fn write_amp(&self) -> f64 {
+        self.tree.outcome().write_amp
+    }
+
     /// Whether a compaction runs.
     pub(crate) fn is_busy(&self) -> bool {
         !self.tree.jobs.is_empty()

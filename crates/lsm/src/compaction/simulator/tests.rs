@@ -14,7 +14,8 @@ fn simulation_of(command: &Command) -> Simulation {
         .max_bytes_for_level_base(kib("base", 256))
         .max_bytes_for_level_multiplier(command.get_or("multiplier", 10))
         .target_file_size_base(kib("target", 64))
-        .level_compaction_dynamic_level_bytes(!command.has("static"));
+        .level_compaction_dynamic_level_bytes(!command.has("static"))
+        .level0_sublevels(command.has("sublevels"));
     let options = match command.has("universal") {
         false => options,
         true => options.compaction_style(CompactionStyle::Universal).compaction_options_universal(

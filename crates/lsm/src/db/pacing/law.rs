@@ -151,7 +151,7 @@ pub(crate) fn owed_bytes(
     let mut moving = bytes[0];
     for level in targets.base_level..bytes.len() - 1 {
         let size = bytes[level] + moving;
-        moving = (size - targets.max_bytes[level] as f64).max(0.0);
+        moving = (size - targets.lasting_bytes(level) as f64).max(0.0);
         if moving > 0.0 && bytes[level + 1] > 0.0 {
             owed += moving * (bytes[level + 1] / size + 1.0);
         }

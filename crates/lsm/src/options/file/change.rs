@@ -21,6 +21,7 @@ const FAMILY: &[&str] = &[
     "max_bytes_for_level_base",
     "max_bytes_for_level_multiplier",
     "level_compaction_dynamic_level_bytes",
+    "level0_sublevels",
     "max_compaction_bytes",
     "compaction_style",
     "lazy_leveling",

@@ -188,6 +188,7 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
     field!(ColumnFamilyOptions.ttl),
     field!(ColumnFamilyOptions.periodic_compaction_seconds),
     field!(own ColumnFamilyOptions.read_triggered_bytes),
+    field!(own ColumnFamilyOptions.level0_sublevels),
     Field {
         name: "compaction_options_fifo",
         is_own: false,

@@ -174,7 +174,8 @@ fn options_of(command: &Command) -> ColumnFamilyOptions {
         .ttl(command.get_or("ttl", 0))
         .periodic_compaction_seconds(command.get_or("periodic", 0))
         .read_triggered_bytes(command.get_or("reads", 0))
-        .level_compaction_dynamic_level_bytes(!command.has("static"));
+        .level_compaction_dynamic_level_bytes(!command.has("static"))
+        .level0_sublevels(command.has("sublevels"));
     if command.has("universal") {
         options.compaction_style = CompactionStyle::Universal;
         options.write_buffer_size = command.get_or("flush", 100);

@@ -158,6 +158,7 @@ proptest! {
     fn picks_agree_with_each_other(
         events in proptest::collection::vec(event(), 1..150),
         dynamic in any::<bool>(),
+        sublevels in any::<bool>(),
         multiplier in 2u64..6,
         universal in any::<bool>(),
         incremental in any::<bool>(),
@@ -171,6 +172,7 @@ proptest! {
             .compaction_style(if universal { CompactionStyle::Universal } else { CompactionStyle::Leveled })
             .compaction_options_universal(UniversalCompactionOptions::default().incremental(incremental))
             .level_compaction_dynamic_level_bytes(dynamic)
+            .level0_sublevels(sublevels)
             .max_bytes_for_level_base(300)
             .max_bytes_for_level_multiplier(multiplier)
             .target_file_size_base(100);

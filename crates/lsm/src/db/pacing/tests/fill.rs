@@ -3,8 +3,8 @@
 use super::super::law::{Gauges, owed_bytes, pace};
 use super::super::pacer::{Done, Figures, Pacer};
 use super::{MB, SECOND};
-use crate::compaction::LevelTargets;
 use crate::compaction::simulator::{Simulation, SteppedTree};
+use crate::compaction::{LevelTargets, levels_with_data};
 use crate::options::ColumnFamilyOptions;
 
 /// A database and its device.
@@ -26,6 +26,8 @@ struct Fill {
     row: f64,
     /// How many rows are written.
     rows: u64,
+    /// Whether level 0 may go into sublevels.
+    sublevels: bool,
 }
 
 /// How it went.
@@ -38,6 +40,12 @@ struct Course {
     settle: f64,
     /// Bytes of tables at the end of the fill, per byte once nothing was owed.
     space: f64,
+    /// Files of level 0 during the fill: the mean and the most.
+    level0: (f64, usize),
+    /// Sorted runs during the fill: the mean and the most.
+    runs: (f64, usize),
+    /// Bytes of tables that were written, per byte that was flushed.
+    write_amp: f64,
 }
 
 impl Fill {
@@ -45,7 +53,8 @@ impl Fill {
         let options = ColumnFamilyOptions::default()
             .write_buffer_size(64 << 20)
             .max_write_buffer_number(2)
-            .level_compaction_dynamic_level_bytes(true);
+            .level_compaction_dynamic_level_bytes(true)
+            .level0_sublevels(self.sublevels);
         let buffer = options.write_buffer_size as f64;
         let entry_bytes = (self.row * self.compression) as u64;
         let mut simulation = Simulation::new(options.clone().write_buffer_size((buffer * self.compression) as usize));
@@ -66,6 +75,7 @@ impl Fill {
         };
         let mut owed_at_end = None;
         let mut settle = 0.0;
+        let (mut level0, mut runs) = ((0.0, 0), (0.0, 0));
         loop {
             let is_filling = rows < self.rows as f64;
             let owed = owed_of(&tree);
@@ -125,12 +135,27 @@ impl Fill {
             compacted = Done { bytes: compacted.all_bytes, is_running, all_bytes: compacted.all_bytes };
             now += (tick * 1e9) as u64;
             ticks += 1;
+            if is_filling {
+                let now = tree.version().files(0).len();
+                level0 = (level0.0 + now as f64, level0.1.max(now));
+                let now = now + levels_with_data(tree.version());
+                runs = (runs.0 + now as f64, runs.1.max(now));
+            }
             if ticks.is_multiple_of(500) && is_filling {
                 rates.push(std::mem::take(&mut this_second));
             }
         }
         let (owed, bytes) = owed_at_end.unwrap_or_default();
-        Course { rates, owed, settle, space: bytes as f64 / tree.version().total_bytes() as f64 }
+        let filled = (rates.len() as f64 / tick).max(1.0);
+        Course {
+            rates,
+            owed,
+            settle,
+            space: bytes as f64 / tree.version().total_bytes() as f64,
+            level0: (level0.0 / filled, level0.1),
+            runs: (runs.0 / filled, runs.1),
+            write_amp: tree.write_amp(),
+        }
     }
 }
 
@@ -166,6 +191,7 @@ const THROTTLED: Fill = Fill {
     keys: 12_000_000,
     row: 430.0,
     rows: 12_000_000,
+    sublevels: false,
 };
 
 /// What must hold of a course.
@@ -217,5 +243,30 @@ fn writers_get_an_even_share_of_any_device() {
             course.plain(),
             course.space
         );
+    }
+}
+
+/// Where the base level is busy for long, sublevels keep level 0 short. What is written beside is bounded.
+#[test]
+fn sublevels_keep_level_0_short() {
+    for (name, fill) in [("throttled", THROTTLED), ("slow", Fill { device: 30.0 * MB, ..THROTTLED })] {
+        let (without, with) = (fill.run(), Fill { sublevels: true, ..fill }.run());
+        let seconds = |course: &Course| course.rates.len() as f64 + course.settle;
+        let is_good = with.level0.0 < without.level0.0 * 0.7
+            && with.runs.0 < without.runs.0
+            && with.write_amp < without.write_amp * 1.4
+            && seconds(&with) < seconds(&without) * 1.4;
+        let shown = |course: &Course| {
+            format!(
+                "{:.0} s, level 0 {:.1} up to {}, runs {:.1} up to {}, written {:.2}",
+                seconds(course),
+                course.level0.0,
+                course.level0.1,
+                course.runs.0,
+                course.runs.1,
+                course.write_amp
+            )
+        };
+        assert!(is_good, "{name}: without {}; with {}", shown(&without), shown(&with));
     }
 }

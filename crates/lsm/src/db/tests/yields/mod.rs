@@ -340,6 +340,11 @@ fn deep_leveled_compactions_may_end_at_every_yield_point() {
 }
 
 #[test]
+fn compactions_into_sublevels_may_end_at_every_yield_point() {
+    assert_explored(&scenarios::sublevels(), 40);
+}
+
+#[test]
 fn universal_merges_may_end_at_every_yield_point() {
     assert_explored(&scenarios::universal(), 40);
 }

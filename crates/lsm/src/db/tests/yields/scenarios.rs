@@ -138,6 +138,24 @@ pub(super) fn leveled_shared_out() -> Scenario {
     Scenario { name: "leveled, shared out", units: 60, subcompactions: 3, ..leveled() }
 }
 
+/// A level 0 that is too large for one compaction: its oldest tables become a sublevel, which is drained.
+pub(super) fn sublevels() -> Scenario {
+    Scenario {
+        name: "sublevels",
+        family: small().level0_sublevels(true).max_compaction_bytes(8 << 10),
+        units: 25,
+        reason: CompactionReason::L0FileCount,
+        later_seconds: 0,
+        fill: |db, family| {
+            write_rounds(db, family, 1, 500);
+            settle_below(db, family);
+            write_rounds(db, family, 4, 300);
+        },
+        forgets: false,
+        subcompactions: 1,
+    }
+}
+
 /// Levels that are larger than their targets.
 pub(super) fn deep() -> Scenario {
     Scenario {
