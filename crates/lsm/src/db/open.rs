@@ -463,6 +463,7 @@ fn replay<'a>(
         last_seqno,
         oldest_needed,
         replayed_seqno: 0,
+        own_log: None,
         synced_wals: versions.synced_wals().clone(),
         prepared: PreparedTransactions::default(),
         unsearched: None,

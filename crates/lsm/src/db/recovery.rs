@@ -62,6 +62,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) oldest_needed: u64,
     /// The largest sequence number that was replayed.
     pub(crate) replayed_seqno: SeqNo,
+    /// The WAL that was last found to be this engine's.
+    pub(crate) own_log: Option<u64>,
     /// Bytes of WALs that the MANIFEST says were synced, by number.
     pub(crate) synced_wals: BTreeMap<u64, u64>,
     /// Transactions that are prepared and not yet committed.
@@ -279,7 +281,9 @@ impl Recovery<'_> {
         // The whole record is checked before any of it is applied.
         batch.clone().validate()?;
         check_markers(batch.clone())?;
-        check_origin(log_number, batch.clone())?;
+        if check_origin(log_number, batch.clone())? {
+            self.own_log = Some(log_number);
+        }
         self.check_age(log_number, batch.clone())?;
         let mut prepared: Option<Vec<PreparedEntry>> = None;
         while let Some(record) = batch.next_record()? {
@@ -332,9 +336,12 @@ impl Recovery<'_> {
     fn check_age(&mut self, log_number: u64, mut batch: BatchReader<'_>) -> Result<()> {
         let mut seqno = batch.seqno();
         let mut replayed = self.replayed_seqno;
+        // RocksDB takes tables in without a flush: a table that was merged with them is newer than what its WAL alone holds.
+        let is_own = self.own_log == Some(log_number);
         let mut check = |id: ColumnFamilyId| {
             let family = self.families.get(&id.0).filter(|family| log_number >= family.log_number);
-            if seqno <= replayed || family.is_some_and(|family| seqno <= family.flushed_range_end) {
+            let flushed = family.filter(|_| is_own).map_or(0, |family| family.flushed_range_end);
+            if seqno <= replayed || seqno <= flushed {
                 return Err(Error::corrupt("a write batch is older than the log that it is in"));
             }
             replayed = seqno;
@@ -409,16 +416,18 @@ fn is_supported(kind: crate::key::ValueType) -> bool {
     kind != ValueType::BlobIndex
 }
 
-/// Refuses a batch that was written to another WAL.
-fn check_origin(log_number: u64, mut batch: BatchReader<'_>) -> Result<()> {
+/// Refuses a batch that was written to another WAL; whether it says that it was written to this one, as the first one of every WAL of this engine does.
+fn check_origin(log_number: u64, mut batch: BatchReader<'_>) -> Result<bool> {
+    let mut is_own = false;
     while let Some(record) = batch.next_record()? {
         // A WAL says its number at the front of its first batch.
-        let Record::LogData(blob) = record else { return Ok(()) };
-        if parse_own_number(blob).is_some_and(|number| number != log_number) {
-            return Err(Error::corrupt("a write batch of another log"));
+        let Record::LogData(blob) = record else { break };
+        match parse_own_number(blob) {
+            Some(number) if number != log_number => return Err(Error::corrupt("a write batch of another log")),
+            noted => is_own |= noted.is_some(),
         }
     }
-    Ok(())
+    Ok(is_own)
 }
 
 /// The notes in a record.

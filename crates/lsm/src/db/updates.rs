@@ -172,11 +172,12 @@ impl DbInner {
         Ok(reader)
     }
 
-    /// How much of the WAL `number` is whole, if it is being written.
+    /// How much of the WAL `number` is whole: behind that may be what an append left that failed.
     fn written_bytes(&self, number: u64) -> u64 {
         let state = self.state.lock();
-        let newest = state.wals.back().filter(|wal| wal.number == number);
-        newest.map_or(u64::MAX, |wal| wal.written.load(Ordering::Acquire))
+        let is_newest = state.wals.back().is_some_and(|wal| wal.number == number);
+        let found = state.wals.iter().find(|wal| wal.number == number);
+        found.map_or(u64::MAX, |wal| if is_newest { wal.written.load(Ordering::Acquire) } else { wal.size })
     }
 }
 

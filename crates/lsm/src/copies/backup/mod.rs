@@ -147,13 +147,14 @@ impl BackupEngine {
         self.collect_garbage()
     }
 
-    /// Deletes all backups but the newest `keep`.
+    /// Deletes all backups but the newest `keep` that can be read. What cannot be read is neither counted nor deleted.
     ///
     /// # Errors
     ///
     /// As [`delete`](Self::delete).
     pub fn purge_old(&mut self, keep: usize) -> Result<()> {
-        let ids: Vec<u32> = self.backups.keys().copied().collect();
+        let readable = self.backups.iter().filter(|(_, backup)| backup.is_ok());
+        let ids: Vec<u32> = readable.map(|(id, _)| *id).collect();
         let old = ids.len().saturating_sub(keep);
         ids.into_iter().take(old).try_for_each(|id| self.delete(id))
     }

@@ -218,3 +218,22 @@ fn every_crash_state_has_whole_backups_and_restores() {
     }
     assert!(deleting > restored && states > 100 && whole > 50, "{states} states, {whole} backups");
 }
+
+#[test]
+fn a_newest_list_that_cannot_be_read_costs_no_older_backup() {
+    let disk = SimDisk::new();
+    let db = new_db(&disk);
+    (1..=50).for_each(|number| write_row(&db, number, &WriteOptions::default()));
+    let mut backups = engine(&disk);
+    for _ in 0..3 {
+        backups.create(&db, &CreateBackupOptions::default()).unwrap();
+    }
+    drop(backups);
+    disk.flip(Path::new("/backups/meta/3"), 0, 0x40).unwrap();
+    let mut backups = engine(&disk);
+    backups.purge_old(1).unwrap();
+    assert_eq!(backups.list().iter().map(|backup| backup.id).collect::<Vec<_>>(), [2]);
+    assert_eq!(backups.damaged().len(), 1);
+    backups.restore(2, "/restored", &RestoreOptions::default()).unwrap();
+    assert_eq!(rows_in("/restored", &simulated(&disk)), rows_up_to(50));
+}

@@ -100,3 +100,19 @@ fn updates_beside_a_writer_build_the_same_database() {
     assert!(found == rows_up_to(last / 2)["default"]);
     db.close().unwrap();
 }
+
+#[test]
+fn tables_that_need_no_number_are_a_gap_all_the_same() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/in")).unwrap();
+    let db = Db::open("/db", &simulated(&disk)).unwrap();
+    let mut updates = db.updates_since(1).unwrap();
+    let mut writer = SstFileWriter::create("/in/a.sst", &simulated(&disk), &db.default_family().options()).unwrap();
+    writer.put("b", "2").unwrap();
+    writer.finish().unwrap();
+    let ingest = IngestExternalFileOptions::default().snapshot_consistency(false);
+    assert_eq!(db.ingest_external_files(&db.default_family(), &["/in/a.sst"], &ingest).unwrap(), 0);
+    db.put("c", "3").unwrap();
+    assert_eq!(updates.next_batch().unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(db.updates_since(2).unwrap().next_batch().unwrap().unwrap().seqno, 2);
+}

@@ -211,18 +211,19 @@ impl DbInner {
             self.wait_until_flushed(std::slice::from_ref(family))?;
         }
         self.sync_wals(&mut leader.side)?;
-        if !needs_seqno {
-            self.install_at(&leader.side, family, tables, 0)?;
-            return Ok(0);
-        }
-        let last_seqno = leader.side.last_seqno + tables.len() as u64;
+        // Tables with the number 0 use one up as well: who follows the WALs sees by the gap that something came.
+        let count = if needs_seqno { tables.len() as u64 } else { 1 };
+        let last_seqno = leader.side.last_seqno + count;
         if last_seqno >= MAX_SEQNO {
             return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left"));
         }
-        self.install_at(&leader.side, family, tables, leader.side.last_seqno + 1)?;
+        let first = if needs_seqno { leader.side.last_seqno + 1 } else { 0 };
+        let installed = self.install_at(&leader.side, family, tables, first, last_seqno);
+        // Also after an error: an edit that could not be synced may be in the MANIFEST after a crash, and no other entry may have its numbers then.
         leader.side.last_seqno = last_seqno;
         self.visible_seqno.store(last_seqno, Ordering::Release);
-        Ok(last_seqno)
+        installed?;
+        Ok(if needs_seqno { last_seqno } else { 0 })
     }
 
     /// Whether something in memory or in tables overlaps, or a place that is free now must be level 0. Nobody writes meanwhile; compactions only move
@@ -242,8 +243,16 @@ impl DbInner {
         })
     }
 
-    /// Installs `tables` with the sequence numbers `first`, `first + 1` and so on: RocksDB tells the age of tables in level 0 by them. 0: all of them with 0.
-    fn install_at(&self, side: &WriteSide, family: &Family, tables: &[Brought], first: SeqNo) -> Result<()> {
+    /// Installs `tables` with the sequence numbers `first`, `first + 1` and so on: RocksDB tells the age of tables in level 0 by them. 0: all of them with 0. `last`
+    /// is used up then.
+    fn install_at(
+        &self,
+        side: &WriteSide,
+        family: &Family,
+        tables: &[Brought],
+        first: SeqNo,
+        last: SeqNo,
+    ) -> Result<()> {
         let mut versions = self.versions.lock();
         self.check_writable()?;
         let seqno_of = |index: usize| if first == 0 { 0 } else { first + index as u64 };
@@ -254,7 +263,7 @@ impl DbInner {
         let bounds: Vec<_> = tables.iter().enumerate().map(with_bounds).collect();
         let places = self.reserve_places(family, &bounds)?;
         let mut edit = VersionEdit::new(ColumnFamilyId(family.id));
-        edit.last_sequence = bounds.last().map(|(_, seqno)| *seqno).filter(|seqno| *seqno > 0);
+        edit.last_sequence = Some(last);
         let now = self.clock.unix_seconds();
         for ((brought, ((smallest, largest), seqno)), place) in tables.iter().zip(bounds).zip(&places.places) {
             edit.add_file(place.level, file_meta(brought, smallest, largest, seqno, now));
@@ -262,7 +271,7 @@ impl DbInner {
         let installed = versions.log_and_apply(&mut [edit]);
         if let Ok(installed) = &installed {
             for (_, version) in installed.iter().filter(|(id, _)| id.0 == family.id) {
-                self.publish_with_new_memtable(side, family, Arc::clone(version));
+                self.publish_with_new_memtable(side, family, Arc::clone(version), last);
             }
         }
         let mut state = self.state.lock();
@@ -295,8 +304,8 @@ impl DbInner {
         Ok(places)
     }
 
-    /// Lets readers see a version. An empty memtable is replaced, too: by it readers of several families see that something came between their pins.
-    fn publish_with_new_memtable(&self, side: &WriteSide, family: &Family, version: Arc<Version>) {
+    /// Lets readers see a version with numbers up to `last`; both before a compaction can look at it, which takes for hidden what no snapshot can see. An empty memtable is replaced, too: by it readers of several families see that something came between their pins.
+    fn publish_with_new_memtable(&self, side: &WriteSide, family: &Family, version: Arc<Version>, last: SeqNo) {
         let _state = self.state.lock();
         let old = family.super_version.load_full();
         let memtable = match old.memtable.is_empty() {
@@ -307,6 +316,7 @@ impl DbInner {
             SuperVersion { memtable, immutables: old.immutables.clone(), version, options: Arc::clone(&old.options) },
             self.clock.now_micros(),
         );
+        self.visible_seqno.store(last, Ordering::Release);
     }
 }
 

@@ -5,7 +5,8 @@ use crate::{
     ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, Db, DbOptions, ErrorKind, FileChecksum, FlushOptions,
     IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteOptions,
 };
-use siltstone_base::env::sim::{CrashConfig, CrashStates, SimDisk};
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::{CrashConfig, CrashStates, FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -101,9 +102,9 @@ fn a_table_goes_to_the_lowest_level_above_which_nothing_overlaps_it() {
     assert_eq!(ingest(&db, &[&table(&disk, "a", 100..200, "a")], &quick).unwrap(), 0);
     assert_eq!(levels(&db), [6]);
     // Above what it overlaps, with a number of its own.
-    assert_eq!(ingest(&db, &[&table(&disk, "b", 150..160, "b")], &quick).unwrap(), 1);
+    assert_eq!(ingest(&db, &[&table(&disk, "b", 150..160, "b")], &quick).unwrap(), 2);
     assert_eq!(ingest(&db, &[&table(&disk, "c", 300..310, "c")], &quick).unwrap(), 0);
-    assert_eq!(ingest(&db, &[&table(&disk, "d", 155..156, "d")], &quick).unwrap(), 2);
+    assert_eq!(ingest(&db, &[&table(&disk, "d", 155..156, "d")], &quick).unwrap(), 4);
     let mut found = levels(&db);
     found.sort_unstable();
     assert_eq!(found, [0, 0, 6, 6], "the levels above the base level stay empty");
@@ -258,4 +259,39 @@ fn every_crash_state_has_the_tables_or_not() {
         assert_eq!(db.get(key(0)).unwrap().as_deref(), Some(&b"again"[..]));
     }
     assert!(states > 200 && seen[1..].iter().filter(|seen| **seen == 0).count() <= 3, "{states}: {seen:?}");
+}
+
+#[test]
+fn a_table_that_comes_back_after_a_failed_ingestion_undoes_no_delete() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/db")).unwrap();
+    let path = table(&disk, "a", 0..5, "taken");
+    disk.start_recording();
+    let db = Db::open("/db", &quiet(&disk)).unwrap();
+    put(&db, 0..5, "first");
+    db.flush(&FlushOptions::default()).unwrap();
+    let filter = OpFilter { class: Some(OpClass::Sync), file: Some(FileKind::Manifest), ..OpFilter::default() };
+    disk.set_fault(FaultPlan::once(FaultKind::Io, 0).filter(filter));
+    ingest(&db, &[&path], &IngestExternalFileOptions::default()).unwrap_err();
+    disk.clear_fault();
+    let sync = WriteOptions::default().sync(true);
+    db.delete_cf(&db.default_family(), key(2), &sync).unwrap();
+    let acknowledged = disk.recorded();
+    let recording = disk.take_recording();
+    let config = CrashConfig { cuts: acknowledged..usize::MAX, random_subsets: 32, ..CrashConfig::default() };
+    let mut came_back = 0;
+    for state in CrashStates::new(&recording, config) {
+        let Some(after) = state.disk() else { continue };
+        let db = Db::open("/db", &quiet(&after)).unwrap();
+        for compacted in [false, true] {
+            if compacted {
+                db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+            }
+            let found = rows(&db);
+            assert!(!found.contains_key(&key(2)), "cut {}, compacted: {compacted}", state.cut);
+            assert_eq!(db.get(key(2)).unwrap(), None);
+            came_back += usize::from(found[&key(1)] == "taken");
+        }
+    }
+    assert!(came_back > 0, "no state has the table");
 }
