@@ -135,11 +135,6 @@ impl DbInner {
     /// Asks the limiter for what a job has moved since it last asked; returns how long it then has to wait before its next step.
     pub(crate) fn meter(&self, metered: &mut Metered, moved: Moved) -> Option<Duration> {
         let rate = &self.io_rate;
-        if !rate.limiter.is_limited() {
-            return None;
-        }
-        self.follow_backlog();
-        self.count_user_reads();
         // What is written may shrink: blocks that wait for a dictionary do when it is there.
         let since = Moved {
             read: moved.read.saturating_sub(metered.asked.read),
@@ -147,6 +142,13 @@ impl DbInner {
         };
         metered.asked.read += since.read;
         metered.asked.written += since.written;
+        if !rate.limiter.is_limited() {
+            // What was moved and read meanwhile is free, also if a limit comes.
+            rate.seen_user_bytes.store(0, Ordering::Relaxed);
+            return None;
+        }
+        self.follow_backlog();
+        self.count_user_reads();
         let mut ticket = rate.limiter.request(rate.counted(since), metered.priority);
         let wait = rate.limiter.remaining(&mut ticket);
         if wait.is_zero() {

@@ -1,5 +1,6 @@
 //! Jobs under a rate, on a simulated disk and clock.
 
+use super::{Metered, Moved};
 use super::tuning::{Backlog, tuned_rate};
 use crate::event::{CompactionInfo, EventListener, FlushInfo, RateLimitInfo};
 use crate::metrics::Counter;
@@ -150,6 +151,20 @@ fn the_rate_is_changed_while_jobs_wait() {
     world.write_and_flush(400);
     world.db.wait_for_background_work().unwrap();
     assert!(world.seconds() - before > 2.0, "{} s", world.seconds() - before);
+}
+
+#[test]
+fn a_limit_that_comes_while_a_job_runs_does_not_charge_what_it_moved_before() {
+    let world = World::new(|options| options);
+    let inner = &world.db.handle.inner;
+    let mut metered = Metered::new(RatePriority::Level0);
+    let gigabytes = 20 << 30;
+    assert_eq!(inner.meter(&mut metered, Moved { read: gigabytes, written: gigabytes }), None);
+    world.db.set_db_options(&[("rate_limiter_bytes_per_sec", "10M")]).unwrap();
+    assert_eq!(inner.meter(&mut metered, Moved { read: gigabytes, written: gigabytes + 4096 }), None);
+    inner.meter(&mut metered, Moved { read: gigabytes, written: gigabytes + (4 << 20) });
+    let wait = inner.meter(&mut metered, Moved { read: gigabytes, written: gigabytes + (4 << 20) + 4096 });
+    assert!(wait.is_some_and(|wait| wait < Duration::from_secs(1)), "{wait:?}");
 }
 
 #[test]
