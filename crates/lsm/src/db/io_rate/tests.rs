@@ -1,7 +1,7 @@
 //! Jobs under a rate, on a simulated disk and clock.
 
-use super::{Metered, Moved};
 use super::tuning::{Backlog, tuned_rate};
+use super::{Metered, Moved};
 use crate::event::{CompactionInfo, EventListener, FlushInfo, RateLimitInfo};
 use crate::metrics::Counter;
 use crate::{
