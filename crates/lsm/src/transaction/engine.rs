@@ -98,43 +98,50 @@ fn copy(found: Option<PinnedValue>, value: &mut Vec<u8>) -> bool {
     found.is_some()
 }
 
+/// What both kinds of transactions hand on alike.
+macro_rules! hand_on {
+    () => {
+        fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+            Ok(copy(Self::get(self, key)?, value))
+        }
+
+        fn get_for_update(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+            Ok(copy(Self::get_for_update(self, key)?, value))
+        }
+
+        fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+            Self::put(self, key, value)
+        }
+
+        fn delete(&mut self, key: &[u8]) -> Result<()> {
+            Self::delete(self, key)
+        }
+
+        fn cursor(&mut self) -> Result<Box<dyn KvCursor>> {
+            Ok(Box::new(Self::iter(self)?))
+        }
+
+        fn savepoint(&mut self) -> Result<Savepoint> {
+            Ok(Self::savepoint(self))
+        }
+
+        fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+            Self::rollback_to(self, savepoint)
+        }
+
+        fn commit(self: Box<Self>) -> Result<()> {
+            Self::commit(*self)
+        }
+
+        fn rollback(self: Box<Self>) -> Result<()> {
+            Self::rollback(*self);
+            Ok(())
+        }
+    };
+}
+
 impl siltstone_base::engine::Transaction for Transaction {
-    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok(copy(Self::get(self, key)?, value))
-    }
-
-    fn get_for_update(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok(copy(Self::get_for_update(self, key)?, value))
-    }
-
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        Self::put(self, key, value)
-    }
-
-    fn delete(&mut self, key: &[u8]) -> Result<()> {
-        Self::delete(self, key)
-    }
-
-    fn cursor(&mut self) -> Result<Box<dyn KvCursor>> {
-        Ok(Box::new(Self::iter(self)?))
-    }
-
-    fn savepoint(&mut self) -> Result<Savepoint> {
-        Ok(Self::savepoint(self))
-    }
-
-    fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        Self::rollback_to(self, savepoint)
-    }
-
-    fn commit(self: Box<Self>) -> Result<()> {
-        Self::commit(*self)
-    }
-
-    fn rollback(self: Box<Self>) -> Result<()> {
-        Self::rollback(*self);
-        Ok(())
-    }
+    hand_on!();
 
     fn prepare(self: Box<Self>, name: &[u8]) -> Result<()> {
         Self::prepare(*self, name)
@@ -143,42 +150,7 @@ impl siltstone_base::engine::Transaction for Transaction {
 
 /// Nobody waits, and conflicts show at the commit.
 impl siltstone_base::engine::Transaction for OptimisticTransaction {
-    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok(copy(Self::get(self, key)?, value))
-    }
-
-    fn get_for_update(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok(copy(Self::get_for_update(self, key)?, value))
-    }
-
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        Self::put(self, key, value)
-    }
-
-    fn delete(&mut self, key: &[u8]) -> Result<()> {
-        Self::delete(self, key)
-    }
-
-    fn cursor(&mut self) -> Result<Box<dyn KvCursor>> {
-        Ok(Box::new(Self::iter(self)?))
-    }
-
-    fn savepoint(&mut self) -> Result<Savepoint> {
-        Ok(Self::savepoint(self))
-    }
-
-    fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        Self::rollback_to(self, savepoint)
-    }
-
-    fn commit(self: Box<Self>) -> Result<()> {
-        Self::commit(*self)
-    }
-
-    fn rollback(self: Box<Self>) -> Result<()> {
-        Self::rollback(*self);
-        Ok(())
-    }
+    hand_on!();
 
     fn prepare(self: Box<Self>, _: &[u8]) -> Result<()> {
         Err(Error::not_supported("preparing an optimistic transaction"))
