@@ -1,23 +1,30 @@
 //! Open loop: operations arrive by a schedule, whether or not the engine keeps up.
 //!
-//! A tokio task draws arrivals and hands those that are due, a batch at a time, to the submitting threads in turn. The
-//! latency of an operation counts from the moment at which it was due. How late arrivals were handed over is measured as
-//! the generator's own lateness.
+//! A tokio task draws arrivals a little ahead of time and hands them to the submitting threads in turn; a thread sleeps until the
+//! next of its own is due. The latency of an operation counts from the moment at which it was due. The generator's own
+//! lateness is how long after that moment a thread that had nothing else to do woke up for it; an arrival that found its thread
+//! at work was not late, it queued.
 
 use super::arrivals::Arrivals;
 use crate::stopwatch::Stopwatch;
 use crate::{Latencies, LatencySummary, Rng};
-use siltstone_base::sync::{Mutex, Rank};
+use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// How often the generator looks for arrivals that are due.
-const TICK: Duration = Duration::from_millis(1);
+/// How often the generator hands out arrivals.
+const TICK: Duration = Duration::from_millis(10);
 
-/// Arrivals that a submitting thread may have waiting. Beyond that the generator waits, which its lateness shows.
+/// How far ahead arrivals are handed out, so that a generator that is kept from its processor delays nobody.
+const AHEAD_NANOS: u64 = 100_000_000;
+
+/// The shortest sleep of a thread that waits for an arrival: shorter ones cost more than the operations they are for.
+const SHORTEST_SLEEP_NANOS: u64 = 100_000;
+
+/// Arrivals that a submitting thread may have waiting. Beyond that the generator waits.
 const QUEUE: usize = 1 << 20;
 
 /// Arrivals that a thread takes at a time.
@@ -41,7 +48,8 @@ pub(crate) enum End {
 /// A generator that is running.
 pub(crate) struct OpenLoop {
     runtime: tokio::runtime::Runtime,
-    generator: JoinHandle<Result<Latencies>>,
+    generator: JoinHandle<()>,
+    lateness: Arc<Mutex<Latencies>>,
     receivers: Vec<Mutex<Option<mpsc::Receiver<Arrival>>>>,
     watch: Stopwatch,
 }
@@ -56,25 +64,28 @@ impl OpenLoop {
             .map_err(|error| Error::new(ErrorKind::Io, "start the generator").with_source(error))?;
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel(QUEUE)).unzip();
         let receivers = receivers.into_iter().map(|receiver| Mutex::new(Rank(u16::MAX), Some(receiver))).collect();
+        let lateness = Arc::new(Mutex::new(Rank(u16::MAX), Latencies::new()?));
         let watch = Stopwatch::start();
         let generator = runtime.spawn(generate(senders, arrivals, end, seed, watch));
-        Ok(Self { runtime, generator, receivers, watch })
+        Ok(Self { runtime, generator, lateness, receivers, watch })
     }
 
     /// What arrives for submitting thread `thread`, which must take it only once.
     pub(crate) fn queue(&self, thread: usize) -> Result<ArrivalQueue> {
         let receiver = self.receivers.get(thread).and_then(|receiver| receiver.lock().take());
         let receiver = receiver.ok_or_else(|| Error::new(ErrorKind::Aborted, "arrivals were taken twice"))?;
-        Ok(ArrivalQueue { receiver, taken: Vec::with_capacity(TAKE), watch: self.watch })
+        let lateness = Arc::clone(&self.lateness);
+        let (taken, late) = (Vec::with_capacity(TAKE), Latencies::new()?);
+        Ok(ArrivalQueue { receiver, taken, late, lateness, watch: self.watch, idle_from: 0, woke: 0, now: 0 })
     }
 
-    /// How late arrivals were handed over. To be asked when all submitting threads have ended.
+    /// How late threads woke up for arrivals. To be asked when all submitting threads have ended.
     pub(crate) fn lateness(self) -> Result<Option<LatencySummary>> {
-        let lateness = self
-            .runtime
+        self.runtime
             .block_on(self.generator)
-            .map_err(|error| Error::new(ErrorKind::Poisoned, "the generator panicked").with_source(error))??;
-        Ok(lateness.summary())
+            .map_err(|error| Error::new(ErrorKind::Poisoned, "the generator panicked").with_source(error))?;
+        let summary = self.lateness.lock().summary();
+        Ok(summary)
     }
 }
 
@@ -82,33 +93,60 @@ impl OpenLoop {
 pub(crate) struct ArrivalQueue {
     receiver: mpsc::Receiver<Arrival>,
     taken: Vec<Arrival>,
+    /// Of the arrivals so far; added to all at the end.
+    late: Latencies,
+    lateness: Arc<Mutex<Latencies>>,
     watch: Stopwatch,
+    /// Since when the thread last had nothing to do, and until when.
+    idle_from: Due,
+    woke: Due,
+    /// When the clock was last looked at.
+    now: Due,
 }
 
 impl ArrivalQueue {
-    /// Waits for arrivals and hands each to `serve`, with the nanoseconds for which it has been due by the time it is called
-    /// as a function. False once there are no more.
+    /// Waits for arrivals and hands each, once it is due, to `serve`, with the nanoseconds for which it has been due by the
+    /// time it is called as a function. False once there are no more.
     pub(crate) fn serve(&mut self, mut serve: impl FnMut(u64, &dyn Fn() -> u64) -> Result<()>) -> Result<bool> {
-        let Self { receiver, taken, watch } = self;
-        if receiver.blocking_recv_many(taken, TAKE) == 0 {
+        self.idle_from = self.watch.nanos();
+        let mut taken = std::mem::take(&mut self.taken);
+        if self.receiver.blocking_recv_many(&mut taken, TAKE) == 0 {
+            self.lateness.lock().add(&self.late)?;
             return Ok(false);
         }
+        self.now = self.watch.nanos();
+        self.woke = self.now;
         for (number, due) in taken.drain(..) {
-            serve(number, &|| watch.nanos().saturating_sub(due))?;
+            self.wait_until(due);
+            let was_idle = (self.idle_from..=self.woke).contains(&due);
+            self.late.record(if was_idle { self.woke - due } else { 0 });
+            serve(number, &|| self.watch.nanos().saturating_sub(due))?;
         }
+        self.taken = taken;
         Ok(true)
+    }
+
+    fn wait_until(&mut self, due: Due) {
+        if due <= self.now {
+            return;
+        }
+        self.now = self.watch.nanos();
+        if due > self.now {
+            self.idle_from = self.now;
+            sleep(Duration::from_nanos((due - self.now).max(SHORTEST_SLEEP_NANOS)));
+            self.now = self.watch.nanos();
+            self.woke = self.now;
+        }
     }
 }
 
-/// Hands out arrivals and returns how late each was.
-async fn generate(
-    senders: Vec<mpsc::Sender<Arrival>>,
-    arrivals: Arrivals,
-    end: End,
-    seed: u64,
-    watch: Stopwatch,
-) -> Result<Latencies> {
-    let mut lateness = Latencies::new()?;
+#[expect(clippy::disallowed_methods, reason = "arrivals come by the system's clock, whatever clock the engine goes by")]
+fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+/// Hands out arrivals.
+async fn generate(senders: Vec<mpsc::Sender<Arrival>>, arrivals: Arrivals, end: End, seed: u64, watch: Stopwatch) {
     let mut rng = Rng::new(seed, 0x6172_7269);
     let mut tick = tokio::time::interval_at(Instant::now(), TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -121,15 +159,14 @@ async fn generate(
     };
     while !is_over(number, due) {
         tick.tick().await;
-        while !is_over(number, due) && due <= watch.nanos() as f64 {
-            let Some(sender) = senders.get((number % senders.len() as u64) as usize) else { return Ok(lateness) };
+        let horizon = (watch.nanos() + AHEAD_NANOS) as f64;
+        while !is_over(number, due) && due <= horizon {
+            let Some(sender) = senders.get((number % senders.len() as u64) as usize) else { return };
             if sender.send((number, due as Due)).await.is_err() {
-                return Ok(lateness);
+                return;
             }
-            lateness.record(watch.nanos().saturating_sub(due as u64));
             number += 1;
             due += arrivals.gap_after(due - start, &mut rng);
         }
     }
-    Ok(lateness)
 }
