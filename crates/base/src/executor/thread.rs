@@ -85,8 +85,16 @@ impl Queue {
 
 impl ThreadExecutor {
     /// Starts `threads` threads (at least one) that go by `clock`.
-    #[expect(clippy::disallowed_methods, reason = "the one place that starts threads")]
     pub fn new(threads: usize, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+        Self::with_niceness(threads, clock, 0)
+    }
+
+    /// Starts `threads` threads (at least one) that go by `clock`. Those that may be stepping compactions give way to the other threads of
+    /// the process by `niceness`, 0 to 19 as of nice(1), so that a thread that wakes up to write or read is not kept waiting by one
+    /// that computes. The thread kept for [`Priority::High`], and a thread that is alone, are as urgent as any. Where the operating system
+    /// refuses, nothing is different.
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts threads")]
+    pub fn with_niceness(threads: usize, clock: Arc<dyn Clock>, niceness: u32) -> std::io::Result<Self> {
         let count = threads.max(1);
         let queue = parking_lot::Mutex::new(Queue::default());
         let shared = Arc::new(Shared { clock, queue, work: parking_lot::Condvar::new() });
@@ -96,9 +104,23 @@ impl ThreadExecutor {
             let lowest = if index == 0 && count > 1 { Priority::High } else { Priority::Idle };
             let worker = Arc::clone(&executor.shared);
             let builder = std::thread::Builder::new().name(format!("siltstone-{index}"));
-            executor.threads.push(builder.spawn(move || worker.run(lowest))?);
+            executor.threads.push(builder.spawn(move || {
+                if lowest > Priority::High {
+                    give_way(niceness);
+                }
+                worker.run(lowest);
+            })?);
         }
         Ok(executor)
+    }
+}
+
+/// Makes the calling thread as nice as that.
+fn give_way(niceness: u32) {
+    if niceness > 0 {
+        // Of the calling thread alone: that is what Linux means by a process of number 0.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::setpriority_process(None, niceness.min(19) as i32);
     }
 }
 

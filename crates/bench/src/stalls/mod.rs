@@ -2,7 +2,8 @@
 //!
 //! An engine is filled and read, then overwritten as fast as it goes until its debt has stopped growing: that rate is its maximum. Then
 //! operations arrive by a schedule, whether or not the engine keeps up, at parts of the maximum, and latencies count from the moment at which
-//! an operation was due. The generator's own lateness is measured beside them.
+//! an operation was due. The generator's own lateness is measured beside them; and the step `floor-N` takes the place of the engine by as
+//! much work of the processor, so that its percentiles are what the machine alone does to such a load.
 //!
 //! Of every step are printed the coefficient of variation of the 1-s rates (plain, and against a 15-s moving median), the worst second and
 //! the worst five as parts of the moving median, the longest time in which nothing was completed, percentiles, delays by cause, and the debt
@@ -103,6 +104,10 @@ impl StallsConfig {
             let before = self.steps.iter().take_while(|other| *other != step);
             self.rate.is_some() || !step.is_open_loop() || before.clone().any(|step| *step == Step::Maximum)
         };
+        let has_puts_before = |step: &Step| {
+            let mut before = self.steps.iter().take_while(|other| *other != step);
+            before.any(|step| matches!(step, Step::Fill | Step::Maximum | Step::Overwrite))
+        };
         let bounds = [
             ("num is out of bounds", self.num >= 1),
             ("value-size is out of bounds", self.value_size <= 64 << 20),
@@ -114,6 +119,10 @@ impl StallsConfig {
             (
                 "steps must begin with fill, unless --existing is said",
                 self.existing || self.steps.first() == Some(&Step::Fill),
+            ),
+            (
+                "steps has a floor before a step that overwrites or fills",
+                self.steps.iter().all(|step| !matches!(step, Step::Floor(_)) || has_puts_before(step)),
             ),
             (
                 "steps has a rate that is a part of the maximum before maximum; or say --rate",

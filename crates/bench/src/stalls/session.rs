@@ -6,6 +6,7 @@ use crate::engines::{EngineKind, OpenEngine};
 use crate::kv::{Client, KvConfig, Workload};
 use crate::load::{self, Arrivals, Bursts, End, GapMeter, Load, Measured, OpenLoop};
 use crate::place::remove_database;
+use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, LatencySummary, Output, ResultLine};
 use siltstone_base::Result;
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +26,8 @@ pub(super) struct Session<'a> {
     clients: KvConfig,
     engine: OpenEngine,
     maximum: Option<f64>,
+    /// The median of the last closed loop of puts, in nanoseconds.
+    put_nanos: u64,
 }
 
 /// What one step gave.
@@ -44,7 +47,7 @@ impl<'a> Session<'a> {
             remove_database(dir)?;
         }
         let engine = kind.open_kv(dir, &config.settings)?;
-        Ok(Self { config, clients: config.for_clients(), engine, maximum })
+        Ok(Self { config, clients: config.for_clients(), engine, maximum, put_nanos: 0 })
     }
 
     /// Gives the engine its files back, and returns its maximum.
@@ -71,12 +74,15 @@ impl<'a> Session<'a> {
                 next_limit: None,
             },
             Step::Maximum => self.maximum(number, output)?,
-            Step::Poisson(_) | Step::Constant(_) | Step::Bursts => self.open_loop(step, number, output.bars)?,
+            Step::Poisson(_) | Step::Constant(_) | Step::Bursts | Step::Floor(_) => self.open_loop(step, number, output.bars)?,
             Step::Fill | Step::Overwrite | Step::Reads | Step::ReadsWhileFilling => {
                 self.closed_loop(step, number, output.bars)?
             }
         };
         let stats = self.engine.stats()?.since(&before);
+        if step.writes() && !step.is_open_loop() {
+            self.put_nanos = outcome.measured.latencies.summary().map_or(0, |put| (put.p50_us * 1e3) as u64);
+        }
         let Outcome { measured, bytes, longest_gap_us, offered, lateness, next_limit } = outcome;
         let write_amp = stats.bytes_written.filter(|_| step.writes() && bytes > 0);
         let name = ResultLine {
@@ -178,7 +184,7 @@ impl<'a> Session<'a> {
     fn open_loop(&self, step: Step, number: u32, bar: bool) -> Result<Outcome> {
         let maximum = self.maximum.unwrap_or(1.0);
         let arrivals = match step {
-            Step::Poisson(percent) | Step::Constant(percent) => {
+            Step::Poisson(percent) | Step::Constant(percent) | Step::Floor(percent) => {
                 Arrivals { process: step.process(), rate: maximum * f64::from(percent) / 100.0, bursts: None }
             }
             _ => Arrivals {
@@ -202,7 +208,10 @@ impl<'a> Session<'a> {
             let mut goes_on = true;
             while goes_on && !worker.is_stopped() {
                 goes_on = queue.serve(|number, waited| {
-                    client.step(number)?;
+                    match step {
+                        Step::Floor(_) => spin(self.put_nanos),
+                        _ => client.step(number).map(drop)?,
+                    }
                     worker.record(waited(), 1);
                     gaps.complete();
                     Ok(())
@@ -243,6 +252,12 @@ impl Nearest {
     fn bytes(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
     }
+}
+
+/// Keeps the processor busy.
+fn spin(nanos: u64) {
+    let watch = Stopwatch::start();
+    while watch.nanos() < nanos {}
 }
 
 fn rate_of(measured: &Measured) -> f64 {

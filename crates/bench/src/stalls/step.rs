@@ -17,6 +17,9 @@ pub enum Step {
     Poisson(u32),
     /// Overwrites arrive with equal gaps, at this percentage of the maximum.
     Constant(u32),
+    /// Arrivals as of [`Poisson`](Self::Poisson), each of which keeps its thread busy for the median time of a put and touches no
+    /// engine: what the machine and the harness make of such a load by themselves.
+    Floor(u32),
     /// Overwrites arrive at random at half the maximum; for the last 10 s of every minute, at twice the maximum.
     Bursts,
     /// Overwrites random keys as fast as the engine takes them, for the time of a step.
@@ -30,16 +33,16 @@ pub enum Step {
 impl Step {
     /// The steps that are run unless others are asked for.
     pub const DEFAULT: &'static str =
-        "fill,settle,reads,reads-while-filling,maximum,poisson-70,poisson-80,poisson-95,constant-80,bursts";
+        "fill,settle,reads,reads-while-filling,maximum,poisson-70,poisson-80,poisson-95,constant-80,bursts,floor-80";
 
     /// Whether its rate is a part of the maximum.
     pub fn is_open_loop(self) -> bool {
-        matches!(self, Self::Poisson(_) | Self::Constant(_) | Self::Bursts)
+        matches!(self, Self::Poisson(_) | Self::Constant(_) | Self::Bursts | Self::Floor(_))
     }
 
     /// Whether what it does is to put.
     pub(super) fn writes(self) -> bool {
-        !matches!(self, Self::Settle | Self::Reads | Self::ReadsWhileFilling)
+        !matches!(self, Self::Settle | Self::Floor(_) | Self::Reads | Self::ReadsWhileFilling)
     }
 
     pub(super) fn process(self) -> Process {
@@ -55,6 +58,7 @@ impl fmt::Display for Step {
             Self::Maximum => f.write_str("maximum"),
             Self::Poisson(percent) => write!(f, "poisson-{percent}"),
             Self::Constant(percent) => write!(f, "constant-{percent}"),
+            Self::Floor(percent) => write!(f, "floor-{percent}"),
             Self::Bursts => f.write_str("bursts"),
             Self::Overwrite => f.write_str("overwrite"),
             Self::Reads => f.write_str("reads"),
@@ -67,13 +71,14 @@ impl FromStr for Step {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str = "expected fill, settle, maximum, poisson-N or constant-N with a percentage of 1 to 1000, bursts, overwrite, reads or \
+        const EXPECTED: &str = "expected fill, settle, maximum, poisson-N, constant-N or floor-N with a percentage of 1 to 1000, bursts, overwrite, reads or \
              reads-while-filling";
         if let Some((process, percent)) = text.split_once('-') {
             let percent = percent.parse().ok().filter(|percent| (1..=1000).contains(percent));
             match (process, percent) {
                 ("poisson", Some(percent)) => return Ok(Self::Poisson(percent)),
                 ("constant", Some(percent)) => return Ok(Self::Constant(percent)),
+                ("floor", Some(percent)) => return Ok(Self::Floor(percent)),
                 _ => {}
             }
         }

@@ -322,7 +322,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         Some(executor) => Arc::clone(executor),
         None => {
             let threads = options.max_background_jobs;
-            let threads = ThreadExecutor::new(threads, Arc::new(SystemClock::new()));
+            let threads = ThreadExecutor::with_niceness(threads, Arc::new(SystemClock::new()), options.background_niceness);
             Arc::new(threads.map_err(|error| Error::io("start threads for", dir, error))?)
         }
     };

@@ -75,6 +75,10 @@ siltstone_base::define_options! {
         /// Jobs that may work on one large compaction at the same time, each on a range of keys with at least a table's worth of input: on one from level 0, one that a caller
         /// asked for, and a merge of the universal style. They count as one of [`max_background_jobs`](Self::max_background_jobs). At least 1.
         max_subcompactions: usize = 1,
+        /// How far threads that compact give way to the other threads of the process where processors are scarce: 0 (as urgent as any) to 19,
+        /// as of nice(1). A thread that wakes up to read or write is then not kept waiting by one that computes. Of the threads that open starts, not of an
+        /// [`executor`](Self::executor) that it is given; one thread is kept for flushes and is as urgent as any.
+        background_niceness: u32 = 10,
         /// Bytes of live WALs above which the families that pin the oldest one are flushed. 0: four times the sum of all
         /// families' write buffers.
         max_total_wal_size: u64 = 0,

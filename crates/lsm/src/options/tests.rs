@@ -21,6 +21,7 @@ fn bounds_of_the_database_are_checked() {
     let refused = |options: DbOptions| refused(options.validate());
     let options = DbOptions::default;
     assert_eq!(refused(options().max_background_jobs(0)), "max_background_jobs: 0 is less than 1");
+    assert_eq!(refused(options().background_niceness(20)), "background_niceness: 20 is not within 0 and 19");
     assert_eq!(refused(options().delayed_write_rate(1023)), "delayed_write_rate: 1023 is less than 1024");
     assert_eq!(
         refused(options().max_write_batch_group_size_bytes(0)),

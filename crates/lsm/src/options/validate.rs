@@ -42,6 +42,7 @@ impl DbOptions {
     pub fn validate(&self) -> Result<()> {
         at_least("max_background_jobs", self.max_background_jobs, 1)?;
         at_least("max_subcompactions", self.max_subcompactions, 1)?;
+        within("background_niceness", self.background_niceness, 0..=19)?;
         at_least("delayed_write_rate", self.delayed_write_rate, 1024)?;
         at_least("max_write_batch_group_size_bytes", self.max_write_batch_group_size_bytes, 1)?;
         within("max_wal_record_bytes", self.max_wal_record_bytes as u64, 1024..=4 << 30)?;

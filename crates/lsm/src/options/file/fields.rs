@@ -71,6 +71,7 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(DbOptions.wal_recovery_mode),
     field!(own DbOptions.write_admission),
     field!(own DbOptions.wal_sync_interval_millis),
+    field!(own DbOptions.background_niceness),
     field!(own DbOptions.rate_limiter_bytes_per_sec),
     field!(own DbOptions.rate_limiter_refill_period_us),
     field!(own DbOptions.rate_limiter_fairness),
