@@ -480,6 +480,7 @@ pub fn write(draw: &mut Draw, sync: bool) -> WriteOptions {
         // Without a WAL a write may be lost at the next opening; the harness flushes before it reopens.
         disable_wal = draw.of(&[false, false, false, true]),
         no_slowdown = draw.of(&[false, false, false, true]),
+        low_pri = draw.of(&[false, false, true]),
     })
 }
 

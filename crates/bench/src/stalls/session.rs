@@ -74,7 +74,9 @@ impl<'a> Session<'a> {
                 next_limit: None,
             },
             Step::Maximum => self.maximum(number, output)?,
-            Step::Poisson(_) | Step::Constant(_) | Step::Bursts | Step::Floor(_) => self.open_loop(step, number, output.bars)?,
+            Step::Poisson(_) | Step::Constant(_) | Step::Bursts | Step::Floor(_) => {
+                self.open_loop(step, number, output.bars)?
+            }
             Step::Fill | Step::Overwrite | Step::Reads | Step::ReadsWhileFilling => {
                 self.closed_loop(step, number, output.bars)?
             }

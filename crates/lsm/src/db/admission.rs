@@ -4,11 +4,12 @@
 //! rules, as [`write_admission`](crate::DbOptions::write_admission) says.
 
 use super::column_family::Family;
-use super::pacing::{Figures, Gauges, Kind, Pace, Pacer, pace};
+use super::pacing::{Figures, Gauges, HeldBack, Kind, Pace, Pacer, pace};
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use super::write_controller::Admission;
 use crate::compaction::levels_with_data;
+use crate::event::StallCondition;
 use crate::metrics::Counter;
 use crate::options::{CompactionStyle, WriteOptions};
 use siltstone_base::executor::Waited;
@@ -47,6 +48,9 @@ impl DbInner {
         let turn = pacer.wait_for(started, *unpaced_bytes);
         pacer.book(started, std::mem::take(unpaced_bytes));
         let Some(turn) = turn else { return Ok(()) };
+        if !options.low_pri {
+            pacer.hold_back(turn.until_nanos);
+        }
         let mut now = started;
         while now < turn.until_nanos {
             let rest = Duration::from_micros((turn.until_nanos - now).div_ceil(1000));
@@ -60,6 +64,48 @@ impl DbInner {
         let waited_micros = (now - started) / 1000;
         self.metrics.add_all([(Counter::stall_micros(turn.cause), waited_micros), (Counter::StalledWrites, 1)]);
         Ok(())
+    }
+
+    /// Lets a write of low priority wait while other writers are held back. It does so before it stands in the queue, where others would wait for it.
+    #[cold]
+    pub(super) fn yield_to_writers(&self, bytes: u64, options: &WriteOptions) -> Result<()> {
+        let started = self.now_nanos();
+        let mut now = started;
+        let mut cause = None;
+        while let Some(held_back) = self.held_back(now) {
+            let Some(until_nanos) = self.low_priority.wait_for(now, bytes, held_back) else { break };
+            if options.no_slowdown {
+                return Err(delayed());
+            }
+            cause = Some(held_back.cause);
+            let rest = Duration::from_micros((until_nanos - now).div_ceil(1000));
+            self.executor.sleep(rest.min(MAX_WAIT));
+            now = self.now_nanos();
+            self.errors.check()?;
+            if self.is_closing() {
+                return Err(closing());
+            }
+        }
+        if let Some(cause) = cause {
+            let waited_micros = (now - started) / 1000;
+            self.metrics.add_all([(Counter::stall_micros(cause), waited_micros), (Counter::StalledWrites, 1)]);
+        }
+        Ok(())
+    }
+
+    /// Whether writers are being held back, by the pacer or by RocksDB's rules.
+    fn held_back(&self, now_nanos: u64) -> Option<HeldBack> {
+        if let Some(pacer) = self.pacer() {
+            return pacer.held_back(now_nanos);
+        }
+        match self.controller.condition() {
+            StallCondition::Normal => None,
+            StallCondition::Delayed(cause) | StallCondition::Stopped(cause) => Some(HeldBack {
+                rate: self.controller.delayed_rate() as f64,
+                cause,
+                until_nanos: now_nanos.saturating_add(MAX_WAIT.as_nanos() as u64),
+            }),
+        }
     }
 
     fn now_nanos(&self) -> u64 {

@@ -5,7 +5,7 @@ use super::error_state::ErrorState;
 use super::io_rate::IoRate;
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
-use super::pacing::Pacer;
+use super::pacing::{LowPriority, Pacer};
 use super::prepared::{PreparedBatches, PreparedTransactions};
 use super::prepared_logs::PreparedLogs;
 use super::read_only_turn::ReadOnlyTurn;
@@ -322,7 +322,8 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         Some(executor) => Arc::clone(executor),
         None => {
             let threads = options.max_background_jobs;
-            let threads = ThreadExecutor::with_niceness(threads, Arc::new(SystemClock::new()), options.background_niceness);
+            let threads =
+                ThreadExecutor::with_niceness(threads, Arc::new(SystemClock::new()), options.background_niceness);
             Arc::new(threads.map_err(|error| Error::io("start threads for", dir, error))?)
         }
     };
@@ -525,6 +526,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         durable_wal: DurableWal::new(),
         controller: WriteController::new(options.delayed_write_rate, options.write_admission),
         idle_pacer: Pacer::new(),
+        low_priority: LowPriority::new(),
         is_paced: AtomicBool::new(options.write_admission == WriteAdmission::Paced),
         visible_seqno: CachePadded::new(AtomicU64::new(last_seqno)),
         families: ArcSwap::from_pointee(by_id),

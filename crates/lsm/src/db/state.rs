@@ -6,7 +6,7 @@ use super::io_rate::IoRate;
 use super::next_wal::NextWal;
 use super::obsolete_files::FileDeletions;
 use super::options_file::OptionsFiles;
-use super::pacing::Pacer;
+use super::pacing::{LowPriority, Pacer};
 use super::prepared_logs::PreparedLogs;
 use super::read_only_turn::ReadOnlyTurn;
 use super::wal_promise::DurableWal;
@@ -72,6 +72,8 @@ pub(crate) struct DbInner {
     pub(crate) controller: WriteController,
     /// Slows writers down, while they are paced: see [`pacer`](Self::pacer()).
     pub(crate) idle_pacer: Pacer,
+    /// What writes of low priority have used up.
+    pub(crate) low_priority: LowPriority,
     /// Whether they are [paced](crate::WriteAdmission::Paced).
     pub(crate) is_paced: AtomicBool,
     /// The largest sequence number that readers may see.

@@ -162,6 +162,9 @@ impl DbInner {
     /// Writes `batch` atomically. It is unchanged afterwards but for its sequence number.
     pub(crate) fn write(self: &Arc<Self>, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
         self.check_batch(batch)?;
+        if options.low_pri {
+            self.yield_to_writers(batch.size_bytes() as u64, options)?;
+        }
         // Nobody overtakes the queue: a stream of writers could keep one in it waiting for ever.
         match self.write_queue.is_empty().then(|| self.write_side.try_lock()).flatten() {
             Some(side) => self.lead(Leader { side, _wake: WakeNext(self) }, Some((batch, options)), None),

@@ -53,6 +53,9 @@ siltstone_base::define_options! {
         disable_wal: bool = false,
         /// Fails with `Incomplete` instead of waiting for room.
         no_slowdown: bool = false,
+        /// Goes behind other writes while those are held back because background work is behind: it then gets what they leave, a sixteenth of what is admitted for certain.
+        /// Otherwise it is a write like any. With [`no_slowdown`](Self::no_slowdown) it fails with `Incomplete` instead.
+        low_pri: bool = false,
     }
 }
 

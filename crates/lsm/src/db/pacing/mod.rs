@@ -8,6 +8,7 @@
 //! Ideas: the spring and the gears of bLSM (Sears and Ramakrishnan, 2012), rates without memory of earlier rates as in Speedb.
 
 mod law;
+mod low_priority;
 mod meter;
 mod pacer;
 #[cfg(test)]
@@ -15,5 +16,6 @@ mod tests;
 mod work;
 
 pub(crate) use law::{Gauges, Pace, owed_bytes, owed_bytes_of, owed_bytes_universal, pace};
-pub(crate) use pacer::{Figures, Pacer};
+pub(crate) use low_priority::LowPriority;
+pub(crate) use pacer::{Figures, HeldBack, Pacer};
 pub(crate) use work::{FamilyWork, Kind, Working};

@@ -32,6 +32,9 @@ const SAMPLE_SECONDS: (f64, f64) = (0.05, 0.2);
 /// large as their memtables, and both kinds of work share the device.
 const COMPACTION_PER_FLUSH: f64 = 0.45;
 
+/// Writers count as held back for so long after the last wait of one: between two waits they write what they waited for.
+const HELD_BACK_NANOS: u64 = 10_000_000;
+
 /// Computes waits from the pace; measures what jobs achieve. Never sleeps itself.
 #[derive(Debug)]
 pub(crate) struct Pacer {
@@ -46,6 +49,8 @@ struct Inner {
     refreshed_nanos: u64,
     /// Until when the pace is spoken for.
     until_nanos: u64,
+    /// Until when writers count as held back.
+    held_back_until_nanos: u64,
     flush: Measured,
     compaction: Measured,
     amplification: Amplification,
@@ -69,6 +74,17 @@ pub(crate) struct Turn {
     pub(crate) until_nanos: u64,
     /// Because of this.
     pub(crate) cause: StallCause,
+}
+
+/// Writers that have to wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct HeldBack {
+    /// What is admitted, in bytes a second.
+    pub(crate) rate: f64,
+    /// What is scarcest.
+    pub(crate) cause: StallCause,
+    /// They count as held back until then, unless another one has to wait.
+    pub(crate) until_nanos: u64,
 }
 
 /// What all families together have done of a kind of work, and whether any of it runs.
@@ -111,6 +127,7 @@ impl Pacer {
             pace: Pace::FREE,
             refreshed_nanos: 0,
             until_nanos: 0,
+            held_back_until_nanos: 0,
             flush: Measured::default(),
             compaction: Measured::default(),
             amplification: Amplification::default(),
@@ -171,6 +188,18 @@ impl Pacer {
         let until_nanos = inner.until(now_nanos, bytes);
         let waits = until_nanos.saturating_sub(now_nanos) as f64 > QUANTUM_NANOS / 2.0;
         waits.then_some(Turn { until_nanos, cause: inner.pace.cause })
+    }
+
+    /// Takes note that a writer waits until `until_nanos`.
+    pub(crate) fn hold_back(&self, until_nanos: u64) {
+        self.inner.lock().held_back_until_nanos = until_nanos.saturating_add(HELD_BACK_NANOS);
+    }
+
+    /// Whether writers are being held back.
+    pub(crate) fn held_back(&self, now_nanos: u64) -> Option<HeldBack> {
+        let inner = self.inner.lock();
+        let (Pace { rate, cause }, until_nanos) = (inner.pace, inner.held_back_until_nanos);
+        (until_nanos > now_nanos).then_some(HeldBack { rate, cause, until_nanos })
     }
 
     /// Books `bytes`.

@@ -2,8 +2,10 @@
 
 use super::basics::options;
 use crate::metrics::Counter;
-use crate::options::{CompactionStyle, WaitForCompactOptions};
-use crate::{ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, ErrorKind, FlushOptions};
+use crate::options::{CompactionStyle, WaitForCompactOptions, WriteAdmission};
+use crate::{
+    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, ErrorKind, FlushOptions, WriteBatch, WriteOptions,
+};
 use siltstone_base::env::sim::SimDisk;
 use std::time::Duration;
 
@@ -93,4 +95,33 @@ fn every_style_compacts_a_range_and_deletes_the_files_of_one() {
         db.wait_for_background_work().unwrap();
         db.check().unwrap();
     }
+}
+
+#[test]
+fn a_write_of_low_priority_waits_while_others_are_delayed() {
+    let disk = SimDisk::new();
+    let family = ColumnFamilyOptions::default().max_write_buffer_number(4);
+    let options = options(&disk).write_admission(WriteAdmission::Rocksdb).delayed_write_rate(1024);
+    let db = Db::open_families("/db", &options, &[("default", family)]).unwrap();
+    let low = WriteOptions::default().low_pri(true);
+    let put = |options: &WriteOptions| {
+        let mut batch = WriteBatch::new();
+        batch.put(b"a", b"1");
+        db.write(&mut batch, options).map_err(|error| error.kind())
+    };
+    db.pause_background_work().unwrap();
+    for _ in 0..3 {
+        put(&low).unwrap();
+        put(&low.clone().no_slowdown(true)).unwrap();
+        db.flush(&FlushOptions::default().wait(false)).unwrap();
+    }
+    assert_eq!(db.metrics().get(Counter::StalledWrites), 0);
+    // What it has for certain is used up by this one, which goes at once but for the delay of every write.
+    put(&low).unwrap();
+    let delayed = db.metrics().get(Counter::StalledWrites);
+    assert_eq!(put(&low.clone().no_slowdown(true)), Err(ErrorKind::Incomplete));
+    put(&low).unwrap();
+    assert!(db.metrics().get(Counter::StalledWrites) > delayed);
+    db.resume_background_work();
+    assert_eq!(*db.get("a").unwrap().unwrap(), *b"1");
 }

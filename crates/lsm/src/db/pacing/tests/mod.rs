@@ -1,6 +1,7 @@
-//! The law as data, the meter, the pacer on a clock of its own, and all of them against a modelled device; [`fill`] has the pickers, too.
+//! The law as data, the meter, the pacer on a clock of its own, and all of them against a modelled device; [`fill`] has the pickers, too; [`low_priority`] a second writer.
 
 mod fill;
+mod low_priority;
 
 use super::law::{Capacity, Gauges, Pace, owed_bytes_universal, pace};
 use super::meter::Meter;
