@@ -9,6 +9,7 @@ use siltstone_base::engine::Durability;
 use siltstone_bench::engines::{EngineKind, EngineSettings};
 use siltstone_bench::insert::{self, BinlogMode, InsertConfig, Schema};
 use siltstone_bench::kv::{self, KvConfig, Workload};
+use siltstone_bench::ycsb::{self, YcsbConfig};
 use siltstone_bench::{JsonLines, Output, report};
 use std::io::stdout;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,23 @@ fn safe_at_every_commit() -> KvConfig {
     }
 }
 
+/// Records of a kilobyte, the popular ones asked for most often.
+fn popular_records() -> YcsbConfig {
+    YcsbConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall],
+        workloads: ycsb::Workload::ALL[..7].to_vec(),
+        records: 50_000,
+        operations: 50_000,
+        fields: 10,
+        threads: 1,
+        pairs: 1,
+        interval_s: 1.0,
+        seed: SEED,
+        dir: None,
+        settings: settings(Durability::Os),
+    }
+}
+
 /// Rows with three secondary indexes.
 fn rows() -> InsertConfig {
     InsertConfig {
@@ -100,6 +118,8 @@ fn compare() -> Result<PathBuf> {
     kv::run(&left_to_the_system(), &mut output)?;
     output.say("Batches of 100 puts, each safe on the device; reads after them")?;
     kv::run(&safe_at_every_commit(), &mut output)?;
+    output.say("YCSB: records of ten fields of 100 bytes")?;
+    ycsb::run(&popular_records(), &mut output)?;
     output.say("Rows with three secondary indexes, two clients")?;
     insert::run(&rows(), &mut output)?;
     report::run(&[json], &page)?;

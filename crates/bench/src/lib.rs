@@ -1,6 +1,6 @@
 //! The laboratory: workloads over the engine traits, what it takes to measure them, and reports.
 //!
-//! Commands of `siltstone-bench` are the modules [`kv`], [`insert`], [`stalls`] and [`report`]; [`engines`] opens whatever they run on.
+//! Commands of `siltstone-bench` are the modules [`kv`], [`ycsb`], [`insert`], [`stalls`] and [`report`]; [`engines`] opens whatever they run on.
 //! Nothing here prints: commands write to the writer that they are given.
 //!
 //! ```
@@ -37,6 +37,7 @@ mod rng;
 pub mod stalls;
 mod stopwatch;
 mod values;
+pub mod ycsb;
 
 pub use latency::{Latencies, LatencySummary};
 pub use machine::{PauseMeter, ProcessUsage};

@@ -23,6 +23,8 @@ struct Cli {
 enum Command {
     /// db_bench's workloads.
     Kv(arguments::kv::KvArguments),
+    /// The core workloads A to F of YCSB.
+    Ycsb(arguments::ycsb::YcsbArguments),
     /// The insert benchmark: primary-key order, three secondary indexes.
     Insert(arguments::insert::InsertArguments),
     /// The rows of one client of `insert` as SQL statements, on standard output.
@@ -47,6 +49,9 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Kv(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::kv::run(&arguments.config()?, output).map(drop)
+        }),
+        Command::Ycsb(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
+            siltstone_bench::ycsb::run(&arguments.config()?, output).map(drop)
         }),
         Command::Insert(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::insert::run(&arguments.config()?, output).map(drop)

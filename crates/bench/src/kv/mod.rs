@@ -26,7 +26,7 @@ mod client;
 mod live_keys;
 mod open_loop;
 mod session;
-mod tables;
+pub(crate) mod tables;
 #[cfg(test)]
 mod tests;
 mod workload;

@@ -5,7 +5,7 @@ use crate::figures::{megabytes, short, thousands};
 use siltstone_base::text_table::TextTable;
 
 /// One run in one line, for when it ends.
-pub(super) fn progress(line: &ResultLine) -> String {
+pub(crate) fn progress(line: &ResultLine) -> String {
     format!(
         "{:<17} {:<14} pair {:<2} {:>12} ops/s  {:>8.2} s  p99 {:>8} us  max {:>9} us",
         line.workload,
@@ -19,7 +19,7 @@ pub(super) fn progress(line: &ResultLine) -> String {
 }
 
 /// All runs.
-pub(super) fn results(lines: &[ResultLine]) -> String {
+pub(crate) fn results(lines: &[ResultLine]) -> String {
     let is_open_loop = lines.iter().any(|line| line.generator_late_max_us.is_some());
     let mut headings = vec![
         "workload",

@@ -11,6 +11,7 @@ pub mod insert_sql;
 pub mod kv;
 pub mod report;
 pub mod stalls;
+pub mod ycsb;
 
 /// What every experiment takes.
 #[derive(Debug, Args)]
