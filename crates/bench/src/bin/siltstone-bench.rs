@@ -29,6 +29,8 @@ enum Command {
     Insert(arguments::insert::InsertArguments),
     /// The rows of one client of `insert` as SQL statements, on standard output.
     InsertSql(arguments::insert_sql::InsertSqlArguments),
+    /// The transactions of sysbench's oltp scripts: rows by key, ranges, updates of an indexed column.
+    Sysbench(arguments::sysbench::SysbenchArguments),
     /// How evenly engines take writes: closed loop, then arrivals at parts of the maximum.
     Stalls(arguments::stalls::StallsArguments),
     /// Results to one page: published figure, measured figure, ratio, charts.
@@ -57,6 +59,9 @@ fn main() -> ExitCode {
             siltstone_bench::insert::run(&arguments.config()?, output).map(drop)
         }),
         Command::InsertSql(arguments) => arguments.write(&mut std::io::BufWriter::with_capacity(1 << 16, text.lock())),
+        Command::Sysbench(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
+            siltstone_bench::sysbench::run(&arguments.config()?, output).map(drop)
+        }),
         Command::Stalls(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::stalls::run(&arguments.config()?, output).map(drop)
         }),

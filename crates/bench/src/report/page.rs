@@ -30,6 +30,7 @@ pub(super) fn render(records: &[RunRecord]) -> Result<String> {
     body += &sections::experiment(records, "kv", "Keys and values")?;
     body += &sections::experiment(records, "insert", "Insert benchmark")?;
     body += &sections::experiment(records, "ycsb", "YCSB")?;
+    body += &sections::experiment(records, "sysbench", "sysbench")?;
     body += &sections::experiment(records, "stalls", "Evenness under load")?;
     body += &sections::published_tables();
     Ok(format!(

@@ -13,9 +13,10 @@ pub(super) const KEY_BYTES: usize = 23;
 
 /// The hash of a number: FNV-1a over its eight bytes.
 pub(super) fn scattered(number: u64) -> u64 {
-    number.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    number
+        .to_le_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// The key of record `number`, in place of the one before.

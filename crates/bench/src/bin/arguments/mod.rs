@@ -11,6 +11,7 @@ pub mod insert_sql;
 pub mod kv;
 pub mod report;
 pub mod stalls;
+pub mod sysbench;
 pub mod ycsb;
 
 /// What every experiment takes.

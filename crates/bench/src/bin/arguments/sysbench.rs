@@ -1,0 +1,50 @@
+//! Arguments of `sysbench`.
+
+use super::CommonArguments;
+use clap::Args;
+use siltstone_base::Result;
+use siltstone_bench::sysbench::{SysbenchConfig, Workload};
+
+/// The transactions of sysbench's oltp scripts.
+#[derive(Debug, Args)]
+pub struct SysbenchArguments {
+    #[command(flatten)]
+    pub common: CommonArguments,
+    /// Tables.
+    #[arg(long, default_value_t = 4)]
+    tables: u32,
+    /// Rows of each table.
+    #[arg(long, default_value_t = 250_000)]
+    rows: u32,
+    /// Clients, one number after the other.
+    #[arg(long, value_delimiter = ',', default_value = "8")]
+    clients: Vec<usize>,
+    /// Workloads, in this order: load, point_select, read_only, read_write, write_only, update_index, update_non_index, settle.
+    #[arg(long, value_delimiter = ',', default_value = Workload::DEFAULT)]
+    workloads: Vec<Workload>,
+    /// Length of a workload other than load, for each number of clients.
+    #[arg(long, default_value_t = 30.0)]
+    seconds: f64,
+    /// Times that every engine runs; ratios need at least 5.
+    #[arg(long, default_value_t = 1)]
+    pairs: u32,
+}
+
+impl SysbenchArguments {
+    /// What is to be run.
+    pub fn config(&self) -> Result<SysbenchConfig> {
+        Ok(SysbenchConfig {
+            engines: self.common.engine.clone(),
+            workloads: self.workloads.clone(),
+            tables: self.tables,
+            rows: self.rows,
+            clients: self.clients.clone(),
+            seconds: self.seconds,
+            pairs: self.pairs,
+            interval_s: self.common.interval,
+            seed: self.common.seed,
+            dir: self.common.dir.clone(),
+            settings: self.common.settings()?,
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! One client: transactions, statement for statement.
+
+use super::rows::{self, RowBuffer};
+use super::workload::{POINTS, Workload};
+use crate::Rng;
+use siltstone_base::clock::SystemClock;
+use siltstone_base::engine::{Row, TableId, Tables};
+use siltstone_base::executor::ThreadExecutor;
+use siltstone_base::row_locks::{LockMode, RowLocks};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::hint::black_box;
+
+/// Rows of a range.
+const RANGE: u32 = 100;
+
+/// What all clients of a run share.
+pub(super) struct Shared<'a> {
+    pub(super) engine: &'a dyn Tables,
+    pub(super) ids: &'a [TableId],
+    /// Rows of each table.
+    pub(super) rows: u32,
+    locks: RowLocks,
+    /// Parks who waits for a lock.
+    executor: ThreadExecutor,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(engine: &'a dyn Tables, ids: &'a [TableId], rows: u32) -> Result<Self> {
+        const LOCK_BYTES: usize = 64 << 20;
+        let executor = ThreadExecutor::new(1, Arc::new(SystemClock::new()))
+            .map_err(|error| Error::new(ErrorKind::Io, "start a thread").with_source(error))?;
+        Ok(Self { engine, ids, rows, locks: RowLocks::new(LOCK_BYTES), executor })
+    }
+}
+
+pub(super) struct Client<'a> {
+    shared: &'a Shared<'a>,
+    workload: Workload,
+    /// Owns locks under this number.
+    number: u64,
+    rng: Rng,
+    /// The rows that a transaction changes, as they were and as they will be.
+    old: [RowBuffer; 3],
+    new: [RowBuffer; 3],
+    /// What a range returned, where its order counts.
+    strings: Vec<u8>,
+    bytes: u64,
+}
+
+/// A change of one row.
+#[derive(Clone, Copy)]
+enum Change {
+    K,
+    C,
+    /// Deleted, and inserted with the same key.
+    Replaced,
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, workload: Workload, number: u64, rng: Rng) -> Self {
+        Self {
+            shared,
+            workload,
+            number,
+            rng,
+            old: Default::default(),
+            new: Default::default(),
+            strings: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes of rows and entries written; read, where nothing is written.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Does one transaction.
+    pub(super) fn transaction(&mut self) -> Result<bool> {
+        let tables = self.shared.ids;
+        let Some(&table) = tables.get(self.rng.below(tables.len() as u64) as usize) else { return Ok(false) };
+        if self.workload == Workload::PointSelect {
+            self.point(table)?;
+        }
+        if self.workload.reads() {
+            for _ in 0..POINTS {
+                self.point(table)?;
+            }
+            self.ranges(table)?;
+        }
+        match self.workload {
+            Workload::ReadWrite | Workload::WriteOnly => {
+                self.change(table, &[Change::K, Change::C, Change::Replaced])?;
+            }
+            Workload::UpdateIndex => self.change(table, &[Change::K])?,
+            Workload::UpdateNonIndex => self.change(table, &[Change::C])?,
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn draw_id(&mut self) -> u32 {
+        1 + self.rng.below(u64::from(self.shared.rows)) as u32
+    }
+
+    /// `SELECT c FROM t WHERE id = ?`
+    fn point(&mut self, table: TableId) -> Result<()> {
+        let id = self.draw_id();
+        let [row, ..] = &mut self.old;
+        row.set_id(id);
+        let (mut read, mut is_whole) = (0, Ok(()));
+        let found = self.shared.engine.get_row(table, &row.key, &mut |value| {
+            is_whole = rows::c(value).map(|c| _ = black_box(c));
+            read = value.len();
+        })?;
+        is_whole?;
+        self.read_bytes(read);
+        if found { Ok(()) } else { Err(missing()) }
+    }
+
+    /// The four ranges.
+    fn ranges(&mut self, table: TableId) -> Result<()> {
+        let mut sum = 0_i64;
+        // SELECT c ... BETWEEN ? AND ? + 99
+        self.range(table, |value| rows::c(value).map(|c| _ = black_box(c)))?;
+        // SELECT SUM(k) ...
+        self.range(table, |value| {
+            sum += i64::from(rows::k(value)?);
+            Ok(())
+        })?;
+        black_box(sum);
+        // SELECT c ... ORDER BY c, and SELECT DISTINCT c ... ORDER BY c
+        for is_distinct in [false, true] {
+            let mut strings = std::mem::take(&mut self.strings);
+            strings.clear();
+            let mut len = 1;
+            self.range(table, |value| {
+                let c = rows::c(value)?;
+                len = c.len();
+                strings.extend_from_slice(c);
+                Ok(())
+            })?;
+            let mut sorted: Vec<&[u8]> = strings.chunks_exact(len).collect();
+            sorted.sort_unstable();
+            if is_distinct {
+                sorted.dedup();
+            }
+            black_box(&sorted);
+            self.strings = strings;
+        }
+        Ok(())
+    }
+
+    fn range(&mut self, table: TableId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let first = self.draw_id();
+        let last = i64::from(first) + i64::from(RANGE) - 1;
+        let [row, ..] = &mut self.old;
+        row.set_id(first);
+        let (mut read, mut outcome) = (0, Ok(()));
+        let mut found = |row: Row<'_>| {
+            if outcome.is_ok() {
+                outcome = rows::id(row.primary_key).and_then(|id| match i64::from(id) <= last {
+                    true => each(row.value),
+                    false => Ok(()),
+                });
+            }
+            read += row.primary_key.len() + row.value.len();
+        };
+        let count = self.shared.engine.scan_rows(table, &row.key, RANGE as usize, &mut found)?;
+        outcome?;
+        self.read_bytes(read);
+        let expected = (self.shared.rows - first + 1).min(RANGE);
+        // While rows are deleted and inserted anew in one commit, none is ever missing.
+        if count == expected as usize { Ok(()) } else { Err(missing()) }
+    }
+
+    fn read_bytes(&mut self, bytes: usize) {
+        if !self.workload.writes() {
+            self.bytes += bytes as u64;
+        }
+    }
+
+    /// Changes as many rows, in one commit.
+    fn change(&mut self, table: TableId, changes: &[Change]) -> Result<()> {
+        let mut ids = [0; 3];
+        let ids = &mut ids[..changes.len()];
+        for place in 0..ids.len() {
+            ids[place] = self.draw_id();
+            // Different rows, as long as there are enough.
+            while ids[..place].contains(&ids[place]) && self.shared.rows >= 3 {
+                ids[place] = self.draw_id();
+            }
+        }
+        let outcome = self.change_rows(table, changes, ids);
+        self.shared.locks.release_all(self.number);
+        outcome
+    }
+
+    fn change_rows(&mut self, table: TableId, changes: &[Change], ids: &[u32]) -> Result<()> {
+        let Shared { engine, locks, executor, rows, .. } = self.shared;
+        let mut order: Vec<u32> = ids.to_vec();
+        order.sort_unstable();
+        order.dedup();
+        for id in order {
+            locks.lock(executor, self.number, table.0, &id.to_be_bytes(), LockMode::Exclusive, None)?;
+        }
+        let count = changes.len();
+        for ((change, id), (old, new)) in changes.iter().zip(ids).zip(self.old.iter_mut().zip(&mut self.new)) {
+            old.set_id(*id);
+            old.value.clear();
+            if !engine.get_row(table, &old.key, &mut |value| old.value.extend_from_slice(value))? {
+                return Err(missing());
+            }
+            new.clone_from(old);
+            match change {
+                Change::K => new.add_to_k()?,
+                Change::C => new.draw_c(&mut self.rng)?,
+                Change::Replaced => new.draw(*rows, &mut self.rng),
+            }
+            self.bytes += new.bytes();
+        }
+        let pairs = self.old.iter().zip(&self.new).map(|(old, new)| (old.as_row(), new.as_row()));
+        let pairs: Vec<_> = pairs.take(count).collect();
+        engine.update(table, &pairs)
+    }
+}
+
+#[cold]
+fn missing() -> Error {
+    Error::new(ErrorKind::Corruption, "a row that was loaded is missing")
+}

@@ -1,0 +1,133 @@
+//! The command `sysbench`: the transactions of sysbench's oltp scripts, statement for statement, without SQL above them.
+//!
+//! Tables have an integer primary key `id`, an integer `k` with a secondary index, and the strings `c` of 119 and `pad` of 59 characters. Rows are drawn
+//! uniformly.
+//!
+//! | workload | statements of a transaction |
+//! | --- | --- |
+//! | `load` | a hundred rows inserted |
+//! | `point_select` | one row by its key |
+//! | `read_only` | 10 rows by key; then over 100 rows by key each: their `c`; the sum of `k`; `c` sorted; `c` sorted, each once |
+//! | `write_only` | `k + 1` in one row, a new `c` in another, a third deleted and inserted anew |
+//! | `read_write` | those of `read_only`, then those of `write_only` |
+//! | `update_index` | `k + 1` in one row |
+//! | `update_non_index` | a new `c` in one row |
+//!
+//! The rows that a transaction changes are locked, in the order of their keys, from the moment at which they are read until it has committed: the lock manager is that of the
+//! engines, the same for all. What it changes is one commit. Its statements are all on one table, drawn anew for every
+//! transaction (sysbench draws one for each group of statements). Statements read what is committed.
+
+use crate::engines::{EngineKind, EngineSettings};
+use crate::place::Place;
+use crate::{Output, ResultLine};
+use serde::Serialize;
+use siltstone_base::{Error, Result};
+use std::path::PathBuf;
+
+mod client;
+mod rows;
+mod session;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+pub use workload::Workload;
+
+/// What `sysbench` runs.
+#[derive(Debug, Clone)]
+pub struct SysbenchConfig {
+    /// The engines, to be run alternately.
+    pub engines: Vec<EngineKind>,
+    /// The workloads, in this order.
+    pub workloads: Vec<Workload>,
+    /// Tables.
+    pub tables: u32,
+    /// Rows of each.
+    pub rows: u32,
+    /// Clients.
+    pub clients: Vec<usize>,
+    /// Length of a workload other than load, for each number of clients.
+    pub seconds: f64,
+    /// How many times every engine runs.
+    pub pairs: u32,
+    /// Length of an interval in seconds.
+    pub interval_s: f64,
+    /// Draws rows.
+    pub seed: u64,
+    /// Where the databases are and stay. `None`: a temporary directory.
+    pub dir: Option<PathBuf>,
+    /// What the engines are opened with.
+    pub settings: EngineSettings,
+}
+
+/// What distinguishes one configuration from another in results.
+#[derive(Serialize)]
+struct Identity {
+    tables: u32,
+    rows: u32,
+    seed: u64,
+}
+
+impl SysbenchConfig {
+    fn check(&self) -> Result<()> {
+        let bounds = [
+            ("tables is out of bounds", (1..=10_000).contains(&self.tables)),
+            ("rows is out of bounds", (1..=i32::MAX as u32).contains(&self.rows)),
+            ("clients is out of bounds", self.clients.iter().all(|clients| (1..=1024).contains(clients))),
+            ("clients is missing", !self.clients.is_empty()),
+            ("seconds is out of bounds", (0.1..=86_400.0).contains(&self.seconds)),
+            ("pairs is out of bounds", self.pairs >= 1),
+            ("interval is out of bounds", self.interval_s >= 0.1),
+            ("engine is missing", !self.engines.is_empty()),
+            ("workloads must begin with load", self.workloads.first() == Some(&Workload::Load)),
+        ];
+        match bounds.iter().find(|(_, is_right)| !is_right) {
+            Some((what, _)) => Err(Error::invalid_argument(format!("--{what}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn setup(&self) -> String {
+        let Self { tables, settings, .. } = self;
+        let rows = crate::figures::thousands(f64::from(self.rows));
+        format!("{tables} tables of {rows} rows, durability {}{}", settings.durability, settings.in_words())
+    }
+
+    fn config_hash(&self) -> String {
+        let Self { tables, rows, seed, .. } = *self;
+        crate::engines::config_hash(&Identity { tables, rows, seed }, &self.settings)
+    }
+}
+
+/// Runs the workloads and returns one line a run.
+pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>> {
+    config.check()?;
+    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1)?;
+    output.say(config.setup())?;
+    let mut lines: Vec<ResultLine> = Vec::new();
+    for pair in 1..=config.pairs {
+        let mut engines = config.engines.clone();
+        if pair % 2 == 0 {
+            engines.reverse();
+        }
+        for kind in engines {
+            let mut session = session::Session::new(config, kind, place.of(kind), pair);
+            for (number, &workload) in config.workloads.iter().enumerate() {
+                let clients: &[usize] = if workload.has_clients() { &config.clients } else { &config.clients[..1] };
+                for &clients in clients {
+                    let (line, intervals) = session.run(workload, number as u64, clients, output.bars)?;
+                    output.json(&line)?;
+                    for interval in &intervals {
+                        output.json(interval)?;
+                    }
+                    output.say(tables::progress(&line))?;
+                    lines.push(line);
+                }
+            }
+            session.close()?;
+        }
+    }
+    output.say(tables::results(&lines))?;
+    Ok(lines)
+}

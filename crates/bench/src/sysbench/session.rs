@@ -1,0 +1,146 @@
+//! The workloads on one engine, one after the other.
+
+use super::client::{Client, Shared};
+use super::rows::{RowBuffer, table};
+use super::{SysbenchConfig, Workload};
+use crate::engines::{EngineKind, OpenEngine};
+use crate::load::{self, Load, Measured, Worker};
+use crate::place::remove_database;
+use crate::stopwatch::Stopwatch;
+use crate::{IntervalLine, ResultLine, Rng};
+use siltstone_base::engine::{Row, TableId};
+use siltstone_base::{Error, ErrorKind, Result};
+use std::path::PathBuf;
+
+/// Rows of a commit of the load, where the engine takes so many.
+const LOADED_AT_ONCE: u32 = 100;
+
+pub(super) struct Session<'a> {
+    config: &'a SysbenchConfig,
+    kind: EngineKind,
+    dir: PathBuf,
+    pair: u32,
+    engine: Option<(OpenEngine, Vec<TableId>)>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(config: &'a SysbenchConfig, kind: EngineKind, dir: PathBuf, pair: u32) -> Self {
+        Self { config, kind, dir, pair, engine: None }
+    }
+
+    /// Gives the engine its files back.
+    pub(super) fn close(&mut self) -> Result<()> {
+        self.engine.take().map_or(Ok(()), |(engine, _)| engine.admin.close())
+    }
+
+    fn open(&mut self, workload: Workload) -> Result<(OpenEngine, Vec<TableId>)> {
+        if workload == Workload::Load {
+            self.close()?;
+            remove_database(&self.dir)?;
+            let engine = self.kind.open_tables(&self.dir, &self.config.settings)?;
+            let tables = engine.as_tables()?;
+            let ids = (1..=self.config.tables).map(|number| tables.create_table(&table(number)));
+            let ids = ids.collect::<Result<Vec<_>>>()?;
+            self.engine = Some((engine, ids));
+        }
+        self.engine.clone().ok_or_else(|| Error::invalid_argument("--workloads must begin with load"))
+    }
+
+    /// Runs one workload, the one of this `number` in the list.
+    pub(super) fn run(
+        &mut self,
+        workload: Workload,
+        number: u64,
+        clients: usize,
+        bar: bool,
+    ) -> Result<(ResultLine, Vec<IntervalLine>)> {
+        let config = self.config;
+        let (engine, ids) = self.open(workload)?;
+        let before = engine.stats()?;
+        let label = format!("{} {workload}", engine.name());
+        let rows = u64::from(config.tables) * u64::from(config.rows);
+        let load = Load {
+            label: &label,
+            threads: clients,
+            companions: 0,
+            expected_ops: if workload == Workload::Load { rows } else { 0 },
+            interval_s: config.interval_s,
+            bar,
+            most_seconds: workload.has_clients().then_some(config.seconds),
+            gauge: None,
+        };
+        let (measured, bytes): (Measured, Vec<u64>) = match workload {
+            Workload::Settle => (load::settle(&*engine.admin)?, Vec::new()),
+            Workload::Load => load::run(&load, |worker| self.load(&engine, &ids, clients, worker))?,
+            _ => {
+                let shared = Shared::new(engine.as_tables()?, &ids, config.rows)?;
+                load::run(&load, |worker| {
+                    let client = worker.index as u64 + 1;
+                    let stream = (number << 32) | (u64::from(self.pair) << 16) | client;
+                    let mut client = Client::new(&shared, workload, client, Rng::new(config.seed, stream));
+                    worker.drive(u64::MAX, 1, |_| client.transaction())?;
+                    Ok(client.bytes())
+                })?
+            }
+        };
+        let stats = engine.stats()?.since(&before);
+        let bytes = bytes.iter().sum::<u64>();
+        let ops = measured.ops.max(1) as f64;
+        let writes = |figure: Option<f64>| figure.filter(|_| workload.writes() && bytes > 0);
+        let name = ResultLine {
+            experiment: "sysbench".to_owned(),
+            workload: workload.name().to_owned(),
+            engine: engine.name(),
+            config_hash: config.config_hash(),
+            setup: config.setup(),
+            pair: self.pair,
+            threads: clients as u32,
+            bytes_user: bytes,
+            write_amp: writes(stats.bytes_written.map(|written| written as f64 / bytes as f64)),
+            kb_written_per_row: writes(measured.usage.written.map(|written| written as f64 / 1e3 / ops)),
+            reads_per_row: stats.reads.map(|reads| reads as f64 / ops).filter(|_| workload != Workload::Settle),
+            ..ResultLine::default()
+        };
+        let line = measured.line(stats, name);
+        let intervals = measured.interval_lines(&line);
+        Ok((line, intervals))
+    }
+
+    /// Inserts every `clients`-th table.
+    fn load(&self, engine: &OpenEngine, ids: &[TableId], clients: usize, worker: &mut Worker<'_>) -> Result<u64> {
+        let tables = engine.as_tables()?;
+        let (mut at_once, mut bytes) = (LOADED_AT_ONCE, 0);
+        let mut buffers = vec![RowBuffer::default(); LOADED_AT_ONCE as usize];
+        for (number, &table) in ids.iter().enumerate().skip(worker.index).step_by(clients) {
+            let mut rng = Rng::new(self.config.seed, 0x7379_7362 ^ ((number as u64) << 32));
+            let mut next = 1;
+            while next <= self.config.rows && !worker.is_stopped() {
+                let count = LOADED_AT_ONCE.min(self.config.rows - next + 1);
+                for (buffer, id) in buffers.iter_mut().zip(next..next + count) {
+                    buffer.set_id(id);
+                    buffer.draw(self.config.rows, &mut rng);
+                    bytes += buffer.bytes();
+                }
+                let rows: Vec<Row<'_>> = buffers.iter().take(count as usize).map(RowBuffer::as_row).collect();
+                let mut left = &rows[..];
+                while !left.is_empty() {
+                    let part = left.len().min(at_once as usize);
+                    let watch = Stopwatch::start();
+                    match tables.insert(table, &left[..part]) {
+                        Ok(()) => {}
+                        // A small buffer pool takes fewer rows at once.
+                        Err(error) if error.kind() == ErrorKind::LimitExceeded && part > 1 => {
+                            at_once = part as u32 / 2;
+                            continue;
+                        }
+                        Err(error) => return Err(error),
+                    }
+                    worker.record(watch.nanos(), part as u64);
+                    left = &left[part..];
+                }
+                next += count;
+            }
+        }
+        Ok(bytes)
+    }
+}
