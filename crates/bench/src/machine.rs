@@ -38,6 +38,13 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((user + system) / TICKS_PER_SECOND)
 }
 
+/// Bytes of memory that are to be had. `None` where the system does not tell.
+#[expect(clippy::disallowed_methods, reason = "the figures of the machine are files of /proc, which have no length")]
+pub(crate) fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    proc_number(&text, "MemAvailable:").map(|kb| kb * 1024)
+}
+
 impl ProcessUsage {
     /// What was used until now.
     pub fn now() -> Self {

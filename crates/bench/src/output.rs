@@ -186,6 +186,14 @@ impl<'a> Output<'a> {
         written.map_err(|error| Error::new(ErrorKind::Io, "write to the output").with_source(error))
     }
 
+    /// Lets `run` write its JSON lines to `json`.
+    pub(crate) fn with_json(&mut self, json: JsonLines, run: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let before = self.json.replace(json);
+        let outcome = run(self);
+        self.json = before;
+        outcome
+    }
+
     /// Appends a JSON line, if those are wanted.
     pub fn json(&mut self, line: &impl Serialize) -> Result<()> {
         self.json.as_mut().map_or(Ok(()), |json| json.push(line))

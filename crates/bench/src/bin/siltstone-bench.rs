@@ -33,6 +33,8 @@ enum Command {
     Sysbench(arguments::sysbench::SysbenchArguments),
     /// How evenly engines take writes: closed loop, then arrivals at parts of the maximum.
     Stalls(arguments::stalls::StallsArguments),
+    /// Every experiment at one scale, then the page.
+    All(arguments::all::AllArguments),
     /// Results to one page: published figure, measured figure, ratio, charts.
     Report(arguments::report::ReportArguments),
 }
@@ -65,6 +67,12 @@ fn main() -> ExitCode {
         Command::Stalls(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::stalls::run(&arguments.config()?, output).map(drop)
         }),
+        Command::All(arguments) => {
+            output(None, &mut text, |output| match siltstone_bench::all::run(&arguments.config(), output)? {
+                Some(page) => output.say(page.display()),
+                None => Ok(()),
+            })
+        }
         Command::Report(arguments) => output(None, &mut text, |output| {
             siltstone_bench::report::run(&arguments.results, &arguments.out)?;
             output.say(arguments.out.display())

@@ -88,7 +88,7 @@ impl InsertConfig {
         format!("schema {schema}, {rows_per_commit} rows a commit, binlog {binlog}, durability {durability}{words}")
     }
 
-    fn config_hash(&self) -> String {
+    pub(crate) fn config_hash(&self) -> String {
         let Self { rows, clients, rows_per_commit, seed, .. } = *self;
         let (schema, binlog) = (self.schema.name(), self.binlog.to_string());
         let identity = Identity { rows, clients, rows_per_commit, schema, binlog, seed };

@@ -113,7 +113,7 @@ impl KvConfig {
         text + &self.settings.in_words()
     }
 
-    fn config_hash(&self) -> String {
+    pub(crate) fn config_hash(&self) -> String {
         let Self { num, value_size, threads, batch, rate, seed, .. } = *self;
         crate::engines::config_hash(&Identity { num, value_size, threads, batch, rate, seed }, &self.settings)
     }

@@ -145,7 +145,7 @@ impl StallsConfig {
         text + &self.settings.in_words()
     }
 
-    fn config_hash(&self) -> String {
+    pub(crate) fn config_hash(&self) -> String {
         let Self { num, value_size, threads, rate, seed, .. } = *self;
         crate::engines::config_hash(&Identity { num, value_size, threads, rate, seed }, &self.settings)
     }

@@ -94,7 +94,7 @@ impl SysbenchConfig {
         format!("{tables} tables of {rows} rows, durability {}{}", settings.durability, settings.in_words())
     }
 
-    fn config_hash(&self) -> String {
+    pub(crate) fn config_hash(&self) -> String {
         let Self { tables, rows, seed, .. } = *self;
         crate::engines::config_hash(&Identity { tables, rows, seed }, &self.settings)
     }

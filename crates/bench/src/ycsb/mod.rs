@@ -92,7 +92,7 @@ impl YcsbConfig {
         text + &self.settings.in_words()
     }
 
-    fn config_hash(&self) -> String {
+    pub(crate) fn config_hash(&self) -> String {
         let Self { records, operations, fields, threads, seed, .. } = *self;
         crate::engines::config_hash(&Identity { records, operations, fields, threads, seed }, &self.settings)
     }

@@ -1,0 +1,140 @@
+//! The command `all`: every experiment at one scale, then the page.
+//!
+//! An experiment is a cell of the plan ([`plan`]). Each leaves a file of results in the directory of the run, named after it, once it is complete; a run that was interrupted
+//! goes on with the cells that have no such file, or one of another configuration. The databases lie in a directory of their own beneath, which is empty
+//! between two cells, so that no cell finds what another left.
+
+use crate::engines::EngineKind;
+use crate::place::remove_database;
+use crate::{JsonLines, Output, insert, kv, report, stalls, sysbench, ycsb};
+use siltstone_base::env::{Env, FileKind, PosixEnv, read_file};
+use siltstone_base::text_table::TextTable;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+mod plan;
+mod room;
+mod scale;
+#[cfg(test)]
+mod tests;
+
+pub use plan::{Cell, Experiment, plan};
+pub use room::Room;
+pub use scale::Scale;
+
+/// Longest file of results that is looked at, in bytes.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// What `all` runs.
+#[derive(Debug, Clone)]
+pub struct AllConfig {
+    /// How large.
+    pub scale: Scale,
+    /// Only the cells whose names contain one of these; all, if there are none.
+    pub only: Vec<String>,
+    /// Engines beside ours in the cells of keys and values.
+    pub peers: Vec<EngineKind>,
+    /// Where results, page and databases are.
+    pub dir: PathBuf,
+    /// Draws keys and values.
+    pub seed: u64,
+    /// Says what would be run and how large it is, and runs nothing.
+    pub dry_run: bool,
+}
+
+/// Runs the cells that are left, and writes the page. Returns where it is; none, where nothing was run.
+///
+/// # Errors
+///
+/// `NoSpace` and `LimitExceeded` name the cell for which disk or memory is too small, before anything is run; those of the experiments.
+pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf>> {
+    let cells: Vec<Cell> = plan(config)
+        .into_iter()
+        .filter(|cell| config.only.is_empty() || config.only.iter().any(|part| cell.name.contains(part.as_str())))
+        .collect();
+    if cells.is_empty() {
+        return Err(Error::invalid_argument("--only names no experiment; --dry-run lists them"));
+    }
+    let left: Vec<&Cell> = cells.iter().filter(|cell| !is_done(&config.dir, cell)).collect();
+    output.say(listing(&cells, &left))?;
+    if config.dry_run {
+        return Ok(None);
+    }
+    let env = PosixEnv::new();
+    env.create_dir_all(&config.dir).map_err(|error| Error::io("create directory", &config.dir, error))?;
+    let room = Room::of(&config.dir);
+    left.iter().try_for_each(|cell| room.check(cell))?;
+    for (number, cell) in left.iter().enumerate() {
+        output.say(format!("\n{} ({} of {})", cell.name, number + 1, left.len()))?;
+        run_cell(config, cell, output)?;
+    }
+    let page = config.dir.join("index.html");
+    let files: Vec<_> = cells.iter().map(|cell| results(&config.dir, cell)).collect();
+    report::run(&files, &page)?;
+    Ok(Some(page))
+}
+
+/// Runs one cell. Its results get their name when they are complete.
+fn run_cell(config: &AllConfig, cell: &Cell, output: &mut Output<'_>) -> Result<()> {
+    let (file, partial) = (results(&config.dir, cell), config.dir.join(format!("{}.partial", cell.name)));
+    let databases = config.dir.join("databases");
+    remove_database(&databases)?;
+    let json = JsonLines::create(&partial)?;
+    output.with_json(json, |output| match cell.experiment(&databases) {
+        Experiment::Kv(config) => kv::run(&config, output).map(drop),
+        Experiment::Ycsb(config) => ycsb::run(&config, output).map(drop),
+        Experiment::Insert(config) => insert::run(&config, output).map(drop),
+        Experiment::Sysbench(config) => sysbench::run(&config, output).map(drop),
+        Experiment::Stalls(config) => stalls::run(&config, output).map(drop),
+    })?;
+    remove_database(&databases)?;
+    let env = PosixEnv::new();
+    env.rename(&partial, &file).map_err(|error| Error::io("rename", &partial, error))
+}
+
+/// The file of the results of a cell.
+fn results(dir: &Path, cell: &Cell) -> PathBuf {
+    dir.join(format!("{}.json", cell.name))
+}
+
+/// Whether there are complete results of this very cell: every line says of which configuration it is.
+fn is_done(dir: &Path, cell: &Cell) -> bool {
+    let file = results(dir, cell);
+    let read = read_file(&PosixEnv::new(), &file, FileKind::Other, MOST_BYTES);
+    let Some(text) = read.ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { return false };
+    match report::parse(&text, &file) {
+        Ok(records) => {
+            !records.is_empty() && records.iter().all(|record| record.result.config_hash == cell.config_hash())
+        }
+        Err(_) => false,
+    }
+}
+
+fn listing(cells: &[Cell], left: &[&Cell]) -> String {
+    let mut table = TextTable::new(["experiment", "about", "disk GB", "memory MB", "minutes", "done"]);
+    for cell in cells {
+        let is_left = left.iter().any(|other| other.name == cell.name);
+        table.row([
+            cell.name.clone(),
+            cell.about.to_owned(),
+            format!("{:.1}", cell.disk_bytes as f64 / 1e9),
+            format!("{:.0}", cell.memory_bytes as f64 / 1e6),
+            format!("{:.1}", cell.seconds / 60.0),
+            if is_left { "" } else { "yes" }.to_owned(),
+        ]);
+    }
+    let minutes = left.iter().map(|cell| cell.seconds).sum::<f64>() / 60.0;
+    format!("{table}\n{} of {} left, about {minutes:.0} minutes", left.len(), cells.len())
+}
+
+/// An error for a cell that does not fit.
+fn too_small(kind: ErrorKind, what: &str, cell: &Cell, needed: u64, there: u64) -> Error {
+    let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+    let (name, needed, there) = (&cell.name, gigabytes(needed), gigabytes(there));
+    Error::new(
+        kind,
+        format!(
+            "{name} needs {needed:.1} GB of {what}, and there are {there:.1}; take a smaller --scale or --only others"
+        ),
+    )
+}

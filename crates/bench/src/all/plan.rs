@@ -1,0 +1,282 @@
+//! The cells of a run, and how large they are.
+
+use super::AllConfig;
+use crate::engines::{Device, EngineKind, EngineSettings};
+use crate::insert::{BinlogMode, InsertConfig, Schema};
+use crate::kv::KvConfig;
+use crate::stalls::{Offered, StallsConfig, Step};
+use crate::sysbench::SysbenchConfig;
+use crate::ycsb::YcsbConfig;
+use crate::{kv, sysbench, ycsb};
+use siltstone_base::engine::Durability;
+use std::path::Path;
+
+/// An experiment with its configuration.
+#[derive(Debug, Clone)]
+pub enum Experiment {
+    /// Of `kv`.
+    Kv(KvConfig),
+    /// Of `ycsb`.
+    Ycsb(YcsbConfig),
+    /// Of `insert`.
+    Insert(InsertConfig),
+    /// Of `sysbench`.
+    Sysbench(SysbenchConfig),
+    /// Of `stalls`.
+    Stalls(StallsConfig),
+}
+
+/// One cell of the plan.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// Its name, unique within the plan, and that of its file of results.
+    pub name: String,
+    /// What it is about, in a few words.
+    pub about: &'static str,
+    /// Bytes of disk that its largest database takes, with room for compactions.
+    pub disk_bytes: u64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// About how long it takes on two cores.
+    pub seconds: f64,
+    experiment: Experiment,
+}
+
+/// Bytes of an engine's tables for each byte of rows, while compactions run; B-trees are half empty after random inserts.
+const SPACE_FOR_A_BYTE: f64 = 2.5;
+
+/// Log and device agree once a second, on every engine.
+const EVERY_SECOND: Durability = Durability::EveryMillis(1_000);
+
+/// What a process takes beside the engine's memory.
+const PROCESS_BYTES: u64 = 200 << 20;
+
+/// Bytes of a row of the insert benchmark with its entries, of one of sysbench, of a YCSB record.
+const INSERT_ROW: u64 = 90;
+const SYSBENCH_ROW: u64 = 194;
+const YCSB_RECORD: u64 = 1_023;
+
+impl Cell {
+    fn new(
+        name: impl Into<String>,
+        about: &'static str,
+        data_bytes: u64,
+        seconds: f64,
+        experiment: Experiment,
+    ) -> Self {
+        let (memory, engines) = match &experiment {
+            Experiment::Kv(config) => (memory(&config.settings), config.engines.len()),
+            Experiment::Ycsb(config) => (memory(&config.settings), config.engines.len()),
+            Experiment::Insert(config) => (memory(&config.settings), config.engines.len()),
+            Experiment::Sysbench(config) => (memory(&config.settings), config.engines.len()),
+            Experiment::Stalls(config) => (memory(&config.settings), config.engines.len()),
+        };
+        Self {
+            name: name.into(),
+            about,
+            // Databases of all engines stay until the cell ends.
+            disk_bytes: (data_bytes as f64 * SPACE_FOR_A_BYTE) as u64 * engines as u64,
+            memory_bytes: memory + PROCESS_BYTES,
+            seconds: seconds * engines as f64,
+            experiment,
+        }
+    }
+
+    /// The experiment, with its databases in `dir`.
+    pub(super) fn experiment(&self, databases: &Path) -> Experiment {
+        let mut experiment = self.experiment.clone();
+        let dir = match &mut experiment {
+            Experiment::Kv(config) => &mut config.dir,
+            Experiment::Ycsb(config) => &mut config.dir,
+            Experiment::Insert(config) => &mut config.dir,
+            Experiment::Sysbench(config) => &mut config.dir,
+            Experiment::Stalls(config) => &mut config.dir,
+        };
+        *dir = Some(databases.to_path_buf());
+        experiment
+    }
+
+    #[cfg(test)]
+    pub(super) fn experiment_mut(&mut self) -> &mut Experiment {
+        &mut self.experiment
+    }
+
+    /// What its results name as their configuration.
+    pub(super) fn config_hash(&self) -> String {
+        match &self.experiment {
+            Experiment::Kv(config) => config.config_hash(),
+            Experiment::Ycsb(config) => config.config_hash(),
+            Experiment::Insert(config) => config.config_hash(),
+            Experiment::Sysbench(config) => config.config_hash(),
+            Experiment::Stalls(config) => config.config_hash(),
+        }
+    }
+}
+
+fn memory(settings: &EngineSettings) -> u64 {
+    (settings.cache_bytes + settings.write_buffers * settings.write_buffer_bytes) as u64
+}
+
+/// The cells of a run, in the order in which they are run.
+pub fn plan(config: &AllConfig) -> Vec<Cell> {
+    let mut cells = vec![key_value(config), popular_records(config)];
+    cells.extend(in_memory(config));
+    cells.extend([Device::FastSsd, Device::SlowSsd].map(|device| beyond_memory(config, device)));
+    cells.extend(oltp(config));
+    cells.push(evenness(config));
+    cells
+}
+
+/// Data of so many bytes under a fifth of that in memory, past the page cache.
+fn a_fifth(data_bytes: u64) -> EngineSettings {
+    let memory = (data_bytes / 5).max(16 << 20) as usize;
+    EngineSettings { direct: true, ..EngineSettings::default().with_memory(memory) }
+}
+
+fn with_peers(config: &AllConfig, ours: &[EngineKind]) -> Vec<EngineKind> {
+    ours.iter().chain(&config.peers).copied().collect()
+}
+
+fn key_value(config: &AllConfig) -> Cell {
+    let num = config.scale.of(500_000, 10_000_000, 50_000_000);
+    let experiment = Experiment::Kv(KvConfig {
+        engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::LsmUniversal, EngineKind::Btree]),
+        workloads: kv::Workload::ALL[..8].to_vec(),
+        num,
+        value_size: 100,
+        threads: 1,
+        batch: 1,
+        rate: None,
+        pairs: 1,
+        existing: false,
+        interval_s: 5.0,
+        seed: config.seed,
+        dir: None,
+        settings: a_fifth(num * 116),
+    });
+    Cell::new("kv", "db_bench's workloads, a fifth in memory", num * 116, num as f64 / 40_000.0, experiment)
+}
+
+fn popular_records(config: &AllConfig) -> Cell {
+    let records = config.scale.of(100_000, 2_000_000, 10_000_000);
+    let experiment = Experiment::Ycsb(YcsbConfig {
+        engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::Btree]),
+        workloads: ycsb::Workload::DEFAULT.split(',').filter_map(|name| name.parse().ok()).collect(),
+        records,
+        operations: records,
+        fields: 10,
+        threads: 2,
+        pairs: 1,
+        interval_s: 5.0,
+        seed: config.seed,
+        dir: None,
+        settings: a_fifth(records * YCSB_RECORD),
+    });
+    Cell::new("ycsb", "YCSB A to F, a fifth in memory", records * YCSB_RECORD, records as f64 / 5_000.0, experiment)
+}
+
+fn inserts(config: &AllConfig, rows: u64, clients: usize, settings: EngineSettings) -> Experiment {
+    Experiment::Insert(InsertConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree, EngineKind::BtreeMysql84],
+        rows,
+        clients,
+        rows_per_commit: 100,
+        schema: Schema::Of2017,
+        binlog: BinlogMode::Off,
+        pairs: 1,
+        settle: true,
+        interval_s: 5.0,
+        seed: config.seed,
+        dir: None,
+        settings,
+    })
+}
+
+/// The insert benchmark with everything in memory, by one client and by two.
+fn in_memory(config: &AllConfig) -> [Cell; 2] {
+    let rows = config.scale.of(300_000, 10_000_000, 20_000_000);
+    let memory = (rows * INSERT_ROW * 2).max(64 << 20) as usize;
+    [1, 2].map(|clients| {
+        let settings = EngineSettings { durability: EVERY_SECOND, ..EngineSettings::default() }.with_memory(memory);
+        let seconds = rows as f64 / 60_000.0;
+        let experiment = inserts(config, rows, clients, settings);
+        Cell::new(
+            format!("insert-memory-{clients}"),
+            "insert benchmark in memory",
+            rows * INSERT_ROW,
+            seconds,
+            experiment,
+        )
+    })
+}
+
+/// The insert benchmark with a fifth of the data in memory.
+fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
+    let rows = config.scale.of(400_000, 12_000_000, 60_000_000);
+    let settings = EngineSettings { device, durability: EVERY_SECOND, ..a_fifth(rows * INSERT_ROW) };
+    let experiment = inserts(config, rows, 2, settings);
+    let name = format!("insert-{device}");
+    Cell::new(name, "insert benchmark, a fifth in memory", rows * INSERT_ROW, rows as f64 / 20_000.0, experiment)
+}
+
+/// sysbench on a slow device, with a fifth, two fifths and four fifths of the data in memory.
+fn oltp(config: &AllConfig) -> [Cell; 3] {
+    let rows: u32 = config.scale.of(20_000, 1_000_000, 4_000_000);
+    let tables = 4;
+    let data = u64::from(rows) * tables * SYSBENCH_ROW;
+    let seconds = config.scale.of(3.0, 60.0, 300.0);
+    [("fifth", 1), ("two-fifths", 2), ("four-fifths", 4)].map(|(name, fifths)| {
+        let memory = (data / 5 * fifths).max(16 << 20) as usize;
+        let clients = config.scale.of(vec![8], vec![8, 16], vec![8, 16, 32, 64]);
+        let settings = EngineSettings {
+            device: Device::SlowSsd,
+            durability: Durability::Commit,
+            direct: true,
+            ..EngineSettings::default().with_memory(memory)
+        };
+        let length = data as f64 / 4e6 + 5.0 * seconds * clients.len() as f64;
+        let experiment = Experiment::Sysbench(SysbenchConfig {
+            engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::BtreeMysql84],
+            workloads: sysbench::Workload::DEFAULT.split(',').filter_map(|name| name.parse().ok()).collect(),
+            tables: tables as u32,
+            rows,
+            clients,
+            seconds,
+            pairs: 1,
+            interval_s: 5.0,
+            seed: config.seed,
+            dir: None,
+            settings,
+        });
+        Cell::new(format!("sysbench-{name}"), "sysbench on a slow SSD, a part in memory", data, length, experiment)
+    })
+}
+
+fn evenness(config: &AllConfig) -> Cell {
+    let num = config.scale.of(500_000, 12_000_000, 12_000_000);
+    let seconds = config.scale.of(5.0, 120.0, 600.0);
+    let steps: Vec<Step> = Step::DEFAULT.split(',').filter_map(|step| step.parse().ok()).collect();
+    let length = num as f64 / 70_000.0 + steps.len() as f64 * seconds * 1.5;
+    let experiment = Experiment::Stalls(StallsConfig {
+        engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::LsmClassic]),
+        steps,
+        num,
+        value_size: 400,
+        threads: 1,
+        seconds,
+        rate: None,
+        offered: Offered::Own,
+        existing: false,
+        interval_s: 1.0,
+        seed: config.seed,
+        dir: None,
+        settings: EngineSettings { direct: true, ..EngineSettings::default() },
+    });
+    Cell::new("stalls", "evenness: closed loop, then arrivals at parts of the maximum", num * 416, length, experiment)
+}
+
+#[cfg(test)]
+pub(super) fn sizes(scale: super::Scale) -> Vec<(String, u64, f64)> {
+    let config = AllConfig { scale, ..super::tests::config() };
+    plan(&config).into_iter().map(|cell| (cell.name, cell.disk_bytes, cell.seconds)).collect()
+}

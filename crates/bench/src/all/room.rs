@@ -1,0 +1,34 @@
+//! Whether the machine is large enough.
+
+use super::{Cell, too_small};
+use crate::machine;
+use siltstone_base::{ErrorKind, Result};
+use std::path::Path;
+
+/// What the machine has to give. `None`: it does not tell, and nothing is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// Bytes that are free where the databases will be.
+    pub disk_bytes: Option<u64>,
+    /// Bytes of memory that are to be had.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Room {
+    /// What there is, for databases in `dir`.
+    pub(super) fn of(dir: &Path) -> Self {
+        let disk_bytes = rustix::fs::statvfs(dir).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        Self { disk_bytes, memory_bytes: machine::available_memory() }
+    }
+
+    /// Refuses a cell that is too large.
+    pub(super) fn check(&self, cell: &Cell) -> Result<()> {
+        if let Some(there) = self.disk_bytes.filter(|there| *there < cell.disk_bytes) {
+            return Err(too_small(ErrorKind::NoSpace, "disk", cell, cell.disk_bytes, there));
+        }
+        if let Some(there) = self.memory_bytes.filter(|there| *there < cell.memory_bytes) {
+            return Err(too_small(ErrorKind::LimitExceeded, "memory", cell, cell.memory_bytes, there));
+        }
+        Ok(())
+    }
+}
