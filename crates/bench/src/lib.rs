@@ -35,6 +35,7 @@ mod place;
 mod ratios;
 pub mod report;
 mod rng;
+mod row_guards;
 pub mod stalls;
 mod stopwatch;
 pub mod sysbench;

@@ -3,11 +3,8 @@
 use super::rows::{self, RowBuffer};
 use super::workload::{POINTS, Workload};
 use crate::Rng;
-use siltstone_base::clock::SystemClock;
+use crate::row_guards::RowGuards;
 use siltstone_base::engine::{Row, TableId, Tables};
-use siltstone_base::executor::ThreadExecutor;
-use siltstone_base::row_locks::{LockMode, RowLocks};
-use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::hint::black_box;
 
@@ -20,17 +17,12 @@ pub(super) struct Shared<'a> {
     pub(super) ids: &'a [TableId],
     /// Rows of each table.
     pub(super) rows: u32,
-    locks: RowLocks,
-    /// Parks who waits for a lock.
-    executor: ThreadExecutor,
+    guards: RowGuards,
 }
 
 impl<'a> Shared<'a> {
     pub(super) fn new(engine: &'a dyn Tables, ids: &'a [TableId], rows: u32) -> Result<Self> {
-        const LOCK_BYTES: usize = 64 << 20;
-        let executor = ThreadExecutor::new(1, Arc::new(SystemClock::new()))
-            .map_err(|error| Error::new(ErrorKind::Io, "start a thread").with_source(error))?;
-        Ok(Self { engine, ids, rows, locks: RowLocks::new(LOCK_BYTES), executor })
+        Ok(Self { engine, ids, rows, guards: RowGuards::new()? })
     }
 }
 
@@ -192,19 +184,12 @@ impl<'a> Client<'a> {
                 ids[place] = self.draw_id();
             }
         }
-        let outcome = self.change_rows(table, changes, ids);
-        self.shared.locks.release_all(self.number);
-        outcome
+        let _guarded = self.shared.guards.lock(self.number, table, ids)?;
+        self.change_rows(table, changes, ids)
     }
 
     fn change_rows(&mut self, table: TableId, changes: &[Change], ids: &[u32]) -> Result<()> {
-        let Shared { engine, locks, executor, rows, .. } = self.shared;
-        let mut order: Vec<u32> = ids.to_vec();
-        order.sort_unstable();
-        order.dedup();
-        for id in order {
-            locks.lock(executor, self.number, table.0, &id.to_be_bytes(), LockMode::Exclusive, None)?;
-        }
+        let Shared { engine, rows, .. } = self.shared;
         let count = changes.len();
         for ((change, id), (old, new)) in changes.iter().zip(ids).zip(self.old.iter_mut().zip(&mut self.new)) {
             old.set_id(*id);
