@@ -5,8 +5,10 @@
 //!
 //! 1. Of one key and stripe only the newest entry counts; older ones are hidden and dropped. A merge operand hides nothing, because it
 //!    needs what is older. A single delete is hidden by a tombstone only: an older value beneath may still wait for it.
-//! 2. A tombstone with no older entry of its key, neither among the inputs nor beneath the outputs, is dropped.
-//! 3. A single delete and the value right behind it in the same stripe drop each other. A single delete right before a tombstone, or before
+//! 2. A tombstone with no older entry of its key, neither among the inputs nor beneath the outputs, is dropped if every snapshot sees it: a
+//!    transaction that began before it must find that the key changed.
+//! 3. A single delete and the value right behind it in the same stripe drop each other, if every snapshot sees them; otherwise, for the same reason as in rule 2, the
+//!    single delete becomes a delete. A single delete right before a tombstone, or before
 //!    another single delete, of the same stripe is dropped. One right before a merge operand was not meant for it: it becomes a delete.
 //! 4. A value that is the newest entry of its key and that no snapshot sees is shown to the entry filter. One that it removes becomes a
 //!    tombstone.
@@ -370,6 +372,10 @@ impl DropRules {
         }
         match value_type {
             ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::TimedPut => {
+                if held.trailer >> 8 > self.earliest_snapshot {
+                    self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
+                    return (self.become_delete(held), false);
+                }
                 self.paired = true;
                 (Some(Verdict::Drop(DropReason::SingleDeletePair)), true)
             }
@@ -506,7 +512,8 @@ impl DropRules {
     #[cold]
     fn tombstone(&mut self, entry: Entry<'_>, stripe: SeqNo, beneath: &mut impl FnMut(&[u8]) -> bool) -> Verdict {
         let is_single = entry.value_type == ValueType::SingleDelete;
-        let beneath = beneath(entry.user_key);
+        // One that some snapshot does not see stays as if there were something.
+        let beneath = entry.seqno > self.earliest_snapshot || beneath(entry.user_key);
         let trailer = pack_trailer(entry.seqno, entry.value_type as u8);
         if beneath && !is_single {
             return Verdict::Keep { trailer, changed: false };

@@ -315,6 +315,9 @@ proptest! {
                 let all = |rows: &[Row]| rows.iter().chain(&below).filter(|row| row.key == key).cloned().collect::<Vec<_>>();
                 let (before, now) = (read(&all(&above), &key, reader, false), read(&all(&after), &key, reader, false));
                 prop_assert_eq!(before, now, "{} at {}, {:?} became {:?}", key, reader, above, after);
+                // Who began at that moment finds that the key changed.
+                let is_changed = |rows: &[Row]| rows.iter().any(|row| row.key == key && row.seqno > reader);
+                prop_assert_eq!(is_changed(&above), is_changed(&after), "{} since {}, {:?} became {:?}", key, reader, above, after);
             }
         }
         // Once more, with all of it at the bottom and nobody looking: at most one value of a key is left.
