@@ -224,6 +224,12 @@ impl WriteBatch {
         BatchMark { count: self.count(), len: self.bytes.len(), other_families, special }
     }
 
+    /// The entries that were added since `mark` was taken.
+    pub(crate) fn iter_since(&self, mark: &BatchMark) -> BatchIter<'_> {
+        // Of a batch that was empty the header came later.
+        BatchIter::of_records(self.bytes.get(mark.len.max(HEADER_LEN)..).unwrap_or_default())
+    }
+
     /// Removes everything that was added since `mark` was taken, which was since the batch was last cleared or cut to before it.
     pub(crate) fn cut(&mut self, mark: &BatchMark) {
         self.bytes.truncate(mark.len);

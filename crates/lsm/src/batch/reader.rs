@@ -73,6 +73,11 @@ impl<'a> BatchIter<'a> {
     pub(super) fn new(batch: &'a WriteBatch) -> Self {
         Self { records: Records::new(batch.body()) }
     }
+
+    /// The entries of a body.
+    pub(super) fn of_records(body: &'a [u8]) -> Self {
+        Self { records: Records::new(body) }
+    }
 }
 
 impl<'a> Iterator for BatchIter<'a> {

@@ -28,8 +28,8 @@ pub(crate) const FIRST_OWN_SEQNO: SeqNo = MAX_SEQNO - (1 << 33);
 /// What a batch that is not written has for one family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnEntries<'a> {
-    /// Its entries, with numbers from [`FIRST_OWN_SEQNO`] on, and no range tombstones.
-    pub(crate) memtable: &'a Memtable,
+    /// Its entries, newest first, with numbers from [`FIRST_OWN_SEQNO`] on, and no range tombstones.
+    pub(crate) memtables: &'a [&'a Memtable],
     /// Later numbers are hidden.
     pub(crate) newest: SeqNo,
 }
@@ -57,6 +57,8 @@ pub struct Iter {
     pub(super) seqno: SeqNo,
     /// The newest number that is seen: the same, or that of a batch's own entries.
     pub(super) newest: SeqNo,
+    /// How many of the first sources have a batch's own entries.
+    pub(super) own_sources: usize,
     lower_bound: Option<Vec<u8>>,
     pub(super) upper_bound: Option<Vec<u8>>,
     /// Set where prefixes play a part.
@@ -158,7 +160,8 @@ impl DbInner {
         let timestamps = TimestampView::new(family, options)?;
         let order = family.timestamps.as_ref().map_or(&family.comparator, |timestamps| &timestamps.order);
         let mut children = Vec::new();
-        children.extend(own.map(|own| ChildIter::Memtable(own.memtable.iter())));
+        let own_memtables = own.map_or(&[][..], |own| own.memtables);
+        children.extend(own_memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
         let first_child = children.len();
         children.push(ChildIter::Memtable(pinned.memtable.iter()));
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
@@ -171,6 +174,7 @@ impl DbInner {
             timestamps,
             seqno,
             newest: own.map_or(seqno, |own| own.newest.max(seqno)),
+            own_sources: own_memtables.len(),
             lower_bound: options.iterate_lower_bound.clone(),
             upper_bound: options.iterate_upper_bound.clone(),
             prefix_walk: PrefixWalk::new(&pinned.options, options),

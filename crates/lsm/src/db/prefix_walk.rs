@@ -121,10 +121,9 @@ impl Iter {
         }
         walk.has_told = prefix.is_some();
         // A batch's own entries, if there are any, come before all others.
-        let own = usize::from(self.newest != self.seqno);
         let pinned = &self.pinned;
         let mut memtables = std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first());
-        for child in self.merged.children_mut().iter_mut().skip(own) {
+        for child in self.merged.children_mut().iter_mut().skip(self.own_sources) {
             child.set_prefix(prefix);
             if let ChildIter::Memtable(iter) = child {
                 // They come first among the sources, in this order.

@@ -1,17 +1,16 @@
 //! A write batch that can be read.
 //!
-//! Beside the batch there is a memtable for each family that it has entries of, with numbers larger than any of the database. A read asks it first; an
-//! iterator has it as one source more. So merges, deletes and what is put over them come out as they will once the batch is written.
+//! Beside the batch there are memtables for each family that it has entries of, in [layers](super::layers), with numbers larger than any of the database. A read asks them
+//! first; an iterator has them as sources more. So merges, deletes and what is put over them come out as they will once the batch is written.
 
-use crate::batch::{BatchMark, WriteBatch};
-use crate::db::{ColumnFamily, Db, FIRST_OWN_SEQNO, Iter, OwnEntries, PinnedValue};
-use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, SeqNo, ValueType};
-use crate::memtable::{Memtable, MemtableOptions};
+use super::layers::{Layers, own_seqno};
+use crate::batch::{BatchEntry, BatchMark, WriteBatch};
+use crate::db::{ColumnFamily, Db, Iter, OwnEntries, PinnedValue};
+use crate::key::{LookupKey, MAX_SEQNO, ValueType};
+use crate::memtable::Memtable;
 use crate::options::{ReadOptions, WriteOptions};
 use siltstone_base::engine::Savepoint;
-use siltstone_base::sync::Arc;
-use siltstone_base::{Error, ErrorKind, Result};
-use std::collections::BTreeMap;
+use siltstone_base::{Error, Result};
 
 /// Changes that are not written yet, and that reads see over the database.
 ///
@@ -45,16 +44,24 @@ use std::collections::BTreeMap;
 pub struct WriteBatchWithIndex {
     db: Db,
     batch: WriteBatch,
-    /// The same entries by family. The i-th of the batch has the number `FIRST_OWN_SEQNO + i`.
-    own: BTreeMap<u32, Arc<Memtable>>,
-    /// Where it can be rolled back to, in order; each with another count.
-    savepoints: Vec<BatchMark>,
+    /// The same entries by family and key.
+    own: Layers,
+    /// Where it can be rolled back to, in order; each with a number and a count that no other one has.
+    savepoints: Vec<(u64, BatchMark)>,
+    /// The number of the next savepoint. None ever comes back: one that is gone stays gone.
+    next_savepoint: u64,
 }
 
 impl WriteBatchWithIndex {
     /// No changes, to be seen over `db`.
     pub fn new(db: &Db) -> Self {
-        Self { db: db.clone(), batch: WriteBatch::new(), own: BTreeMap::new(), savepoints: Vec::new() }
+        Self {
+            db: db.clone(),
+            batch: WriteBatch::new(),
+            own: Layers::default(),
+            savepoints: Vec::new(),
+            next_savepoint: 0,
+        }
     }
 
     /// Sets `key` to `value` in the default family.
@@ -128,14 +135,17 @@ impl WriteBatchWithIndex {
     fn add(&mut self, family: &ColumnFamily, kind: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
         self.db.check_family(family)?;
         let mark = self.batch.mark();
+        if self.savepoints.last().is_some_and(|(_, last)| last.count == mark.count) {
+            self.own.seal(&self.batch)?;
+        }
         match kind {
             ValueType::Delete => self.batch.delete_cf(family, key),
             ValueType::SingleDelete => self.batch.single_delete_cf(family, key),
             ValueType::Merge => self.batch.merge_cf(family, key, value),
             _ => self.batch.put_cf(family, key, value),
         }
-        let memtable = self.own.entry(family.0.id).or_insert_with(|| own_memtable(&family.0.comparator));
-        let added = self.batch.check().and_then(|()| insert(memtable, mark.count, kind, key, value));
+        let entry = BatchEntry { column_family: family.id(), kind, key, value };
+        let added = self.batch.check().and_then(|()| self.own.add(mark, &family.0.comparator, &entry));
         if added.is_err() {
             self.batch.cut(&mark);
         }
@@ -163,9 +173,13 @@ impl WriteBatchWithIndex {
         options: &ReadOptions,
     ) -> Result<Option<PinnedValue>> {
         let key = key.as_ref();
-        let Some(memtable) = self.own.get(&family.0.id) else { return self.db.get_cf(family, key, options) };
+        let mut own = self.own.of(family.0.id).peekable();
+        if own.peek().is_none() {
+            return self.db.get_cf(family, key, options);
+        }
         self.db.check_family(family)?;
-        match memtable.get_pinned(&LookupKey::new(key, MAX_SEQNO)) {
+        let lookup = LookupKey::new(key, MAX_SEQNO);
+        match own.find_map(|memtable| memtable.get_pinned(&lookup)) {
             None => self.db.get_cf(family, key, options),
             Some(entry) => match entry.value_type {
                 ValueType::Put => Ok(Some(PinnedValue::in_memtable(entry.value))),
@@ -200,50 +214,43 @@ impl WriteBatchWithIndex {
     ///
     /// Those of [`Db::iter_cf`].
     pub fn iter_cf(&self, family: &ColumnFamily, options: &ReadOptions) -> Result<Iter> {
-        match self.own.get(&family.0.id) {
-            None => self.db.iter_cf(family, options),
-            Some(memtable) => {
-                let newest = own_seqno(self.batch.count()).saturating_sub(1);
-                self.db.iter_over(family, &OwnEntries { memtable, newest }, options)
-            }
+        let memtables: Vec<&Memtable> = self.own.of(family.0.id).map(|memtable| &**memtable).collect();
+        if memtables.is_empty() {
+            return self.db.iter_cf(family, options);
         }
+        let newest = own_seqno(self.batch.count()).saturating_sub(1);
+        self.db.iter_over(family, &OwnEntries { memtables: &memtables, newest }, options)
     }
 
     /// A place to which the batch can be rolled back.
     pub fn savepoint(&mut self) -> Savepoint {
         let mark = self.batch.mark();
-        if self.savepoints.last().is_none_or(|last| last.count != mark.count) {
-            self.savepoints.push(mark);
+        if let Some((number, _)) = self.savepoints.last().filter(|(_, last)| last.count == mark.count) {
+            return Savepoint(*number);
         }
-        Savepoint(u64::from(mark.count))
+        let number = self.next_savepoint;
+        self.next_savepoint += 1;
+        self.savepoints.push((number, mark));
+        Savepoint(number)
     }
 
-    /// Undoes the changes since a savepoint, which stays; later ones are gone. Costs as much as making the changes before it anew. Iterators that were made before show
-    /// what they showed.
+    /// Undoes the changes since a savepoint, which stays; later ones are gone. Costs as much as those changes, or as about as many before them, cost to make. Iterators that
+    /// were made before show what they showed.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for a savepoint that is none of this batch, or is gone.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let found = self.savepoints.binary_search_by_key(&savepoint.0, |mark| u64::from(mark.count));
-        let Ok(index) = found else {
+        let Ok(index) = self.savepoints.binary_search_by_key(&savepoint.0, |(number, _)| *number) else {
             return Err(Error::invalid_argument("the savepoint is none of this batch, or is gone"));
         };
-        let Some(mark) = self.savepoints.get(index).copied() else { return Ok(()) };
+        let Some((_, mark)) = self.savepoints.get(index).copied() else { return Ok(()) };
         self.savepoints.truncate(index + 1);
         if mark.count == self.batch.count() {
             return Ok(());
         }
         self.batch.cut(&mark);
-        let mut own = BTreeMap::new();
-        for (entry, number) in self.batch.iter().zip(0..) {
-            let id = entry.column_family.0;
-            let Some(before) = self.own.get(&id) else { continue };
-            let memtable = own.entry(id).or_insert_with(|| own_memtable(before.comparator()));
-            insert(memtable, number, entry.kind, entry.key, entry.value)?;
-        }
-        self.own = own;
-        Ok(())
+        self.own.cut(&mark, &self.batch)
     }
 
     /// How many changes there are.
@@ -286,29 +293,15 @@ impl WriteBatchWithIndex {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(super) fn layers_for_test(&self) -> usize {
+        self.own.len()
+    }
+
     /// Takes the batch out, and forgets how to read it: what is written is not held twice meanwhile.
     pub(super) fn take_batch(&mut self) -> WriteBatch {
         self.own.clear();
         self.savepoints.clear();
         std::mem::take(&mut self.batch)
     }
-}
-
-/// The number of the entry at `index` of the batch.
-fn own_seqno(index: u32) -> SeqNo {
-    FIRST_OWN_SEQNO + u64::from(index)
-}
-
-fn own_memtable(order: &InternalKeyComparator) -> Arc<Memtable> {
-    let options =
-        MemtableOptions { write_buffer_size: 0, bloom_bits_per_key: 0, prefix_extractor: None, protection_bytes: 0 };
-    Memtable::new(0, order.clone(), &options)
-}
-
-fn insert(memtable: &Memtable, index: u32, kind: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
-    let Some(mut writer) = memtable.writer() else {
-        return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
-    };
-    writer.add(own_seqno(index), kind, key, value);
-    Ok(())
 }

@@ -16,6 +16,7 @@
 mod engine;
 mod handle;
 mod indexed_batch;
+mod layers;
 mod optimistic;
 mod options;
 mod prepared;

@@ -64,7 +64,9 @@ fn run(steps: &[Step]) {
     // What the database has, and what the batch adds: in order, so that it can be applied to what the database has by then.
     let mut base = Rows::new();
     let mut changes: Vec<Effect> = Vec::new();
-    let mut savepoints: Vec<Savepoint> = Vec::new();
+    // With the changes before them.
+    let mut savepoints: Vec<(Savepoint, usize)> = Vec::new();
+    let mut gone: Vec<Savepoint> = Vec::new();
     let mut other_rows = Rows::new();
     for step in steps {
         match *step {
@@ -105,9 +107,11 @@ fn run(steps: &[Step]) {
             }
             Step::Savepoint => {
                 let savepoint = batch.savepoint();
-                assert_eq!(savepoint, Savepoint(changes.len() as u64));
-                savepoints.retain(|other| *other < savepoint);
-                savepoints.push(savepoint);
+                if savepoints.last().is_none_or(|(last, _)| *last != savepoint) {
+                    savepoints.push((savepoint, changes.len()));
+                }
+                assert_eq!(savepoints.last(), Some(&(savepoint, changes.len())));
+                assert!(!gone.contains(&savepoint), "a number came back");
             }
             Step::Rollback(choice) if savepoints.is_empty() => {
                 let none = Savepoint(u64::from(choice) + 1_000_000);
@@ -115,14 +119,14 @@ fn run(steps: &[Step]) {
             }
             Step::Rollback(choice) => {
                 let index = usize::from(choice) % savepoints.len();
-                batch.rollback_to(savepoints[index]).unwrap();
-                changes.truncate(savepoints[index].0 as usize);
-                savepoints.truncate(index + 1);
+                batch.rollback_to(savepoints[index].0).unwrap();
+                changes.truncate(savepoints[index].1);
+                gone.extend(savepoints.drain(index + 1..).map(|(savepoint, _)| savepoint));
             }
             Step::Write => {
                 batch.write(&WriteOptions::default()).unwrap();
                 changes.drain(..).for_each(|change| change(&mut base, &mut other_rows));
-                savepoints.clear();
+                gone.extend(savepoints.drain(..).map(|(savepoint, _)| savepoint));
                 assert!(batch.is_empty());
             }
             Step::Look => {}
@@ -130,6 +134,9 @@ fn run(steps: &[Step]) {
         let (mut expected, mut expected_other) = (base.clone(), other_rows.clone());
         changes.iter().for_each(|change| change(&mut expected, &mut expected_other));
         assert_eq!(batch.len(), changes.len());
+        for savepoint in &gone {
+            assert_eq!(kind(batch.rollback_to(*savepoint)), ErrorKind::InvalidArgument);
+        }
         let read = ReadOptions::default();
         assert_eq!(rows(batch.iter(&read).unwrap()), text(&expected));
         assert_eq!(rows(batch.iter_cf(&other, &read).unwrap()), text(&expected_other));
@@ -228,4 +235,34 @@ fn a_batch_is_part_of_limited_walks() {
     assert_eq!(iter.key(), b"aa299");
     iter.next();
     assert!(!iter.valid());
+}
+
+/// What a statement undoes must not cost what all statements before it did: layers are few, and most rollbacks touch the newest one alone.
+#[test]
+fn a_savepoint_for_each_statement_keeps_few_layers() {
+    let disk = SimDisk::new();
+    let named = [("default", family_options())];
+    let db = Db::open_families("/db", &options(&disk), &named).unwrap();
+    let mut batch = WriteBatchWithIndex::new(&db);
+    let mut marks = Vec::new();
+    for number in 0..1000_u32 {
+        marks.push((batch.savepoint(), number));
+        batch.put(format!("k{:03}", number % 700), format!("{number}")).unwrap();
+        let again = batch.savepoint();
+        batch.put("undone", "1").unwrap();
+        batch.rollback_to(again).unwrap();
+        assert!(batch.layers_for_test() <= 11, "{number}: {}", batch.layers_for_test());
+    }
+    let mut held = batch.iter(&Default::default()).unwrap();
+    for (savepoint, number) in marks.into_iter().rev().filter(|(_, number)| number % 90 == 50) {
+        batch.rollback_to(savepoint).unwrap();
+        let newest = |key: u32| [key + 700, key].into_iter().find(|last| *last < number);
+        for key in 0..700 {
+            let found = batch.get(format!("k{key:03}"), &Default::default()).unwrap();
+            assert_eq!(found.map(|value| value.to_vec()), newest(key).map(|last| last.to_string().into_bytes()));
+        }
+        assert_eq!(batch.len(), number as usize);
+    }
+    held.seek(b"k299");
+    assert_eq!((held.key(), held.value()), (&b"k299"[..], &b"999"[..]), "it shows what it showed");
 }
