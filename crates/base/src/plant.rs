@@ -86,6 +86,10 @@ pub enum PlantedBug {
     UniqueIsNotChecked,
     /// A transaction changes a row that changed since it began.
     ConflictIsNotChecked,
+    /// What is written while an optimistic transaction waits for its turn to commit is no conflict.
+    ConflictIsCheckedOnce,
+    /// The WAL that prepared a transaction is not kept until what was committed of it is in tables.
+    PreparedLogIsForgotten,
     /// A leaf is given back while the change buffer has entries for it.
     FreedLeafKeepsEntries,
     /// A leaf gets what the change buffer has for it, and the bitmap still says that something waits.

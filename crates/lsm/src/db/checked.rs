@@ -1,36 +1,78 @@
 //! Writes that take place only if keys did not change: what optimistic transactions stand on.
 
-use super::column_family::{ColumnFamily, Family};
+use super::column_family::ColumnFamily;
 use super::newest::Lookup;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
+use super::write::Leader;
 use crate::batch::WriteBatch;
-use crate::key::SeqNo;
+use crate::key::{SeqNo, ValueType};
 use crate::options::WriteOptions;
+use siltstone_base::checksum::xxph3;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+
+/// So often is everything looked at anew because tables changed meanwhile, before the leader does it.
+const LOOKS: usize = 3;
 
 /// A key, and the state since which it must not have changed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Watched<'a> {
-    pub(crate) family: &'a ColumnFamily,
-    pub(crate) key: &'a [u8],
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) family: ColumnFamily,
+    pub(crate) key: Vec<u8>,
     /// A snapshot of this number, or of an older one, is held.
     pub(crate) seqno: SeqNo,
+}
+
+/// Keys that were found unchanged, and in which tables.
+#[derive(Debug)]
+pub(crate) struct Check {
+    watched: Vec<Watched>,
+    seen: BTreeMap<u32, Arc<SuperVersion>>,
+}
+
+/// The keys of batches that a leader will write, and has not yet, by their hashes. Two keys of one hash make a transaction fail that need not: rarely, and it can be run again.
+#[derive(Debug, Default)]
+pub(super) struct GroupKeys {
+    hashes: HashSet<u64>,
+    /// How many batches are in it.
+    batches: usize,
+    has_ranges: bool,
+}
+
+impl GroupKeys {
+    /// Takes in the batches that it does not know yet: all but the first ones.
+    fn take_in<'a>(&mut self, batches: impl Iterator<Item = &'a WriteBatch>) {
+        for batch in batches.skip(self.batches) {
+            self.batches += 1;
+            for entry in batch {
+                self.has_ranges |= entry.kind == ValueType::RangeDelete;
+                self.hashes.insert(hash(entry.column_family.0, entry.key));
+            }
+        }
+    }
+
+    fn has(&self, watch: &Watched) -> bool {
+        self.has_ranges || self.hashes.contains(&hash(watch.family.0.id, &watch.key))
+    }
+}
+
+fn hash(family: u32, key: &[u8]) -> u64 {
+    xxph3(key) ^ u64::from(family).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 impl DbInner {
     /// Writes `batch`, which may be empty, unless a watched key has changed: then fails with `Busy`.
     ///
-    /// 1. Everything is looked at while others write: that may read tables.
-    /// 2. As the leader, while nobody else writes, the memtables are looked at again, and the tables too if the family has other ones by now. What was written
-    ///    since the first look is in a memtable, or in one of those.
-    /// 3. The batch is the first of the leader's group.
+    /// 1. Everything is looked at while others write: that may read tables. Again, if tables changed meanwhile.
+    /// 2. Whoever leads the group that has the batch looks at the memtables again, while nobody else writes, at what the group has before it, and at the tables too if the
+    ///    family has other ones by now. What was written since the first look is in a memtable, or in one of those.
+    /// 3. The batch is one of the leader's group, and shares its sync.
     pub(crate) fn write_if_unchanged(
         self: &Arc<Self>,
-        watched: &[Watched<'_>],
+        watched: Vec<Watched>,
         batch: &mut WriteBatch,
         options: &WriteOptions,
     ) -> Result<()> {
@@ -38,31 +80,92 @@ impl DbInner {
         if !is_empty {
             self.check_batch(batch)?;
         }
-        let mut before: BTreeMap<u32, Arc<SuperVersion>> = BTreeMap::new();
-        for watch in watched {
-            let family: &Family = &watch.family.0;
-            self.check_readable(family)?;
-            let pinned = before.entry(family.id).or_insert_with(|| family.super_version.load_full());
-            self.check_unchanged(watch, pinned, Lookup::Everywhere)?;
+        let mut check = Check { watched, seen: BTreeMap::new() };
+        for _ in 0..LOOKS {
+            self.look(&mut check)?;
+            if self.has_same_tables(&check) {
+                break;
+            }
         }
-        let leader = self.lock_write_side();
-        for watch in watched {
-            let family: &Family = &watch.family.0;
-            self.check_readable(family)?;
-            let now = family.super_version.load();
-            let has_same_tables =
-                before.get(&family.id).is_some_and(|before| Arc::ptr_eq(&before.version, &now.version));
-            let place = if has_same_tables { Lookup::Memtables } else { Lookup::Everywhere };
-            self.check_unchanged(watch, &now, place)?;
+        if is_empty {
+            let _leader = self.lock_write_side();
+            return self.check_again(&check);
         }
-        if is_empty { Ok(()) } else { self.lead(leader, Some((batch, options)), None) }
+        match self.try_lead() {
+            Some(leader) => {
+                self.check_again(&check)?;
+                self.lead(leader, Some((batch, options)), None)
+            }
+            None => self.follow(batch, options, Some(Arc::new(check))),
+        }
     }
 
-    fn check_unchanged(&self, watch: &Watched<'_>, pinned: &SuperVersion, place: Lookup) -> Result<()> {
-        let is_changed = self.is_changed_since(&watch.family.0, pinned, watch.key, watch.seqno, place)?;
-        if is_changed && !is_planted(PlantedBug::ConflictIsNotChecked) {
-            return Err(Error::new(ErrorKind::Busy, "a row changed since the transaction read or wrote it first"));
+    /// Looks at everything.
+    fn look(&self, check: &mut Check) -> Result<()> {
+        check.seen.clear();
+        for watch in &check.watched {
+            let family = &watch.family.0;
+            self.check_readable(family)?;
+            let pinned = check.seen.entry(family.id).or_insert_with(|| family.super_version.load_full());
+            self.check_unchanged(watch, pinned, Lookup::Everywhere)?;
         }
         Ok(())
     }
+
+    fn has_same_tables(&self, check: &Check) -> bool {
+        check.seen.iter().all(|(id, seen)| {
+            let family = self.family(*id);
+            family.is_some_and(|family| Arc::ptr_eq(&seen.version, &family.super_version.load().version))
+        })
+    }
+
+    /// Looks again at what may have changed since. The caller leads.
+    pub(super) fn check_again(&self, check: &Check) -> Result<()> {
+        if is_planted(PlantedBug::ConflictIsCheckedOnce) {
+            return Ok(());
+        }
+        for watch in &check.watched {
+            let family = &watch.family.0;
+            self.check_readable(family)?;
+            let now = family.super_version.load();
+            let seen = check.seen.get(&family.id);
+            let has_same_tables = seen.is_some_and(|seen| Arc::ptr_eq(&seen.version, &now.version));
+            let place = if has_same_tables { Lookup::Memtables } else { Lookup::Everywhere };
+            self.check_unchanged(watch, &now, place)?;
+        }
+        Ok(())
+    }
+
+    /// The same for a request that is to follow `batches` in their group; `keys` are what earlier calls found in those.
+    pub(super) fn check_behind<'a>(
+        &self,
+        check: &Check,
+        keys: &mut GroupKeys,
+        batches: impl Iterator<Item = &'a WriteBatch>,
+    ) -> Result<()> {
+        keys.take_in(batches);
+        if check.watched.iter().any(|watch| keys.has(watch)) && !is_planted(PlantedBug::ConflictIsCheckedOnce) {
+            return Err(changed());
+        }
+        self.check_again(check)
+    }
+
+    fn check_unchanged(&self, watch: &Watched, pinned: &SuperVersion, place: Lookup) -> Result<()> {
+        let is_changed = self.is_changed_since(&watch.family.0, pinned, &watch.key, watch.seqno, place)?;
+        if is_changed && !is_planted(PlantedBug::ConflictIsNotChecked) {
+            return Err(changed());
+        }
+        Ok(())
+    }
+
+    /// Leads at once if nobody does and nobody waits: nobody overtakes the queue, in which a stream of writers could keep one waiting for ever.
+    #[inline]
+    pub(super) fn try_lead(&self) -> Option<Leader<'_>> {
+        if self.write_queue.is_empty() { self.try_lock_write_side() } else { None }
+    }
+}
+
+#[cold]
+fn changed() -> Error {
+    Error::new(ErrorKind::Busy, "a row changed since the transaction read or wrote it first")
 }

@@ -111,19 +111,19 @@ impl Family {
         self.dropped.store(true, Ordering::Release);
     }
 
-    /// The oldest WAL that holds entries of the family which no table holds; `None` if every entry is in a table.
-    pub(crate) fn oldest_needed_log(&self) -> Option<u64> {
+    /// The oldest WAL that holds entries of the family which no table holds, but for memtables that `is_gone` says are none; `None` if every entry is in a table.
+    pub(crate) fn oldest_needed_log(&self, is_gone: impl Fn(u64) -> bool) -> Option<u64> {
         let pinned = self.super_version.load();
-        let sealed = pinned.immutables.newest_first().iter().map(|memtable| memtable.id()).min();
+        let sealed = pinned.immutables.newest_first().iter().map(|memtable| memtable.id());
         let active = (!pinned.memtable.is_empty()).then(|| pinned.memtable.id());
-        sealed.into_iter().chain(active).min()
+        sealed.chain(active).filter(|id| !is_gone(*id)).min()
     }
 
-    /// The oldest WAL that prepared entries which are in a memtable of the family, but for those that `is_flushed` says are in a table.
-    pub(crate) fn oldest_prepared_log(&self, is_flushed: impl Fn(u64) -> bool) -> Option<u64> {
+    /// The oldest WAL that prepared entries which are in a memtable of the family, but for memtables that `is_gone` says are none.
+    pub(crate) fn oldest_prepared_log(&self, is_gone: impl Fn(u64) -> bool) -> Option<u64> {
         let pinned = self.super_version.load();
         let memtables = std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first());
-        memtables.filter(|memtable| !is_flushed(memtable.id())).filter_map(|memtable| memtable.prepared_log()).min()
+        memtables.filter(|memtable| !is_gone(memtable.id())).filter_map(|memtable| memtable.prepared_log()).min()
     }
 }
 

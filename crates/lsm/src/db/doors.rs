@@ -49,7 +49,7 @@ impl Db {
     /// Writes `batch`, which may be empty, unless a watched key has changed: then fails with `Busy`.
     pub(crate) fn write_if_unchanged(
         &self,
-        watched: &[Watched<'_>],
+        watched: Vec<Watched>,
         batch: &mut WriteBatch,
         options: &WriteOptions,
     ) -> Result<()> {

@@ -95,11 +95,14 @@ impl DbInner {
     }
 
     fn remove_family_locked(&self, family: &Arc<Family>) -> Result<()> {
-        let _leader = self.lock_write_side();
+        let leader = self.lock_write_side();
         let mut versions = self.versions.lock();
         self.check_writable()?;
         self.check_readable(family)?;
-        versions.drop_family(ColumnFamilyId(family.id))?;
+        let is_own = |other: &Family, _| other.id == family.id;
+        let needed_log = self.oldest_needed_log(leader.side.wal_number, is_own);
+        let kept_log = self.oldest_prepared_log(is_own).map_or(needed_log, |prepared| prepared.min(needed_log));
+        versions.drop_family(ColumnFamilyId(family.id), kept_log)?;
         family.mark_dropped();
         let mut state = self.state.lock();
         state.families.remove(&family.id);

@@ -280,7 +280,8 @@ impl FlushJob {
             return Err(Error::new(ErrorKind::Aborted, "the column family was dropped"));
         }
         let next_log = self.next_log();
-        let prepared_log = self.oldest_prepared_log();
+        let is_own = |family: &Family, id: u64| family.id == self.family.id && self.has_flushed(id);
+        let prepared_log = db.oldest_prepared_log(is_own);
         // Where a WAL is kept for what it prepared, recovery relies on what those behind it decided.
         if (db.families.load().len() > 1 || prepared_log.is_some())
             && !is_planted(PlantedBug::FlushBeforeWalSync)
@@ -291,8 +292,8 @@ impl FlushJob {
         }
         let mut edit = VersionEdit::new(ColumnFamilyId(self.family.id));
         edit.log_number = Some(next_log);
-        let needed_log = self.oldest_needed_log(next_log);
-        versions.set_oldest_prepared_log(prepared_log);
+        let needed_log = db.oldest_needed_log(next_log, is_own);
+        // Only WALs below what the MANIFEST states of this are deleted, so that recovery can tell a deleted WAL from one whose name was lost.
         edit.min_log_number_to_keep = Some(prepared_log.map_or(needed_log, |prepared| prepared.min(needed_log)));
         edit.last_sequence = Some(db.visible());
         if let Some(file) = file {
@@ -335,26 +336,6 @@ impl FlushJob {
         let pinned = self.family.super_version.load();
         let remaining = pinned.immutables.without(|id| self.has_flushed(id));
         remaining.oldest_first().map(|memtable| memtable.id()).min().unwrap_or_else(|| pinned.memtable.id())
-    }
-
-    /// The oldest WAL that any family needs once the table is installed. Only WALs below what the MANIFEST states of this are deleted, so that
-    /// recovery can tell a deleted WAL from one whose name was lost.
-    fn oldest_needed_log(&self, next_log: u64) -> u64 {
-        let families = self.db.families.load();
-        let others = families.values().filter(|family| family.id != self.family.id);
-        others.filter_map(|family| family.oldest_needed_log()).fold(next_log, u64::min)
-    }
-
-    /// The oldest WAL that has what was prepared and is in no table once this one is installed.
-    fn oldest_prepared_log(&self) -> Option<u64> {
-        // First: one that is committed meanwhile is in memtables by then.
-        let undecided = self.db.prepared_logs.oldest();
-        let families = self.db.families.load();
-        let committed = families.values().filter_map(|family| {
-            let is_own = family.id == self.family.id;
-            family.oldest_prepared_log(|id| is_own && self.has_flushed(id))
-        });
-        committed.chain(undecided).min()
     }
 
     /// Ends the job, or tries it again later.

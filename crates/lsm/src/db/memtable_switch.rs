@@ -36,31 +36,27 @@ impl DbInner {
         if side.closed_wal_bytes + current <= limit {
             return Ok(());
         }
-        // Those that were deleted since do not count.
-        side.closed_wal_bytes = self.closed_wal_bytes(side.wal_number);
+        // Those that were deleted since do not count, and neither do those that no flush can free: memtables would be flushed again and again, however small.
+        let pinned = self.who_pins_logs();
+        let oldest = pinned.as_ref().map_or(side.wal_number, |(oldest, _)| *oldest);
+        side.closed_wal_bytes = self.closed_wal_bytes(oldest, side.wal_number);
         if side.closed_wal_bytes + current <= limit {
             return Ok(());
         }
-        let active_log = |family: &Family| {
-            let pinned = family.super_version.load();
-            (!pinned.memtable.is_empty()).then(|| pinned.memtable.id())
-        };
-        let Some(oldest) = families.values().filter_map(|family| family.oldest_needed_log()).min() else {
-            return Ok(());
-        };
-        if oldest == side.wal_number {
-            return Ok(());
+        // Where a sealed memtable pins the oldest one, its flush is on the way: nobody else is switched meanwhile.
+        match pinned {
+            Some((oldest, pinning)) if oldest < side.wal_number => {
+                self.switch_memtables(side, &pinning, FlushReason::WalTotalSize)
+            }
+            _ => Ok(()),
         }
-        // Where a sealed memtable pins it, its flush is on the way: nobody else is switched meanwhile.
-        let pinning = |family: &&Arc<Family>| active_log(family) == Some(oldest);
-        let pinning: Vec<Arc<Family>> = families.values().filter(pinning).cloned().collect();
-        self.switch_memtables(side, &pinning, FlushReason::WalTotalSize)
     }
 
-    /// Bytes in the live WALs below `current`.
-    fn closed_wal_bytes(&self, current: u64) -> u64 {
+    /// Bytes in the live WALs from `oldest` on, and below `current`.
+    fn closed_wal_bytes(&self, oldest: u64, current: u64) -> u64 {
         let state = self.state.lock();
-        state.wals.iter().filter(|wal| wal.number < current).map(|wal| wal.size).sum()
+        let counted = state.wals.iter().filter(|wal| (oldest..current).contains(&wal.number));
+        counted.map(|wal| wal.size).sum()
     }
 
     /// Seals the memtables of `families` that are not empty and asks for their flush. All of them start anew with one
@@ -139,7 +135,12 @@ impl DbInner {
             self.start_empty_memtables_at(number, &mut state)
         };
         drop(emptied);
-        Ok(())
+        // What an append left that failed may be a decision, and who asked for it was told that there is none. It must not come to count when nothing but what is prepared
+        // keeps the WAL any more, even if nothing else is written until then.
+        match was_broken && self.prepared_logs.oldest().is_some() {
+            true => self.log_notes(side),
+            false => Ok(()),
+        }
     }
 
     /// Closes the files of WALs that nobody writes any more. To cut what was reserved behind their end can take as long as the device has work

@@ -22,8 +22,8 @@ pub(crate) enum Lookup {
 impl DbInner {
     /// Whether `key` was changed after `seqno`, as far as `pinned` says: by an entry of its own, whatever it does, or by a range tombstone.
     ///
-    /// Compactions forget numbers that no snapshot needs: somebody holds a snapshot of `seqno` or of an older state. A key that is put and
-    /// single-deleted since may count as unchanged.
+    /// Compactions forget numbers that no snapshot needs: somebody holds a snapshot of `seqno` or of an older state. An operand that an
+    /// [`EntryFilter`](crate::EntryFilter) removed since may count as no change. Tables of which all entries are older cost nothing.
     pub(crate) fn is_changed_since(
         &self,
         family: &Family,
@@ -33,7 +33,13 @@ impl DbInner {
         place: Lookup,
     ) -> Result<bool> {
         let lookup = LookupKey::new(key, MAX_SEQNO);
+        let has_new_ranges = || {
+            let mut memtables = std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first());
+            let mut tables = pinned.version.files_with_ranges();
+            memtables.any(|memtable| memtable.num_ranges() > 0) || tables.any(|(_, file)| file.largest_seqno > seqno)
+        };
         if place == Lookup::Everywhere
+            && has_new_ranges()
             && let Some(mut ranges) = range_view(family, pinned, MAX_SEQNO, 0)?
             && ranges.covering(key)? > seqno
         {
@@ -49,7 +55,7 @@ impl DbInner {
         let mut is_changed = false;
         if place == Lookup::Everywhere {
             let options = TableReadOptions::from(&ReadOptions::default());
-            pinned.version.visit(&family.table_cache, &options, &lookup, &mut |source| {
+            pinned.version.visit(&family.table_cache, &options, &lookup, seqno, &mut |source| {
                 let newest = newest(order, &lookup, source)?;
                 is_changed = newest.is_some_and(|newest| newest > seqno);
                 // What is behind the newest entry is older.

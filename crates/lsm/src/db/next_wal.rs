@@ -10,7 +10,7 @@ use super::state::{DbInner, LiveWal};
 use super::write::WriteSide;
 use crate::file_names::FileName;
 use crate::wal::WalWriter;
-use siltstone_base::env::{AppendFile, FileKind, FileOptions, SyncHandle};
+use siltstone_base::env::{AppendFile, Env, FileKind, FileOptions, SyncHandle};
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
@@ -132,11 +132,20 @@ impl DbInner {
 
     /// Creates an empty file and reserves the space of a WAL.
     fn create_wal_file(&self, path: &Path) -> Result<(Box<dyn AppendFile>, Arc<dyn SyncHandle>)> {
-        let file = self.env.create_append(path, &FileOptions::new(FileKind::Wal));
-        let mut file = file.map_err(|error| Error::io("create", path, error))?;
-        let sync = file.sync_handle().map_err(|error| Error::io("open", path, error))?;
-        // A sync of reserved space need not wait for the file system to find some. A hint: what the file system refuses now shows when it is written.
-        let _ = file.preallocate(self.default_family.super_version.load().options.write_buffer_size as u64 / 8 * 9);
-        Ok((file, sync))
+        create_wal_file(&*self.env, path, self.default_family.super_version.load().options.write_buffer_size)
     }
+}
+
+/// Creates an empty file and reserves space for the WAL of a memtable of so many bytes.
+pub(super) fn create_wal_file(
+    env: &dyn Env,
+    path: &Path,
+    memtable_bytes: usize,
+) -> Result<(Box<dyn AppendFile>, Arc<dyn SyncHandle>)> {
+    let file = env.create_append(path, &FileOptions::new(FileKind::Wal));
+    let mut file = file.map_err(|error| Error::io("create", path, error))?;
+    let sync = file.sync_handle().map_err(|error| Error::io("open", path, error))?;
+    // A sync of reserved space need not wait for the file system to find some. A hint: what the file system refuses now shows when it is written.
+    let _ = file.preallocate(memtable_bytes as u64 / 8 * 9);
+    Ok((file, sync))
 }

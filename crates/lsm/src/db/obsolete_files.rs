@@ -150,7 +150,7 @@ impl DbInner {
     fn take_obsolete_wals(&self, kept_log: u64) -> Vec<PathBuf> {
         let mut state = self.state.lock();
         let families = self.families.load();
-        let needed = families.values().filter_map(|family| family.oldest_needed_log());
+        let needed = families.values().filter_map(|family| family.oldest_needed_log(|_| false));
         let needed = match is_planted(PlantedBug::WalDeletedTooEarly) {
             true => needed.max(),
             false => Some(needed.fold(kept_log, u64::min)),

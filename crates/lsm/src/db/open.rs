@@ -6,6 +6,7 @@ use super::io_rate::IoRate;
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
 use super::pacing::{LowPriority, Pacer};
+use super::prepare_again::prepare_again;
 use super::prepared::{PreparedBatches, PreparedTransactions};
 use super::prepared_logs::PreparedLogs;
 use super::read_only_turn::ReadOnlyTurn;
@@ -17,7 +18,6 @@ use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
-use crate::batch::{Phase, Step};
 use crate::blob::BlobFiles;
 use crate::file_meta::ObsoleteTables;
 use crate::file_names::FileName;
@@ -25,7 +25,7 @@ use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::ImmutableList;
 use crate::metrics::Metrics;
 use crate::options::file::OptionsFile;
-use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteAdmission, WriteOptions};
+use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteAdmission};
 use crate::snapshot::SnapshotList;
 use crate::sst::{BlockCache, encode_session_id};
 use crate::version::set::{self, FamilyRecord, list_families};
@@ -132,8 +132,10 @@ fn open_for(
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
     let last_seqno = recovery.last_seqno;
-    let prepared_log = recovery.prepared.pending().map(|(_, oldest)| oldest);
     let mut prepared = recovery.prepared.into_batches()?;
+    if is_planted(PlantedBug::PreparedIsLost) {
+        prepared.clear();
+    }
     let recovering = recovery.families;
     if recovering.values().any(|recovering| recovering.edit.changes_files()) {
         env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
@@ -142,15 +144,16 @@ fn open_for(
     if let Some(first) = edits.first_mut() {
         first.last_sequence = Some(last_seqno);
     }
-    if undecided == Undecided::Kept
-        && prepared_log.is_none()
-        && let Some(first) = edits.first_mut()
-    {
-        // One of them that comes back although it was deleted must not show what it prepared.
+    if let Some(first) = edits.first_mut() {
+        // One of the old WALs that comes back although it was deleted must not show what it prepared.
         first.min_log_number_to_keep = Some(wal_number);
     }
-    versions.set_oldest_prepared_log(prepared_log);
-    // From here on the old WALs are needed for what they prepared alone: everything else is in tables that the new MANIFEST names.
+    let write_buffer_size = recovering.get(&0).map_or(0, |default| default.family.options().write_buffer_size);
+    let begun = match prepared.is_empty() {
+        true => None,
+        false => Some(prepare_again(&surroundings, wal_number, write_buffer_size, last_seqno, &mut prepared)?),
+    };
+    // From here on no old WAL is needed: what they had is in tables that the new MANIFEST names, or is prepared in the new WAL.
     versions.write_new_manifest(&mut edits)?;
 
     let families = recovering.into_values().map(|recovering| recovering.family).collect();
@@ -159,32 +162,21 @@ fn open_for(
     let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, options_files, lock };
     let inner = Arc::new(assemble(parts, wal_number, false)?);
     {
-        let (wal, live) = inner.begin_wal(wal_number)?;
-        inner.write_side.lock().wal = Some(wal);
+        let is_begun = begun.is_some();
+        let (wal, live) = begun.map_or_else(|| inner.begin_wal(wal_number), Ok)?;
+        if is_begun {
+            inner.durable_wal.raise(wal_number, wal.len());
+        }
+        let mut side = inner.write_side.lock();
+        (side.wal, side.wal_entry_synced) = (Some(wal), is_begun);
         inner.state.lock().wals.push_back(live);
     }
-    if prepared_log.is_some() {
-        prepare_again(&inner, &mut prepared, wal_number)?;
+    for (name, batch) in &prepared {
+        inner.check_batch(batch)?;
+        inner.prepared_logs.prepared(name, wal_number);
     }
     start(&inner, named)?;
     Ok((inner, prepared))
-}
-
-/// Writes what older WALs prepared to the new one, so that no older one is needed any more.
-fn prepare_again(inner: &Arc<DbInner>, prepared: &mut PreparedBatches, wal_number: u64) -> Result<()> {
-    if is_planted(PlantedBug::PreparedIsLost) {
-        prepared.clear();
-    }
-    for (name, batch) in prepared.iter_mut() {
-        batch.set_phase(Some(Phase::new(Step::Prepare, name)));
-        inner.write(batch, &WriteOptions::default())?;
-    }
-    inner.sync_wal()?;
-    let mut edit = VersionEdit::new(ColumnFamilyId(0));
-    edit.min_log_number_to_keep = Some(wal_number);
-    let mut versions = inner.versions.lock();
-    versions.set_oldest_prepared_log(None);
-    versions.log_and_apply(&mut [edit]).map(|_| ())
 }
 
 /// Deletes what is left over, creates the families that are missing, and starts background work.
@@ -454,7 +446,9 @@ fn replay<'a>(
     let names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
     let oldest_needed = families.values().map(|family| family.log_number).min().unwrap_or(0);
     let oldest_needed = oldest_needed.max(versions.min_log_number_to_keep());
-    let logs = list_logs(&names, oldest_needed);
+    // RocksDB says nothing of it before its first flush.
+    let oldest_kept = Some(versions.min_log_number_to_keep()).filter(|kept| *kept > 0).unwrap_or(oldest_needed);
+    let logs = list_logs(&names, oldest_kept);
     let file_numbers = versions.file_numbers();
     let last_seqno = versions.last_sequence();
     let mut recovery = Recovery {
@@ -463,16 +457,14 @@ fn replay<'a>(
         families,
         last_seqno,
         oldest_needed,
+        oldest_kept,
         replayed_seqno: 0,
+        numbers_unknown: false,
         own_log: None,
         synced_wals: versions.synced_wals().clone(),
         prepared: PreparedTransactions::default(),
-        unsearched: None,
         in_memory: undecided == Undecided::Ignored,
     };
-    let mut older = list_logs(&names, versions.min_log_number_to_keep());
-    older.retain(|number| *number < oldest_needed);
-    recovery.search_for_prepared(&older)?;
     recovery.replay(&logs)?;
     if undecided == Undecided::Refused {
         recovery.check_nothing_is_prepared()?;

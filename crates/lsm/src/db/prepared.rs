@@ -77,29 +77,6 @@ impl PreparedTransactions {
         };
         self.by_name.into_iter().map(batch_of).collect()
     }
-
-    /// Takes what a batch prepares, commits and rolls back, and none of its entries: for WALs all of whose other entries are in tables.
-    pub(crate) fn take_markers(&mut self, log_number: u64, record: &[u8]) -> Result<()> {
-        let mut batch = BatchReader::new(record)?;
-        check_markers(batch.clone())?;
-        let mut section = None;
-        while let Some(record) = batch.next_record()? {
-            match record {
-                Record::Entry(entry) => {
-                    if let Some(entries) = &mut section {
-                        Vec::push(entries, PreparedEntry::new(&entry));
-                    }
-                }
-                Record::Marker(Marker::BeginPrepare) => section = Some(Vec::new()),
-                Record::Marker(Marker::EndPrepare(name)) => {
-                    self.prepare(name, log_number, section.take().unwrap_or_default());
-                }
-                Record::Marker(Marker::Commit(name) | Marker::Rollback(name)) => drop(self.take(name)),
-                Record::Marker(_) | Record::LogData(_) => {}
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Checks that every prepared section of a batch has its begin and its end, and that this engine knows how its transactions are committed.

@@ -11,13 +11,16 @@
 //! WAL below the log number of a family that has tables was durable as a whole. One that is damaged or missing nevertheless is an error:
 //! the families' states would not be one moment's. So is damage before a point that a later record says was durable
 //! (see [wal_damage](super::wal_damage)).
+//!
+//! WALs that no family needs are read for what they prepared, as far as the MANIFEST keeps them, by the same code: their other entries are all in tables. They
+//! were durable as a whole before the MANIFEST said so, so whatever is wrong with one of them is an error: nobody may take for decided what is only unreadable.
 
 use super::column_family::Family;
 use super::flush::{BuildContext, TableBuild};
 use super::prepared::{PreparedEntry, PreparedTransactions, check_markers};
 use super::state::Surroundings;
 use super::wal_damage::{Damage, Verdict};
-use super::wal_note::{LogPoint, Predecessor, parse_own_number, parse_predecessor};
+use super::wal_note::{LogPoint, Predecessor, is_repetition, parse_own_number, parse_predecessor};
 use crate::batch::{BatchEntry, BatchReader, Marker, Record};
 use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
@@ -58,18 +61,20 @@ pub(crate) struct Recovery<'a> {
     pub(crate) families: BTreeMap<u32, RecoveringFamily>,
     /// The largest sequence number known.
     pub(crate) last_seqno: SeqNo,
-    /// No WAL below this is needed, and any may be deleted.
+    /// No WAL below this may have entries that are in no table.
     pub(crate) oldest_needed: u64,
+    /// No WAL below this is there for certain. Those from here on are read for what they prepared.
+    pub(crate) oldest_kept: u64,
     /// The largest sequence number that was replayed.
     pub(crate) replayed_seqno: SeqNo,
+    /// Whether the last record committed what no WAL prepared that is left: it may have taken numbers that nobody counted.
+    pub(crate) numbers_unknown: bool,
     /// The WAL that was last found to be this engine's.
     pub(crate) own_log: Option<u64>,
     /// Bytes of WALs that the MANIFEST says were synced, by number.
     pub(crate) synced_wals: BTreeMap<u64, u64>,
     /// Transactions that are prepared and not yet committed.
     pub(crate) prepared: PreparedTransactions,
-    /// What kept a WAL whose entries are all in tables from being searched for prepared transactions.
-    pub(crate) unsearched: Option<Error>,
     /// Keeps everything in memory, however much it is: for opening without writing.
     pub(crate) in_memory: bool,
 }
@@ -85,6 +90,13 @@ enum ReplayEnd {
 impl Recovery<'_> {
     /// Replays the WALs of numbers `logs`, ascending.
     pub(crate) fn replay(&mut self, logs: &[u64]) -> Result<()> {
+        let mut counting = Vec::with_capacity(logs.len());
+        for number in logs {
+            if !self.is_premature(*number)? {
+                counting.push(*number);
+            }
+        }
+        let logs = &counting[..];
         self.check_synced_wals_exist(logs)?;
         for (index, number) in logs.iter().enumerate() {
             let predecessor = self.successors_note(*number, &logs[index + 1..])?;
@@ -113,7 +125,7 @@ impl Recovery<'_> {
     /// Refuses a database that lacks a WAL of which the MANIFEST says that it was synced.
     fn check_synced_wals_exist(&self, logs: &[u64]) -> Result<()> {
         let mode = self.surroundings.options.wal_recovery_mode;
-        let mut needed = self.synced_wals.range(self.oldest_needed..).filter(|(_, synced)| **synced > 0);
+        let mut needed = self.synced_wals.range(self.oldest_kept..).filter(|(_, synced)| **synced > 0);
         match needed.find(|(number, _)| !logs.contains(number)) {
             Some((number, _)) if mode != WalRecoveryMode::SkipAnyCorruptedRecords => {
                 let path = FileName::Wal(*number).path(&self.surroundings.dir);
@@ -124,26 +136,13 @@ impl Recovery<'_> {
         }
     }
 
-    /// Searches WALs all of whose entries are in tables for transactions that they prepared and that a later WAL commits.
-    pub(crate) fn search_for_prepared(&mut self, logs: &[u64]) -> Result<()> {
+    /// Whether an opening that did not end wrote the WAL `number`: it repeats what older ones prepared, and counts once the MANIFEST says that those are not needed.
+    fn is_premature(&self, number: u64) -> Result<bool> {
         let mut record = Vec::new();
-        for number in logs {
-            let mut reader = self.reader(*number)?;
-            let damage = loop {
-                match reader.next_record(&mut record) {
-                    Ok(ReadOutcome::Record { .. }) => match self.prepared.take_markers(*number, &record) {
-                        Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
-                        Err(error) => break Some(error),
-                        Ok(()) => {}
-                    },
-                    Ok(ReadOutcome::End(_)) => break None,
-                    Err(error) => break Some(error),
-                }
-            };
-            let path = FileName::Wal(*number).path(&self.surroundings.dir);
-            self.unsearched = self.unsearched.take().or(damage.map(|error| error.with_file(&path)));
-        }
-        Ok(())
+        // Damage here is met again, and judged, when this WAL is replayed.
+        let Ok(ReadOutcome::Record { .. }) = self.reader(number)?.next_record(&mut record) else { return Ok(false) };
+        let is_ours = notes_of(&record).into_iter().any(|blob| is_repetition(blob, &self.surroundings.db_id));
+        Ok(is_ours && number > self.oldest_kept)
     }
 
     /// Refuses a database with transactions that are prepared and neither committed nor rolled back: a replayed WAL is deleted, and
@@ -191,7 +190,7 @@ impl Recovery<'_> {
         let mut record = Vec::new();
         // Damage here is met again, and judged, when this WAL is replayed.
         let Ok(ReadOutcome::Record { .. }) = self.reader(number)?.next_record(&mut record) else { return Ok(None) };
-        let is_missing = |note: &Predecessor| note.number >= self.oldest_needed && !logs.contains(&note.number);
+        let is_missing = |note: &Predecessor| note.number >= self.oldest_kept && !logs.contains(&note.number);
         let Some(missing) = notes(&record, &self.surroundings.db_id).into_iter().find(is_missing) else {
             return Ok(None);
         };
@@ -284,6 +283,10 @@ impl Recovery<'_> {
         if check_origin(log_number, batch.clone())? {
             self.own_log = Some(log_number);
         }
+        if std::mem::take(&mut self.numbers_unknown) {
+            // Up to here.
+            self.replayed_seqno = self.replayed_seqno.max(seqno.saturating_sub(1));
+        }
         self.check_age(log_number, batch.clone())?;
         let mut prepared: Option<Vec<PreparedEntry>> = None;
         while let Some(record) = batch.next_record()? {
@@ -348,24 +351,23 @@ impl Recovery<'_> {
             seqno += 1;
             Ok(())
         };
-        let mut is_preparing = false;
+        let (mut is_preparing, mut numbers_unknown) = (false, false);
         while let Some(record) = batch.next_record()? {
             match record {
                 Record::Entry(entry) if !is_preparing => check(entry.column_family)?,
                 Record::Marker(Marker::BeginPrepare) => is_preparing = true,
                 Record::Marker(Marker::EndPrepare(_)) => is_preparing = false,
-                Record::Marker(Marker::Commit(name)) => match (self.prepared.get(name), &self.unsearched) {
-                    (Some(prepared), _) => {
+                Record::Marker(Marker::Commit(name)) => match self.prepared.get(name) {
+                    Some(prepared) => {
                         prepared.entries.iter().try_for_each(|entry| check(entry.as_entry().column_family))?;
                     }
-                    (None, Some(error)) => return Err(error.clone()),
                     // What was prepared in a WAL that is gone is in tables.
-                    (None, None) => {}
+                    None => numbers_unknown = true,
                 },
                 _ => {}
             }
         }
-        self.replayed_seqno = replayed;
+        (self.replayed_seqno, self.numbers_unknown) = (replayed, numbers_unknown);
         Ok(())
     }
 

@@ -160,7 +160,7 @@ impl DbInner {
         }
         if goes_on {
             let table_cache = &family.table_cache;
-            pinned.version.visit(table_cache, options, lookup, &mut |source| versions.take(source))?;
+            pinned.version.visit(table_cache, options, lookup, 0, &mut |source| versions.take(source))?;
         }
         Ok(versions)
     }

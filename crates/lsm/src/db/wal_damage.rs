@@ -33,6 +33,8 @@ impl Recovery<'_> {
     pub(super) fn judge(&self, damage: Damage, reader: Option<&mut WalReader>, later: &[u64]) -> Result<Verdict> {
         match self.surroundings.options.wal_recovery_mode {
             WalRecoveryMode::SkipAnyCorruptedRecords => return Ok(Verdict::Skip),
+            // It was durable, and what is undecided may be in it.
+            _ if damage.point.number < self.oldest_needed => return Err(damage.error),
             WalRecoveryMode::AbsoluteConsistency => return Err(damage.error),
             WalRecoveryMode::TolerateCorruptedTailRecords if !damage.is_torn => return Err(damage.error),
             WalRecoveryMode::TolerateCorruptedTailRecords | WalRecoveryMode::PointInTime => {}
@@ -91,8 +93,8 @@ impl Recovery<'_> {
 
     /// Whether the first record of a WAL in `later` goes on exactly behind the last entry that was replayed, so that nothing between is missing.
     pub(super) fn is_continued_by(&self, later: &[u64]) -> Result<bool> {
-        // A decision about what is prepared may be missing, which takes no number.
-        if self.prepared.pending().is_some() {
+        // A decision about what is prepared may be missing, which takes no number. And where the last number is not known, nothing shows that the next one follows.
+        if self.prepared.pending().is_some() || self.numbers_unknown {
             return Ok(false);
         }
         let mut record = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! A note is a LogData record inside the group's own batch: stock RocksDB skips it, and it takes no sequence
 //! number. The first states the WAL's own number: if the first page of a WAL never reached the disk, and shows the bytes of a WAL that was deleted,
-//! they must not pass for its own. Another states how many bytes of the previous WAL are valid, so that recovery can tell the torn end of an append that failed (and
+//! they must not pass for its own. A WAL that begins with transactions which older ones prepared says that too. Another states how many bytes of the previous WAL are valid, so that recovery can tell the torn end of an append that failed (and
 //! was reported as failed) from damage to what was acknowledged. The last is a promise: up to where the WALs were durable when it was written.
 //! What is broken before that point was not torn by a crash.
 
@@ -13,6 +13,8 @@ use siltstone_base::coding::{get_fixed32, get_fixed64, put_fixed32, put_fixed64,
 const MAGIC: &[u8; 8] = b"SLTPRED1";
 /// First bytes of the note of a WAL's own number.
 const SELF_MAGIC: &[u8; 8] = b"SLTSELF1";
+/// First bytes of the note that what follows was prepared in older WALs.
+const REPETITION_MAGIC: &[u8; 8] = b"SLTAGAN1";
 /// First bytes of a promise.
 const PROMISE_MAGIC: &[u8; 8] = b"SLTSYNC1";
 /// Tag of a LogData record.
@@ -50,7 +52,22 @@ pub(crate) fn parse_predecessor(mut blob: &[u8], db_id: &str) -> Option<Predeces
 
 /// Whether a LogData blob is a note of the engine.
 pub(crate) fn is_note(blob: &[u8]) -> bool {
-    [MAGIC, SELF_MAGIC, PROMISE_MAGIC].iter().any(|magic| blob.starts_with(*magic))
+    [MAGIC, SELF_MAGIC, REPETITION_MAGIC, PROMISE_MAGIC].iter().any(|magic| blob.starts_with(*magic))
+}
+
+/// Appends a LogData record that says that the WAL begins with what older ones prepared. It counts once the MANIFEST says that no older one is needed; before, those
+/// say the same, and more.
+pub(crate) fn append_repetition(out: &mut Vec<u8>, db_id: &str) {
+    let mut note = Vec::with_capacity(12);
+    note.extend_from_slice(REPETITION_MAGIC);
+    put_fixed32(&mut note, crc32c(db_id.as_bytes()));
+    out.push(LOG_DATA);
+    put_length_prefixed(out, &note);
+}
+
+/// Whether a LogData blob says so in the database `db_id`.
+pub(crate) fn is_repetition(blob: &[u8], db_id: &str) -> bool {
+    blob.strip_prefix(REPETITION_MAGIC).is_some_and(|rest| rest == crc32c(db_id.as_bytes()).to_le_bytes())
 }
 
 /// A place in the WALs: they follow each other in the order of their numbers.

@@ -12,7 +12,8 @@ use std::time::Duration;
 struct WalSyncJob {
     db: Weak<DbInner>,
     every: Duration,
-    synced_up_to: u64,
+    /// Number and length of the WAL that was synced last.
+    synced_up_to: (u64, u64),
 }
 
 impl Job for WalSyncJob {
@@ -25,10 +26,11 @@ impl Job for WalSyncJob {
         if db.is_closing() || db.errors.is_failed() {
             return Progress::Done;
         }
-        let visible = db.visible();
-        if visible > self.synced_up_to {
+        // Not the visible number: a transaction that is rolled back takes none.
+        let written = db.written_wal();
+        if written > self.synced_up_to {
             match db.sync_wal_beside_writers() {
-                Ok(()) => self.synced_up_to = visible,
+                Ok(()) => self.synced_up_to = written,
                 Err(error) => {
                     db.fail(&error);
                     return Progress::Done;
@@ -51,9 +53,15 @@ impl DbInner {
         let millis = self.options.wal_sync_interval_millis;
         if millis > 0 {
             let every = Duration::from_millis(millis);
-            let job = WalSyncJob { db: Arc::downgrade(self), every, synced_up_to: 0 };
+            let job = WalSyncJob { db: Arc::downgrade(self), every, synced_up_to: (0, 0) };
             self.executor.submit(Priority::High, Box::new(job));
         }
+    }
+
+    /// Number and length of the WAL that is written.
+    fn written_wal(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        state.wals.back().map_or((0, 0), |wal| (wal.number, wal.written.load(Ordering::Acquire)))
     }
 
     /// Makes every write so far durable.

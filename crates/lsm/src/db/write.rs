@@ -10,6 +10,7 @@
 //! numbers have no gaps.
 
 use super::admission::closing;
+use super::checked::{Check, GroupKeys};
 use super::column_family::Family;
 use super::state::DbInner;
 use super::write_queue::Request;
@@ -79,6 +80,14 @@ impl WriteSide {
     }
 }
 
+impl WriteSide {
+    /// A record states what is to be stated of the WALs.
+    fn has_noted(&mut self, promise: Option<u64>) {
+        self.predecessors.clear();
+        self.stated_durable = promise.unwrap_or(self.stated_durable);
+    }
+}
+
 /// Proof of leadership. Giving it back wakes the next writer.
 pub(crate) struct Leader<'a> {
     // Fields are dropped in this order: the side is free before the next writer is woken.
@@ -105,6 +114,14 @@ struct Group<'a> {
 impl Group<'_> {
     fn batches(&self) -> impl Iterator<Item = &WriteBatch> {
         self.own.into_iter().chain(self.followers.iter().filter_map(|(_, batch)| batch.as_ref()))
+    }
+
+    /// Tells the last follower that its batch is not written.
+    fn send_last_away(&mut self, error: Error) {
+        if let Some((request, batch)) = self.followers.pop() {
+            request.return_batch(batch.unwrap_or_default());
+            request.finish(Err(error));
+        }
     }
 
     /// Tells every follower and gives the batches back to their writers.
@@ -165,10 +182,9 @@ impl DbInner {
         if options.low_pri {
             self.yield_to_writers(batch.size_bytes() as u64, options)?;
         }
-        // Nobody overtakes the queue: a stream of writers could keep one in it waiting for ever.
-        match self.write_queue.is_empty().then(|| self.write_side.try_lock()).flatten() {
-            Some(side) => self.lead(Leader { side, _wake: WakeNext(self) }, Some((batch, options)), None),
-            None => self.follow(batch, options),
+        match self.try_lead() {
+            Some(leader) => self.lead(leader, Some((batch, options)), None),
+            None => self.follow(batch, options, None),
         }
     }
 
@@ -227,8 +243,13 @@ impl DbInner {
     }
 
     /// Waits in the queue until another writer has written the batch, or until it is this one's turn to lead.
-    fn follow(self: &Arc<Self>, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
-        let request = Request::new(std::mem::take(batch), options.clone());
+    pub(super) fn follow(
+        self: &Arc<Self>,
+        batch: &mut WriteBatch,
+        options: &WriteOptions,
+        check: Option<Arc<Check>>,
+    ) -> Result<()> {
+        let request = Request::new(std::mem::take(batch), options.clone(), check);
         self.write_queue.push(Arc::clone(&request));
         loop {
             if request.is_done() {
@@ -274,30 +295,28 @@ impl DbInner {
         own: Option<(&mut WriteBatch, &WriteOptions)>,
         own_request: Option<&Arc<Request>>,
     ) -> Result<()> {
-        let (own, options) = match own {
-            Some((batch, options)) => (Some(&*batch), options.clone()),
-            None => match self.write_queue.pop_if(|_| true) {
-                None => return Ok(()),
-                Some(first) => {
-                    let options = first.options.clone();
-                    let batch = first.take_batch();
-                    return self.lead_group(&mut leader, None, vec![(first, Some(batch))], &options, own_request);
-                }
-            },
-        };
-        self.lead_group(&mut leader, own, Vec::new(), &options, own_request)
+        if let Some((batch, options)) = own {
+            let group = Group { own: Some(&*batch), followers: Vec::new() };
+            return self.lead_group(&mut leader, group, options, own_request);
+        }
+        let Some(first) = self.write_queue.pop_if(|_| true) else { return Ok(()) };
+        let batch = first.take_batch();
+        let mut group = Group { own: None, followers: vec![(Arc::clone(&first), Some(batch))] };
+        if let Some(Err(error)) = first.check.as_ref().map(|check| self.check_again(check)) {
+            group.send_last_away(error);
+            return Ok(());
+        }
+        self.lead_group(&mut leader, group, &first.options, own_request)
     }
 
     fn lead_group(
         self: &Arc<Self>,
         leader: &mut Leader<'_>,
-        own: Option<&WriteBatch>,
-        followers: Vec<(Arc<Request>, Option<WriteBatch>)>,
+        mut group: Group<'_>,
         options: &WriteOptions,
         own_request: Option<&Arc<Request>>,
     ) -> Result<()> {
         let unfinished = FailOnPanic(self);
-        let mut group = Group { own, followers };
         let mut bytes: usize = group.batches().map(WriteBatch::size_bytes).sum();
         let side = &mut *leader.side;
         let mut outcome = self.make_room(side, bytes as u64, options);
@@ -321,15 +340,23 @@ impl DbInner {
         // A small first batch is not made to wait for a large group.
         let limit = if bytes <= limit / 8 { bytes + limit / 8 } else { limit };
         let limit = limit.min(self.options.max_wal_record_bytes);
+        let mut keys = GroupKeys::default();
         while let Some(request) = self.write_queue.pop_if(|request| {
             bytes + request.bytes <= limit
                 && (!request.options.sync || options.sync)
                 && request.options.disable_wal == options.disable_wal
                 && (!request.options.no_slowdown || options.no_slowdown)
         }) {
-            bytes += request.bytes;
             let batch = request.take_batch();
-            group.followers.push((request, Some(batch)));
+            let before = group.batches().count();
+            group.followers.push((Arc::clone(&request), Some(batch)));
+            if let Some(check) = &request.check
+                && let Err(error) = self.check_behind(check, &mut keys, group.batches().take(before))
+            {
+                group.send_last_away(error);
+                continue;
+            }
+            bytes += request.bytes;
         }
         bytes
     }
@@ -389,17 +416,7 @@ impl DbInner {
         let count = u32::try_from(count)
             .map_err(|_| Error::new(ErrorKind::LimitExceeded, "more than 2^32 - 1 entries in one group"))?;
         let header = encode_header(first_seqno, count);
-        side.scratch.clear();
-        if side.wal.as_ref().is_some_and(|wal| wal.len() == 0) {
-            super::wal_note::append_own_number(&mut side.scratch, side.wal_number);
-        }
-        for (number, size) in side.predecessors.iter().copied() {
-            super::wal_note::append_predecessor(&mut side.scratch, &self.db_id, number, size);
-        }
-        let promise = self.durable_wal.newer_than(side.stated_durable);
-        if let Some((point, _)) = promise {
-            super::wal_note::append_promise(&mut side.scratch, &self.db_id, point);
-        }
+        let promise = self.note(side);
         let Some(wal) = &mut side.wal else {
             return Err(Error::new(ErrorKind::ReadOnly, "the database has no WAL"));
         };
@@ -408,7 +425,7 @@ impl DbInner {
             (Some(own), []) if own.phase().is_none() => wal.add_record(&[&header, &side.scratch, own.body()]),
             _ => {
                 let mut parts: Vec<&[u8]> = vec![&header, &side.scratch];
-                parts.extend(group.batches().flat_map(|batch| batch.logged().0));
+                parts.extend(group.batches().flat_map(|batch| batch.logged().0).filter(|part| !part.is_empty()));
                 wal.add_record(&parts)
             }
         };
@@ -417,16 +434,41 @@ impl DbInner {
             return Err(error);
         }
         let grown = wal.len() - before;
-        side.predecessors.clear();
-        if let Some((_, raised)) = promise {
-            side.stated_durable = raised;
-        }
+        side.has_noted(promise);
         if sync && !is_planted(PlantedBug::SyncedWriteIsNotSynced) {
             self.sync_wals(side)?;
         } else {
             self.write_back(side);
         }
         Ok(grown)
+    }
+
+    /// Fills the scratch with what the next record says beside its batches, and returns how often the durable part had grown that it states, if it does.
+    fn note(&self, side: &mut WriteSide) -> Option<u64> {
+        side.scratch.clear();
+        if side.wal.as_ref().is_some_and(|wal| wal.len() == 0) {
+            super::wal_note::append_own_number(&mut side.scratch, side.wal_number);
+        }
+        for (number, size) in side.predecessors.iter().copied() {
+            super::wal_note::append_predecessor(&mut side.scratch, &self.db_id, number, size);
+        }
+        let (point, raised) = self.durable_wal.newer_than(side.stated_durable)?;
+        super::wal_note::append_promise(&mut side.scratch, &self.db_id, point);
+        Some(raised)
+    }
+
+    /// States durably, in a new WAL, where the ones before it end.
+    #[cold]
+    pub(crate) fn log_notes(&self, side: &mut WriteSide) -> Result<()> {
+        let promise = self.note(side);
+        let header = encode_header(side.last_seqno + 1, 0);
+        let Some(wal) = &mut side.wal else { return Ok(()) };
+        if let Err(error) = wal.add_record(&[&header, &side.scratch]) {
+            side.wal_broken = true;
+            return Err(error);
+        }
+        side.has_noted(promise);
+        self.sync_wals(side)
     }
 
     /// Takes note of what a group that is in the WAL prepares, before anything of it is applied, and returns the names of the transactions that it decides.
@@ -441,6 +483,9 @@ impl DbInner {
             }
             decided.push(phase.name().to_vec());
             let Some(log) = self.prepared_logs.find(phase.name()) else { continue };
+            if is_planted(PlantedBug::PreparedLogIsForgotten) {
+                continue;
+            }
             for entry in batch.iter().take(batch.applied_count() as usize) {
                 if let Some(family) = self.family(entry.column_family.0) {
                     family.super_version.load().memtable.note_prepared_log(log);

@@ -1,5 +1,6 @@
 //! The queue in which writers wait while another one leads.
 
+use super::checked::Check;
 use super::state::ranks;
 use crate::batch::WriteBatch;
 use crate::key::SeqNo;
@@ -25,6 +26,8 @@ pub(crate) struct WriteQueue {
 pub(crate) struct Request {
     pub(crate) options: WriteOptions,
     pub(crate) bytes: usize,
+    /// What must not have changed for the batch to be written.
+    pub(crate) check: Option<Arc<Check>>,
     pub(crate) signal: Signal,
     phase: AtomicU8,
     slot: Mutex<Slot>,
@@ -44,10 +47,10 @@ const INSERTED: u8 = 3;
 const DONE: u8 = 4;
 
 impl Request {
-    pub(crate) fn new(batch: WriteBatch, options: WriteOptions) -> Arc<Self> {
+    pub(crate) fn new(batch: WriteBatch, options: WriteOptions, check: Option<Arc<Check>>) -> Arc<Self> {
         let bytes = batch.size_bytes();
         let slot = Mutex::new(ranks::WRITE_REQUEST, Slot { batch, first_seqno: 0, outcome: Ok(()) });
-        Arc::new(Self { options, bytes, signal: Signal::new(), phase: AtomicU8::new(WAITING), slot })
+        Arc::new(Self { options, bytes, check, signal: Signal::new(), phase: AtomicU8::new(WAITING), slot })
     }
 
     /// Takes the batch out, for the leader or, at the end, for its writer.
@@ -116,6 +119,12 @@ impl WriteQueue {
         self.waiting.store(requests.len(), Ordering::SeqCst);
         drop(requests);
         fence(Ordering::SeqCst);
+    }
+
+    /// How many wait.
+    #[cfg(test)]
+    pub(crate) fn len_for_test(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
     }
 
     /// Whether nobody waits; one load.

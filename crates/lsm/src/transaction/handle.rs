@@ -270,10 +270,14 @@ impl Transaction {
     /// `AlreadyExists`; `InvalidArgument` for a name that is empty or longer than 64 bytes, and where transactions are written without a WAL; those of
     /// [`commit`](Self::commit). The transaction is then rolled back.
     pub fn prepare(self, name: impl AsRef<[u8]>) -> Result<()> {
-        self.prepare_with(name.as_ref(), true)
+        let (name, core) = (name.as_ref(), Arc::clone(&self.core));
+        let entry = self.prepare_with(name, true)?;
+        core.prepared.put(name, entry);
+        Ok(())
     }
 
-    pub(super) fn prepare_with(mut self, name: &[u8], sync: bool) -> Result<()> {
+    /// Prepares it under a name that is taken from now on. Nobody can decide about it yet.
+    pub(super) fn prepare_with(mut self, name: &[u8], sync: bool) -> Result<Entry> {
         let core = Arc::clone(&self.core);
         let options = core.prepare_options(sync);
         if options.disable_wal {
@@ -287,8 +291,7 @@ impl Transaction {
             return Err(error);
         }
         self.is_over = true;
-        core.prepared.put(name, Entry { owner: self.id, batch });
-        Ok(())
+        Ok(Entry { owner: self.id, batch })
     }
 
     /// On which level it is.

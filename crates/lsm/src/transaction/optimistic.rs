@@ -6,11 +6,15 @@ use crate::db::{ColumnFamily, Db, Iter, PinnedValue, Watched};
 use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions};
 use crate::snapshot::Snapshot;
-use siltstone_base::Result;
 use siltstone_base::engine::{Isolation, Savepoint, TransactionOptions};
 use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
+
+/// What a watched key takes beside its bytes, about.
+const WATCHED_BYTES: usize = 120;
 
 /// A database with optimistic transactions. Cheap to clone; all clones are the same database.
 ///
@@ -66,7 +70,7 @@ impl OptimisticTransactionDb {
     pub fn begin(&self, options: &TransactionOptions) -> OptimisticTransaction {
         let work = Work::new(&self.db, options.isolation);
         let begun = work.snapshot.clone().unwrap_or_else(|| self.db.snapshot());
-        OptimisticTransaction { owner: self.clone(), work, begun, watched: BTreeMap::new() }
+        OptimisticTransaction { owner: self.clone(), work, begun, watched: BTreeMap::new(), watched_bytes: 0 }
     }
 
     /// Closes the database; see [`Db::close`].
@@ -91,6 +95,8 @@ pub struct OptimisticTransaction {
     begun: Snapshot,
     /// By family and key: the family, and the number after which a change is a conflict.
     watched: BTreeMap<(u32, Vec<u8>), (ColumnFamily, SeqNo)>,
+    /// What they take, about.
+    watched_bytes: usize,
 }
 
 impl OptimisticTransaction {
@@ -125,7 +131,8 @@ impl OptimisticTransaction {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::get_cf`]; `NotSupported` for a family whose comparator takes different bytes for equal.
+    /// Those of [`Db::get_cf`]; `LimitExceeded` if the keys that the transaction changed or read for update take more than
+    /// [`max_lock_bytes`](TransactionDbOptions::max_lock_bytes); `NotSupported` for a family whose comparator takes different bytes for equal.
     pub fn get_for_update_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<Option<PinnedValue>> {
         let key = key.as_ref();
         self.watch(family, key)?;
@@ -141,7 +148,16 @@ impl OptimisticTransaction {
             // Before the key is read: a change after this is a conflict, seen or not.
             None => self.owner.db.latest_seqno(),
         };
-        self.watched.entry((family.0.id, key.to_vec())).or_insert_with(|| (family.clone(), seqno));
+        let bytes = key.len() + WATCHED_BYTES;
+        let limit = self.owner.options.max_lock_bytes;
+        let Entry::Vacant(new) = self.watched.entry((family.0.id, key.to_vec())) else { return Ok(()) };
+        if self.watched_bytes + bytes > limit {
+            let message =
+                format!("max_lock_bytes: the keys that the transaction watches would take more than {limit} bytes");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        new.insert((family.clone(), seqno));
+        self.watched_bytes += bytes;
         Ok(())
     }
 
@@ -158,7 +174,7 @@ impl OptimisticTransaction {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` if the transaction has too many bytes of changes, or the key or the value is too long; `NotFound` if the family was dropped;
+    /// `LimitExceeded` if the transaction has too many bytes of changes or of watched keys, or the key or the value is too long; `NotFound` if the family was dropped;
     /// `NotSupported` for a family whose comparator takes different bytes for equal.
     pub fn put_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(family, key.as_ref(), Change::Put(value.as_ref()))
@@ -238,13 +254,13 @@ impl OptimisticTransaction {
     /// `Busy` if somebody did, and those of [`Db::write`]. The transaction is then rolled back, unless the WAL failed: then opening the database again decides.
     pub fn commit(mut self) -> Result<()> {
         let mut batch = self.work.changes.take_batch();
-        let watched: Vec<_> =
-            self.watched.iter().map(|((_, key), (family, seqno))| Watched { family, key, seqno: *seqno }).collect();
+        let watched = std::mem::take(&mut self.watched).into_iter();
+        let watched: Vec<_> = watched.map(|((_, key), (family, seqno))| Watched { family, key, seqno }).collect();
         debug_assert!(watched.iter().all(|watch| watch.seqno >= self.begun.seqno()), "a snapshot keeps the numbers");
         if watched.is_empty() {
             return Ok(());
         }
-        self.owner.db.write_if_unchanged(&watched, &mut batch, &self.owner.options.write_options)
+        self.owner.db.write_if_unchanged(watched, &mut batch, &self.owner.options.write_options)
     }
 
     /// Undoes all changes.

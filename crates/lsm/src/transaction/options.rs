@@ -12,7 +12,8 @@ siltstone_base::define_options! {
     TransactionDbOptions {
         /// How long a lock of a row is waited for, unless the transaction says otherwise. Optimistic transactions wait for none.
         lock_timeout: Duration = Duration::from_secs(1),
-        /// Bytes that all locks together may take. A lock beyond fails with `LimitExceeded`.
+        /// Bytes that all locks together may take, and those that one optimistic transaction may take for the keys that it changed or read for update. A lock or a key beyond
+        /// fails with `LimitExceeded`.
         max_lock_bytes: usize = 64 << 20,
         /// Bytes of changes, in the form in which the WAL has them, that one transaction may have: 1 KiB to
         /// [`max_wal_record_bytes`](DbOptions::max_wal_record_bytes). It takes about twice as much memory. A change beyond fails with `LimitExceeded`, and

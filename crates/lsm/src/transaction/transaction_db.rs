@@ -118,7 +118,7 @@ impl TransactionDb {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::open_families`]; `InvalidArgument` for an option of transactions.
+    /// Those of [`Db::open_families`]; `InvalidArgument` for an option of transactions; `NotSupported` for one that is prepared and deletes a range, as RocksDB's may.
     pub fn open(
         dir: impl AsRef<Path>,
         options: &DbOptions,
@@ -135,6 +135,11 @@ impl TransactionDb {
             next_id: AtomicU64::new(1),
         };
         for (name, batch) in recovered {
+            if batch.iter().any(|entry| entry.kind == ValueType::RangeDelete) {
+                return Err(Error::not_supported(
+                    "a transaction that is prepared and deletes a range, whose rows have no locks",
+                ));
+            }
             let owner = core.new_id();
             if !is_planted(PlantedBug::RecoveredLocksAreLost) {
                 batch.iter().for_each(|entry| core.locks.grant(owner, entry.column_family.0, entry.key));
@@ -202,14 +207,22 @@ impl TransactionDb {
     pub fn prepare_all<'a>(&self, transactions: impl IntoIterator<Item = (Transaction, &'a [u8])>) -> Result<()> {
         let mut names = Vec::new();
         let mut outcome = Ok(());
+        let mut entries = Vec::new();
         for (transaction, name) in transactions {
             if outcome.is_ok() {
-                outcome = transaction.prepare_with(name, false);
-                names.extend(outcome.is_ok().then_some(name));
+                match transaction.prepare_with(name, false) {
+                    Ok(entry) => entries.push((name, entry)),
+                    Err(error) => outcome = Err(error),
+                }
             }
         }
-        if !names.is_empty() {
+        if !entries.is_empty() {
             outcome = outcome.and_then(|()| self.core.db.sync_wal());
+        }
+        // Nobody decides about what is not safe yet.
+        for (name, entry) in entries {
+            self.core.prepared.put(name, entry);
+            names.push(name);
         }
         if outcome.is_err() {
             // The first error is the one to tell.
@@ -222,7 +235,8 @@ impl TransactionDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none of that name; those of [`Transaction::commit`], after which it is still prepared.
+    /// `NotFound` if there is none of that name; those of [`Transaction::commit`]. It is then still prepared, unless the WAL failed and the machine stops before anything else
+    /// is written: then opening the database again decides.
     pub fn commit_prepared(&self, name: impl AsRef<[u8]>) -> Result<()> {
         self.decide(name.as_ref(), Step::Commit)
     }
@@ -231,7 +245,7 @@ impl TransactionDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none of that name; those of [`Db::write`], after which it is still prepared.
+    /// `NotFound` if there is none of that name; those of [`Db::write`]. It is then still prepared, as after [`commit_prepared`](Self::commit_prepared).
     pub fn rollback_prepared(&self, name: impl AsRef<[u8]>) -> Result<()> {
         self.decide(name.as_ref(), Step::Rollback)
     }
@@ -240,7 +254,9 @@ impl TransactionDb {
         let core = &*self.core;
         let mut entry = core.prepared.take(name)?;
         entry.batch.set_phase(Some(Phase::new(step, name)));
-        if let Err(error) = core.db.write(&mut entry.batch, &core.options.write_options) {
+        // A decision is logged whatever the options say: the WAL that has what was prepared may stay for others.
+        let options = core.options.write_options.clone().disable_wal(false);
+        if let Err(error) = core.db.write(&mut entry.batch, &options) {
             core.prepared.put(name, entry);
             return Err(error);
         }

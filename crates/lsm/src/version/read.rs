@@ -5,7 +5,7 @@
 use super::Version;
 use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
-use crate::key::LookupKey;
+use crate::key::{LookupKey, SeqNo};
 use crate::options::ReadOptions;
 use crate::sst::{GetCounts, TableEntry, TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
@@ -74,12 +74,14 @@ impl Version {
         }
     }
 
-    /// Shows `visit` every source that may have versions of the key of `key`, newest first, until it says that older ones do not matter.
+    /// Shows `visit` every source that may have versions of the key of `key`, newest first, until it says that older ones do not matter. Tables that have no
+    /// entry newer than `since` are not asked.
     pub(crate) fn visit(
         &self,
         table_cache: &Arc<TableCache>,
         options: &TableReadOptions,
         key: &LookupKey,
+        since: SeqNo,
         visit: &mut impl FnMut(&mut ChildIter) -> Result<bool>,
     ) -> Result<()> {
         let user_key = key.user_key();
@@ -88,7 +90,8 @@ impl Version {
             if number > 0 {
                 // Versions of one key may go on in the next table of the run; the filter of the first one knows the key.
                 let Some(file) = level.find(&self.comparator, key.internal_key()) else { continue };
-                if table_cache.reader(file)?.may_have(options, key, hash) {
+                if (since == 0 || file.largest_seqno > since) && table_cache.reader(file)?.may_have(options, key, hash)
+                {
                     let purpose = IterPurpose::User { read_ahead_size: 0 };
                     let run = LevelIter::new(level.shared_files(), Arc::clone(table_cache), *options, purpose);
                     if !visit(&mut ChildIter::Level(run))? {
@@ -98,7 +101,7 @@ impl Version {
                 continue;
             }
             for (index, file) in level.files().iter().enumerate() {
-                if level.covers(&self.comparator, index, user_key) {
+                if (since == 0 || file.largest_seqno > since) && level.covers(&self.comparator, index, user_key) {
                     let reader = table_cache.reader(file)?;
                     if reader.may_have(options, key, hash) {
                         let table = TableIter::new(Arc::clone(reader), *options, 0);

@@ -2,6 +2,7 @@
 
 mod approximate;
 mod basics;
+mod checked;
 mod compressed_blocks;
 mod covered;
 mod ingest;

@@ -2,9 +2,11 @@
 
 use super::{LEVELS, all, family_options, flush, kind, on, open, open_optimistic, open_with, options, rows};
 use crate::{
-    CompactRangeOptions, ErrorKind, FlushOptions, Isolation, LockMode, TransactionDb, TransactionDbOptions, WriteBatch,
+    CompactRangeOptions, Counter, ErrorKind, FlushOptions, Isolation, LockMode, TransactionDb, TransactionDbOptions,
+    WriteBatch,
 };
-use siltstone_base::env::sim::SimDisk;
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::{OpClass, SimDisk};
 use siltstone_base::plant::{PlantedBug, with_planted};
 
 #[test]
@@ -235,4 +237,114 @@ fn keys_that_are_equal_in_other_bytes_cannot_be_locked() {
     let db = TransactionDb::open("/db", &options(&disk), &[("default", family)], &Default::default()).unwrap();
     assert_eq!(kind(db.put("a", "1")), ErrorKind::NotSupported);
     assert_eq!(kind(db.begin(&on(Isolation::Snapshot)).put("a", "1")), ErrorKind::NotSupported);
+}
+
+/// A row that came and went since has changed, even if nothing of it is left: who saw it before must not write over that.
+#[test]
+fn a_row_that_came_and_went_is_a_conflict() {
+    for compacts in [false, true] {
+        let (disk, optimistic_disk) = (SimDisk::new(), SimDisk::new());
+        let (db, optimistic) = (open(&disk), open_optimistic(&optimistic_disk));
+        let mut one = db.begin(&on(Isolation::Snapshot));
+        let keys = ["deleted", "single", "never", "range"];
+        let begin = |(index, key): (usize, &&str)| {
+            let mut transaction = optimistic.begin(&on(LEVELS[index % 2]));
+            transaction.put(key, "1").unwrap();
+            transaction
+        };
+        let free: Vec<_> = keys.iter().enumerate().map(begin).collect();
+        for base in [db.db(), optimistic.db()] {
+            let mut batch = WriteBatch::new();
+            for key in ["deleted", "single", "range", "m"] {
+                batch.put(key, "0");
+            }
+            base.write(&mut batch, &Default::default()).unwrap();
+            base.delete("deleted").unwrap();
+            base.delete("never").unwrap();
+            base.delete_range("range", "range2").unwrap();
+            let mut batch = WriteBatch::new();
+            batch.single_delete("single");
+            base.write(&mut batch, &Default::default()).unwrap();
+            base.flush(&FlushOptions::default()).unwrap();
+            if compacts {
+                let range = CompactRangeOptions::default().force_bottommost(true);
+                base.compact_range(&base.default_family(), None, None, &range).unwrap();
+            }
+            assert_eq!(rows(base.iter(&Default::default()).unwrap()), "m=0");
+        }
+        for key in keys {
+            assert_eq!(kind(one.put(key, "2")), ErrorKind::Busy, "{key} {compacts}");
+        }
+        for (transaction, key) in free.into_iter().zip(keys) {
+            assert_eq!(kind(transaction.commit()), ErrorKind::Busy, "{key} {compacts}");
+        }
+        // Once nobody needs the numbers they go.
+        drop(one);
+        let range = CompactRangeOptions::default().force_bottommost(true);
+        db.db().compact_range(&db.db().default_family(), None, None, &range).unwrap();
+        assert!(db.db().metrics().counters().get(Counter::CompactionKeyDropObsolete) >= 3);
+    }
+}
+
+#[test]
+fn rows_of_old_tables_are_changed_without_a_read() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    for key in ["a", "b", "c"] {
+        db.put(key, "0").unwrap();
+        flush(&db);
+    }
+    let db = {
+        db.close().unwrap();
+        open(&disk)
+    };
+    db.put("z", "1").unwrap();
+    let mut one = db.begin(&on(Isolation::Snapshot));
+    disk.start_trace();
+    for key in ["a", "b", "bb", "c"] {
+        one.put(key, "1").unwrap();
+    }
+    let reads = disk.take_trace();
+    let of_tables = reads.iter().filter(|op| op.class == OpClass::Read && op.file == FileKind::Table);
+    assert_eq!(of_tables.count(), 0, "{reads:?}");
+    one.commit().unwrap();
+}
+
+#[test]
+fn what_an_optimistic_transaction_watches_is_limited() {
+    let transactions = TransactionDbOptions::default().max_lock_bytes(4096);
+    let db = crate::OptimisticTransactionDb::open("/db", &options(&SimDisk::new()), &[], &transactions).unwrap();
+    let mut one = db.begin(&on(Isolation::ReadCommitted));
+    let watched = (0..1000).take_while(|number| match one.get_for_update(format!("k{number}")) {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+            false
+        }
+    });
+    assert!((20..40).contains(&watched.count()));
+    // What is watched already costs nothing more, and what is refused leaves the transaction as it was.
+    one.get_for_update("k1").unwrap();
+    assert_eq!(kind(one.put("new", "1")), ErrorKind::LimitExceeded);
+    one.put("k2", "1").unwrap();
+    one.commit().unwrap();
+    assert_eq!(rows(db.db().iter(&Default::default()).unwrap()), "k2=1");
+}
+
+#[test]
+fn a_savepoint_that_a_commit_in_the_middle_took_along_never_comes_back() {
+    let transactions = TransactionDbOptions::default().max_transaction_bytes(1024).commit_in_the_middle(true);
+    let db = open_with(&SimDisk::new(), &transactions).unwrap();
+    let mut one = db.begin(&on(Isolation::ReadCommitted));
+    one.put("a", "1").unwrap();
+    let early = one.savepoint();
+    one.put("b", [b'1'; 900]).unwrap();
+    // Commits what is there.
+    one.put("c", [b'1'; 900]).unwrap();
+    assert_ne!(one.savepoint(), early);
+    one.put("d", "1").unwrap();
+    assert_eq!(kind(one.rollback_to(early)), ErrorKind::InvalidArgument, "what it would undo is committed");
+    one.rollback();
+    let left = ["a", "b", "c"].map(|key| db.db().get(key).unwrap().is_some());
+    assert_eq!(left, [true, true, false]);
 }

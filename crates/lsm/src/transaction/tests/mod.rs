@@ -2,6 +2,7 @@
 
 mod batches;
 mod conflicts;
+mod kept_wals;
 mod prepared;
 mod threads;
 

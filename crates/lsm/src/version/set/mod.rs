@@ -51,8 +51,6 @@ pub(crate) struct VersionSet {
     manifest: Manifest,
     /// The MANIFEST that CURRENT names for certain, or 0.
     manifest_number: u64,
-    /// The oldest WAL that has what was prepared and is in no table; `u64::MAX` if there is none. It is kept although no family says that it needs it.
-    oldest_prepared_log: u64,
 }
 
 /// Counters of the whole database.
@@ -79,11 +77,6 @@ impl VersionSet {
     /// The counter of file numbers, for use without the lock of the set.
     pub(crate) fn file_numbers(&self) -> &Arc<FileNumbers> {
         &self.numbers
-    }
-
-    /// Says which is the oldest WAL that has what was prepared and is in no table.
-    pub(crate) fn set_oldest_prepared_log(&mut self, number: Option<u64>) {
-        self.oldest_prepared_log = number.unwrap_or(u64::MAX);
     }
 
     /// All families, by id.
@@ -156,8 +149,9 @@ impl VersionSet {
 
     /// Makes `edits` durable as one unit and installs what they lead to. Returns the new version of every family whose files changed.
     ///
-    /// Fills in what every edit carries: counters, the epochs of files that have none (at level 0 in the order of the
-    /// edits: later is newer), and the smallest WAL to keep. Starts a new MANIFEST where there is none, where it is broken, and where it has
+    /// Fills in what every edit carries: counters, and the epochs of files that have none (at level 0 in the order of the
+    /// edits: later is newer). The smallest WAL to keep is raised by an edit that says so and by no other: families' log numbers do not tell which WALs
+    /// have what was prepared. Starts a new MANIFEST where there is none, where it is broken, and where it has
     /// reached its size. Adding and dropping families has doors of its own.
     ///
     /// # Errors
@@ -215,12 +209,12 @@ impl VersionSet {
         Ok(id)
     }
 
-    /// Drops a family. Its tables become obsolete when nobody reads them any more.
+    /// Drops a family. Its tables become obsolete when nobody reads them any more. No WAL below `kept_log` is needed without it.
     ///
     /// # Errors
     ///
     /// `NotFound`; `InvalidArgument` for the default family; and as [`log_and_apply`](Self::log_and_apply).
-    pub(crate) fn drop_family(&mut self, id: ColumnFamilyId) -> Result<()> {
+    pub(crate) fn drop_family(&mut self, id: ColumnFamilyId, kept_log: u64) -> Result<()> {
         if id.0 == 0 {
             return Err(Error::invalid_argument("the default column family cannot be dropped"));
         }
@@ -231,12 +225,9 @@ impl VersionSet {
         edit.drop_family = true;
         edit.max_column_family = Some(self.counters.max_column_family);
         let mut counters = self.counters.clone();
-        let others = self.families.values().filter(|family| family.id != id);
-        let min_log_number = others.map(|family| family.log_number).min().unwrap_or(0);
-        let min_log_number = min_log_number.min(self.oldest_prepared_log);
-        if min_log_number > counters.min_log_number_to_keep {
-            counters.min_log_number_to_keep = min_log_number;
-            edit.min_log_number_to_keep = Some(min_log_number);
+        if kept_log > counters.min_log_number_to_keep {
+            counters.min_log_number_to_keep = kept_log;
+            edit.min_log_number_to_keep = Some(kept_log);
         }
         self.complete(&mut edit, &counters);
         self.write(&[edit], &counters)?;
@@ -275,27 +266,12 @@ impl VersionSet {
             let (order, levels) = (&family.comparator, family.current.num_levels());
             pending.built.push((id, builder.finish(id, order, levels, &self.config.obsolete_tables)?));
         }
-        self.raise_min_log_number(&mut pending);
         let group = edits.len() as u32;
         for (index, edit) in edits.iter_mut().enumerate() {
             self.complete(edit, &pending.counters);
             edit.atomic_group_remaining = (group > 1).then(|| group - 1 - index as u32);
         }
-        if group > 0 && pending.counters.min_log_number_to_keep > self.counters.min_log_number_to_keep {
-            let last = &mut edits[group as usize - 1];
-            last.min_log_number_to_keep = Some(pending.counters.min_log_number_to_keep);
-        }
         Ok(pending)
-    }
-
-    fn raise_min_log_number(&self, pending: &mut Pending) {
-        let log_number_of = |family: &Family| {
-            let news = pending.log_numbers.iter().filter(|(id, _)| *id == family.id).map(|(_, number)| *number);
-            news.fold(family.log_number, u64::max)
-        };
-        let min_log_number = self.families.values().map(log_number_of).min().unwrap_or(0);
-        let kept = &mut pending.counters.min_log_number_to_keep;
-        *kept = (*kept).max(min_log_number.min(self.oldest_prepared_log));
     }
 
     /// Writes the counters into `edit`.

@@ -42,7 +42,6 @@ impl VersionSet {
             counters: Counters { db_id, ..Counters::default() },
             manifest: Manifest::None,
             manifest_number: 0,
-            oldest_prepared_log: u64::MAX,
         };
         set.write_new_manifest(&mut [])?;
         Ok(set)
@@ -80,7 +79,6 @@ impl VersionSet {
             counters,
             manifest: Manifest::None,
             manifest_number,
-            oldest_prepared_log: u64::MAX,
         })
     }
 }

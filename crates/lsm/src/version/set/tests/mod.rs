@@ -93,7 +93,7 @@ fn edits_survive_and_an_open_for_writing_starts_a_new_manifest() {
     let mut again = recover(dir.path()).unwrap();
     assert_eq!(describe(&again), describe(&set));
     assert_eq!(current(dir.path()), "MANIFEST-000001\n", "recovery writes nothing");
-    let mut edit = VersionEdit { log_number: Some(17), ..VersionEdit::default() };
+    let mut edit = VersionEdit { log_number: Some(17), min_log_number_to_keep: Some(17), ..VersionEdit::default() };
     edit.delete_file(0, first);
     again.log_and_apply(&mut [edit]).unwrap();
     assert_eq!(current(dir.path()), format!("MANIFEST-{:06}\n", again.manifest_number()));
@@ -133,17 +133,36 @@ fn families_come_and_go() {
     let error = VersionSet::recover(config(dir.path()), &only_default).unwrap_err();
     assert_eq!(error.message(), "column family meta exists and was not named at open");
 
-    set.drop_family(index).unwrap();
+    set.drop_family(index, 9).unwrap();
     assert_eq!(set.config.obsolete_tables.pop(), Some(FileName::Table(in_index)));
-    assert_eq!(set.drop_family(index).unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(set.drop_family(ColumnFamilyId(0)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(set.drop_family(index, 9).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(set.drop_family(ColumnFamilyId(0), 9).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let mut again = recover(dir.path()).unwrap();
     assert_eq!(list_families(&config(dir.path())).unwrap(), ["default", "meta"]);
     // The number of a dropped family never comes back, and dropping works as the first edit of a MANIFEST.
     assert_eq!(again.create_family("third", &family_config(Bytewise), 9).unwrap().0, 3);
     let mut again = recover(dir.path()).unwrap();
-    again.drop_family(meta).unwrap();
+    again.drop_family(meta, 9).unwrap();
     assert_eq!(recover(dir.path()).unwrap().families().map(Family::name).collect::<Vec<_>>(), ["default", "third"]);
+}
+
+#[test]
+fn only_an_edit_that_says_so_lets_a_log_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut set = create(dir.path());
+    let meta = set.create_family("meta", &family_config(Bytewise), 5).unwrap();
+    let edit = |id| VersionEdit { log_number: Some(30), ..VersionEdit::new(id) };
+    let mut said = VersionEdit { min_log_number_to_keep: Some(7), ..edit(ColumnFamilyId(0)) };
+    set.log_and_apply(&mut [said.clone(), edit(meta)]).unwrap();
+    // What was prepared is in WAL 7, which no family needs: neither of these may forget that.
+    set.log_and_apply(&mut [edit(ColumnFamilyId(0))]).unwrap();
+    set.write_new_manifest(&mut []).unwrap();
+    set.drop_family(meta, 7).unwrap();
+    assert_eq!(set.min_log_number_to_keep(), 7);
+    assert_eq!(recover(dir.path()).unwrap().min_log_number_to_keep(), 7);
+    said.min_log_number_to_keep = Some(30);
+    set.log_and_apply(&mut [said]).unwrap();
+    assert_eq!(recover(dir.path()).unwrap().min_log_number_to_keep(), 30);
 }
 
 #[test]
@@ -171,6 +190,7 @@ fn several_edits_count_as_a_whole_or_not_at_all() {
     for (index, edit) in edits.iter_mut().enumerate() {
         edit.add_file(0, file(90 + index as u64, "k"));
         edit.log_number = Some(70 + index as u64);
+        edit.min_log_number_to_keep = (index == 0).then_some(70);
     }
     let installed = set.log_and_apply(&mut edits).unwrap();
     assert_eq!(
@@ -245,12 +265,12 @@ fn a_damaged_last_edit_is_not_dropped_if_something_is_missing_without_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut set = create(dir.path());
     let path = FileName::Manifest(1).path(dir.path());
-    let mut flushed = VersionEdit { log_number: Some(5), ..VersionEdit::default() };
+    let mut flushed = VersionEdit { log_number: Some(5), min_log_number_to_keep: Some(5), ..VersionEdit::default() };
     flushed.add_file(1, file(7, "a"));
     set.log_and_apply(&mut [flushed]).unwrap();
     let before = describe(&set);
     let before_last = std::fs::metadata(&path).unwrap().len();
-    let mut last = VersionEdit { log_number: Some(8), ..VersionEdit::default() };
+    let mut last = VersionEdit { log_number: Some(8), min_log_number_to_keep: Some(8), ..VersionEdit::default() };
     last.add_file(0, file(9, "a"));
     set.log_and_apply(&mut [last]).unwrap();
     let mut damaged = std::fs::read(&path).unwrap();
