@@ -40,7 +40,7 @@ impl Settings {
         };
         // Cargo says `--bench` when it runs benchmarks.
         let is_bench = arguments.iter().any(|argument| argument == "--bench");
-        let (seconds, rounds) = if is_bench { (30, 200) } else { (1, 3) };
+        let (seconds, rounds) = if is_bench { (20, 200) } else { (1, 3) };
         Self {
             threads: number("--threads").unwrap_or(64).max(2),
             seconds: number("--seconds").unwrap_or(seconds).max(1),

@@ -1,7 +1,7 @@
 //! The two engines and a BTreeMap behind the engine traits: drawn operations, and whatever one of them answers the others must answer too.
 //!
-//! Both engines run on one thread: files on simulated disks, jobs on step executors. Keys and values, tables with secondary indexes, and transactions, which the B-tree runs
-//! and the others get as one batch when they commit. Each case is a seed; a failure names it, and `SILTSTONE_SEED=N` replays it.
+//! Both engines run on one thread: files on simulated disks, jobs on step executors. Keys and values, tables with secondary indexes, and transactions beside plain writes, some of
+//! them prepared and decided after the next opening. Each case is a seed; a failure names it, and `SILTSTONE_SEED=N` replays it.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
@@ -9,6 +9,7 @@ mod btree_support;
 
 use btree_support::Draw;
 use siltstone::{btree, lsm};
+use siltstone_base::ErrorKind;
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::{
     Durability, Isolation, Kv, KvBatch, KvCursor, Row, TableId, TableSpec, Tables, TransactionOptions, Transactional,
@@ -16,7 +17,7 @@ use siltstone_base::engine::{
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::{Executor, StepExecutor};
 use siltstone_base::index_spec::IndexSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
@@ -127,8 +128,20 @@ fn walk_map(map: &Map, from: Option<&[u8]>, steps: &[bool]) -> Vec<(Vec<u8>, Vec
 struct Pair {
     disks: [SimDisk; 2],
     btree: Option<btree::Db>,
-    lsm: Option<lsm::KvDb>,
+    lsm: Option<lsm::TransactionDb>,
     map: Map,
+}
+
+/// What is left of `before` behind changes.
+fn changed(before: &Map, changes: &[(Vec<u8>, Option<Vec<u8>>)]) -> Map {
+    let mut map = before.clone();
+    for (key, value) in changes {
+        match value {
+            Some(value) => map.insert(key.clone(), value.clone()),
+            None => map.remove(key),
+        };
+    }
+    map
 }
 
 impl Pair {
@@ -141,7 +154,17 @@ impl Pair {
     fn open(&mut self) {
         self.btree = Some(open_btree(&self.disks[0]));
         let (options, family) = lsm_options(&self.disks[1]);
-        self.lsm = Some(lsm::KvDb::open(DIR, &options, &family, lsm::WriteOptions::default()).unwrap());
+        let transactions = lsm::TransactionDbOptions::default();
+        self.lsm = Some(lsm::TransactionDb::open(DIR, &options, &[("default", family)], &transactions).unwrap());
+    }
+
+    fn close(&mut self) {
+        self.engines().into_iter().for_each(|engine| engine.close().unwrap());
+        (self.btree, self.lsm) = (None, None);
+    }
+
+    fn transactional(&self) -> [&dyn Transactional; 2] {
+        [self.btree.as_ref().unwrap(), self.lsm.as_ref().unwrap()]
     }
 
     fn engines(&self) -> [&dyn Kv; 2] {
@@ -162,64 +185,96 @@ impl Pair {
         }
     }
 
-    /// A transaction of the B-tree, and its changes as a batch for the others if it commits.
+    /// The same transaction in both engines, beside plain writes to rows that it has not locked.
     fn transaction(&mut self, draw: &mut Draw) {
         let isolation = if draw.below(2) == 0 { Isolation::Snapshot } else { Isolation::ReadCommitted };
-        let db = self.btree.as_ref().unwrap();
-        assert!(siltstone_base::engine::Admin::capabilities(db).transactions);
-        let mut transaction = Transactional::begin(db, &TransactionOptions::new(isolation)).unwrap();
-        let (mut own, mut changes, mut place) = (self.map.clone(), Vec::new(), None);
+        assert!(self.engines().iter().all(|engine| engine.capabilities().transactions));
+        let mut both = self.transactional().map(|db| db.begin(&TransactionOptions::new(isolation)).unwrap());
+        let snapshot = self.map.clone();
+        let mut changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+        let (mut place, mut locked, mut outside) = (None, BTreeSet::new(), BTreeSet::new());
         for _ in 0..draw.below(20) {
             let key = key(draw);
-            match draw.below(10) {
-                0..5 => {
-                    let value = value(draw);
-                    transaction.put(&key, &value).unwrap();
-                    own.insert(key.clone(), value.clone());
-                    changes.push((key, Some(value)));
+            match draw.below(12) {
+                number @ 0..7 => {
+                    let value = (number < 5).then(|| value(draw));
+                    let is_late = isolation == Isolation::Snapshot && outside.contains(&key);
+                    for transaction in &mut both {
+                        let outcome = match &value {
+                            Some(value) => transaction.put(&key, value),
+                            None => transaction.delete(&key),
+                        };
+                        let kind = outcome.map_err(|error| error.kind());
+                        assert_eq!(kind, if is_late { Err(ErrorKind::Busy) } else { Ok(()) });
+                    }
+                    if is_late {
+                        both.into_iter().for_each(|transaction| transaction.rollback().unwrap());
+                        return;
+                    }
+                    locked.insert(key.clone());
+                    changes.push((key, value));
                 }
-                5..7 => {
-                    transaction.delete(&key).unwrap();
-                    own.remove(&key);
-                    changes.push((key, None));
+                7 => {
+                    let savepoints = both.each_mut().map(|transaction| transaction.savepoint().unwrap());
+                    place = Some((savepoints, changes.len()));
                 }
-                7 => place = Some((transaction.savepoint().unwrap(), own.clone(), changes.len())),
                 8 => {
-                    if let Some((savepoint, then, len)) = place.take() {
-                        transaction.rollback_to(savepoint).unwrap();
-                        own = then;
+                    if let Some((savepoints, len)) = place.take() {
+                        for (transaction, savepoint) in both.iter_mut().zip(savepoints) {
+                            transaction.rollback_to(savepoint).unwrap();
+                        }
                         changes.truncate(len);
                     }
                 }
+                9 if !locked.contains(&key) => {
+                    let value = value(draw);
+                    self.engines().into_iter().for_each(|engine| engine.put(&key, &value).unwrap());
+                    self.map.insert(key.clone(), value);
+                    outside.insert(key);
+                }
                 _ => {
-                    let mut found = Vec::new();
-                    let is_there = transaction.get(&key, &mut found).unwrap();
-                    assert_eq!(is_there.then_some(&found), own.get(&key));
-                    assert_eq!(get(db, &key), self.map.get(&key).cloned(), "others see nothing of it");
+                    let seen = if isolation == Isolation::Snapshot { &snapshot } else { &self.map };
+                    let wanted = changed(seen, &changes).get(&key).cloned();
+                    for (transaction, engine) in both.iter_mut().zip(self.engines()) {
+                        let mut found = Vec::new();
+                        let is_there = transaction.get(&key, &mut found).unwrap();
+                        assert_eq!(is_there.then_some(found), wanted);
+                        assert_eq!(get(engine, &key), self.map.get(&key).cloned(), "others see nothing of it");
+                    }
                 }
             }
         }
-        let steps = vec![true; own.len() + 1];
-        assert_eq!(walk(&mut *transaction.cursor().unwrap(), None, &steps), own.into_iter().collect::<Vec<_>>());
-        if draw.below(3) == 0 {
-            transaction.rollback().unwrap();
-            return;
+        let seen = changed(if isolation == Isolation::Snapshot { &snapshot } else { &self.map }, &changes);
+        for transaction in &mut both {
+            let steps = vec![true; seen.len() + 1];
+            let rows = walk(&mut *transaction.cursor().unwrap(), None, &steps);
+            assert_eq!(rows, seen.clone().into_iter().collect::<Vec<_>>());
         }
         if draw.below(4) == 0 {
-            transaction.prepare(b"prepared").unwrap();
-            Transactional::commit_prepared(db, b"prepared").unwrap();
-        } else {
-            transaction.commit().unwrap();
+            both.into_iter().for_each(|transaction| transaction.rollback().unwrap());
+            return;
         }
-        let mut batch = KvBatch::new();
-        for (key, value) in &changes {
-            match value {
-                Some(value) => batch.put(key, value),
-                None => batch.delete(key),
+        if draw.below(3) > 0 {
+            both.into_iter().for_each(|transaction| transaction.commit().unwrap());
+            self.map = changed(&self.map, &changes);
+            return;
+        }
+        both.into_iter().for_each(|transaction| transaction.prepare(b"prepared").unwrap());
+        if draw.below(2) == 0 {
+            self.close();
+            self.open();
+        }
+        let commits = draw.below(3) > 0;
+        for db in self.transactional() {
+            assert_eq!(db.prepared().unwrap(), [b"prepared"]);
+            match commits {
+                true => db.commit_prepared(b"prepared").unwrap(),
+                false => db.rollback_prepared(b"prepared").unwrap(),
             }
         }
-        Kv::write(self.lsm.as_ref().unwrap(), &batch).unwrap();
-        self.apply(&batch);
+        if commits {
+            self.map = changed(&self.map, &changes);
+        }
     }
 
     fn step(&mut self, draw: &mut Draw) {
@@ -283,8 +338,7 @@ impl Pair {
             94..96 => self.engines().into_iter().for_each(|engine| engine.flush().unwrap()),
             96..98 => self.engines().into_iter().for_each(|engine| engine.settle().unwrap()),
             _ => {
-                self.engines().into_iter().for_each(|engine| engine.close().unwrap());
-                (self.btree, self.lsm) = (None, None);
+                self.close();
                 self.open();
             }
         }

@@ -83,25 +83,29 @@ fn the_checker_finds_what_an_engine_forgets_to_check() {
     }
 }
 
-/// A history by hand: transactions by their operations, and the versions that were there. Operations are `r` or `u` (for update) or `w`, a key, and what was read: `-`
+/// A history by hand: transactions by their operations, and the versions that were there. Operations are `r` or `u` (for update) or `w` or `d` (delete), a key, and what was read: `-`
 /// for nothing, or `transaction.operation`. All run at the same time unless `serial`; those that begin with `!` are rolled back.
 fn history(transactions: &[&str], versions: &[(u8, &[(usize, usize)])], serial: bool) -> History {
-    let op = |word: &str| {
+    let op = |at: usize, word: &str| {
         let key = word.as_bytes()[1] - b'0';
         let seen: Stamp = word.get(3..).filter(|seen| *seen != "-").map(|seen| {
             let (index, number) = seen.split_once('.').unwrap();
             (index.parse().unwrap(), number.parse().unwrap())
         });
         match &word[..1] {
-            "w" => Op::Write { key },
-            kind => Op::Read { key, seen, for_update: kind == "u" },
+            kind @ ("w" | "d") => Op::Write { key, deletes: kind == "d" },
+            kind => Op::Read { key, seen, for_update: kind == "u", at, newest: seen },
         }
     };
-    let transaction = |(index, text): (usize, &&str)| Transaction {
-        begun: if serial { 2 * index } else { index },
-        ended: if serial { 2 * index + 1 } else { 100 + index },
-        is_committed: !text.starts_with('!'),
-        ops: text.trim_start_matches('!').split_whitespace().map(op).collect(),
+    let transaction = |(index, text): (usize, &&str)| {
+        let begun = if serial { 2 * index } else { index };
+        let words = text.trim_start_matches('!').split_whitespace();
+        Transaction {
+            begun,
+            ended: if serial { 2 * index + 1 } else { 100 + index },
+            is_committed: !text.starts_with('!'),
+            ops: words.map(|word| op(begun, word)).collect(),
+        }
     };
     let mut all: BTreeMap<u8, Vec<Stamp>> = BTreeMap::from([(0, vec![None]), (1, vec![None])]);
     for (key, stamps) in versions {
@@ -126,6 +130,16 @@ fn the_checker_knows_the_anomalies() {
     check(history(&["r0:- w0", "r0:- w0"], lost, false), &[], &[SingleAntiDependency, BothChanged]);
     let locked = [LostUpdate, SingleAntiDependency, BothChanged];
     check(history(&["u0:- w0", "u0:- w0"], lost, false), &[LostUpdate], &locked);
+    // A row that was read for update and not changed, and was changed by another; one that came and went since.
+    check(history(&["w0", "u0:- w1"], &[(0, &[(0, 0)]), (1, &[(1, 1)])], false), &[LostUpdate], &[LostUpdate]);
+    let gone = history(&["r0:- r1:- w0", "w0 w1", "d0"], &[(0, &[(1, 0), (2, 0), (0, 2)]), (1, &[(1, 1)])], false);
+    check(gone, &[], &[SingleAntiDependency, BothChanged]);
+    // An old version where each read sees the newest one.
+    let mut stale = history(&["w0", "r0:-"], &[(0, &[(0, 0)])], true);
+    if let Some(Op::Read { newest, .. }) = stale.transactions[1].ops.first_mut() {
+        *newest = Some((0, 0));
+    }
+    check(stale, &[StaleRead], &[NotOfTheSnapshot]);
     // Half of a transaction is read.
     let skew = history(&["w0 w1", "r0:- r1:0.1"], &[(0, &[(0, 0)]), (1, &[(0, 1)])], false);
     check(skew, &[], &[SingleAntiDependency, NotOfTheSnapshot]);

@@ -4,3 +4,4 @@ mod copies;
 mod levels;
 mod tables;
 mod timestamps;
+mod transactions;

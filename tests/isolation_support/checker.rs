@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub type Key = u8;
 
-/// Which write made a value: the transaction and the number of its operation. Nobody: the key was not there yet.
+/// Which write made a version, be it a value or that there is none: the transaction and the number of its operation. Nobody: the key was not there yet.
 pub type Stamp = Option<(usize, usize)>;
 
 #[derive(Debug, Clone)]
@@ -19,9 +19,15 @@ pub enum Op {
         key: Key,
         seen: Stamp,
         for_update: bool,
+        /// When.
+        at: usize,
+        /// What was committed last by then.
+        newest: Stamp,
     },
     Write {
         key: Key,
+        /// Whether it removes the key.
+        deletes: bool,
     },
 }
 
@@ -58,8 +64,10 @@ pub enum Anomaly {
     InformationCycle,
     /// G-single: a circle with one transaction that read what another one of it replaced.
     SingleAntiDependency,
-    /// A row that was read for update was changed by somebody else before the reader's own change.
+    /// A row that was read for update was changed by somebody else before the reader ended.
     LostUpdate,
+    /// Something was read although it was replaced by then, where each read sees what is committed.
+    StaleRead,
     /// Something was read that was not there when the transaction began.
     NotOfTheSnapshot,
     /// Two transactions that ran at the same time changed the same row, and both committed.
@@ -68,8 +76,11 @@ pub enum Anomaly {
 
 impl Anomaly {
     fn is_forbidden(self, level: Isolation) -> bool {
-        use Anomaly::{BothChanged, NotOfTheSnapshot, SingleAntiDependency};
-        level == Isolation::Snapshot || !matches!(self, SingleAntiDependency | NotOfTheSnapshot | BothChanged)
+        use Anomaly::{BothChanged, NotOfTheSnapshot, SingleAntiDependency, StaleRead};
+        match level {
+            Isolation::Snapshot => self != StaleRead,
+            Isolation::ReadCommitted => !matches!(self, SingleAntiDependency | NotOfTheSnapshot | BothChanged),
+        }
     }
 }
 
@@ -77,7 +88,7 @@ impl History {
     fn final_writes(&self, index: usize) -> BTreeMap<Key, usize> {
         let ops = self.transactions[index].ops.iter().enumerate();
         ops.filter_map(|(number, op)| match op {
-            Op::Write { key } => Some((*key, number)),
+            Op::Write { key, .. } => Some((*key, number)),
             Op::Read { .. } => None,
         })
         .collect()
@@ -97,7 +108,7 @@ impl History {
             versions.windows(2).for_each(|pair| Edges::add(&mut edges.ww, node(pair[0]), node(pair[1])));
         }
         for index in &committed {
-            self.check_reads(*index, &mut found);
+            self.check_reads(*index, level, &mut found);
             for (key, seen) in self.foreign_reads(*index) {
                 Edges::add(&mut edges.wr, node(seen), *index);
                 let versions = self.versions.get(&key).map_or(&[][..], Vec::as_slice);
@@ -146,18 +157,22 @@ impl History {
         reads.collect()
     }
 
-    fn check_reads(&self, index: usize, found: &mut BTreeSet<Anomaly>) {
+    fn check_reads(&self, index: usize, level: Isolation, found: &mut BTreeSet<Anomaly>) {
         let transaction = &self.transactions[index];
         let mut own: BTreeMap<Key, usize> = BTreeMap::new();
-        // What was there when a key was read for update for the first time.
-        let mut kept: BTreeMap<Key, Stamp> = BTreeMap::new();
         for (number, op) in transaction.ops.iter().enumerate() {
-            let (key, seen, for_update) = match op {
-                Op::Write { key } => {
+            let (key, seen, newest) = match op {
+                Op::Write { key, .. } => {
                     own.insert(*key, number);
                     continue;
                 }
-                Op::Read { key, seen, for_update } => (key, *seen, *for_update),
+                Op::Read { key, seen, for_update, at, newest } => {
+                    let since = if level == Isolation::Snapshot { transaction.begun } else { *at };
+                    if *for_update && self.is_changed_by_others(index, *key, since) {
+                        found.insert(Anomaly::LostUpdate);
+                    }
+                    (key, *seen, *newest)
+                }
             };
             if let Some(written) = own.get(key) {
                 if seen != Some((index, *written)) {
@@ -165,21 +180,19 @@ impl History {
                 }
                 continue;
             }
-            if for_update {
-                kept.entry(*key).or_insert(seen);
+            if seen != newest {
+                found.insert(Anomaly::StaleRead);
             }
             self.check_read(transaction, *key, seen, found);
         }
-        for (key, seen) in kept {
-            let versions = self.versions.get(&key).map_or(&[][..], Vec::as_slice);
-            let own = own.get(&key).map(|number| Some((index, *number)));
-            if let Some(place) = own.and_then(|own| versions.iter().position(|version| *version == own))
-                && place > 0
-                && versions[place - 1] != seen
-            {
-                found.insert(Anomaly::LostUpdate);
-            }
-        }
+    }
+
+    /// Whether another transaction that committed after `since`, and before the one at `index` ended, changed the key.
+    fn is_changed_by_others(&self, index: usize, key: Key, since: usize) -> bool {
+        let end = self.transactions[index].ended;
+        let others = self.transactions.iter().enumerate().filter(|(other, _)| *other != index);
+        let mut between = others.filter(|(_, other)| other.is_committed && since < other.ended && other.ended < end);
+        between.any(|(other, _)| self.final_writes(other).contains_key(&key))
     }
 
     /// Looks at a value that was read by a transaction that had not written the key.
@@ -189,7 +202,7 @@ impl History {
                 found.insert(Anomaly::WrongRead);
                 return;
             };
-            if !matches!(other.ops.get(number), Some(Op::Write { key: written }) if *written == key) {
+            if !matches!(other.ops.get(number), Some(Op::Write { key: written, .. }) if *written == key) {
                 found.insert(Anomaly::WrongRead);
             } else if !other.is_committed {
                 found.insert(Anomaly::AbortedRead);

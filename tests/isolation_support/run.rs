@@ -39,6 +39,7 @@ enum Step {
     Lock(Key),
     Scan,
     Write(Key),
+    Delete(Key),
 }
 
 #[derive(Default)]
@@ -54,6 +55,8 @@ struct Open {
     plan: Vec<Step>,
     tries: usize,
     aborts: bool,
+    /// The newest versions when it began.
+    then: BTreeMap<Key, Stamp>,
 }
 
 struct Run<'a> {
@@ -62,12 +65,21 @@ struct Run<'a> {
     level: Isolation,
     history: History,
     moment: usize,
+    /// The transaction that committed in the last step.
+    committed: Option<usize>,
 }
 
 /// A history under keys that no other one has.
 pub fn run(engine: &Engine, number: u64, level: Isolation, seed: u64) -> Result<History> {
     let mut draw = Draw(seed);
-    let mut run = Run { engine, prefix: format!("h{number:08}/"), level, history: History::default(), moment: 0 };
+    let mut run = Run {
+        engine,
+        prefix: format!("h{number:08}/"),
+        level,
+        history: History::default(),
+        moment: 0,
+        committed: None,
+    };
     run.history.versions = (0..KEYS as Key).map(|key| (key, vec![None])).collect();
     let mut sessions: Vec<Session> = (0..SESSIONS).map(|_| Session { open: None, left: TRANSACTIONS }).collect();
     while let Some(last) = sessions.iter().rposition(|session| session.left > 0 || session.open.is_some()) {
@@ -77,7 +89,7 @@ pub fn run(engine: &Engine, number: u64, level: Isolation, seed: u64) -> Result<
         }
         run.step(session, &mut draw)?;
         run.look()?;
-        if draw.below(60) == 0 {
+        if draw.below(25) == 0 {
             (engine.pause)(draw.next());
         }
     }
@@ -91,6 +103,7 @@ impl Run<'_> {
 
     fn step(&mut self, session: &mut Session, draw: &mut Draw) -> Result<()> {
         self.moment += 1;
+        self.committed = None;
         let Some(open) = &mut session.open else {
             session.left -= 1;
             session.open = Some(self.begin(draw)?);
@@ -126,6 +139,7 @@ impl Run<'_> {
                 0..4 => Step::Read(key),
                 4 => Step::Lock(key),
                 5 => Step::Scan,
+                6 => Step::Delete(key),
                 _ => Step::Write(key),
             }
         });
@@ -133,34 +147,76 @@ impl Run<'_> {
         let transaction = (self.engine.begin)(self.level)?;
         let index = self.history.transactions.len();
         self.history.transactions.push(Transaction { begun: self.moment, ..Transaction::default() });
-        Ok(Open { transaction, index, plan, tries: 0, aborts: draw.below(8) == 0 })
+        let then = (0..KEYS as Key).map(|key| (key, self.newest(key))).collect();
+        Ok(Open { transaction, index, plan, tries: 0, aborts: draw.below(8) == 0, then })
     }
 
     fn try_step(&mut self, open: &mut Open, step: Step) -> Result<()> {
         let mut value = Vec::new();
-        let ops = &mut self.history.transactions[open.index].ops;
-        let key_of = |key: Key| format!("{}{key}", self.prefix).into_bytes();
+        let mut ops = Vec::new();
         match step {
             Step::Read(key) => {
-                let found = open.transaction.get(&key_of(key), &mut value)?;
-                ops.push(Op::Read { key, seen: stamp(found.then_some(&value)), for_update: false });
+                let found = open.transaction.get(&self.key(key), &mut value)?;
+                ops.push(self.read(open, key, stamp(found.then_some(&value)), false));
             }
             Step::Lock(key) => {
-                let found = open.transaction.get_for_update(&key_of(key), &mut value)?;
-                ops.push(Op::Read { key, seen: stamp(found.then_some(&value)), for_update: true });
+                let found = open.transaction.get_for_update(&self.key(key), &mut value)?;
+                ops.push(self.read(open, key, stamp(found.then_some(&value)), true));
             }
             Step::Write(key) => {
-                let value = format!("{}.{}", open.index, ops.len());
-                open.transaction.put(&key_of(key), value.as_bytes())?;
-                ops.push(Op::Write { key });
+                let value = format!("{}.{}", open.index, self.history.transactions[open.index].ops.len());
+                open.transaction.put(&self.key(key), value.as_bytes())?;
+                ops.push(Op::Write { key, deletes: false });
+            }
+            Step::Delete(key) => {
+                let found = open.transaction.get(&self.key(key), &mut value)?;
+                open.transaction.delete(&self.key(key))?;
+                // Where nothing is, there is nothing to change: it is a row that nobody else may change, like one that is read for update.
+                ops.push(match found {
+                    true => Op::Write { key, deletes: true },
+                    false => self.read(open, key, None, true),
+                });
             }
             Step::Scan => {
                 let seen = scan(&mut *open.transaction.cursor()?, self.prefix.as_bytes())?;
-                let read = |key: Key| Op::Read { key, seen: seen.get(&key).copied().flatten(), for_update: false };
-                ops.extend((0..KEYS as Key).map(read));
+                let seen_of = |key: Key| seen.get(&key).copied().flatten();
+                ops.extend((0..KEYS as Key).map(|key| self.read(open, key, seen_of(key), false)));
             }
         }
+        self.history.transactions[open.index].ops.extend(ops);
         Ok(())
+    }
+
+    /// The version of a key that somebody outside saw last.
+    fn newest(&self, key: Key) -> Stamp {
+        self.history.versions.get(&key).and_then(|versions| versions.last().copied()).flatten()
+    }
+
+    /// The last write of a key by a transaction: its number, and whether it deletes.
+    fn last_write(&self, index: usize, key: Key) -> Option<(usize, bool)> {
+        let ops = self.history.transactions[index].ops.iter().enumerate().rev();
+        ops.filter_map(|(number, op)| match op {
+            Op::Write { key: written, deletes } if *written == key => Some((number, *deletes)),
+            _ => None,
+        })
+        .next()
+    }
+
+    fn is_delete(&self, (writer, number): (usize, usize)) -> bool {
+        let op = self.history.transactions.get(writer).and_then(|writer| writer.ops.get(number));
+        matches!(op, Some(Op::Write { deletes: true, .. }))
+    }
+
+    /// What was seen. That nothing was there has no stamp: it is that of the delete that the level makes visible, if there is one.
+    fn read(&self, open: &Open, key: Key, found: Stamp, for_update: bool) -> Op {
+        let newest = self.newest(key);
+        let is_delete = |stamp: &(usize, usize)| self.is_delete(*stamp);
+        let visible = if self.level == Isolation::Snapshot { open.then.get(&key).copied().flatten() } else { newest };
+        let seen = found.or_else(|| match self.last_write(open.index, key) {
+            Some((number, deletes)) => deletes.then_some((open.index, number)),
+            None => visible.filter(is_delete),
+        });
+        Op::Read { key, seen, for_update, at: self.moment, newest }
     }
 
     fn end(&mut self, open: Open) -> Result<()> {
@@ -169,7 +225,10 @@ impl Run<'_> {
             return open.transaction.rollback();
         }
         match open.transaction.commit() {
-            Ok(()) => self.history.transactions[open.index].is_committed = true,
+            Ok(()) => {
+                self.history.transactions[open.index].is_committed = true;
+                self.committed = Some(open.index);
+            }
             Err(error) if error.kind() == ErrorKind::Busy => {}
             Err(error) => return Err(error),
         }
@@ -179,7 +238,14 @@ impl Run<'_> {
     /// Looks at all keys from outside.
     fn look(&mut self) -> Result<()> {
         for key in 0..KEYS as Key {
-            let now = stamp((self.engine.read)(&self.key(key))?.as_ref());
+            let found = stamp((self.engine.read)(&self.key(key))?.as_ref());
+            let deleted = self.committed.and_then(|index| Some((index, self.last_write(index, key)?)));
+            let now = match (found, deleted) {
+                (None, Some((index, (number, true)))) => Some((index, number)),
+                // As it was before, or a value that vanished.
+                (None, _) => self.newest(key).filter(|stamp| self.is_delete(*stamp)),
+                (found, _) => found,
+            };
             let versions = self.history.versions.entry(key).or_default();
             if versions.last() != Some(&now) {
                 versions.push(now);
