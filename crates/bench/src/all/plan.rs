@@ -133,12 +133,13 @@ fn a_fifth(data_bytes: u64) -> EngineSettings {
     EngineSettings { direct: true, ..EngineSettings::default().with_memory(memory) }
 }
 
+/// Ours, and those of the others that read and write past the page cache.
 fn with_peers(config: &AllConfig, ours: &[EngineKind]) -> Vec<EngineKind> {
-    ours.iter().chain(&config.peers).copied().collect()
+    ours.iter().chain(config.peers.iter().filter(|peer| peer.has_direct_io())).copied().collect()
 }
 
 fn key_value(config: &AllConfig) -> Cell {
-    let num = config.scale.of(500_000, 10_000_000, 50_000_000);
+    let num = config.scale.of(200_000, 5_000_000, 20_000_000);
     let experiment = Experiment::Kv(KvConfig {
         engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::LsmUniversal, EngineKind::Btree]),
         workloads: kv::Workload::ALL[..8].to_vec(),
@@ -154,11 +155,11 @@ fn key_value(config: &AllConfig) -> Cell {
         dir: None,
         settings: a_fifth(num * 116),
     });
-    Cell::new("kv", "db_bench's workloads, a fifth in memory", num * 116, num as f64 / 40_000.0, experiment)
+    Cell::new("kv", "db_bench's workloads, a part in memory", num * 116, num as f64 / 2_000.0, experiment)
 }
 
 fn popular_records(config: &AllConfig) -> Cell {
-    let records = config.scale.of(100_000, 2_000_000, 10_000_000);
+    let records = config.scale.of(50_000, 1_000_000, 5_000_000);
     let experiment = Experiment::Ycsb(YcsbConfig {
         engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::Btree]),
         workloads: ycsb::Workload::DEFAULT.split(',').filter_map(|name| name.parse().ok()).collect(),
@@ -172,7 +173,7 @@ fn popular_records(config: &AllConfig) -> Cell {
         dir: None,
         settings: a_fifth(records * YCSB_RECORD),
     });
-    Cell::new("ycsb", "YCSB A to F, a fifth in memory", records * YCSB_RECORD, records as f64 / 5_000.0, experiment)
+    Cell::new("ycsb", "YCSB A to F, a part in memory", records * YCSB_RECORD, records as f64 / 1_000.0, experiment)
 }
 
 fn inserts(config: &AllConfig, rows: u64, clients: usize, settings: EngineSettings) -> Experiment {

@@ -106,6 +106,20 @@ impl EngineKind {
         }
     }
 
+    /// Whether it can read and write past the operating system's page cache.
+    pub fn has_direct_io(self) -> bool {
+        match self {
+            #[cfg(feature = "peers")]
+            Self::Fjall | Self::Redb | Self::Lmdb => false,
+            _ => true,
+        }
+    }
+
+    /// Whether it is our LSM engine.
+    pub fn is_lsm(self) -> bool {
+        matches!(self, Self::LsmLeveled | Self::LsmClassic | Self::LsmUniversal | Self::LsmLazy)
+    }
+
     fn compaction_style(self) -> CompactionStyle {
         match self {
             Self::LsmUniversal => CompactionStyle::Universal,

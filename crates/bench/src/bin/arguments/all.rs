@@ -14,7 +14,7 @@ pub struct AllArguments {
     /// Only the experiments whose names contain one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Engines beside ours in the experiments with keys and values.
+    /// Engines beside ours in the experiments with keys and values that go past the page cache; those that cannot are left out.
     #[arg(long, value_delimiter = ',')]
     peers: Vec<EngineKind>,
     /// Where results and the page are, and meanwhile the databases. What is complete there is not run again.
