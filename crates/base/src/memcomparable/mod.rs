@@ -1,14 +1,18 @@
 //! Keys whose bytes sort as their values do: the form of primary and index keys.
 //!
-//! Follows MyRocks: integers are big-endian with the sign bit flipped, floating-point numbers in their total order, byte
-//! strings in groups of eight with a marker, and a byte in front of what may be NULL. No encoding is a proper prefix of
+//! Follows MyRocks: integers are big-endian with the sign bit flipped, floating-point numbers in their total order, decimals and
+//! dates in MySQL's own sortable forms, byte strings in groups of eight with a marker, and a byte in front of what may be NULL. No encoding is a proper prefix of
 //! another of the same type, so that columns can follow one another. Descending columns have every byte inverted.
 //!
 //! Writers append to a `Vec<u8>` and allocate nothing else. Readers take from the front of a slice; an error is of kind
 //! [`Corruption`](crate::ErrorKind::Corruption) and leaves the slice anywhere.
 
+mod dates;
+mod decimal;
 mod fixed;
 
+pub use dates::{Date, DateTime, get_date, get_datetime, put_date, put_datetime};
+pub use decimal::{DecimalType, get_decimal, put_decimal};
 pub use fixed::FixedKey;
 
 use crate::{Error, Result};

@@ -163,3 +163,139 @@ proptest! {
         }
     }
 }
+
+fn decimal_type() -> impl Strategy<Value = DecimalType> {
+    (1..=DecimalType::MAX_PRECISION)
+        .prop_flat_map(|precision| (Just(precision), 0..=precision))
+        .prop_map(|(precision, scale)| DecimalType::new(precision, scale).unwrap())
+}
+
+/// Two numbers of one type, which often share digits.
+fn decimals() -> impl Strategy<Value = (DecimalType, i128, i128)> {
+    decimal_type().prop_flat_map(|kind| {
+        let most = 10_i128.pow(u32::from(kind.precision())) - 1;
+        let number = prop_oneof![-most..=most, (-12_i128..12).prop_map(move |small| small.clamp(-most, most))];
+        (Just(kind), number.clone(), number)
+    })
+}
+
+fn dates() -> impl Strategy<Value = Date> {
+    let year = prop_oneof![0..=9999_u16, 1999..2002_u16];
+    (year, 0..=12_u8, 0..=31_u8).prop_map(|(year, month, day)| Date { year, month, day })
+}
+
+fn moments() -> impl Strategy<Value = DateTime> {
+    let micros = prop_oneof![0..1_000_000_u32, 0..2_u32];
+    (dates(), 0..24_u8, 0..60_u8, 0..60_u8, micros).prop_map(|(date, hour, minute, second, micros)| DateTime {
+        date,
+        hour,
+        minute,
+        second,
+        micros,
+    })
+}
+
+#[test]
+fn decimals_and_dates_have_mysqls_bytes() {
+    let encode = |unscaled, precision, scale| {
+        let mut out = Vec::new();
+        put_decimal(&mut out, unscaled, DecimalType::new(precision, scale).unwrap(), Ascending).unwrap();
+        out
+    };
+    // 1234567890.1234 as DECIMAL(14,4), and its negative: the example of MySQL's sources.
+    assert_eq!(encode(12_345_678_901_234, 14, 4), [0x81, 0x0d, 0xfb, 0x38, 0xd2, 0x04, 0xd2]);
+    assert_eq!(encode(-12_345_678_901_234, 14, 4), [0x7e, 0xf2, 0x04, 0xc7, 0x2d, 0xfb, 0x2d]);
+    assert_eq!(encode(0, 1, 0), [0x80]);
+    assert_eq!(encode(-5, 2, 2), [0x7a]);
+    let mut out = Vec::new();
+    let date = Date { year: 2024, month: 2, day: 29 };
+    put_date(&mut out, date, Ascending).unwrap();
+    assert_eq!(out, [0x0f, 0xd0, 0x5d]);
+    out.clear();
+    put_datetime(&mut out, DateTime { date, hour: 13, minute: 5, second: 59, micros: 70_000 }, Ascending).unwrap();
+    assert_eq!(out, [0x99, 0xb2, 0xba, 0xd1, 0x7b, 0x01, 0x11, 0x70]);
+}
+
+#[test]
+fn decimals_and_dates_out_of_bounds_are_refused() {
+    for (precision, scale) in [(0, 0), (39, 0), (5, 6)] {
+        assert_eq!(DecimalType::new(precision, scale).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    let kind = DecimalType::new(3, 1).unwrap();
+    let mut out = Vec::new();
+    for unscaled in [1000, -1000, i128::MAX, i128::MIN] {
+        assert_eq!(put_decimal(&mut out, unscaled, kind, Ascending).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    let date = Date { year: 10_000, month: 1, day: 1 };
+    assert!(put_date(&mut out, date, Ascending).is_err());
+    assert!(put_date(&mut out, Date { year: 1, month: 13, day: 1 }, Ascending).is_err());
+    assert!(put_datetime(&mut out, DateTime { hour: 24, ..DateTime::default() }, Ascending).is_err());
+    assert!(put_datetime(&mut out, DateTime { micros: 1_000_000, ..DateTime::default() }, Ascending).is_err());
+    assert!(out.is_empty(), "nothing is appended");
+    // Too short; a group of two digits that says 100; a negative zero.
+    for bytes in [&[0x80][..], &[0x80 + 100, 0], &[0x7f, 0xff]] {
+        assert_eq!(get_decimal(&mut &*bytes, kind, Ascending).unwrap_err().kind(), ErrorKind::Corruption, "{bytes:?}");
+    }
+    assert!(get_date(&mut &[0, 1][..], Ascending).is_err());
+    assert!(get_date(&mut &[0xff, 0xff, 0xff][..], Ascending).is_err());
+    assert!(get_datetime(&mut &[0; 8][..], Ascending).is_err());
+    assert!(get_datetime(&mut &[0x99; 7][..], Ascending).is_err());
+}
+
+proptest! {
+    #[test]
+    fn decimals_sort_and_read_back((kind, a, b) in decimals()) {
+        for (direction, expected) in [(Ascending, a.cmp(&b)), (Descending, b.cmp(&a))] {
+            let encode = |unscaled| {
+                let mut out = Vec::new();
+                put_decimal(&mut out, unscaled, kind, direction).unwrap();
+                out
+            };
+            let (a_bytes, b_bytes) = (encode(a), encode(b));
+            prop_assert_eq!(a_bytes.cmp(&b_bytes), expected);
+            prop_assert_eq!(a_bytes.len(), kind.encoded_len());
+            let followed = [&a_bytes[..], b"rest"].concat();
+            let mut input = &followed[..];
+            prop_assert_eq!(get_decimal(&mut input, kind, direction).unwrap(), a);
+            prop_assert_eq!(input, b"rest");
+        }
+    }
+
+    #[test]
+    fn dates_sort_and_read_back(a in moments(), b in moments()) {
+        for (direction, expected, by_day) in
+            [(Ascending, a.cmp(&b), a.date.cmp(&b.date)), (Descending, b.cmp(&a), b.date.cmp(&a.date))]
+        {
+            let day = |date| {
+                let mut out = Vec::new();
+                put_date(&mut out, date, direction).unwrap();
+                out
+            };
+            prop_assert_eq!(day(a.date).cmp(&day(b.date)), by_day);
+            prop_assert_eq!(get_date(&mut &day(a.date)[..], direction).unwrap(), a.date);
+            let moment = |moment| {
+                let mut out = Vec::new();
+                put_datetime(&mut out, moment, direction).unwrap();
+                out
+            };
+            prop_assert_eq!(moment(a).cmp(&moment(b)), expected);
+            prop_assert_eq!(get_datetime(&mut &moment(a)[..], direction).unwrap(), a);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_decimal_or_a_date_or_refused(kind in decimal_type(), input: Vec<u8>) {
+        for direction in [Ascending, Descending] {
+            let (mut rest, mut out) = (&input[..], Vec::new());
+            if let Ok(number) = get_decimal(&mut rest, kind, direction) {
+                put_decimal(&mut out, number, kind, direction).unwrap();
+                prop_assert_eq!(&out[..], &input[..input.len() - rest.len()]);
+            }
+            let (mut rest, mut out) = (&input[..], Vec::new());
+            if let Ok(moment) = get_datetime(&mut rest, direction) {
+                put_datetime(&mut out, moment, direction).unwrap();
+                prop_assert_eq!(&out[..], &input[..input.len() - rest.len()]);
+            }
+        }
+    }
+}
