@@ -2,6 +2,7 @@
 
 mod copies;
 mod levels;
+mod secondary;
 mod tables;
 mod timestamps;
 mod transactions;

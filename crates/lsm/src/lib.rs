@@ -106,6 +106,7 @@ pub use options::{
     WriteOptions,
 };
 pub use siltstone_base::engine::{Isolation, Savepoint, TransactionOptions};
+pub use siltstone_base::engine::{LazyTableId, LazyTableSpec};
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::row_locks::{Deadlock, LockMode, RowLockStats};
 pub use siltstone_base::{Error, ErrorKind, Result};
@@ -114,7 +115,7 @@ pub use sst::{
     BlockCache, CollectedEntry, CompactOnDeletions, PinnedBytes, TablePropertiesCollector,
     TablePropertiesCollectorFactory,
 };
-pub use tables::TableDb;
+pub use tables::{AnyTableId, IndexCheck, IndexDifference, IndexEntry, IndexScan, LazyFigures, Swept, TableDb};
 pub use transaction::{
     OptimisticTransaction, OptimisticTransactionDb, Transaction, TransactionDb, TransactionDbOptions,
     WriteBatchWithIndex,

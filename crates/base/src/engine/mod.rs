@@ -32,5 +32,5 @@ pub use admin::{Admin, Capabilities, Durability};
 pub use batch::{KvBatch, KvOp, KvOps};
 pub use kv::{Kv, KvCursor};
 pub use stats::{Counters, EngineStats, StallMicros};
-pub use tables::{Row, TableId, TableSpec, Tables};
+pub use tables::{LazyTableId, LazyTableSpec, Row, TableId, TableSpec, Tables};
 pub use transactional::{Isolation, Savepoint, Transaction, TransactionOptions, Transactional};

@@ -2,7 +2,7 @@
 
 use super::Admin;
 use crate::Result;
-use crate::index_spec::IndexSpec;
+use crate::index_spec::{IndexSpec, LazyIndexSpec};
 
 /// A table of an engine, as long as the engine is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,6 +15,19 @@ pub struct TableSpec {
     pub name: String,
     /// The secondary indexes. [`Tables::scan_index`] names them by their position here.
     pub indexes: Vec<IndexSpec>,
+}
+
+/// A lazy table of an engine, as long as the engine is open: one that is changed without reading what was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LazyTableId(pub u32);
+
+/// What a lazy table is.
+#[derive(Debug, Clone)]
+pub struct LazyTableSpec {
+    /// The name, unique within the engine, also among tables that are not lazy.
+    pub name: String,
+    /// The secondary indexes, named by their position here.
+    pub indexes: Vec<LazyIndexSpec>,
 }
 
 /// A row as it is stored.

@@ -1,7 +1,13 @@
 //! What a secondary index is; each engine maintains its own.
 
+mod columns;
+
+pub use columns::FixedColumns;
+
+use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Reads from a row what an index sorts by.
@@ -12,6 +18,17 @@ pub trait IndexExtractor: Send + Sync + fmt::Debug {
     /// The same row must always yield the same bytes, and no row's bytes may be a proper prefix of another's: the primary
     /// key follows them in the entry.
     fn extract(&self, primary_key: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool;
+
+    /// The same, for extractors that decode rows: an error says that the bytes are no row. The default never fails.
+    fn try_extract(&self, primary_key: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> Result<bool> {
+        Ok(self.extract(primary_key, value, index_key))
+    }
+
+    /// The length of the index key, if it is the same for every row that has one. Entries of other indexes store the length of theirs. The
+    /// answer must never change.
+    fn fixed_len(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// A secondary index of a table.
@@ -25,12 +42,15 @@ pub struct IndexSpec {
     pub covering: bool,
     /// Reads the indexed columns.
     pub extractor: Arc<dyn IndexExtractor>,
+    /// Reads what entries hold beside their keys: columns that queries ask for and that the index does not sort by, in any form. A row for which it says that there is none
+    /// has an entry without.
+    pub covered: Option<Arc<dyn IndexExtractor>>,
 }
 
 impl IndexSpec {
     /// A covering index that is not unique.
     pub fn new(name: impl Into<String>, extractor: Arc<dyn IndexExtractor>) -> Self {
-        Self { name: name.into(), unique: false, covering: true, extractor }
+        Self { name: name.into(), unique: false, covering: true, extractor, covered: None }
     }
 
     /// An index over columns at fixed places of the row's value.
@@ -52,6 +72,13 @@ impl IndexSpec {
         self
     }
 
+    /// The same, with entries that hold what `covered` reads too.
+    #[must_use]
+    pub fn covered(mut self, covered: Arc<dyn IndexExtractor>) -> Self {
+        self.covered = Some(covered);
+        self
+    }
+
     /// Appends the entry of a row, which is its index key and then its primary key, to `entry`. Returns whether the row has one;
     /// if not, `entry` is as it was.
     #[inline]
@@ -64,31 +91,82 @@ impl IndexSpec {
         entry.extend_from_slice(primary_key);
         true
     }
-}
 
-/// Reads columns that stand in memcomparable form at fixed places of a row's value. A row that is too short for one of
-/// them has no entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FixedColumns {
-    columns: Box<[Range<usize>]>,
-}
+    /// Appends the index key of a row to `index_key`. Returns whether the row has an entry; if not, `index_key` is as it was.
+    ///
+    /// # Errors
+    ///
+    /// `Poisoned` names an index whose extractor panicked, `InvalidArgument` one that broke its word about lengths or took away what was there;
+    /// `Corruption` if the row does not decode.
+    #[inline]
+    pub fn try_key(&self, primary_key: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> Result<bool> {
+        self.call(&*self.extractor, primary_key, value, index_key)
+    }
 
-impl FixedColumns {
-    /// The columns at these ranges of the value, in the order in which the index sorts by them.
-    pub fn new(columns: impl IntoIterator<Item = Range<usize>>) -> Self {
-        Self { columns: columns.into_iter().collect() }
+    /// Appends what the entry of a row holds beside its key to `covered`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_key`](Self::try_key).
+    pub fn try_covered(&self, primary_key: &[u8], value: &[u8], covered: &mut Vec<u8>) -> Result<()> {
+        match &self.covered {
+            Some(extractor) => self.call(&**extractor, primary_key, value, covered).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn call(&self, extractor: &dyn IndexExtractor, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let start = out.len();
+        // What a panic leaves half done is cut off below.
+        let called = catch_unwind(AssertUnwindSafe(|| extractor.try_extract(key, value, out)));
+        let len = out.len().checked_sub(start);
+        let is_kept = matches!(called, Ok(Ok(true))) && len.is_some();
+        if !is_kept {
+            out.truncate(start);
+        }
+        match (called, len) {
+            (Err(_), _) => Err(Error::new(ErrorKind::Poisoned, format!("index {}: its extractor panicked", self.name))),
+            (Ok(Err(error)), _) => Err(self.not_decoded(error)),
+            (Ok(Ok(_)), None) => Err(self.broken("took away bytes that were there")),
+            (Ok(Ok(false)), _) => Ok(false),
+            (Ok(Ok(true)), Some(len)) if extractor.fixed_len().is_none_or(|fixed| fixed == len) => Ok(true),
+            (Ok(Ok(true)), _) => {
+                out.truncate(start);
+                Err(self.broken("yielded a key that has not the length it promised"))
+            }
+        }
+    }
+
+    #[cold]
+    fn not_decoded(&self, error: Error) -> Error {
+        Error::corrupt(format!("index {}: a row does not decode", self.name)).with_source(error)
+    }
+
+    #[cold]
+    fn broken(&self, what: &str) -> Error {
+        Error::invalid_argument(format!("index {}: its extractor {what}", self.name))
     }
 }
 
-impl IndexExtractor for FixedColumns {
-    fn extract(&self, _primary_key: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
-        self.columns.iter().all(|column| match value.get(column.clone()) {
-            Some(bytes) => {
-                index_key.extend_from_slice(bytes);
-                true
-            }
-            None => false,
-        })
+/// An index that is maintained without reading rows. It is never unique, and a scan of it always looks at rows: both need to know what rows were.
+#[derive(Debug, Clone)]
+pub struct LazyIndexSpec {
+    /// The name, unique within the table.
+    pub name: String,
+    /// Reads the indexed columns.
+    pub extractor: Arc<dyn IndexExtractor>,
+}
+
+impl LazyIndexSpec {
+    /// An index by what `extractor` reads.
+    pub fn new(name: impl Into<String>, extractor: Arc<dyn IndexExtractor>) -> Self {
+        Self { name: name.into(), extractor }
+    }
+
+    /// An index over columns at fixed places of the row's value.
+    pub fn over_columns(name: impl Into<String>, columns: impl IntoIterator<Item = Range<usize>>) -> Self {
+        Self::new(name, Arc::new(FixedColumns::new(columns)))
     }
 }
 

@@ -50,6 +50,7 @@ mod table_files;
 #[cfg(test)]
 mod tests;
 mod timestamps;
+mod unchanged;
 mod updates;
 mod wal_damage;
 mod wal_note;
@@ -71,6 +72,7 @@ pub use memory::MemoryReport;
 pub use pins::{IterPins, PinnedState};
 pub use read::PinnedValue;
 pub use table_files::TableFile;
+pub(crate) use unchanged::Moment;
 pub use updates::{UpdateBatch, Updates};
 
 use crate::batch::WriteBatch;

@@ -5,11 +5,14 @@
 //! | kind | key behind it | value |
 //! | --- | --- | --- |
 //! | 1 | nothing | format (2 bytes), the smallest index id never given out (4 bytes) |
-//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes), for each: id, flags (1 byte), length of the name (2 bytes), name |
+//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes; the highest bit: it is lazy), for each: id, flags (1 byte), length of the name (2 bytes), name |
 //! | 3 | index id (4 bytes) | nothing: the index is dropped |
+//!
+//! Flags of an index: 1 unique, 2 covering, 4 entries say how long their index key is, 8 entries hold columns beside, 16 it is being built.
 
 use super::layout::{FIRST_ID, IndexId, LAST_ID};
 use siltstone_base::engine::TableSpec;
+use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// The column family of the dictionary.
@@ -26,6 +29,12 @@ pub(crate) const MAX_INDEXES: usize = 64;
 
 const UNIQUE: u8 = 1;
 const COVERING: u8 = 2;
+const SIZED: u8 = 4;
+const COVERED: u8 = 8;
+const BUILDING: u8 = 16;
+
+/// In the number of indexes: the table is lazy.
+const LAZY: u16 = 0x8000;
 
 /// Kinds of dictionary rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +69,8 @@ pub(crate) struct TableDefinition {
     pub(crate) name: String,
     /// The index of the rows themselves.
     pub(crate) primary: IndexId,
+    /// It is changed without reading what was there.
+    pub(crate) lazy: bool,
     /// The secondary indexes, in the order of their positions.
     pub(crate) indexes: Vec<IndexDefinition>,
 }
@@ -71,6 +82,50 @@ pub(crate) struct IndexDefinition {
     pub(crate) name: String,
     pub(crate) unique: bool,
     pub(crate) covering: bool,
+    /// Entries say how long their index key is.
+    pub(crate) sized: bool,
+    /// Entries hold columns beside their keys.
+    pub(crate) covered: bool,
+    /// Entries of rows that were there before it are being made.
+    pub(crate) building: bool,
+}
+
+impl IndexDefinition {
+    /// A new index, without entries.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad name.
+    pub(crate) fn new(spec: &IndexSpec, id: IndexId) -> Result<Self> {
+        check_name("index", &spec.name)?;
+        Ok(Self {
+            id,
+            name: spec.name.clone(),
+            unique: spec.unique,
+            covering: spec.covering,
+            sized: spec.extractor.fixed_len().is_none(),
+            covered: spec.covered.is_some(),
+            building: false,
+        })
+    }
+
+    fn flags(&self) -> u8 {
+        [
+            (self.unique, UNIQUE),
+            (self.covering, COVERING),
+            (self.sized, SIZED),
+            (self.covered, COVERED),
+            (self.building, BUILDING),
+        ]
+        .into_iter()
+        .fold(0, |flags, (is_set, flag)| if is_set { flags | flag } else { flags })
+    }
+
+    fn is_of(&self, spec: &IndexSpec) -> bool {
+        let sized = spec.extractor.fixed_len().is_none();
+        (self.name.as_str(), self.unique, self.covering) == (spec.name.as_str(), spec.unique, spec.covering)
+            && (self.sized, self.covered) == (sized, spec.covered.is_some())
+    }
 }
 
 /// The key of the row that says that an index is dropped.
@@ -118,32 +173,37 @@ impl TableDefinition {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad or double name, `NotSupported` for a unique index, `LimitExceeded` for too many
-    /// indexes or when the ids are used up.
-    pub(crate) fn new(spec: &TableSpec, first_id: u32) -> Result<Self> {
+    /// `InvalidArgument` for a bad or double name, `LimitExceeded` for too many indexes or when the ids are used up.
+    pub(crate) fn new(spec: &TableSpec, first_id: u32, lazy: bool) -> Result<Self> {
         check_name("table", &spec.name)?;
-        if spec.indexes.len() > MAX_INDEXES {
+        let mut definition = Self { name: spec.name.clone(), primary: IndexId(first_id), lazy, indexes: Vec::new() };
+        if first_id > LAST_ID.0 {
+            return Err(no_ids_left());
+        }
+        for (position, index) in (1_u32..).zip(&spec.indexes) {
+            definition.add(index, first_id.checked_add(position).ok_or_else(no_ids_left)?)?;
+        }
+        Ok(definition)
+    }
+
+    /// Adds an index of a new id.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new).
+    pub(crate) fn add(&mut self, spec: &IndexSpec, id: u32) -> Result<()> {
+        if self.indexes.len() >= MAX_INDEXES {
             let message = format!("a table has at most {MAX_INDEXES} secondary indexes");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        // The count was just checked.
-        if LAST_ID.0 - (spec.indexes.len() as u32) < first_id {
-            return Err(Error::new(ErrorKind::LimitExceeded, "no index ids are left in this directory"));
+        if id > LAST_ID.0 {
+            return Err(no_ids_left());
         }
-        let mut indexes: Vec<IndexDefinition> = Vec::with_capacity(spec.indexes.len());
-        for (position, index) in (0_u32..).zip(&spec.indexes) {
-            check_name("index", &index.name)?;
-            if indexes.iter().any(|other| other.name == index.name) {
-                return Err(Error::invalid_argument(format!("two indexes are named {}", index.name)));
-            }
-            if index.unique {
-                return Err(Error::not_supported("unique secondary indexes: their inserts would have to read"));
-            }
-            let (unique, covering) = (index.unique, index.covering);
-            let id = IndexId(first_id + 1 + position);
-            indexes.push(IndexDefinition { id, name: index.name.clone(), unique, covering });
+        if self.indexes.iter().any(|other| other.name == spec.name) {
+            return Err(Error::invalid_argument(format!("two indexes are named {}", spec.name)));
         }
-        Ok(Self { name: spec.name.clone(), primary: IndexId(first_id), indexes })
+        self.indexes.push(IndexDefinition::new(spec, IndexId(id))?);
+        Ok(())
     }
 
     /// The ids of all its indexes, the primary one first.
@@ -151,16 +211,27 @@ impl TableDefinition {
         std::iter::once(self.primary).chain(self.indexes.iter().map(|index| index.id))
     }
 
-    /// Fails unless `spec` describes this table.
-    pub(crate) fn check_spec(&self, spec: &TableSpec) -> Result<()> {
+    /// Fails unless `spec` describes this table, which is `lazy`.
+    pub(crate) fn check_spec(&self, spec: &TableSpec, lazy: bool) -> Result<()> {
+        self.check_mode(lazy)?;
         let same = self.indexes.len() == spec.indexes.len()
-            && self.indexes.iter().zip(&spec.indexes).all(|(own, other)| {
-                (own.name.as_str(), own.unique, own.covering) == (other.name.as_str(), other.unique, other.covering)
-            });
+            && self.indexes.iter().zip(&spec.indexes).all(|(own, other)| own.is_of(other));
         if same {
             return Ok(());
         }
         Err(Error::invalid_argument(format!("table {} was created with other indexes", self.name)))
+    }
+
+    /// Fails unless the table is changed in this way.
+    #[inline]
+    pub(crate) fn check_mode(&self, lazy: bool) -> Result<()> {
+        if self.lazy == lazy { Ok(()) } else { Err(self.wrong_mode()) }
+    }
+
+    #[cold]
+    fn wrong_mode(&self) -> Error {
+        let is = if self.lazy { "is" } else { "is not" };
+        Error::invalid_argument(format!("table {} {is} lazy, and stays so until it is made anew", self.name))
     }
 
     /// The row as it is stored.
@@ -168,10 +239,11 @@ impl TableDefinition {
         let mut value = Vec::new();
         value.extend_from_slice(&FORMAT.to_be_bytes());
         value.extend_from_slice(&self.primary.to_bytes());
-        value.extend_from_slice(&(self.indexes.len() as u16).to_be_bytes());
+        let lazy = if self.lazy { LAZY } else { 0 };
+        value.extend_from_slice(&(self.indexes.len() as u16 | lazy).to_be_bytes());
         for index in &self.indexes {
             value.extend_from_slice(&index.id.to_bytes());
-            value.push(if index.unique { UNIQUE } else { 0 } | if index.covering { COVERING } else { 0 });
+            value.push(index.flags());
             value.extend_from_slice(&(index.name.len() as u16).to_be_bytes());
             value.extend_from_slice(index.name.as_bytes());
         }
@@ -182,7 +254,8 @@ impl TableDefinition {
         let mut value = Reader(value);
         value.format()?;
         let primary = IndexId::decode(value.take(4)?)?;
-        let count = usize::from(value.u16()?);
+        let count = value.u16()?;
+        let (lazy, count) = (count & LAZY != 0, usize::from(count & !LAZY));
         if count > MAX_INDEXES {
             return Err(Error::new(ErrorKind::LimitExceeded, "a table in the dictionary has too many indexes"));
         }
@@ -190,16 +263,23 @@ impl TableDefinition {
         for _ in 0..count {
             let id = IndexId::decode(value.take(4)?)?;
             let flags = value.take(1)?.first().copied().unwrap_or(0);
-            if flags & !(UNIQUE | COVERING) != 0 {
+            if flags & !(UNIQUE | COVERING | SIZED | COVERED | BUILDING) != 0 {
                 return Err(Error::not_supported("an index in the dictionary has an unknown flag"));
             }
             let len = usize::from(value.u16()?);
             let name = text(value.take(len)?)?;
-            let (unique, covering) = (flags & UNIQUE != 0, flags & COVERING != 0);
-            indexes.push(IndexDefinition { id, name, unique, covering });
+            indexes.push(IndexDefinition {
+                id,
+                name,
+                unique: flags & UNIQUE != 0,
+                covering: flags & COVERING != 0,
+                sized: flags & SIZED != 0,
+                covered: flags & COVERED != 0,
+                building: flags & BUILDING != 0,
+            });
         }
         value.end()?;
-        Ok(Self { name, primary, indexes })
+        Ok(Self { name, primary, lazy, indexes })
     }
 }
 
@@ -208,6 +288,11 @@ fn check_name(what: &str, name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid_argument(format!("the name of a {what} has 1 to {MAX_NAME_LEN} bytes, not {}", name.len())))
+}
+
+#[cold]
+fn no_ids_left() -> Error {
+    Error::new(ErrorKind::LimitExceeded, "no index ids are left in this directory")
 }
 
 #[cold]

@@ -1,11 +1,11 @@
 //! Dropping a table, and giving its space back.
 
-use super::TableDb;
 use super::dictionary::{dropped_key, table_key};
+use super::index::Table;
 use super::layout::IndexId;
+use super::{AnyTableId, TableDb};
 use crate::batch::WriteBatch;
 use crate::options::{CompactRangeOptions, ReadOptions};
-use siltstone_base::engine::TableId;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 
@@ -15,15 +15,12 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id, and those of a write.
-    pub fn drop_table(&self, table: TableId) -> Result<()> {
+    /// `NotFound` if no table has this id, `Busy` while an index is added to it, and those of a write.
+    pub fn drop_table(&self, table: impl Into<AnyTableId>) -> Result<()> {
+        let table = table.into();
         let mut dictionary = self.dictionary.lock();
-        let definition = dictionary
-            .tables
-            .values()
-            .find(|definition| definition.primary.0 == table.0)
-            .cloned()
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, "no table has this id"))?;
+        let definition = dictionary.table(table)?.clone();
+        dictionary.check_not_building(&definition)?;
         let mut batch = WriteBatch::new();
         batch.delete_cf(&self.system, table_key(&definition.name));
         for id in definition.ids() {
@@ -32,15 +29,47 @@ impl TableDb {
         self.write_dictionary(&mut batch)?;
         dictionary.tables.remove(&definition.name);
         let mut tables = Vec::clone(&self.open_tables.load());
-        tables.retain(|other| other.id() != table);
+        tables.retain(|other| other.number() != table.0);
         self.open_tables.store(Arc::new(tables));
         self.dropped.add(definition.ids());
         drop(dictionary);
-        // The table is gone whatever comes of this: what is left is found by compactions.
-        for id in definition.ids() {
+        self.give_space_back(definition.ids());
+        Ok(())
+    }
+
+    /// Drops an index of a table, by its name. It is gone when this returns, also after a crash, and those behind it move up by one position; its space comes
+    /// back like that of a [table](Self::drop_table).
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if no open table has this id, or it has no such index; `Busy` while an index is added to it; and those of a write.
+    pub fn drop_index(&self, table: impl Into<AnyTableId>, name: &str) -> Result<()> {
+        let id = table.into();
+        let mut dictionary = self.dictionary.lock();
+        let mut definition = dictionary.table(id)?.clone();
+        dictionary.check_not_building(&definition)?;
+        let table = self.table(id)?;
+        let position = definition.indexes.iter().position(|index| index.name == name);
+        let Some(position) = position else {
+            let message = format!("table {} has no index {name}", definition.name);
+            return Err(Error::new(ErrorKind::NotFound, message));
+        };
+        let dropped = definition.indexes.remove(position).id;
+        self.store_definition(&mut dictionary, definition.clone(), None, &[dropped])?;
+        let indexes = table.indexes.iter().filter(|index| index.id != dropped).cloned().collect();
+        self.publish(Arc::new(Table { definition, indexes }));
+        self.dropped.add([dropped]);
+        drop(dictionary);
+        self.give_space_back([dropped]);
+        Ok(())
+    }
+
+    /// Deletes the files that hold nothing but entries of these indexes, which are dropped.
+    pub(super) fn give_space_back(&self, ids: impl IntoIterator<Item = IndexId>) {
+        for id in ids {
+            // They are gone whatever comes of this: what is left is found by compactions.
             let _ = self.db.delete_files_in_range(&self.rows, &id.to_bytes(), &id.end());
         }
-        Ok(())
     }
 
     /// Rewrites what still holds entries of dropped tables, so that their space comes back now.

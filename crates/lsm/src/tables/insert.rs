@@ -1,9 +1,12 @@
-//! Rows that are written: one write batch, in which nothing is read, whatever the number of indexes.
+//! Rows of eager tables that are written: one write batch, in which nothing is read, whatever the number of indexes that are not unique.
 //!
-//! An index entry is put once and then deleted once, so that its tombstone is a single delete.
+//! An index entry is put once and then deleted once, so that its tombstone is a single delete. Within one batch everything is removed before anything is
+//! added: a row may take over a primary key, or a key of a unique index, that another row of the batch gives up.
 
+use super::index::{Index, Table};
 use super::layout::IndexId;
-use super::{Index, Table, TableDb};
+use super::unique::Claim;
+use super::{AnyTableId, TableDb};
 use crate::batch::WriteBatch;
 use siltstone_base::Result;
 use siltstone_base::engine::{Row, TableId};
@@ -11,10 +14,16 @@ use std::cell::RefCell;
 
 /// What a thread keeps between inserts, for its memory.
 #[derive(Default)]
-struct Scratch {
-    batch: WriteBatch,
-    key: Vec<u8>,
-    other: Vec<u8>,
+pub(super) struct Scratch {
+    pub(super) batch: WriteBatch,
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    other_key: Vec<u8>,
+    other_value: Vec<u8>,
+    /// Keys of unique indexes that rows get.
+    pub(super) claims: Vec<Claim>,
+    /// Those that rows give up.
+    pub(super) freed: Vec<Vec<u8>>,
 }
 
 /// A batch that grew beyond this is not kept.
@@ -26,13 +35,18 @@ thread_local! {
 
 impl TableDb {
     /// Inserts rows whose primary keys are new, with their index entries, in one commit. The caller vouches for the keys
-    /// being new: nothing is read.
+    /// being new: nothing is read, but for the keys of unique indexes.
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id, `LimitExceeded` for a key or a value beyond the limits, and those of a write.
+    /// `NotFound` if no open table has this id, `LimitExceeded` for a key or a value beyond the limits, `AlreadyExists` if a row would have the key of another one
+    /// in a unique index: it names the index, and the row by its place in `rows`. `Poisoned` or `InvalidArgument` name an index whose extractor panics or breaks its promises;
+    /// `Corruption` one whose extractor cannot read a row. Nothing is written then. And those of a write.
     pub fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
-        self.write_with(table, |table, scratch| rows.iter().for_each(|row| scratch.add(table, row, None)))
+        self.change(table, false, |table, scratch| {
+            scratch.check_first(table, rows.first())?;
+            rows.iter().enumerate().try_for_each(|(number, row)| scratch.add(table, number, row, None))
+        })
     }
 
     /// Removes rows with their index entries, in one commit. The caller says what they are: nothing is read. Entries of what was never
@@ -42,7 +56,10 @@ impl TableDb {
     ///
     /// Those of [`insert`](Self::insert).
     pub fn delete(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
-        self.write_with(table, |table, scratch| rows.iter().for_each(|row| scratch.remove(table, row, None)))
+        self.change(table, false, |table, scratch| {
+            scratch.check_first(table, rows.first())?;
+            rows.iter().try_for_each(|row| scratch.remove(table, row))
+        })
     }
 
     /// Replaces rows, each the first of a pair by the second, in one commit. Entries that stay the same are left alone. The caller says what the rows are, as for
@@ -52,28 +69,41 @@ impl TableDb {
     ///
     /// Those of [`insert`](Self::insert).
     pub fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
-        self.write_with(table, |table, scratch| {
+        self.change(table, false, |table, scratch| {
+            scratch.check_first(table, rows.first().map(|(_, new)| new))?;
             for (old, new) in rows {
-                if old.primary_key == new.primary_key {
-                    scratch.remove_entries(table, old, Some(new));
-                    scratch.add(table, new, Some(old));
-                } else {
-                    scratch.remove(table, old, None);
-                    scratch.add(table, new, None);
+                match old.primary_key == new.primary_key {
+                    true => scratch.remove_entries(table, old, Some(new))?,
+                    false => scratch.remove(table, old)?,
                 }
             }
+            for (number, (old, new)) in rows.iter().enumerate() {
+                let old = Some(old).filter(|old| old.primary_key == new.primary_key);
+                scratch.add(table, number, new, old)?;
+            }
+            Ok(())
         })
     }
 
-    fn write_with(&self, table: TableId, fill: impl FnOnce(&Table, &mut Scratch)) -> Result<()> {
+    /// Writes what `fill` puts into a batch for a table that is `lazy` or not.
+    pub(super) fn change(
+        &self,
+        table: impl Into<AnyTableId>,
+        lazy: bool,
+        fill: impl FnOnce(&Table, &mut Scratch) -> Result<()>,
+    ) -> Result<()> {
         // Taken out while it is used: an extractor or a listener that inserts again gets one of its own.
         let mut scratch = SCRATCH.with(|scratch| std::mem::take(&mut *scratch.borrow_mut()));
-        scratch.batch.clear();
-        let filled = self.with_table(table, |table| {
-            fill(table, &mut scratch);
-            Ok(())
+        scratch.clear();
+        // Until the changes are visible: whoever adds an index waits for those who do not know of it.
+        let writing = self.writers.enter();
+        let outcome = self.with_table(table, |table| {
+            table.definition.check_mode(lazy)?;
+            fill(table, &mut scratch)?;
+            let _claimed = self.claim(table, &mut scratch)?;
+            self.db.write(&mut scratch.batch, &self.write_options)
         });
-        let outcome = filled.and_then(|()| self.db.write(&mut scratch.batch, &self.write_options));
+        drop(writing);
         if scratch.batch.size_bytes() <= KEPT_BYTES {
             SCRATCH.with(|kept| *kept.borrow_mut() = scratch);
         }
@@ -82,49 +112,66 @@ impl TableDb {
 }
 
 impl Scratch {
-    /// Puts a row, and its entries other than those of `old`.
-    fn add(&mut self, table: &Table, row: &Row<'_>, old: Option<&Row<'_>>) {
-        start(&mut self.key, table.definition.primary);
+    fn clear(&mut self) {
+        self.batch.clear();
+        self.claims.clear();
+        self.freed.clear();
+    }
+
+    /// Fails if extractors do not yield the same for the same row: one row of each call is tried.
+    fn check_first(&self, table: &Table, row: Option<&Row<'_>>) -> Result<()> {
+        row.map_or(Ok(()), |row| table.check_stable(row, 0))
+    }
+
+    /// Puts a row.
+    pub(super) fn put_row(&mut self, id: IndexId, row: &Row<'_>) {
+        id.begin(&mut self.key);
         self.key.extend_from_slice(row.primary_key);
         self.batch.put(&*self.key, row.value);
-        for index in &table.indexes {
-            if self.entry(index, row, old) {
-                self.batch.put(&*self.key, []);
-            }
-        }
     }
 
-    /// Deletes a row, and its entries other than those of `new`.
-    fn remove(&mut self, table: &Table, row: &Row<'_>, new: Option<&Row<'_>>) {
-        start(&mut self.key, table.definition.primary);
+    /// Puts a row, the one of this number of the call, and its entries other than those of `old`.
+    fn add(&mut self, table: &Table, number: usize, row: &Row<'_>, old: Option<&Row<'_>>) -> Result<()> {
+        self.put_row(table.definition.primary, row);
+        for index in &table.indexes {
+            if self.entry(index, row, old)? {
+                self.batch.put(&*self.key, &*self.value);
+                if index.spec.unique {
+                    self.claims.push(Claim { key: self.key.clone(), row: number, index: index.id });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a row, and its entries.
+    fn remove(&mut self, table: &Table, row: &Row<'_>) -> Result<()> {
+        table.definition.primary.begin(&mut self.key);
         self.key.extend_from_slice(row.primary_key);
         self.batch.delete(&*self.key);
-        self.remove_entries(table, row, new);
+        self.remove_entries(table, row, None)
     }
 
-    fn remove_entries(&mut self, table: &Table, row: &Row<'_>, new: Option<&Row<'_>>) {
+    /// Deletes the entries of a row other than those of `new`.
+    fn remove_entries(&mut self, table: &Table, row: &Row<'_>, new: Option<&Row<'_>>) -> Result<()> {
         for index in &table.indexes {
-            if self.entry(index, row, new) {
+            if self.entry(index, row, new)? {
                 self.batch.single_delete(&*self.key);
+                if index.spec.unique {
+                    self.freed.push(self.key.clone());
+                }
             }
         }
+        Ok(())
     }
 
-    /// Makes the key of a row's entry. Returns whether there is one that `other` does not have too.
-    fn entry(&mut self, index: &Index, row: &Row<'_>, other: Option<&Row<'_>>) -> bool {
-        start(&mut self.key, index.id);
-        if !index.spec.entry(row.primary_key, row.value, &mut self.key) {
-            return false;
+    /// Makes key and value of a row's entry. Returns whether there is one that `other` does not have too.
+    fn entry(&mut self, index: &Index, row: &Row<'_>, other: Option<&Row<'_>>) -> Result<bool> {
+        if !index.entry(row, &mut self.key, &mut self.value)? {
+            return Ok(false);
         }
-        let Some(other) = other else { return true };
-        start(&mut self.other, index.id);
-        !index.spec.entry(other.primary_key, other.value, &mut self.other) || self.other != self.key
+        let Some(other) = other else { return Ok(true) };
+        let has_other = index.entry(other, &mut self.other_key, &mut self.other_value)?;
+        Ok(!has_other || self.other_key != self.key || self.other_value != self.value)
     }
-}
-
-/// Begins a key of the index.
-#[inline]
-fn start(key: &mut Vec<u8>, id: IndexId) {
-    key.clear();
-    key.extend_from_slice(&id.to_bytes());
 }

@@ -1,8 +1,16 @@
 //! Where rows and index entries stand: keys of the shared family, after MyRocks' layout.
 //!
-//! `row = index id || primary key -> value`, `index entry = index id || index key || primary key -> nothing`. Index ids are
-//! fixed32 big-endian, so that the keys of an index lie together, in the order of what follows the id.
+//! `row = index id || primary key -> value`. An index entry is one of
+//!
+//! | index | key | value |
+//! | --- | --- | --- |
+//! | whose index keys have one length | index id, index key, primary key | covered columns |
+//! | other | index id, index key, primary key | varint32 length of the index key, covered columns |
+//! | unique | index id, index key | varint32 length of the primary key, primary key, covered columns |
+//!
+//! Index ids are fixed32 big-endian, so that the keys of an index lie together, in the order of what follows the id.
 
+use siltstone_base::coding::{get_varint32, put_varint32};
 use siltstone_base::{Error, Result};
 
 /// Number of an index, primary or secondary. Never given out twice in a directory.
@@ -30,6 +38,18 @@ impl IndexId {
         self.0.saturating_add(1).to_be_bytes()
     }
 
+    /// The key of the index that ends with `rest`.
+    pub(crate) fn key(self, rest: &[u8]) -> Vec<u8> {
+        [&self.to_bytes()[..], rest].concat()
+    }
+
+    /// Makes `key` the beginning of a key of the index.
+    #[inline]
+    pub(crate) fn begin(self, key: &mut Vec<u8>) {
+        key.clear();
+        key.extend_from_slice(&self.to_bytes());
+    }
+
     /// The index whose key this is; `None` for a key that is shorter than an id.
     #[inline]
     pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
@@ -49,4 +69,64 @@ impl IndexId {
 #[inline]
 pub(crate) fn without_id(key: &[u8]) -> &[u8] {
     key.get(ID_LEN..).unwrap_or(&[])
+}
+
+/// An entry of a secondary index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexEntry<'a> {
+    /// What the index sorts by.
+    pub index_key: &'a [u8],
+    /// The row that it leads to.
+    pub primary_key: &'a [u8],
+    /// What it holds of the row beside, as the index's specification says.
+    pub covered: &'a [u8],
+}
+
+/// How the entries of an index are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryForm {
+    /// All index keys have this length.
+    Fixed(usize),
+    /// Values say how long index keys are.
+    Sized,
+    /// Values say which row it is.
+    Unique,
+}
+
+impl EntryForm {
+    /// Appends the rest of an entry to `key`, which ends with an index key of `len` bytes, and to `value`, which is empty. What is covered comes behind that.
+    #[inline]
+    pub(crate) fn finish(self, len: usize, primary_key: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) {
+        match self {
+            Self::Fixed(_) => key.extend_from_slice(primary_key),
+            Self::Sized => {
+                // Keys are at most 64 KiB long, which the write checks.
+                put_varint32(value, u32::try_from(len).unwrap_or(u32::MAX));
+                key.extend_from_slice(primary_key);
+            }
+            Self::Unique => {
+                put_varint32(value, u32::try_from(primary_key.len()).unwrap_or(u32::MAX));
+                value.extend_from_slice(primary_key);
+            }
+        }
+    }
+
+    /// Takes a stored entry apart, of which `key` is what follows the id. `None` if it is none.
+    #[inline]
+    pub(crate) fn decode<'a>(self, key: &'a [u8], mut value: &'a [u8]) -> Option<IndexEntry<'a>> {
+        let (index_key, primary_key) = match self {
+            Self::Fixed(len) => key.split_at_checked(len)?,
+            Self::Sized => {
+                let len = get_varint32(&mut value)?;
+                key.split_at_checked(len as usize)?
+            }
+            Self::Unique => {
+                let len = get_varint32(&mut value)?;
+                let (primary_key, covered) = value.split_at_checked(len as usize)?;
+                value = covered;
+                (key, primary_key)
+            }
+        };
+        Some(IndexEntry { index_key, primary_key, covered: value })
+    }
 }

@@ -1,48 +1,78 @@
 //! Tables: rows with a primary key and secondary indexes, over one database.
 //!
 //! Rows and index entries of all tables lie in the default column family, each behind the id of its index ([`layout`]);
-//! the family `__system__` says which tables exist ([`dictionary`]). An insert is one write batch of blind puts: nothing
-//! is read, whatever the number of indexes ([`insert`]). A scan of an index reads its entries alone ([`read`]).
+//! the family `__system__` says which tables exist ([`dictionary`]). There are two kinds of tables.
+//!
+//! * Of an *eager* one the caller says what a row was when it changes: an insert is one write batch of blind puts, a change single-deletes the entries that
+//!   go ([`insert`]), and nothing is read but for unique indexes ([`unique`]). A scan of an index reads its entries alone ([`scan`]).
+//! * Of a *lazy* one nobody says what a row was, and nobody reads it ([`lazy`]). Entries that their rows no longer yield are stale: scans hide them, by a look at the
+//!   row at the same snapshot ([`fetch`]), and sweeps remove them ([`sweep`]).
+//!
+//! An index may be added while rows change ([`build`]).
 //!
 //! A drop replaces the table's definition by marks on its index ids, in one synced batch. From then on the table is gone.
 //! Its entries are removed by deleting the files that hold nothing else, and by a filter in compactions ([`drop_filter`]);
 //! a mark goes at the first open that finds nothing behind it. Ids are never given out again, so that neither an insert that ran beside the
 //! drop nor a snapshot from before it can bring anything back.
 
+mod build;
+mod check;
 mod dictionary;
 mod drop_filter;
 mod drops;
 mod engine;
+mod fetch;
+mod figures;
+mod index;
 mod insert;
 mod layout;
+mod lazy;
 mod read;
+mod scan;
+mod sweep;
 #[cfg(test)]
 mod tests;
+mod unique;
+mod writers;
+
+pub use check::{IndexCheck, IndexDifference};
+pub use figures::LazyFigures;
+pub use layout::IndexEntry;
+pub use scan::IndexScan;
+pub use sweep::Swept;
 
 use crate::batch::WriteBatch;
 use crate::db::{ColumnFamily, Db};
 use crate::options::{ColumnFamilyOptions, DbOptions, FlushOptions, ReadOptions, WriteOptions};
-use dictionary::{DictionaryRow, TableDefinition, decode_row, next_id_row};
+use crate::snapshot::Snapshot;
+use dictionary::{DictionaryRow, TableDefinition, decode_row, dropped_key, next_id_row};
 use drop_filter::{DropFilter, DroppedIndexes};
+use index::{Table, eager_specs};
 use layout::{FIRST_ID, IndexId};
-use siltstone_base::engine::{TableId, TableSpec};
-use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::engine::{LazyTableId, LazyTableSpec, TableId, TableSpec};
+use siltstone_base::row_locks::RowLocks;
+use siltstone_base::sync::atomic::AtomicU64;
 use siltstone_base::sync::{Arc, ArcSwap, Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
+use sweep::Sweeps;
+use writers::Writers;
+
+/// Memory for the locks of keys of unique indexes.
+const MAX_LOCK_BYTES: usize = 256 << 20;
 
 /// Rank of the dictionary: taken before every lock of the database, held while its rows are written.
 const RANK: Rank = Rank(5);
 
 /// A database of tables.
 ///
-/// Thread safety: every method may be called from any thread. Inserts and reads take no lock of the tables' own.
+/// Thread safety: every method may be called from any thread. Inserts and reads take no lock of the tables' own, but for changes of keys of unique indexes.
 ///
 /// ```
 /// use siltstone_base::engine::{Row, TableSpec};
 /// use siltstone_base::index_spec::{IndexExtractor, IndexSpec};
-/// use siltstone_lsm::{ColumnFamilyOptions, DbOptions, TableDb, WriteOptions};
+/// use siltstone_lsm::{ColumnFamilyOptions, DbOptions, IndexScan, TableDb, WriteOptions};
 /// use std::sync::Arc;
 ///
 /// /// Sorts rows by the first byte of their value.
@@ -67,6 +97,16 @@ const RANK: Rank = Rank(5);
 /// let mut entries = Vec::new();
 /// db.scan_index(stones, 0, b"", 10, &mut |entry| entries.push(entry.to_vec()))?;
 /// assert_eq!(entries, [b"c2", b"s1"]);
+///
+/// // A change says what the row was; nothing is read.
+/// let before = Row { primary_key: b"1", value: b"slate" };
+/// db.update(stones, &[(before, Row { primary_key: b"1", value: b"granite" })])?;
+/// let from_d = IndexScan::all().starting_at(b"d");
+/// let mut names = Vec::new();
+/// db.scan_rows_by(stones, 0, &from_d, &mut |entry, value| {
+///     names.push((entry.primary_key.to_vec(), value.to_vec()));
+/// })?;
+/// assert_eq!(names, [(b"1".to_vec(), b"granite".to_vec())]);
 /// db.close()
 /// # }
 /// ```
@@ -80,6 +120,27 @@ pub struct TableDb {
     /// Open tables, ascending by id. Replaced as a whole under the lock of the dictionary.
     open_tables: ArcSwap<Vec<Arc<Table>>>,
     dropped: Arc<DroppedIndexes>,
+    writers: Writers,
+    /// Who changes keys of unique indexes: locks that last as long as one call. Each call is an owner of its own.
+    unique_keys: RowLocks,
+    next_owner: AtomicU64,
+    sweeps: Sweeps,
+}
+
+/// A table of either kind, for what both have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AnyTableId(u32);
+
+impl From<TableId> for AnyTableId {
+    fn from(table: TableId) -> Self {
+        Self(table.0)
+    }
+}
+
+impl From<LazyTableId> for AnyTableId {
+    fn from(table: LazyTableId) -> Self {
+        Self(table.0)
+    }
 }
 
 /// What the lock of the dictionary guards: a copy of the stored rows.
@@ -87,37 +148,23 @@ pub struct TableDb {
 struct Dictionary {
     next_id: u32,
     tables: BTreeMap<String, TableDefinition>,
+    /// The table that an index is being added to.
+    building: Option<IndexId>,
 }
 
-/// An open table.
-#[derive(Debug)]
-struct Table {
-    definition: TableDefinition,
-    indexes: Vec<Index>,
-}
-
-/// A secondary index of an open table.
-#[derive(Debug)]
-struct Index {
-    id: IndexId,
-    spec: IndexSpec,
-    /// Reads that end where the index does.
-    read_options: ReadOptions,
-}
-
-impl Table {
-    fn new(definition: TableDefinition, spec: &TableSpec) -> Arc<Self> {
-        let index = |(own, spec): (&dictionary::IndexDefinition, &IndexSpec)| Index {
-            id: own.id,
-            spec: spec.clone(),
-            read_options: ReadOptions::default().iterate_upper_bound(Some(own.id.end().to_vec())),
-        };
-        let indexes = definition.indexes.iter().zip(&spec.indexes).map(index).collect();
-        Arc::new(Self { definition, indexes })
+impl Dictionary {
+    /// The definition of the table of this number.
+    fn table(&self, id: AnyTableId) -> Result<&TableDefinition> {
+        let found = self.tables.values().find(|definition| definition.primary.0 == id.0);
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "no table has this id"))
     }
 
-    fn id(&self) -> TableId {
-        TableId(self.definition.primary.0)
+    /// Fails while an index is being added to the table.
+    fn check_not_building(&self, definition: &TableDefinition) -> Result<()> {
+        if self.building == Some(definition.primary) {
+            return Err(Error::new(ErrorKind::Busy, format!("an index is being added to table {}", definition.name)));
+        }
+        Ok(())
     }
 }
 
@@ -159,8 +206,13 @@ impl TableDb {
             dictionary: Mutex::new(RANK, Dictionary::default()),
             open_tables: ArcSwap::default(),
             dropped,
+            writers: Writers::default(),
+            unique_keys: RowLocks::new(MAX_LOCK_BYTES),
+            next_owner: AtomicU64::new(1),
+            sweeps: Sweeps::new(),
         };
         tables.load_dictionary()?;
+        tables.forget_unfinished()?;
         tables.forget_removed()?;
         Ok(tables)
     }
@@ -175,27 +227,38 @@ impl TableDb {
         self.dictionary.lock().tables.keys().cloned().collect()
     }
 
+    /// The state of all tables at this moment, for scans.
+    pub fn snapshot(&self) -> Snapshot {
+        self.db.snapshot()
+    }
+
     /// Creates a table and opens it. The table is durable when this returns.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists`; `InvalidArgument` for a bad name; `NotSupported` for a unique index; `LimitExceeded` for more than 64
-    /// indexes; and those of a write.
+    /// `AlreadyExists`; `InvalidArgument` for a bad name; `LimitExceeded` for more than 64 indexes; and those of a write.
     pub fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
+        self.create(spec, false).map(TableId)
+    }
+
+    /// Creates a lazy table and opens it. The table is durable when this returns. It stays lazy for as long as it exists.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create_table`](Self::create_table).
+    pub fn create_lazy_table(&self, spec: &LazyTableSpec) -> Result<LazyTableId> {
+        self.create(&eager_specs(spec), true).map(LazyTableId)
+    }
+
+    fn create(&self, spec: &TableSpec, lazy: bool) -> Result<u32> {
         let mut dictionary = self.dictionary.lock();
         if dictionary.tables.contains_key(&spec.name) {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("table {} exists", spec.name)));
         }
-        let definition = TableDefinition::new(spec, dictionary.next_id)?;
+        let definition = TableDefinition::new(spec, dictionary.next_id, lazy)?;
         // At most 64 indexes, below the largest id: checked by `new`.
         let next_id = dictionary.next_id + 1 + definition.indexes.len() as u32;
-        let mut batch = WriteBatch::new();
-        for (key, value) in [next_id_row(next_id), definition.encode()] {
-            batch.put_cf(&self.system, key, value);
-        }
-        self.write_dictionary(&mut batch)?;
-        dictionary.next_id = next_id;
-        dictionary.tables.insert(spec.name.clone(), definition.clone());
+        self.store_definition(&mut dictionary, definition.clone(), Some(next_id), &[])?;
         Ok(self.publish(Table::new(definition, spec)))
     }
 
@@ -203,15 +266,50 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound`; `InvalidArgument` if it was created with indexes of other names or flags.
+    /// `NotFound`; `InvalidArgument` if it was created with indexes of other names or flags, or is lazy; `Busy` while an index is added to it.
     pub fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
+        self.open_existing(spec, false).map(TableId)
+    }
+
+    /// Opens a lazy table that exists and gives it its extractors.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open_table`](Self::open_table); `InvalidArgument` if the table is not lazy.
+    pub fn open_lazy_table(&self, spec: &LazyTableSpec) -> Result<LazyTableId> {
+        self.open_existing(&eager_specs(spec), true).map(LazyTableId)
+    }
+
+    fn open_existing(&self, spec: &TableSpec, lazy: bool) -> Result<u32> {
         let dictionary = self.dictionary.lock();
         let definition = dictionary
             .tables
             .get(&spec.name)
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table {}", spec.name)))?;
-        definition.check_spec(spec)?;
+        definition.check_spec(spec, lazy)?;
+        dictionary.check_not_building(definition)?;
         Ok(self.publish(Table::new(definition.clone(), spec)))
+    }
+
+    /// Makes a definition durable, and then known, with marks on indexes that it does not have any more.
+    fn store_definition(
+        &self,
+        dictionary: &mut Dictionary,
+        definition: TableDefinition,
+        next_id: Option<u32>,
+        dropped: &[IndexId],
+    ) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        for (key, value) in next_id.map(next_id_row).into_iter().chain([definition.encode()]) {
+            batch.put_cf(&self.system, key, value);
+        }
+        for id in dropped {
+            batch.put_cf(&self.system, dropped_key(*id), []);
+        }
+        self.write_dictionary(&mut batch)?;
+        dictionary.next_id = next_id.unwrap_or(dictionary.next_id);
+        dictionary.tables.insert(definition.name.clone(), definition);
+        Ok(())
     }
 
     /// Closes the database; see [`Db::close`].
@@ -220,24 +318,29 @@ impl TableDb {
     }
 
     /// Makes an open table known to readers and writers. REQUIRES: the caller holds the lock of the dictionary.
-    fn publish(&self, table: Arc<Table>) -> TableId {
-        let id = table.id();
+    fn publish(&self, table: Arc<Table>) -> u32 {
+        let number = table.number();
         let mut tables = Vec::clone(&self.open_tables.load());
-        tables.retain(|other| other.id() != id);
-        tables.push(table);
-        tables.sort_by_key(|table| table.id());
+        let before = tables.iter().position(|other| other.number() == number).map(|at| tables.swap_remove(at));
+        tables.push(table.with_counts_of(before.as_deref()));
+        tables.sort_by_key(|table| table.number());
         self.open_tables.store(Arc::new(tables));
-        id
+        number
     }
 
     /// The open table of this id.
     #[inline]
-    fn with_table<T>(&self, id: TableId, work: impl FnOnce(&Table) -> Result<T>) -> Result<T> {
-        let tables = self.open_tables.load();
-        match tables.binary_search_by_key(&id, |table| table.id()) {
+    fn with_table<T>(&self, id: impl Into<AnyTableId>, work: impl FnOnce(&Arc<Table>) -> Result<T>) -> Result<T> {
+        let (id, tables) = (id.into(), self.open_tables.load());
+        match tables.binary_search_by_key(&id.0, |table| table.number()) {
             Ok(position) => work(&tables[position]),
             Err(_) => Err(Error::new(ErrorKind::NotFound, "no open table has this id")),
         }
+    }
+
+    /// The open table of this id, to keep.
+    fn table(&self, id: impl Into<AnyTableId>) -> Result<Arc<Table>> {
+        self.with_table(id, |table| Ok(Arc::clone(table)))
     }
 
     /// Makes a change of the dictionary durable. Its family is flushed soon afterwards: it changes so rarely that it would

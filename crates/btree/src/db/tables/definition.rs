@@ -60,6 +60,9 @@ impl TableDefinition {
             let message = "the names of a table's indexes have 1 to 64 bytes, and differ";
             return Err(Error::invalid_argument(message));
         }
+        if spec.indexes.iter().any(|index| index.covered.is_some()) {
+            return Err(Error::not_supported("index entries that hold columns beside their keys"));
+        }
         // At most 64 indexes.
         let end = space.checked_add(spec.indexes.len() as u32 + 1);
         end.ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^32 trees in its life"))?;

@@ -5,11 +5,19 @@ use super::super::layout::LAST_ID;
 use super::*;
 
 fn definition() -> TableDefinition {
-    let index =
-        |id, name: &str, covering| IndexDefinition { id: IndexId(id), name: name.to_owned(), unique: false, covering };
+    let index = |id, name: &str, covering| IndexDefinition {
+        id: IndexId(id),
+        name: name.to_owned(),
+        unique: false,
+        covering,
+        sized: false,
+        covered: false,
+        building: false,
+    };
     TableDefinition {
         name: "stones".to_owned(),
         primary: IndexId(300),
+        lazy: false,
         indexes: vec![index(301, "by_age", true), index(302, "é", false)],
     }
 }
@@ -20,6 +28,15 @@ fn rows_have_these_bytes() {
     assert_eq!(key, b"\0\0\0\x02stones");
     assert_eq!(value, b"\0\x01\0\0\x01\x2c\0\x02\0\0\x01\x2d\x02\0\x06by_age\0\0\x01\x2e\0\0\x02\xc3\xa9");
     assert_eq!(decode_row(&key, &value).unwrap(), DictionaryRow::Table(definition()));
+
+    let mut other = definition();
+    other.lazy = true;
+    other.indexes[0] =
+        IndexDefinition { unique: true, sized: true, covered: true, building: true, ..other.indexes[0].clone() };
+    let (key, value) = other.encode();
+    assert_eq!(&value[6..8], b"\x80\x02");
+    assert_eq!(value[12], 0x1f);
+    assert_eq!(decode_row(&key, &value).unwrap(), DictionaryRow::Table(other));
 
     let (key, value) = next_id_row(303);
     assert_eq!((key.as_slice(), value.as_slice()), (&b"\0\0\0\x01"[..], &b"\0\x01\0\0\x01\x2f"[..]));
@@ -53,7 +70,7 @@ fn damaged_rows_are_errors() {
     let newer: [(&[u8], &[u8]); 3] = [
         (b"\0\0\0\x04", b""),
         (b"\0\0\0\x01", b"\0\x02\0\0\x01\x2f"),
-        (b"\0\0\0\x02t", b"\0\x01\0\0\x01\0\0\x01\0\0\x01\x01\x04\0\x01i"),
+        (b"\0\0\0\x02t", b"\0\x01\0\0\x01\0\0\x01\0\0\x01\x01\x20\0\x01i"),
     ];
     for (key, value) in newer {
         assert_eq!(decode_row(key, value).unwrap_err().kind(), ErrorKind::NotSupported, "{key:?}");
@@ -64,18 +81,14 @@ fn damaged_rows_are_errors() {
 
 #[test]
 fn bad_definitions_are_refused() {
-    let kind = |spec: &TableSpec, first_id| TableDefinition::new(spec, first_id).map(|_| ()).unwrap_err().kind();
+    let kind = |spec: &TableSpec, first_id| TableDefinition::new(spec, first_id, false).map(|_| ()).unwrap_err().kind();
     assert_eq!(kind(&spec("", 1), 256), ErrorKind::InvalidArgument);
     assert_eq!(kind(&spec(&"n".repeat(MAX_NAME_LEN + 1), 1), 256), ErrorKind::InvalidArgument);
     assert_eq!(kind(&spec("t", MAX_INDEXES + 1), 256), ErrorKind::LimitExceeded);
     let mut double = spec("t", 2);
     double.indexes[1].name = "by_0".to_owned();
     assert_eq!(kind(&double, 256), ErrorKind::InvalidArgument);
-    let mut unique = spec("t", 2);
-    unique.indexes[1].unique = true;
-    assert_eq!(kind(&unique, 256), ErrorKind::NotSupported);
-
-    let last = TableDefinition::new(&spec("t", 2), LAST_ID.0 - 2).unwrap();
+    let last = TableDefinition::new(&spec("t", 2), LAST_ID.0 - 2, false).unwrap();
     assert_eq!(last.ids().last(), Some(LAST_ID));
     assert_eq!(kind(&spec("t", 2), LAST_ID.0 - 1), ErrorKind::LimitExceeded);
 }

@@ -1,13 +1,16 @@
 //! Tests of tables: what is stored, what is seen, and what a drop leaves.
 
+mod build;
 mod crashes;
 mod dictionary;
 mod drops;
+mod eager;
+mod lazy;
 mod rows;
 
 use super::*;
 use siltstone_base::engine::Row;
-use siltstone_base::index_spec::IndexExtractor;
+use siltstone_base::index_spec::{IndexExtractor, IndexSpec};
 use std::path::Path;
 
 /// Sorts by some bytes of the value; rows whose value is shorter have no entry.
@@ -25,6 +28,10 @@ impl IndexExtractor for Slice {
         index_key.pop();
         index_key.extend_from_slice(bytes);
         true
+    }
+
+    fn fixed_len(&self) -> Option<usize> {
+        Some(self.len)
     }
 }
 
@@ -60,6 +67,22 @@ fn scan(db: &TableDb, table: TableId, index: usize, from: &str, limit: usize) ->
     let seen = db.scan_index(table, index, from.as_bytes(), limit, &mut keep).unwrap();
     assert_eq!(seen, entries.len());
     entries
+}
+
+fn row<'a>(key: &'a str, value: &'a str) -> Row<'a> {
+    Row { primary_key: key.as_bytes(), value: value.as_bytes() }
+}
+
+/// Rows by an index: index key, primary key and value of each.
+fn by(db: &TableDb, table: impl Into<AnyTableId>, index: usize, scan: &IndexScan) -> String {
+    let mut found = Vec::new();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let mut note = |entry: IndexEntry<'_>, value: &[u8]| {
+        found.push(format!("{}:{}={}", text(entry.index_key), text(entry.primary_key), text(value)));
+    };
+    let count = db.scan_rows_by(table, index, scan, &mut note).unwrap();
+    assert_eq!(count, found.len());
+    found.join(" ")
 }
 
 /// Every key of a family.

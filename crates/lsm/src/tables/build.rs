@@ -1,0 +1,209 @@
+//! Adding an index to a table whose rows go on changing.
+//!
+//! 1. The dictionary has the index, marked as being built; writers maintain it from now on, readers refuse it. A crash leaves the mark, and the next opening drops the index.
+//! 2. Whoever began to write before that, and does not know of the index, is waited for.
+//! 3. A snapshot. Every row that it shows gets its entry, unless the row changed since: then its writer has made the entry. Of a lazy table the entry may be put
+//!    in any case, since nobody counts it that its row does not yield.
+//! 4. The mark goes.
+
+use super::fetch::at_position;
+use super::index::{Index, Table, eager_spec};
+use super::layout::{IndexId, without_id};
+use super::unique::Claim;
+use super::{AnyTableId, TableDb};
+use crate::batch::WriteBatch;
+use crate::db::Watched;
+use crate::options::ReadOptions;
+use crate::snapshot::Snapshot;
+use siltstone_base::engine::{LazyTableId, Row, TableId};
+use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// Rows whose entries are written together. Of a unique index, one: its key is looked for while it is locked.
+const ROWS: usize = 64;
+
+/// The entry of a row from the snapshot: the row's key, and key and value of the entry.
+type Entry = (Vec<u8>, Vec<u8>, Vec<u8>);
+
+impl TableDb {
+    /// Adds an index to a table behind those that it has, while rows may be read and changed. Returns its position. It can be read when this returns.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if no open table has this id, `Busy` while another index is added to any table, `AlreadyExists` if rows have the same key in a unique index, `Corruption` if a
+    /// row does not decode, with its position in the order of primary keys, those of [`create_table`](Self::create_table), and those of reads and writes. The table then has no such
+    /// index; if the dictionary cannot be written, from the next opening on.
+    pub fn add_index(&self, table: TableId, spec: &IndexSpec) -> Result<usize> {
+        self.add(table.into(), spec, false)
+    }
+
+    /// Adds an index to a lazy table.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`add_index`](Self::add_index).
+    pub fn add_lazy_index(&self, table: LazyTableId, spec: &LazyIndexSpec) -> Result<usize> {
+        self.add(table.into(), &eager_spec(spec), true)
+    }
+
+    fn add(&self, id: AnyTableId, spec: &IndexSpec, lazy: bool) -> Result<usize> {
+        let (table, index) = self.begin_index(id, spec, lazy)?;
+        let position = table.indexes.len() - 1;
+        let filled = self.writers.wait_for_earlier(self.db.executor()).and_then(|()| self.fill_index(&table, &index));
+        self.end_index(id, index.id, filled.is_ok())?;
+        filled.map(|()| position)
+    }
+
+    /// Lets writers maintain the new index.
+    fn begin_index(&self, id: AnyTableId, spec: &IndexSpec, lazy: bool) -> Result<(Arc<Table>, Index)> {
+        let mut dictionary = self.dictionary.lock();
+        if dictionary.building.is_some() {
+            return Err(Error::new(ErrorKind::Busy, "an index is being added"));
+        }
+        let table = self.table(id)?;
+        table.definition.check_mode(lazy)?;
+        let mut definition = dictionary.table(id)?.clone();
+        let new_id = dictionary.next_id;
+        definition.add(spec, new_id)?;
+        let Some(own) = definition.indexes.last_mut() else { return Err(not_there()) };
+        own.building = true;
+        let index = Index::new(own, spec);
+        // The id is at most the largest one, whose successor is none.
+        self.store_definition(&mut dictionary, definition.clone(), Some(new_id + 1), &[])?;
+        dictionary.building = Some(definition.primary);
+        let mut indexes = table.indexes.clone();
+        indexes.push(index.clone());
+        let table = Arc::new(Table { definition, indexes });
+        self.publish(Arc::clone(&table));
+        Ok((table, index))
+    }
+
+    /// Lets readers see the index, or takes it away again.
+    fn end_index(&self, id: AnyTableId, index: IndexId, is_filled: bool) -> Result<()> {
+        let mut dictionary = self.dictionary.lock();
+        let mut definition = dictionary.table(id)?.clone();
+        let table = self.table(id)?;
+        let mut indexes = table.indexes.clone();
+        if is_filled {
+            definition.indexes.iter_mut().filter(|own| own.id == index).for_each(|own| own.building = false);
+            for own in indexes.iter_mut().filter(|own| own.id == index) {
+                (own.is_building, own.since) = (false, self.db.latest_seqno());
+            }
+            self.store_definition(&mut dictionary, definition.clone(), None, &[])?;
+        } else {
+            definition.indexes.retain(|own| own.id != index);
+            indexes.retain(|own| own.id != index);
+            self.store_definition(&mut dictionary, definition.clone(), None, &[index])?;
+        }
+        dictionary.building = None;
+        self.publish(Arc::new(Table { definition, indexes }));
+        if !is_filled {
+            self.dropped.add([index]);
+        }
+        drop(dictionary);
+        if !is_filled {
+            self.give_space_back([index]);
+        }
+        Ok(())
+    }
+
+    /// Puts the entries of all rows that do not change meanwhile.
+    fn fill_index(&self, table: &Table, index: &Index) -> Result<()> {
+        let snapshot = self.db.snapshot();
+        let options = ReadOptions::default()
+            .snapshot(Some(snapshot.clone()))
+            .iterate_upper_bound(Some(table.definition.primary.end().to_vec()))
+            .fill_cache(false);
+        let mut rows = self.db.iter_cf(&self.rows, &options)?;
+        rows.seek(&table.definition.primary.to_bytes());
+        let most = if index.spec.unique { 1 } else { ROWS };
+        let (mut entries, mut number): (Vec<Entry>, u64) = (Vec::with_capacity(most), 0);
+        while rows.valid() {
+            let row = Row { primary_key: without_id(rows.key()), value: rows.value() };
+            let (mut key, mut value) = (Vec::new(), Vec::new());
+            if index.entry(&row, &mut key, &mut value).map_err(|error| at_position(error, number))? {
+                entries.push((rows.key().to_vec(), key, value));
+            }
+            if entries.len() == most {
+                self.fill(table, index, std::mem::take(&mut entries), &snapshot, number)?;
+            }
+            number += 1;
+            rows.next();
+        }
+        rows.status()?;
+        self.fill(table, index, entries, &snapshot, number)
+    }
+
+    fn fill(
+        &self,
+        table: &Table,
+        index: &Index,
+        mut entries: Vec<Entry>,
+        snapshot: &Snapshot,
+        number: u64,
+    ) -> Result<()> {
+        let is_changed = |row: &[u8]| self.db.is_changed_since(&self.rows, row, snapshot.seqno());
+        while !entries.is_empty() {
+            let mut batch = WriteBatch::new();
+            entries.iter().for_each(|(_, key, value)| batch.put(key, value));
+            if table.definition.lazy {
+                return self.db.write(&mut batch, &self.write_options);
+            }
+            let _locked = match &entries[..] {
+                [(row, key, _)] if index.spec.unique => {
+                    let locked = self.lock_keys(&[Claim { key: key.clone(), row: 0, index: index.id }])?;
+                    if self.db.get(key)?.is_some() {
+                        // The row's own writer put the entry, or the row gave its key up since, or another one has the same.
+                        let message = format!(
+                            "unique index {} of table {}: row {number}, in the order of primary keys from 0, has the key of another row",
+                            index.spec.name, table.definition.name
+                        );
+                        return match is_changed(row)? {
+                            true => Ok(()),
+                            false => Err(Error::new(ErrorKind::AlreadyExists, message)),
+                        };
+                    }
+                    Some(locked)
+                }
+                _ => None,
+            };
+            let watched: Vec<Watched<'_>> = entries
+                .iter()
+                .map(|(row, _, _)| Watched { family: &self.rows, key: row, seqno: snapshot.seqno() })
+                .collect();
+            match self.db.write_if_unchanged(&watched, &mut batch, &self.write_options) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Busy => {}
+                Err(error) => return Err(error),
+            }
+            let mut unchanged = Vec::with_capacity(entries.len());
+            for entry in entries {
+                if !is_changed(&entry.0)? {
+                    unchanged.push(entry);
+                }
+            }
+            entries = unchanged;
+        }
+        Ok(())
+    }
+
+    /// Drops the indexes that a crash left half built. REQUIRES: the database is being opened.
+    pub(super) fn forget_unfinished(&self) -> Result<()> {
+        let mut dictionary = self.dictionary.lock();
+        let is_half_built = |definition: &&super::TableDefinition| definition.indexes.iter().any(|own| own.building);
+        let unfinished: Vec<_> = dictionary.tables.values().filter(is_half_built).cloned().collect();
+        for mut definition in unfinished {
+            let ids: Vec<IndexId> = definition.indexes.iter().filter(|own| own.building).map(|own| own.id).collect();
+            definition.indexes.retain(|own| !own.building);
+            self.store_definition(&mut dictionary, definition, None, &ids)?;
+            self.dropped.add(ids);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn not_there() -> Error {
+    Error::new(ErrorKind::NotFound, "the index is not there")
+}

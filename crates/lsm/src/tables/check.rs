@@ -1,0 +1,158 @@
+//! Whether indexes and rows agree.
+
+use super::fetch::{Entries, Yields, at_position};
+use super::index::{Index, Table};
+use super::layout::without_id;
+use super::scan::{IndexScan, Walk};
+use super::{AnyTableId, TableDb};
+use crate::options::ReadOptions;
+use crate::snapshot::Snapshot;
+use siltstone_base::Result;
+use siltstone_base::engine::Row;
+
+/// Differences of an index that are shown.
+const SHOWN: usize = 16;
+
+/// Entries and rows that are compared at a time.
+const BATCH: usize = 256;
+
+/// What [`TableDb::check_table`] says of an index.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct IndexCheck {
+    /// The name of the index.
+    pub index: String,
+    /// Entries that are stored.
+    pub entries: u64,
+    /// Entries that no row yields. Of a lazy table they are stale, which is no fault.
+    pub stale: u64,
+    /// Entries that rows yield, and that are not there, or hold other covered columns.
+    pub missing: u64,
+    /// The first faults.
+    pub differences: Vec<IndexDifference>,
+}
+
+/// A fault of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexDifference {
+    /// What the index sorts by; where the entry is missing, as it would be stored, with what follows it.
+    pub index_key: Vec<u8>,
+    /// The row.
+    pub primary_key: Vec<u8>,
+    /// Whether the row yields the entry, which is not there. Otherwise the entry is there, and the row does not yield it.
+    pub is_missing: bool,
+}
+
+impl IndexCheck {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    fn differs(&mut self, index_key: &[u8], primary_key: &[u8], is_missing: bool) {
+        if self.differences.len() < SHOWN {
+            let (index_key, primary_key) = (index_key.to_vec(), primary_key.to_vec());
+            self.differences.push(IndexDifference { index_key, primary_key, is_missing });
+        }
+    }
+}
+
+impl TableDb {
+    /// Compares every index of a table with its rows, in both directions, at one snapshot. Reads all of them.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if no open table has this id, `Corruption` if an entry or a row does not decode, with its position, `Poisoned` if an extractor panics, and those of a read.
+    pub fn check_table(&self, table: impl Into<AnyTableId>) -> Result<Vec<IndexCheck>> {
+        let table = self.table(table)?;
+        let snapshot = self.db.snapshot();
+        let indexes: Vec<&Index> = table.indexes.iter().filter(|index| !index.is_building).collect();
+        let mut checks = Vec::with_capacity(indexes.len());
+        for index in &indexes {
+            checks.push(self.check_entries(&table, index, &snapshot)?);
+        }
+        self.check_rows(&table, &indexes, &snapshot, &mut checks)?;
+        Ok(checks)
+    }
+
+    /// Asks rows for the entries that are there.
+    fn check_entries(&self, table: &Table, index: &Index, snapshot: &Snapshot) -> Result<IndexCheck> {
+        let mut check = IndexCheck { index: index.spec.name.clone(), ..IndexCheck::default() };
+        let scan = IndexScan::all().at(snapshot).in_background();
+        let mut walk = Walk::new(self, index, &scan)?;
+        let (mut entries, mut yields) = (Entries::default(), Yields::default());
+        loop {
+            entries.clear();
+            while entries.len() < BATCH
+                && let Some(entry) = walk.wanted()?
+            {
+                entries.push(entry);
+                walk.advance();
+            }
+            if entries.len() == 0 {
+                return Ok(check);
+            }
+            let rows = self.rows_of(table, &entries, &entries.by_primary_key(), snapshot, false)?;
+            for (at, row) in rows.iter().enumerate() {
+                let entry = entries.get(at);
+                let is_yielded = row.as_ref().map_or(Ok(false), |value| {
+                    let row = Row { primary_key: entry.primary_key, value };
+                    yields.yields(index, &row, entry.index_key)
+                });
+                if !is_yielded.map_err(|error| at_position(error, check.entries))? {
+                    check.stale += 1;
+                    if !table.definition.lazy {
+                        check.differs(entry.index_key, entry.primary_key, false);
+                    }
+                }
+                check.entries += 1;
+            }
+        }
+    }
+
+    /// Looks for the entries that rows yield.
+    fn check_rows(
+        &self,
+        table: &Table,
+        indexes: &[&Index],
+        snapshot: &Snapshot,
+        checks: &mut [IndexCheck],
+    ) -> Result<()> {
+        let options = ReadOptions::default().snapshot(Some(snapshot.clone())).fill_cache(false);
+        let bounded = options.clone().iterate_upper_bound(Some(table.definition.primary.end().to_vec()));
+        let mut rows = self.db.iter_cf(&self.rows, &bounded)?;
+        rows.seek(&table.definition.primary.to_bytes());
+        let mut number = 0;
+        // Of each index: key, value and primary key of what rows yield.
+        let mut yielded: Vec<Vec<[Vec<u8>; 3]>> = indexes.iter().map(|_| Vec::new()).collect();
+        loop {
+            let is_over = !rows.valid();
+            if is_over || number % BATCH as u64 == 0 {
+                for (yielded, check) in yielded.iter_mut().zip(&mut *checks) {
+                    let keys: Vec<&[u8]> = yielded.iter().map(|[key, _, _]| &key[..]).collect();
+                    let found = self.db.multi_get_cf(&self.rows, &keys, &options);
+                    for ([key, value, primary_key], found) in yielded.iter().zip(found) {
+                        if found?.is_none_or(|found| *found != **value) {
+                            check.missing += 1;
+                            check.differs(without_id(key), primary_key, true);
+                        }
+                    }
+                    yielded.clear();
+                }
+            }
+            if is_over {
+                return rows.status();
+            }
+            let row = Row { primary_key: without_id(rows.key()), value: rows.value() };
+            for (index, yielded) in indexes.iter().zip(&mut yielded) {
+                let (mut key, mut value) = (Vec::new(), Vec::new());
+                if index.entry(&row, &mut key, &mut value).map_err(|error| at_position(error, number))? {
+                    yielded.push([key, value, row.primary_key.to_vec()]);
+                }
+            }
+            number += 1;
+            rows.next();
+        }
+    }
+}

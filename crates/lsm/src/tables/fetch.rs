@@ -1,0 +1,170 @@
+//! Rows by a secondary index: entries are gathered, their rows are read together in the order of primary keys, and handed out in the order of the index.
+//!
+//! Entries and rows are read at one snapshot. An entry of a lazy table counts if its row at that snapshot yields it: whatever wrote the row last wrote the entry with it, so
+//! an entry that counts is never missing, and one that does not is left over from an older version of the row. An entry of an eager table always leads to a row.
+
+use super::index::{Index, Table};
+use super::layout::IndexEntry;
+use super::scan::{IndexScan, Walk};
+use super::{AnyTableId, TableDb};
+use crate::db::PinnedValue;
+use crate::options::ReadOptions;
+use crate::snapshot::Snapshot;
+use siltstone_base::engine::Row;
+use siltstone_base::{Error, Result};
+
+/// Entries whose rows are read together: few at first, for scans that end soon.
+const FIRST_BATCH: usize = 16;
+const BATCH: usize = 256;
+
+/// Entries that wait for their rows.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    bytes: Vec<u8>,
+    /// Where the index key, the primary key and the covered columns of each end.
+    ends: Vec<[usize; 3]>,
+}
+
+impl Entries {
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    pub(super) fn push(&mut self, entry: IndexEntry<'_>) {
+        let parts = [entry.index_key, entry.primary_key, entry.covered];
+        self.ends.push(parts.map(|part| {
+            self.bytes.extend_from_slice(part);
+            self.bytes.len()
+        }));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn get(&self, position: usize) -> IndexEntry<'_> {
+        let start = position.checked_sub(1).map_or(0, |before| self.ends[before][2]);
+        let [index_key, primary_key, covered] = self.ends[position];
+        IndexEntry {
+            index_key: &self.bytes[start..index_key],
+            primary_key: &self.bytes[index_key..primary_key],
+            covered: &self.bytes[primary_key..covered],
+        }
+    }
+
+    /// Positions in the order of primary keys.
+    pub(super) fn by_primary_key(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.len()).collect();
+        order.sort_unstable_by(|a, b| self.get(*a).primary_key.cmp(self.get(*b).primary_key));
+        order
+    }
+}
+
+/// Asks rows what they yield.
+#[derive(Debug, Default)]
+pub(super) struct Yields {
+    key: Vec<u8>,
+}
+
+impl Yields {
+    /// Whether a row yields this index key.
+    pub(super) fn yields(&mut self, index: &Index, row: &Row<'_>, index_key: &[u8]) -> Result<bool> {
+        self.key.clear();
+        Ok(index.spec.try_key(row.primary_key, row.value, &mut self.key)? && self.key == index_key)
+    }
+}
+
+impl TableDb {
+    /// The rows of these entries at a snapshot, in the order of the entries. They are read in the order of primary keys.
+    pub(super) fn rows_of(
+        &self,
+        table: &Table,
+        entries: &Entries,
+        wanted: &[usize],
+        snapshot: &Snapshot,
+        fill_cache: bool,
+    ) -> Result<Vec<Option<PinnedValue>>> {
+        let keys: Vec<Vec<u8>> =
+            wanted.iter().map(|at| table.definition.primary.key(entries.get(*at).primary_key)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let options = ReadOptions::default().snapshot(Some(snapshot.clone())).fill_cache(fill_cache);
+        let mut rows: Vec<Option<PinnedValue>> = (0..entries.len()).map(|_| None).collect();
+        for (at, row) in wanted.iter().zip(self.db.multi_get_cf(&self.rows, &keys, &options)) {
+            rows[*at] = row?;
+        }
+        Ok(rows)
+    }
+
+    /// Walks a secondary index and hands each entry with the value of its row to `found`. Of a lazy table, only entries that their rows yield. Entries and rows are those of
+    /// one moment. Returns the number of rows.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if no open table has this id or it has no such index, `Busy` if the index is being built, `InvalidArgument` for a snapshot from before the index, `Corruption` if an entry does not decode or, of an eager table,
+    /// leads to no row, with its position in the scan, or if a row does not decode, `Poisoned` if an extractor panics, and those of a read.
+    pub fn scan_rows_by(
+        &self,
+        table: impl Into<AnyTableId>,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>, &[u8]),
+    ) -> Result<usize> {
+        let table = self.table(table)?;
+        let index = table.index(index)?;
+        let (scan, snapshot) = scan.at_one_moment(self);
+        let mut walk = Walk::new(self, index, &scan)?;
+        let (mut entries, mut yields) = (Entries::default(), Yields::default());
+        let (mut seen, mut size) = (0, FIRST_BATCH);
+        while seen < scan.most() {
+            entries.clear();
+            let first = walk.position();
+            while entries.len() < size.min(scan.most() - seen)
+                && let Some(entry) = walk.wanted()?
+            {
+                entries.push(entry);
+                walk.advance();
+            }
+            if entries.len() == 0 {
+                break;
+            }
+            let rows = self.rows_of(&table, &entries, &entries.by_primary_key(), &snapshot, true)?;
+            for (at, row) in rows.iter().enumerate() {
+                let entry = entries.get(at);
+                let position = first + at as u64;
+                let Some(row) = row else {
+                    if table.definition.lazy {
+                        continue;
+                    }
+                    return Err(leads_nowhere(index, position));
+                };
+                if table.definition.lazy {
+                    let row = Row { primary_key: entry.primary_key, value: row };
+                    let is_yielded = yields.yields(index, &row, entry.index_key);
+                    if !is_yielded.map_err(|error| at_position(error, position))? {
+                        continue;
+                    }
+                }
+                found(entry, row);
+                seen += 1;
+            }
+            size = (size * 2).min(BATCH);
+        }
+        Ok(seen)
+    }
+}
+
+#[cold]
+fn leads_nowhere(index: &Index, position: u64) -> Error {
+    Error::corrupt(format!("index {}: entry {position} of a scan, from 0, leads to no row", index.spec.name))
+}
+
+/// Says where a scan met a row that its extractor cannot read.
+#[cold]
+pub(super) fn at_position(error: Error, position: u64) -> Error {
+    Error::new(error.kind(), format!("the row of entry {position} of a scan, from 0")).with_source(error)
+}

@@ -1,0 +1,139 @@
+//! Open tables and their indexes, and the entries that rows have in them.
+
+use super::dictionary::{IndexDefinition, TableDefinition};
+use super::figures::LazyCounts;
+use super::layout::{EntryForm, IndexId};
+use crate::key::SeqNo;
+use crate::snapshot::Snapshot;
+use siltstone_base::engine::{LazyTableSpec, Row, TableSpec};
+use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// An open table.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) definition: TableDefinition,
+    pub(super) indexes: Vec<Index>,
+}
+
+/// A secondary index of an open table.
+#[derive(Debug, Clone)]
+pub(super) struct Index {
+    pub(super) id: IndexId,
+    pub(super) spec: IndexSpec,
+    pub(super) form: EntryForm,
+    /// Entries of rows from before it are still being made: nobody reads it.
+    pub(super) is_building: bool,
+    /// Snapshots from before this number do not have all of its entries.
+    pub(super) since: SeqNo,
+    /// What is known of the entries of an index of a lazy table.
+    pub(super) counts: Arc<LazyCounts>,
+}
+
+/// The same as [`IndexSpec`]s, for what both kinds of tables share.
+pub(super) fn eager_specs(spec: &LazyTableSpec) -> TableSpec {
+    TableSpec { name: spec.name.clone(), indexes: spec.indexes.iter().map(eager_spec).collect() }
+}
+
+/// An index of a lazy table as one that reads its rows.
+pub(super) fn eager_spec(spec: &LazyIndexSpec) -> IndexSpec {
+    IndexSpec::new(spec.name.clone(), Arc::clone(&spec.extractor)).covering(false)
+}
+
+impl Index {
+    pub(super) fn new(own: &IndexDefinition, spec: &IndexSpec) -> Self {
+        let form = match spec.extractor.fixed_len() {
+            _ if own.unique => EntryForm::Unique,
+            Some(len) => EntryForm::Fixed(len),
+            None => EntryForm::Sized,
+        };
+        Self { id: own.id, spec: spec.clone(), form, is_building: own.building, since: 0, counts: Arc::default() }
+    }
+
+    /// Makes key and value of a row's entry. Returns whether there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`IndexSpec::try_key`].
+    #[inline]
+    pub(super) fn entry(&self, row: &Row<'_>, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
+        self.id.begin(key);
+        let start = key.len();
+        value.clear();
+        if !self.spec.try_key(row.primary_key, row.value, key)? {
+            return Ok(false);
+        }
+        self.form.finish(key.len() - start, row.primary_key, key, value);
+        if self.spec.covered.is_some() {
+            self.spec.try_covered(row.primary_key, row.value, value)?;
+        }
+        Ok(true)
+    }
+
+    /// Fails if the index was added after the snapshot.
+    pub(super) fn check_since(&self, snapshot: Option<&Snapshot>) -> Result<()> {
+        if snapshot.is_some_and(|snapshot| snapshot.seqno() < self.since) {
+            let message = format!("index {} was added after the snapshot was taken", self.spec.name);
+            return Err(Error::invalid_argument(message));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    pub(super) fn damaged(&self, position: u64) -> Error {
+        Error::corrupt(format!("index {}: entry {position} of a scan, from 0, is damaged", self.spec.name))
+    }
+}
+
+impl Table {
+    pub(super) fn new(definition: TableDefinition, spec: &TableSpec) -> Arc<Self> {
+        let indexes = definition.indexes.iter().zip(&spec.indexes).map(|(own, spec)| Index::new(own, spec)).collect();
+        Arc::new(Self { definition, indexes })
+    }
+
+    /// The same table with what another one knows of its indexes.
+    pub(super) fn with_counts_of(mut self: Arc<Self>, other: Option<&Self>) -> Arc<Self> {
+        if let (Some(table), Some(other)) = (Arc::get_mut(&mut self), other) {
+            for index in &mut table.indexes {
+                if let Some(known) = other.indexes.iter().find(|known| known.id == index.id) {
+                    index.counts = Arc::clone(&known.counts);
+                    index.since = index.since.max(known.since);
+                }
+            }
+        }
+        self
+    }
+
+    /// The number by which callers know it.
+    pub(super) fn number(&self) -> u32 {
+        self.definition.primary.0
+    }
+
+    /// The index at a position.
+    pub(super) fn index(&self, position: usize) -> Result<&Index> {
+        match self.indexes.get(position) {
+            Some(index) if index.is_building => {
+                Err(Error::new(ErrorKind::Busy, format!("index {} is being built", index.spec.name)))
+            }
+            Some(index) => Ok(index),
+            None => Err(Error::new(ErrorKind::NotFound, "the table has no index at this position")),
+        }
+    }
+
+    /// Fails if the extractors of the indexes yield something else for a row when they are asked again.
+    pub(super) fn check_stable(&self, row: &Row<'_>, number: usize) -> Result<()> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let (mut other_key, mut other_value) = (Vec::new(), Vec::new());
+        for index in &self.indexes {
+            let first = index.entry(row, &mut key, &mut value)?;
+            let second = index.entry(row, &mut other_key, &mut other_value)?;
+            if first != second || (first && (key != other_key || value != other_value)) {
+                let message =
+                    format!("index {}: its extractor yields different entries for row {number}", index.spec.name);
+                return Err(Error::invalid_argument(message));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Lazy tables: rows are put and deleted without reading anything, not even what they were.
+//!
+//! A row's entries are put with the row, in one batch, whether they are there or not. What an older version of the row yielded stays, as a stale entry: readers
+//! tell by looking at the row ([`fetch`](super::fetch)), and sweeps remove it ([`sweep`](super::sweep)). An entry may be put many times, so it is deleted by a tombstone, never by a single delete.
+
+use super::TableDb;
+use super::figures::LazyFigures;
+use siltstone_base::Result;
+use siltstone_base::engine::{LazyTableId, Row};
+
+impl TableDb {
+    /// Puts rows with their index entries, in one commit, whether there are rows of their primary keys or not. Nothing is read.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), but there are no unique indexes.
+    pub fn upsert(&self, table: LazyTableId, rows: &[Row<'_>]) -> Result<()> {
+        self.change(table, true, |table, scratch| {
+            if let Some(first) = rows.first() {
+                table.check_stable(first, 0)?;
+            }
+            for row in rows {
+                scratch.put_row(table.definition.primary, row);
+                for index in &table.indexes {
+                    if index.entry(row, &mut scratch.key, &mut scratch.value)? {
+                        scratch.batch.put(&*scratch.key, &*scratch.value);
+                    }
+                }
+            }
+            table.indexes.iter().for_each(|index| index.counts.note_written(rows.len() as u64));
+            Ok(())
+        })
+    }
+
+    /// Deletes the rows of these primary keys, in one commit, whether there are such rows or not. Nothing is read.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if no open table has this id, and those of a write.
+    pub fn delete_keys(&self, table: LazyTableId, primary_keys: &[&[u8]]) -> Result<()> {
+        self.change(table, true, |table, scratch| {
+            for primary_key in primary_keys {
+                table.definition.primary.begin(&mut scratch.key);
+                scratch.key.extend_from_slice(primary_key);
+                scratch.batch.delete(&*scratch.key);
+            }
+            table.indexes.iter().for_each(|index| index.counts.note_written(primary_keys.len() as u64));
+            Ok(())
+        })
+    }
+
+    /// How many index entries of a lazy table lead nowhere, as far as that is known without reading anything.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if no open table has this id.
+    pub fn lazy_figures(&self, table: LazyTableId) -> Result<LazyFigures> {
+        self.with_table(table, |table| {
+            let mut figures = LazyFigures { is_known: true, ..LazyFigures::default() };
+            table.indexes.iter().for_each(|index| figures.add(index.counts.figures()));
+            Ok(figures)
+        })
+    }
+}

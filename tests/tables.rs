@@ -1,0 +1,670 @@
+//! Tables of the LSM engine against a naive model: rows in maps, and entries that are made of them anew for every comparison. An eager and a lazy table in one database, over
+//! every style of compaction; snapshots, sweeps, indexes that come and go, crashes.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use proptest::prelude::*;
+use siltstone_base::clock::ManualClock;
+use siltstone_base::engine::{Admin, LazyTableId, LazyTableSpec, Row, TableId, TableSpec};
+use siltstone_base::env::sim::{CrashConfig, CrashStates, SimDisk};
+use siltstone_base::executor::StepExecutor;
+use siltstone_base::index_spec::{FixedColumns, IndexExtractor, IndexSpec, LazyIndexSpec};
+use siltstone_base::plant::{PlantedBug, with_planted};
+use siltstone_lsm::{
+    ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, Counter, DbOptions, ErrorKind, IndexEntry, IndexScan,
+    Result, Snapshot, TableDb, WriteOptions,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+const DIR: &str = "/db";
+
+/// Rows of a table by number.
+type Rows = BTreeMap<u8, Vec<u8>>;
+
+/// What a row's value is made of: its kind, its number, and how much follows. One of kind 4 is too short for entries.
+type Draft = (u8, u8, u8);
+
+fn name(key: u8) -> Vec<u8> {
+    // Some are prefixes of others.
+    format!("{}{}", key / 2, "x".repeat(usize::from(key % 2))).into_bytes()
+}
+
+fn value((kind, number, len): Draft) -> Vec<u8> {
+    match kind {
+        4 => vec![number],
+        _ => [&[b'a' + kind, number, len / 3][..], &vec![b'v'; usize::from(len)]].concat(),
+    }
+}
+
+/// As many bytes as the kind says, and then a smaller one.
+#[derive(Debug)]
+struct Word;
+
+impl IndexExtractor for Word {
+    fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+        let [kind, number, ..] = value else { return false };
+        index_key.extend(std::iter::repeat_n(number % 3 + 10, usize::from(kind % 4)));
+        index_key.push(1);
+        true
+    }
+}
+
+/// Indexes that the eager table may have, the first three from the beginning.
+fn eager_indexes() -> Vec<IndexSpec> {
+    vec![
+        IndexSpec::over_columns("kind", Some(0..1)).covered(Arc::new(FixedColumns::new(Some(2..3)))),
+        IndexSpec::over_columns("number", Some(1..2)).unique(true),
+        IndexSpec::new("word", Arc::new(Word)),
+        IndexSpec::over_columns("both", [1..2, 0..1]),
+        IndexSpec::new("other_word", Arc::new(Word)).covered(Arc::new(FixedColumns::new(Some(1..2)))),
+    ]
+}
+
+fn lazy_indexes() -> Vec<LazyIndexSpec> {
+    vec![
+        LazyIndexSpec::over_columns("kind", Some(0..1)),
+        LazyIndexSpec::new("word", Arc::new(Word)),
+        LazyIndexSpec::over_columns("number", Some(1..2)),
+    ]
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Verb {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// A scan: which index, the beginnings of its bounds, direction, limit, which snapshot.
+#[derive(Debug, Clone)]
+struct Scan {
+    index: usize,
+    from: Vec<u8>,
+    end: Option<Vec<u8>>,
+    is_prefix: bool,
+    is_reverse: bool,
+    limit: usize,
+    snapshot: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Eager(Verb, Vec<(u8, Draft)>),
+    Upsert(Vec<(u8, Draft)>),
+    DeleteKeys(Vec<u8>),
+    Scan(bool, Scan),
+    Snapshot,
+    Release(usize),
+    Flush,
+    Compact,
+    Settle,
+    Work(u8),
+    Sweep(usize),
+    AddIndex(bool),
+    DropIndex(bool, usize),
+    Check,
+    Reopen,
+    Crash(bool),
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    (0..5_u8, 0..30_u8, prop_oneof![4 => 0..9_u8, 1 => 100..200_u8])
+}
+
+fn rows() -> impl Strategy<Value = Vec<(u8, Draft)>> {
+    prop::collection::vec((0..12_u8, draft()), 1..4)
+}
+
+fn bound() -> impl Strategy<Value = Vec<u8>> {
+    let first = prop_oneof![b'a'..=b'e', 0..30_u8, 10..13_u8];
+    prop::collection::vec(prop_oneof![2 => first, 1 => b'0'..=b'6'], 0..4)
+}
+
+fn scan() -> impl Strategy<Value = Step> {
+    let scan = (0..5_usize, bound(), prop::option::of(bound()), any::<bool>(), any::<bool>(), 0..9_usize, 0..6_usize);
+    (any::<bool>(), scan).prop_map(|(is_lazy, (index, from, end, is_prefix, is_reverse, limit, snapshot))| {
+        let limit = if limit == 8 { usize::MAX } else { limit };
+        Step::Scan(is_lazy, Scan { index, from, end, is_prefix, is_reverse, limit, snapshot })
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let verb = prop_oneof![3 => Just(Verb::Insert), 3 => Just(Verb::Update), 2 => Just(Verb::Delete)];
+    prop_oneof![
+        12 => (verb, rows()).prop_map(|(verb, rows)| Step::Eager(verb, rows)),
+        12 => rows().prop_map(Step::Upsert),
+        4 => prop::collection::vec(0..12_u8, 1..3).prop_map(Step::DeleteKeys),
+        10 => scan(),
+        2 => Just(Step::Snapshot),
+        1 => (0..4_usize).prop_map(Step::Release),
+        4 => Just(Step::Flush),
+        2 => Just(Step::Compact),
+        1 => Just(Step::Settle),
+        3 => (1..9_u8).prop_map(Step::Work),
+        3 => prop_oneof![1..9_usize, Just(usize::MAX)].prop_map(Step::Sweep),
+        1 => any::<bool>().prop_map(Step::AddIndex),
+        1 => (any::<bool>(), 0..4_usize).prop_map(|(is_lazy, index)| Step::DropIndex(is_lazy, index)),
+        1 => Just(Step::Check),
+        1 => Just(Step::Reopen),
+        1 => any::<bool>().prop_map(Step::Crash),
+    ]
+}
+
+fn style() -> impl Strategy<Value = CompactionStyle> {
+    prop::sample::select(&[CompactionStyle::Leveled, CompactionStyle::Universal, CompactionStyle::Lazy])
+}
+
+/// The database and the model side by side.
+struct World {
+    disk: SimDisk,
+    style: CompactionStyle,
+    executor: Arc<StepExecutor>,
+    db: Option<TableDb>,
+    eager: TableId,
+    lazy: LazyTableId,
+    eager_spec: TableSpec,
+    lazy_spec: LazyTableSpec,
+    /// Of the eager table, and of the lazy one.
+    rows: [Rows; 2],
+    snapshots: Vec<(Snapshot, [Rows; 2])>,
+}
+
+fn open(disk: &SimDisk, style: CompactionStyle) -> Result<(TableDb, Arc<StepExecutor>)> {
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    let options = DbOptions::default()
+        .create_if_missing(true)
+        .env(Some(disk.env()))
+        .executor(Some(Arc::clone(&executor) as Arc<dyn siltstone_base::executor::Executor>));
+    let rows = ColumnFamilyOptions::default()
+        .write_buffer_size(4 << 10)
+        .target_file_size_base(1 << 10)
+        .max_bytes_for_level_base(4 << 10)
+        .level0_file_num_compaction_trigger(2)
+        .compaction_style(style);
+    let db = TableDb::open(DIR, &options, &rows, &WriteOptions::default().sync(true))?;
+    Ok((db, executor))
+}
+
+/// What an index yields for rows: the whole entry, by which it is sorted, index key, primary key, covered columns, and value.
+type Entries = BTreeMap<Vec<u8>, [Vec<u8>; 4]>;
+
+fn entries(rows: &Rows, extractor: &dyn IndexExtractor, covered: Option<&dyn IndexExtractor>) -> Entries {
+    let mut entries = Entries::new();
+    for (key, value) in rows {
+        let (mut index_key, mut other) = (Vec::new(), Vec::new());
+        if extractor.extract(&name(*key), value, &mut index_key) {
+            if !covered.is_some_and(|covered| covered.extract(&name(*key), value, &mut other)) {
+                other.clear();
+            }
+            let whole = [&index_key[..], &name(*key)].concat();
+            entries.insert(whole, [index_key, name(*key), other, value.clone()]);
+        }
+    }
+    entries
+}
+
+impl World {
+    fn new(style: CompactionStyle) -> Self {
+        let disk = SimDisk::new();
+        disk.make_durable_dir(Path::new(DIR)).unwrap();
+        let (db, executor) = open(&disk, style).unwrap();
+        let eager_spec = TableSpec { name: "eager".to_owned(), indexes: eager_indexes()[..3].to_vec() };
+        let lazy_spec = LazyTableSpec { name: "lazy".to_owned(), indexes: lazy_indexes()[..2].to_vec() };
+        let (eager, lazy) = (db.create_table(&eager_spec).unwrap(), db.create_lazy_table(&lazy_spec).unwrap());
+        let (db, rows, snapshots) = (Some(db), Default::default(), Vec::new());
+        Self { disk, style, executor, db, eager, lazy, eager_spec, lazy_spec, rows, snapshots }
+    }
+
+    fn db(&self) -> &TableDb {
+        self.db.as_ref().unwrap()
+    }
+
+    /// Whether no two rows have the same number, which is unique as long as it is indexed.
+    fn is_unique(&self, rows: &Rows) -> bool {
+        if !self.eager_spec.indexes.iter().any(|index| index.unique) {
+            return true;
+        }
+        let mut numbers = BTreeSet::new();
+        rows.values().filter_map(|value| value.get(1)).all(|number| numbers.insert(*number))
+    }
+
+    fn change(&mut self, verb: Verb, drafts: &[(u8, Draft)]) -> Result<(), TestCaseError> {
+        let mut after = self.rows[0].clone();
+        let (mut olds, mut news, mut touched) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for &(key, draft) in drafts {
+            let old = self.rows[0].get(&key);
+            if old.is_some() == matches!(verb, Verb::Insert) || !touched.insert(key) {
+                continue;
+            }
+            olds.extend(old.map(|old| (name(key), old.clone())));
+            after.remove(&key);
+            if !matches!(verb, Verb::Delete) {
+                news.push((name(key), value(draft)));
+                after.insert(key, value(draft));
+            }
+        }
+        let olds: Vec<Row<'_>> = olds.iter().map(|(primary_key, value)| Row { primary_key, value }).collect();
+        let news: Vec<Row<'_>> = news.iter().map(|(primary_key, value)| Row { primary_key, value }).collect();
+        let outcome = match verb {
+            Verb::Insert => self.db().insert(self.eager, &news),
+            Verb::Delete => self.db().delete(self.eager, &olds),
+            Verb::Update => self.db().update(self.eager, &olds.into_iter().zip(news).collect::<Vec<_>>()),
+        };
+        match self.is_unique(&after) {
+            true => {
+                prop_assert!(outcome.is_ok(), "{:?}", outcome);
+                self.rows[0] = after;
+            }
+            false => prop_assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists),
+        }
+        Ok(())
+    }
+
+    fn upsert(&mut self, drafts: &[(u8, Draft)]) {
+        let rows: Vec<(Vec<u8>, Vec<u8>)> = drafts.iter().map(|(key, draft)| (name(*key), value(*draft))).collect();
+        let rows: Vec<Row<'_>> = rows.iter().map(|(primary_key, value)| Row { primary_key, value }).collect();
+        self.db().upsert(self.lazy, &rows).unwrap();
+        self.rows[1].extend(drafts.iter().map(|(key, draft)| (*key, value(*draft))));
+    }
+
+    fn scan(&self, is_lazy: bool, scan: &Scan) -> Result<(), TestCaseError> {
+        let mut wanted = IndexScan::all();
+        wanted = match scan.is_prefix {
+            true => wanted.prefix(&scan.from),
+            false => wanted.starting_at(&scan.from),
+        };
+        if let (Some(end), false) = (&scan.end, scan.is_prefix) {
+            wanted = wanted.ending_before(end);
+        }
+        wanted = if scan.is_reverse { wanted.reverse() } else { wanted }.limit(scan.limit);
+        let mut rows = &self.rows;
+        if let Some((snapshot, then)) = self.snapshots.get(scan.snapshot) {
+            wanted = wanted.at(snapshot);
+            rows = then;
+        }
+        let rows = &rows[usize::from(is_lazy)];
+        let count = if is_lazy { self.lazy_spec.indexes.len() } else { self.eager_spec.indexes.len() };
+        if count == 0 {
+            return Ok(());
+        }
+        let index = scan.index % count;
+        let all = match is_lazy {
+            true => entries(rows, &*self.lazy_spec.indexes[index].extractor, None),
+            false => {
+                let index = &self.eager_spec.indexes[index];
+                entries(rows, &*index.extractor, index.covered.as_deref())
+            }
+        };
+        let is_wanted = |whole: &[u8]| match scan.is_prefix {
+            true => whole.starts_with(&scan.from),
+            false => whole >= &scan.from[..] && scan.end.as_ref().is_none_or(|end| whole < &end[..]),
+        };
+        let mut expected: Vec<[Vec<u8>; 4]> =
+            all.into_iter().filter(|(whole, _)| is_wanted(whole)).map(|(_, parts)| parts).collect();
+        if scan.is_reverse {
+            expected.reverse();
+        }
+        expected.truncate(scan.limit);
+        let mut found: Vec<[Vec<u8>; 4]> = Vec::new();
+        let mut note = |entry: IndexEntry<'_>, value: &[u8]| {
+            found.push([entry.index_key, entry.primary_key, entry.covered, value].map(<[u8]>::to_vec));
+        };
+        let count = match is_lazy {
+            true => self.db().scan_rows_by(self.lazy, index, &wanted, &mut note),
+            false => self.db().scan_rows_by(self.eager, index, &wanted, &mut note),
+        };
+        prop_assert_eq!(count.unwrap(), expected.len());
+        prop_assert_eq!(&found, &expected, "lazy: {}, index {}", is_lazy, index);
+        if !is_lazy {
+            let mut covering: Vec<[Vec<u8>; 3]> = Vec::new();
+            let mut note = |entry: IndexEntry<'_>| {
+                covering.push([entry.index_key, entry.primary_key, entry.covered].map(<[u8]>::to_vec));
+            };
+            self.db().scan_entries(self.eager, index, &wanted, &mut note).unwrap();
+            let expected: Vec<[Vec<u8>; 3]> = expected.into_iter().map(|[a, b, c, _]| [a, b, c]).collect();
+            prop_assert_eq!(covering, expected);
+        }
+        Ok(())
+    }
+
+    /// Everything, in both directions, at every moment that is held.
+    fn scan_all(&self) -> Result<(), TestCaseError> {
+        for snapshot in 0..=self.snapshots.len() {
+            for index in 0..5 {
+                for (is_lazy, is_reverse) in [(false, false), (true, false), (true, true)] {
+                    let (from, end) = (Vec::new(), None);
+                    let scan = Scan { index, from, end, is_prefix: false, is_reverse, limit: usize::MAX, snapshot };
+                    self.scan(is_lazy, &scan)?;
+                }
+            }
+        }
+        for (is_lazy, rows) in [(false, &self.rows[0]), (true, &self.rows[1])] {
+            let mut found = Vec::new();
+            let mut note = |row: Row<'_>| found.push((row.primary_key.to_vec(), row.value.to_vec()));
+            match is_lazy {
+                true => self.db().scan_rows(self.lazy, b"", usize::MAX, &mut note),
+                false => self.db().scan_rows(self.eager, b"", usize::MAX, &mut note),
+            }
+            .unwrap();
+            let mut expected: Vec<_> = rows.iter().map(|(key, value)| (name(*key), value.clone())).collect();
+            expected.sort();
+            prop_assert_eq!(found, expected);
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        for check in self.db().check_table(self.eager).unwrap() {
+            prop_assert!(check.is_sound() && check.stale == 0 && check.missing == 0, "{:?}", check);
+        }
+        for check in self.db().check_table(self.lazy).unwrap() {
+            prop_assert!(check.is_sound() && check.missing == 0, "{:?}", check);
+        }
+        prop_assert_eq!(self.db().db().metrics().get(Counter::SingleDeleteMismatches), 0);
+        Ok(())
+    }
+
+    fn open_again(&mut self) {
+        let (db, executor) = open(&self.disk, self.style).unwrap();
+        assert_eq!(db.open_table(&self.eager_spec).unwrap(), self.eager);
+        assert_eq!(db.open_lazy_table(&self.lazy_spec).unwrap(), self.lazy);
+        (self.db, self.executor) = (Some(db), executor);
+    }
+
+    fn crash(&mut self, is_power_loss: bool) {
+        self.snapshots.clear();
+        let left = if is_power_loss { self.disk.after_power_loss() } else { self.disk.after_process_death() };
+        self.disk.power_off();
+        self.db = None;
+        self.disk = left;
+        self.open_again();
+    }
+
+    fn add_index(&mut self, is_lazy: bool) -> Result<(), TestCaseError> {
+        // An index cannot be read at a snapshot from before it.
+        self.snapshots.clear();
+        if is_lazy {
+            let has = |name: &str| self.lazy_spec.indexes.iter().any(|index| index.name == name);
+            let Some(index) = lazy_indexes().into_iter().find(|index| !has(&index.name)) else { return Ok(()) };
+            prop_assert_eq!(self.db().add_lazy_index(self.lazy, &index).unwrap(), self.lazy_spec.indexes.len());
+            self.lazy_spec.indexes.push(index);
+            return Ok(());
+        }
+        let has = |name: &str| self.eager_spec.indexes.iter().any(|index| index.name == name);
+        let Some(index) = eager_indexes().into_iter().rev().find(|index| !has(&index.name)) else { return Ok(()) };
+        let position = self.eager_spec.indexes.len();
+        self.eager_spec.indexes.push(index.clone());
+        let added = self.db().add_index(self.eager, &index);
+        match self.is_unique(&self.rows[0]) {
+            true => prop_assert_eq!(added.unwrap(), position),
+            false => {
+                prop_assert_eq!(added.unwrap_err().kind(), ErrorKind::AlreadyExists);
+                self.eager_spec.indexes.pop();
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_index(&mut self, is_lazy: bool, index: usize) {
+        if is_lazy && index < self.lazy_spec.indexes.len() {
+            let gone = self.lazy_spec.indexes.remove(index);
+            self.db().drop_index(self.lazy, &gone.name).unwrap();
+        } else if !is_lazy && index < self.eager_spec.indexes.len() {
+            let gone = self.eager_spec.indexes.remove(index);
+            self.db().drop_index(self.eager, &gone.name).unwrap();
+        }
+    }
+
+    fn act(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Eager(verb, rows) => self.change(*verb, rows)?,
+            Step::Upsert(rows) => self.upsert(rows),
+            Step::DeleteKeys(keys) => {
+                let names: Vec<Vec<u8>> = keys.iter().map(|key| name(*key)).collect();
+                let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+                self.db().delete_keys(self.lazy, &names).unwrap();
+                keys.iter().for_each(|key| drop(self.rows[1].remove(key)));
+            }
+            Step::Scan(is_lazy, scan) => self.scan(*is_lazy, scan)?,
+            Step::Snapshot if self.snapshots.len() < 3 => {
+                let moment = (self.db().snapshot(), self.rows.clone());
+                self.snapshots.push(moment);
+            }
+            Step::Release(at) if *at < self.snapshots.len() => drop(self.snapshots.remove(*at)),
+            Step::Snapshot | Step::Release(_) => {}
+            Step::Flush => Admin::flush(self.db()).unwrap(),
+            Step::Compact => {
+                let options = CompactRangeOptions::default().force_bottommost(true);
+                self.db().db().compact_range(&self.db().db().default_family(), None, None, &options).unwrap();
+            }
+            Step::Settle => Admin::settle(self.db()).unwrap(),
+            Step::Work(count) => {
+                for _ in 0..*count {
+                    self.executor.step();
+                }
+            }
+            Step::Sweep(budget) => drop(self.db().sweep(self.lazy, *budget).unwrap()),
+            Step::AddIndex(is_lazy) => self.add_index(*is_lazy)?,
+            Step::DropIndex(is_lazy, index) => self.drop_index(*is_lazy, *index),
+            Step::Check => self.check()?,
+            Step::Reopen => {
+                self.snapshots.clear();
+                self.db.take().unwrap().close().unwrap();
+                self.open_again();
+            }
+            Step::Crash(is_power_loss) => self.crash(*is_power_loss),
+        }
+        Ok(())
+    }
+
+    /// Everything agrees; and when nobody looks back, sweeps leave nothing that is stale.
+    fn end(mut self) -> Result<(), TestCaseError> {
+        self.scan_all()?;
+        self.check()?;
+        self.snapshots.clear();
+        // The first may have been in the midst of a pass.
+        for _ in 0..2 {
+            while !self.db().sweep(self.lazy, usize::MAX).unwrap().is_through {}
+        }
+        for check in self.db().check_table(self.lazy).unwrap() {
+            prop_assert_eq!(check.stale, 0, "{:?}", check);
+        }
+        self.scan_all()?;
+        self.check()
+    }
+}
+
+fn run(style: CompactionStyle, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut world = World::new(style);
+    for step in steps {
+        world.act(step)?;
+    }
+    world.end()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn scans_equal_a_recomputation(style in style(), steps in prop::collection::vec(step(), 1..30)) {
+        run(style, &steps)?;
+    }
+}
+
+/// A change of the rows, or of the indexes: what was there after it, and the changes of the disk before and after the call.
+struct Commit {
+    rows: [Rows; 2],
+    begun: usize,
+    ended: usize,
+}
+
+/// Runs a fixed history and records what it does to the disk.
+fn history(style: CompactionStyle) -> (World, Vec<Commit>) {
+    let mut world = World::new(style);
+    let mut commits = vec![Commit { rows: Default::default(), begun: 0, ended: 0 }];
+    world.disk.start_recording();
+    let mut state = 11_u64;
+    for number in 0..44_u64 {
+        let mut below = |end: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % end
+        };
+        let mut rows = || -> Vec<(u8, Draft)> {
+            let mut row = || (below(12) as u8, (below(5) as u8, below(30) as u8, below(130) as u8));
+            (0..3).map(|_| row()).collect()
+        };
+        let step = match number % 11 {
+            0 | 7 => Step::Eager(Verb::Insert, rows()),
+            1 | 3 | 8 => Step::Upsert(rows()),
+            2 => Step::Eager(Verb::Update, rows()),
+            4 => Step::DeleteKeys(vec![rows()[0].0]),
+            5 => Step::Eager(Verb::Delete, rows()),
+            6 => Step::Sweep(usize::MAX),
+            9 if number < 30 => Step::AddIndex(number > 10),
+            9 if number < 40 => Step::DropIndex(false, 3),
+            9 => Step::Settle,
+            _ => Step::Flush,
+        };
+        let begun = world.disk.recorded();
+        world.act(&step).unwrap();
+        commits.push(Commit { rows: world.rows.clone(), begun, ended: world.disk.recorded() });
+    }
+    (world, commits)
+}
+
+/// Opens what a crash left, with whatever indexes it has.
+fn recover(disk: &SimDisk, style: CompactionStyle) -> Result<World> {
+    let (db, executor) = open(disk, style)?;
+    let mut eager_spec = TableSpec { name: "eager".to_owned(), indexes: eager_indexes()[..3].to_vec() };
+    let mut lazy_spec = LazyTableSpec { name: "lazy".to_owned(), indexes: lazy_indexes()[..2].to_vec() };
+    let eager = db.open_table(&eager_spec).or_else(|_| {
+        eager_spec.indexes.push(eager_indexes()[4].clone());
+        db.open_table(&eager_spec)
+    })?;
+    let lazy = db.open_lazy_table(&lazy_spec).or_else(|_| {
+        lazy_spec.indexes.push(lazy_indexes()[2].clone());
+        db.open_lazy_table(&lazy_spec)
+    })?;
+    let mut rows: [Rows; 2] = Default::default();
+    let numbers: BTreeMap<Vec<u8>, u8> = (0..12).map(|key| (name(key), key)).collect();
+    let mut note = |row: Row<'_>| drop(rows[0].insert(numbers[row.primary_key], row.value.to_vec()));
+    db.scan_rows(eager, b"", usize::MAX, &mut note)?;
+    let mut note = |row: Row<'_>| drop(rows[1].insert(numbers[row.primary_key], row.value.to_vec()));
+    db.scan_rows(lazy, b"", usize::MAX, &mut note)?;
+    let (disk, db, snapshots) = (disk.clone(), Some(db), Vec::new());
+    Ok(World { disk, style, executor, db, eager, lazy, eager_spec, lazy_spec, rows, snapshots })
+}
+
+fn explore(style: CompactionStyle) -> Result<usize, TestCaseError> {
+    let (world, commits) = history(style);
+    let recording = world.disk.take_recording();
+    world.disk.power_off();
+    drop(world);
+    let config = CrashConfig { states_per_cut: 4, random_subsets: 3, tail_cuts: 3, tears: 2, ..CrashConfig::default() };
+    let mut states = 0;
+    for state in CrashStates::new(&recording, config) {
+        let Some(disk) = state.disk() else { continue };
+        states += 1;
+        let at = format!("{style:?}: crash after change {} ({:?}), {:?}", state.cut, state.op, state.model);
+        let recovered = match recover(&disk, style) {
+            Ok(recovered) => recovered,
+            Err(error) => return Err(TestCaseError::fail(format!("{at}: {error}"))),
+        };
+        let first = commits.iter().rposition(|commit| commit.ended <= state.cut).unwrap();
+        let last = commits.iter().rposition(|commit| commit.begun <= state.cut).unwrap();
+        let is_known = commits[first..=last].iter().any(|commit| commit.rows == recovered.rows);
+        prop_assert!(is_known, "{}: not what was there after commits {} to {}", at, first, last);
+        recovered.scan_all().map_err(|error| TestCaseError::fail(format!("{at}: {error}")))?;
+        recovered.end().map_err(|error| TestCaseError::fail(format!("{at}: {error}")))?;
+    }
+    Ok(states)
+}
+
+#[test]
+fn every_crash_state_has_indexes_that_agree_with_its_rows() {
+    let mut states = 0;
+    for style in [CompactionStyle::Leveled, CompactionStyle::Universal] {
+        match explore(style) {
+            Ok(more) => states += more,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(states >= 500, "{states}");
+}
+
+/// The comparison is not blind: mistakes that are made on purpose are seen.
+#[test]
+fn the_mistakes_are_seen() {
+    let steps = || {
+        let rows = |number| vec![(1, (0, number, 1)), (2, (1, number + 1, 1))];
+        vec![
+            Step::Eager(Verb::Insert, rows(1)),
+            Step::Eager(Verb::Insert, vec![(3, (0, 1, 1))]),
+            Step::Upsert(rows(1)),
+            Step::Snapshot,
+            Step::Upsert(rows(7)),
+            Step::Sweep(usize::MAX),
+            Step::Flush,
+            Step::Compact,
+        ]
+    };
+    run(CompactionStyle::Leveled, &steps()).unwrap();
+    for bug in [PlantedBug::UniqueIsNotChecked, PlantedBug::SnapshotIgnoredByCompaction] {
+        let outcome = std::panic::catch_unwind(|| with_planted(bug, || run(CompactionStyle::Leveled, &steps())));
+        assert!(!matches!(outcome, Ok(Ok(()))), "{bug:?}");
+    }
+}
+
+/// Index maintenance asks nothing of index files: no point lookup, no seek, no block, outside of flushes and compactions.
+#[test]
+fn maintenance_reads_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows_options = ColumnFamilyOptions::default()
+        .write_buffer_size(256 << 10)
+        .target_file_size_base(64 << 10)
+        .disable_auto_compactions(true);
+    let options = DbOptions::default().create_if_missing(true);
+    let db = TableDb::open(dir.path(), &options, &rows_options, &WriteOptions::default()).unwrap();
+    let plain: Vec<IndexSpec> = eager_indexes().into_iter().filter(|index| !index.unique).collect();
+    let eager = db.create_table(&TableSpec { name: "eager".to_owned(), indexes: plain }).unwrap();
+    let lazy = db.create_lazy_table(&LazyTableSpec { name: "lazy".to_owned(), indexes: lazy_indexes() }).unwrap();
+    let value = |key: u32, round: u32| {
+        let number = key.wrapping_mul(2_654_435_761).wrapping_add(round);
+        [&[b'a' + (number % 4) as u8][..], &number.to_be_bytes(), &[7; 60]].concat()
+    };
+    let write = |round: u32| {
+        for key in 0..3_000_u32 {
+            let (name, old, new) = (key.to_be_bytes(), value(key, round.wrapping_sub(1)), value(key, round));
+            let (old, new) = (Row { primary_key: &name, value: &old }, Row { primary_key: &name, value: &new });
+            match round {
+                0 => db.insert(eager, &[new]).unwrap(),
+                _ if key % 5 == 0 => db.delete(eager, &[old]).unwrap(),
+                _ => db.update(eager, &[(old, new)]).unwrap(),
+            }
+            match key % 5 {
+                0 if round > 0 => db.delete_keys(lazy, &[&name[..]]).unwrap(),
+                _ => db.upsert(lazy, &[new]).unwrap(),
+            }
+        }
+    };
+    write(0);
+    Admin::flush(&db).unwrap();
+    let counters = [
+        Counter::KeysRead,
+        Counter::IterSeeks,
+        Counter::IterSteps,
+        Counter::TablesProbed,
+        Counter::FilterUseful,
+        Counter::FilterFullPositive,
+        Counter::FilterPrefixChecked,
+    ];
+    let counted = || counters.map(|counter| db.db().metrics().get(counter));
+    let before = counted();
+    write(1);
+    assert_eq!(counted(), before);
+    assert_eq!(counted()[0], 0, "not at all");
+    db.check_table(eager).unwrap().iter().for_each(|check| assert!(check.is_sound(), "{check:?}"));
+    db.check_table(lazy).unwrap().iter().for_each(|check| assert!(check.is_sound(), "{check:?}"));
+}
