@@ -1,4 +1,4 @@
-//! Drops the entries of dropped indexes while compactions rewrite them.
+//! Drops the entries of dropped indexes while compactions rewrite them, and keeps indexes in tables of their own.
 
 use super::layout::IndexId;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -59,5 +59,10 @@ impl EntryFilter for DropFilter {
             return Decision::Remove;
         }
         self.user.as_ref().map_or(Decision::Keep, |user| user.filter(level, key, value))
+    }
+
+    /// Indexes are dropped one by one.
+    fn part(&self, key: &[u8]) -> u64 {
+        IndexId::of_key(key).map_or(0, |id| u64::from(id.0))
     }
 }

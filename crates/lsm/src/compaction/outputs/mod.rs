@@ -16,9 +16,14 @@ use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
 use crate::options::FileChecksum;
 use crate::range_tombstones::RetainedTombstone;
 use crate::sst::{TableBuilder, TableBuilderOptions, TableSummary};
+use siltstone_base::entry_filter::EntryFilter;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
+use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
+
+/// A table ends where a part of the keys does if it has at least the target size divided by this.
+const PART_DIVISOR: u64 = 32;
 
 /// Writes entries to tables, one after the other.
 ///
@@ -26,6 +31,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Outputs {
     cutter: OutputCutter,
+    parts: Option<Parts>,
     builder: Option<TableBuilder>,
     /// The table before, which has all its entries.
     ending: Option<EndingTable>,
@@ -40,6 +46,23 @@ pub(super) struct Outputs {
     oldest_blob_file: Option<u64>,
     /// References to values in blob files that were appended.
     blob_references: BlobTally,
+}
+
+/// The part of the keys that was written last; see [`EntryFilter::part`].
+#[derive(Debug)]
+struct Parts {
+    filter: Arc<dyn EntryFilter>,
+    last: u64,
+    /// A table that is smaller goes on into the next part.
+    min_table_bytes: u64,
+}
+
+impl Parts {
+    /// Whether a table of `file_size` bytes ends before `user_key`.
+    fn ends_before(&mut self, user_key: &[u8], file_size: u64) -> bool {
+        let part = self.filter.part(user_key);
+        std::mem::replace(&mut self.last, part) != part && file_size > 0 && file_size >= self.min_table_bytes
+    }
 }
 
 /// A table that only has to be ended.
@@ -85,8 +108,11 @@ impl Outputs {
             priority: if compaction.start_level() == 0 { IoPriority::High } else { IoPriority::Low },
             write_back: env.write_back,
         };
+        let min_table_bytes = compaction.target_file_size / PART_DIVISOR;
+        let parts = env.options.compaction_filter.clone().map(|filter| Parts { filter, last: 0, min_table_bytes });
         Self {
             cutter: OutputCutter::new(compaction),
+            parts,
             builder: None,
             ending: None,
             options,
@@ -125,7 +151,10 @@ impl Outputs {
     ) -> Result<()> {
         if is_first_of_key {
             let file_size = self.builder.as_ref().map_or(0, TableBuilder::estimated_size);
-            if self.cutter.ends_before(user_key(internal_key), file_size) {
+            let ends = self.cutter.ends_before(user_key(internal_key), file_size);
+            let ends_part =
+                self.parts.as_mut().is_some_and(|parts| parts.ends_before(user_key(internal_key), file_size));
+            if ends || ends_part {
                 self.end_table(env, Some(user_key(internal_key)))?;
             }
         }

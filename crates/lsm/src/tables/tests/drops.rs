@@ -208,3 +208,33 @@ fn a_drop_deletes_the_files_that_hold_nothing_else() {
     }
     db.db().check().unwrap();
 }
+
+#[test]
+fn a_table_is_a_partition_whose_space_comes_back_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = ColumnFamilyOptions::default()
+        .write_buffer_size(64 << 10)
+        .target_file_size_base(16 << 10)
+        .disable_auto_compactions(true);
+    let options = DbOptions::default().create_if_missing(true);
+    let db = TableDb::open(dir.path(), &options, &rows, &WriteOptions::default()).unwrap();
+    let days = ["monday", "tuesday", "wednesday"].map(|day| db.create_table(&spec(day, 1)).unwrap());
+    for key in 0..700_u64 {
+        // Values that do not compress.
+        let value: Vec<u8> = (0..100).map(|at| (key * 31 + at * at * 7919 + key * at * 104_729) as u8).collect();
+        for day in days {
+            db.insert(day, &[Row { primary_key: &key.to_be_bytes(), value: &value }]).unwrap();
+        }
+    }
+    Admin::flush(&db).unwrap();
+    db.db().compact_range(&db.rows, None, None, &CompactRangeOptions::default()).unwrap();
+    let bytes = || db.db().table_files(&db.rows).unwrap().iter().map(|file| file.file_size).sum::<u64>();
+    let before = bytes();
+    db.drop_table(days[1]).unwrap();
+    assert_eq!(ids(&db), [days[0].0, days[0].0 + 1, days[2].0, days[2].0 + 1], "without a compaction");
+    let after = bytes();
+    assert!(after > before * 6 / 10 && after < before * 7 / 10, "{after} of {before}");
+    db.drop_table(days[0]).unwrap();
+    db.drop_table(days[2]).unwrap();
+    assert_eq!(bytes(), 0);
+}
