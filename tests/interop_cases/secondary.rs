@@ -1,5 +1,7 @@
 //! Tables with secondary indexes that RocksDB compacts: no visible row is lost, in a lazy table with stale entries either.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use crate::interop_tools::{Copy, Script, Step, WriteOptions};
 use crate::tools;
 use ::siltstone::lsm::{

@@ -168,11 +168,11 @@ impl TableDb {
                 }
                 _ => None,
             };
-            let watched: Vec<Watched<'_>> = entries
+            let watched: Vec<Watched> = entries
                 .iter()
-                .map(|(row, _, _)| Watched { family: &self.rows, key: row, seqno: snapshot.seqno() })
+                .map(|(row, _, _)| Watched { family: self.rows.clone(), key: row.clone(), seqno: snapshot.seqno() })
                 .collect();
-            match self.db.write_if_unchanged(&watched, &mut batch, &self.write_options) {
+            match self.db.write_if_unchanged(watched, &mut batch, &self.write_options) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Busy => {}
                 Err(error) => return Err(error),

@@ -81,6 +81,12 @@ impl Index {
     }
 
     #[cold]
+    pub(super) fn unstable(&self) -> Error {
+        let message = format!("index {}: its extractor yields different entries for one row", self.spec.name);
+        Error::invalid_argument(message)
+    }
+
+    #[cold]
     pub(super) fn damaged(&self, position: u64) -> Error {
         Error::corrupt(format!("index {}: entry {position} of a scan, from 0, is damaged", self.spec.name))
     }
@@ -119,21 +125,5 @@ impl Table {
             Some(index) => Ok(index),
             None => Err(Error::new(ErrorKind::NotFound, "the table has no index at this position")),
         }
-    }
-
-    /// Fails if the extractors of the indexes yield something else for a row when they are asked again.
-    pub(super) fn check_stable(&self, row: &Row<'_>, number: usize) -> Result<()> {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        let (mut other_key, mut other_value) = (Vec::new(), Vec::new());
-        for index in &self.indexes {
-            let first = index.entry(row, &mut key, &mut value)?;
-            let second = index.entry(row, &mut other_key, &mut other_value)?;
-            if first != second || (first && (key != other_key || value != other_value)) {
-                let message =
-                    format!("index {}: its extractor yields different entries for row {number}", index.spec.name);
-                return Err(Error::invalid_argument(message));
-            }
-        }
-        Ok(())
     }
 }

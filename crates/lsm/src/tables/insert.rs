@@ -118,9 +118,18 @@ impl Scratch {
         self.freed.clear();
     }
 
-    /// Fails if extractors do not yield the same for the same row: one row of each call is tried.
-    fn check_first(&self, table: &Table, row: Option<&Row<'_>>) -> Result<()> {
-        row.map_or(Ok(()), |row| table.check_stable(row, 0))
+    /// Fails if extractors do not yield the same for the same row: one row of each call, its first, is tried.
+    pub(super) fn check_first(&mut self, table: &Table, row: Option<&Row<'_>>) -> Result<()> {
+        let Some(row) = row else { return Ok(()) };
+        for index in &table.indexes {
+            let first = index.entry(row, &mut self.key, &mut self.value)?;
+            let second = index.entry(row, &mut self.other_key, &mut self.other_value)?;
+            let is_same = !first || (self.key == self.other_key && self.value == self.other_value);
+            if first != second || !is_same {
+                return Err(index.unstable());
+            }
+        }
+        Ok(())
     }
 
     /// Puts a row.

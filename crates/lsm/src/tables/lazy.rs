@@ -16,9 +16,7 @@ impl TableDb {
     /// Those of [`insert`](Self::insert), but there are no unique indexes.
     pub fn upsert(&self, table: LazyTableId, rows: &[Row<'_>]) -> Result<()> {
         self.change(table, true, |table, scratch| {
-            if let Some(first) = rows.first() {
-                table.check_stable(first, 0)?;
-            }
+            scratch.check_first(table, rows.first())?;
             for row in rows {
                 scratch.put_row(table.definition.primary, row);
                 for index in &table.indexes {

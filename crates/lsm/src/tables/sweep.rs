@@ -264,9 +264,13 @@ impl TableDb {
             }
             let mut batch = WriteBatch::new();
             keys.iter().for_each(|(_, entry)| batch.delete(entry));
-            let watched: Vec<Watched<'_>> =
-                keys.iter().map(|(row, _)| Watched { family: &self.rows, key: row, seqno: snapshot.seqno() }).collect();
-            match self.db.write_if_unchanged(&watched, &mut batch, &options) {
+            let watched = |(row, _): &(Vec<u8>, _)| Watched {
+                family: self.rows.clone(),
+                key: row.clone(),
+                seqno: snapshot.seqno(),
+            };
+            let watched: Vec<Watched> = keys.iter().map(watched).collect();
+            match self.db.write_if_unchanged(watched, &mut batch, &options) {
                 Ok(()) => return Ok(keys.len() as u64),
                 Err(error) if error.kind() == ErrorKind::Busy => {}
                 Err(error) => return Err(error),
