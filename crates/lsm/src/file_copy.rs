@@ -39,11 +39,23 @@ pub(crate) fn read_prefix(
 
 /// Copies the first `len` bytes of `from` to the new file `to` and makes them durable, but not the name. Returns their CRC32c.
 pub(crate) fn copy_file(env: &dyn Env, from: &Path, to: &Path, kind: FileKind, len: u64) -> Result<u32> {
+    copy_between(env, from, env, to, kind, len)
+}
+
+/// The same from one environment to another.
+pub(crate) fn copy_between(
+    source: &dyn Env,
+    from: &Path,
+    target: &dyn Env,
+    to: &Path,
+    kind: FileKind,
+    len: u64,
+) -> Result<u32> {
     let context = IoContext::new(kind, IoPriority::Low);
     let failed = |what: &'static str, error| Error::io(what, to, error);
-    let mut file = env.create_append(to, &FileOptions::new(kind)).map_err(|error| failed("create", error))?;
-    let crc =
-        read_prefix(env, from, kind, len, |bytes| file.append(bytes, context).map_err(|error| failed("write", error)))?;
+    let mut file = target.create_append(to, &FileOptions::new(kind)).map_err(|error| failed("create", error))?;
+    let append = |bytes: &[u8]| file.append(bytes, context).map_err(|error| failed("write", error));
+    let crc = read_prefix(source, from, kind, len, append)?;
     file.sync_data(context).map_err(|error| failed("sync", error))?;
     file.finish().map_err(|error| failed("close", error))?;
     Ok(crc)

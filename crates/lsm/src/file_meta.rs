@@ -157,6 +157,15 @@ impl FileMeta {
         self.read_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether `other`, of the same directory at another time, is the same file, to be read the same way.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        let identity =
+            |file: &Self| (file.number, file.file_size, file.unique_id, file.smallest_seqno, file.largest_seqno);
+        self.unique_id.is_some()
+            && identity(self) == identity(other)
+            && (&self.smallest, &self.largest) == (&other.smallest, &other.largest)
+    }
+
     /// Whether a collector wants the table to be compacted.
     pub(crate) fn needs_compaction(&self) -> bool {
         self.other_fields.iter().any(|(tag, value)| *tag == NEED_COMPACTION && value.first() == Some(&1))

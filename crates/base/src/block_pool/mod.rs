@@ -5,7 +5,7 @@
 
 mod class;
 
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Rank};
 use crate::{Error, ErrorKind, Result};
 use class::{CLASSES, class_of, size_of_class};
@@ -19,6 +19,8 @@ struct Inner {
     /// One for each class, and one for the buffers of no class, whose list stays empty.
     classes: Box<[Mutex<Class>]>,
     retained: AtomicUsize,
+    /// Bytes of the buffers that are alive and in a cache.
+    cached: AtomicUsize,
     retain_limit: usize,
 }
 
@@ -39,6 +41,7 @@ impl BlockPool {
         Self(Arc::new(Inner {
             classes: (0..=CLASSES).map(|_| Mutex::new(RANK, Class::default())).collect(),
             retained: AtomicUsize::new(0),
+            cached: AtomicUsize::new(0),
             retain_limit,
         }))
     }
@@ -50,7 +53,7 @@ impl BlockPool {
         let class = class_of(len);
         let size = size_of_class(class, len);
         let data = self.take(class, size).unwrap_or_else(|| vec![0; size].into_boxed_slice());
-        PooledBuf { data, start: 0, len, pool: Some(self.clone()) }
+        PooledBuf { data, start: 0, len, is_cached: AtomicBool::new(false), pool: Some(self.clone()) }
     }
 
     /// A buffer of `len` bytes whose contents are anything.
@@ -73,7 +76,7 @@ impl BlockPool {
                 data.into_boxed_slice()
             }
         };
-        Ok(PooledBuf { data, start: 0, len, pool: Some(self.clone()) })
+        Ok(PooledBuf { data, start: 0, len, is_cached: AtomicBool::new(false), pool: Some(self.clone()) })
     }
 
     /// A buffer of `len` bytes whose first byte has an address that `align`, a power of two, divides.
@@ -92,6 +95,11 @@ impl BlockPool {
     /// The bytes of all buffers that are alive.
     pub fn in_use(&self) -> usize {
         self.0.classes.iter().map(|class| class.lock().in_use).sum()
+    }
+
+    /// The bytes among them of buffers that are [in a cache](PooledBuf::set_cached).
+    pub fn cached(&self) -> usize {
+        self.0.cached.load(Ordering::Relaxed)
     }
 
     /// The bytes of all free buffers that are retained.
@@ -150,6 +158,7 @@ pub struct PooledBuf {
     data: Box<[u8]>,
     start: usize,
     len: usize,
+    is_cached: AtomicBool,
     pool: Option<BlockPool>,
 }
 
@@ -157,7 +166,7 @@ impl PooledBuf {
     /// A buffer that belongs to no pool.
     pub fn unpooled(data: Vec<u8>) -> Self {
         let data = data.into_boxed_slice();
-        Self { start: 0, len: data.len(), data, pool: None }
+        Self { start: 0, len: data.len(), data, is_cached: AtomicBool::new(false), pool: None }
     }
 
     /// A buffer of `len` bytes from the same pool, whose contents are anything; of no pool if this one is of none.
@@ -170,6 +179,18 @@ impl PooledBuf {
             Some(pool) => pool.try_alloc(len),
             None => Ok(Self::unpooled(vec![0; len])),
         }
+    }
+
+    /// Says whether a cache holds it, for the accounting of its pool. It is in none when it is dropped.
+    pub fn set_cached(&self, is_cached: bool) {
+        let Some(pool) = &self.pool else { return };
+        if self.is_cached.swap(is_cached, Ordering::Relaxed) == is_cached {
+            return;
+        }
+        match is_cached {
+            true => pool.0.cached.fetch_add(self.data.len(), Ordering::Relaxed),
+            false => pool.0.cached.fetch_sub(self.data.len(), Ordering::Relaxed),
+        };
     }
 
     /// The bytes of memory that it takes, for accounting: those of its size class.
@@ -218,6 +239,9 @@ impl AsRef<[u8]> for PooledBuf {
 impl Drop for PooledBuf {
     #[inline]
     fn drop(&mut self) {
+        if self.is_cached.load(Ordering::Relaxed) {
+            self.set_cached(false);
+        }
         if let Some(pool) = self.pool.take() {
             pool.give_back(std::mem::take(&mut self.data));
         }

@@ -300,8 +300,11 @@ pub trait Env: Send + Sync + fmt::Debug {
     /// Renames a file, replacing one of the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives a file a second name.
+    /// Gives a file a second name; a symbolic link itself, not what it leads to.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// The one path of what `path` leads to, through no symbolic link: equal for two paths of one file, unless it has several names.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
     /// The length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64>;

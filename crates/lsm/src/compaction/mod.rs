@@ -89,6 +89,11 @@ impl Compaction {
         self.inputs.iter().flat_map(|inputs| inputs.files.iter().map(move |file| (inputs.level, file)))
     }
 
+    /// What is read side by side: the tables of level 0, and each further level.
+    pub(crate) fn sources(&self) -> usize {
+        self.inputs.iter().map(|inputs| if inputs.level == 0 { inputs.files.len() } else { 1 }).sum()
+    }
+
     /// Bytes of all inputs.
     pub(crate) fn input_bytes(&self) -> u64 {
         self.input_files().map(|(_, file)| file.file_size).fold(0, u64::saturating_add)

@@ -5,10 +5,10 @@
 
 use super::KeptFiles;
 use super::transfer::NewDirectory;
-use crate::db::Db;
+use crate::db::{ColumnFamily, Db};
 use crate::key::SeqNo;
 use crate::options::FlushOptions;
-use siltstone_base::Result;
+use siltstone_base::{ErrorKind, Result};
 use std::path::Path;
 
 siltstone_base::define_options! {
@@ -51,13 +51,14 @@ impl Checkpoint {
     }
 
     /// Makes `dir`, which must not exist or be empty, the database as it is now, over all families. It is durable when this returns. Returns
-    /// the largest sequence number in it: everything up to there, and nothing else, is in the checkpoint.
+    /// the largest sequence number in it: everything up to there, and nothing else, is in the checkpoint; but for entries that are written without the WAL
+    /// beside this call, which may be missing.
     ///
     /// Writers wait while the files are listed, and as they do for a flush.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` if there is something in `dir`, `ReadOnly` for a database that was opened for reading only, and errors of I/O; what was
+    /// `AlreadyExists` if there is something in `dir`, `Locked` if another checkpoint is made there, `ReadOnly` for a database that was opened for reading only, and errors of I/O; what was
     /// made of the checkpoint is then removed.
     pub fn create(&self, dir: impl AsRef<Path>, options: &CheckpointOptions) -> Result<SeqNo> {
         let db = &self.db;
@@ -80,8 +81,14 @@ pub(super) fn live_files(db: &Db, log_size_for_flush: u64) -> Result<crate::db::
             return Ok(live);
         }
     }
-    let families = db.families();
-    let handles: Vec<_> = families.iter().collect();
-    db.flush_families(&handles, &FlushOptions::default())?;
-    db.live_files()
+    loop {
+        let families = db.families();
+        let handles: Vec<_> = families.iter().collect();
+        match db.flush_families(&handles, &FlushOptions::default()) {
+            Ok(()) => return db.live_files(),
+            // One that was dropped meanwhile is in no copy.
+            Err(error) if error.kind() == ErrorKind::NotFound && families.iter().any(ColumnFamily::is_dropped) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! A view is the directory opened for reading only. The one who writes may replace the MANIFEST and delete files meanwhile, always after an edit of the
 //! MANIFEST: so a view counts only if the MANIFEST is the same before and after, with every table opened in between. It then needs no name any more.
+//! Tables that are open already, in the view before or in an attempt that failed, are not opened again: an attempt takes as long as what is new takes, and so the
+//! next one is likely to count.
 
 use crate::db::Db;
 use crate::file_names::FileName;
@@ -11,12 +13,16 @@ use crate::sst::BlockCache;
 use siltstone_base::clock::SystemClock;
 use siltstone_base::env::{Env, FileKind, PosixEnv, read_file};
 use siltstone_base::executor::{Executor, ThreadExecutor};
-use siltstone_base::sync::{Arc, ArcSwap};
+use siltstone_base::sync::{Arc, ArcSwap, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Times that a view is begun anew because the MANIFEST changed meanwhile.
-const ATTEMPTS: usize = 100;
+const ATTEMPTS: u32 = 100;
+
+/// The longest pause between two of them; the first is a thousandth of it, and each twice as long as the one before.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest CURRENT.
 const MAX_CURRENT_BYTES: u64 = 64;
@@ -97,7 +103,7 @@ impl Follower {
             options.executor = Some(Arc::new(threads) as Arc<dyn Executor>);
         }
         let families: Vec<_> = families.iter().map(|(name, options)| ((*name).to_owned(), options.clone())).collect();
-        let view = open_view(&dir, &*env, &options, &families)?;
+        let view = open_view(&dir, &*env, &options, &families, None)?;
         Ok(Self { dir, env, options, families, view: ArcSwap::from_pointee(view) })
     }
 
@@ -119,7 +125,7 @@ impl Follower {
         if marks(&self.dir, &*self.env).is_ok_and(|marks| marks == seen.marks) {
             return Ok(seen.db.latest_seqno());
         }
-        let view = open_view(&self.dir, &*self.env, &self.options, &self.families)?;
+        let view = open_view(&self.dir, &*self.env, &self.options, &self.families, Some(&seen.db))?;
         let seqno = view.db.latest_seqno();
         self.view.store(Arc::new(view));
         Ok(seqno)
@@ -131,23 +137,42 @@ fn open_view(
     env: &dyn Env,
     options: &DbOptions,
     families: &[(String, ColumnFamilyOptions)],
+    seen: Option<&Db>,
 ) -> Result<View> {
     let named: Vec<_> = families.iter().map(|(name, options)| (name.as_str(), options.clone())).collect();
-    for _ in 0..ATTEMPTS {
+    let mut earlier = seen.cloned();
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
         // The logs first: what comes into them while they are read is no reason to begin anew, and is looked for next time.
         let before = marks(dir, env);
-        let opened = Db::open_read_only(dir, options, &named).and_then(|db| db.open_tables().map(|()| db));
+        let opened = Db::open_read_only(dir, options, &named);
+        let opened = opened.and_then(|db| {
+            let outcome = db.open_tables(earlier.as_ref());
+            // The next attempt finds open what this one could open.
+            earlier = Some(db.clone());
+            outcome.map(|()| db)
+        });
         let after = marks(dir, env);
         match (before, after) {
-            (Ok(before), Ok(after)) if before.are_of_one_state(&after) => {
-                return opened.map(|db| View { db, marks: before });
-            }
+            (Ok(before), Ok(after)) if before.are_of_one_state(&after) => match opened {
+                // What is being written may look like damage where a log must not have any.
+                Err(error) if error.kind() == ErrorKind::Corruption && before.wals != after.wals => {}
+                opened => return opened.map(|db| View { db, marks: before }),
+            },
             // There is no database, before or after.
             (Err(before), Err(_)) => return Err(opened.err().unwrap_or(before)),
             _ => {}
         }
     }
     Err(Error::new(ErrorKind::Busy, "the directory changed again and again while it was opened").with_file(dir))
+}
+
+/// Waits before an attempt that is not the first.
+fn pause(attempt: u32) {
+    if let Some(retry) = attempt.checked_sub(1) {
+        let pause = (LONGEST_PAUSE / 1000).saturating_mul(1_u32.checked_shl(retry).unwrap_or(u32::MAX));
+        Signal::new().wait_while(Some(pause.min(LONGEST_PAUSE)), &mut || true);
+    }
 }
 
 fn marks(dir: &Path, env: &dyn Env) -> Result<Marks> {

@@ -3,7 +3,7 @@
 use crate::db::{LiveFile, LiveFileKind};
 use crate::file_copy::{copy_file, link_or_copy};
 use crate::file_names::FileName;
-use siltstone_base::env::{Env, FileKind, create_dir_durably, write_file_atomically};
+use siltstone_base::env::{Env, FileKind, FileLock, create_dir_durably, write_file_atomically};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
@@ -18,24 +18,32 @@ pub(super) const fn file_kind(kind: LiveFileKind) -> FileKind {
     }
 }
 
-/// A directory that becomes a database when its CURRENT is written.
+/// A directory that becomes a database when its CURRENT is written. It is locked as a database is, so that nobody makes another one there meanwhile.
 #[derive(Debug)]
 pub(super) struct NewDirectory<'a> {
     env: &'a dyn Env,
     dir: PathBuf,
     made: Vec<PathBuf>,
     is_done: bool,
+    lock: Option<Box<dyn FileLock>>,
 }
 
 impl<'a> NewDirectory<'a> {
     /// Creates `dir`, which must not exist or be empty.
     pub(super) fn create(env: &'a dyn Env, dir: &Path) -> Result<Self> {
         create_dir_durably(env, dir).map_err(|error| Error::io("create", dir, error))?;
-        let entries = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
-        if !entries.is_empty() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the directory is not empty").with_file(dir));
-        }
-        Ok(Self { env, dir: dir.to_path_buf(), made: Vec::new(), is_done: false })
+        // Before the lock, so that a directory which is not ours stays as it is; and again under it.
+        check_empty(env, dir)?;
+        let path = FileName::Lock.path(dir);
+        let lock = env.lock_file(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => {
+                Error::new(ErrorKind::Locked, "another database is being made here").with_file(&path)
+            }
+            _ => Error::io("lock", &path, error),
+        })?;
+        let new = Self { env, dir: dir.to_path_buf(), made: Vec::new(), is_done: false, lock: Some(lock) };
+        check_empty(env, dir)?;
+        Ok(new)
     }
 
     /// The path of a file that will be there.
@@ -66,18 +74,37 @@ impl<'a> NewDirectory<'a> {
         self.is_done = true;
         Ok(())
     }
+
+    /// Gives the lock back, and its file first: who finds the file from now on makes a new one.
+    fn unlock(&mut self) {
+        if let Some(lock) = self.lock.take() {
+            let _ = self.env.remove_file(&FileName::Lock.path(&self.dir));
+            drop(lock);
+        }
+    }
+}
+
+/// Fails if there is anything but a lock in `dir`.
+fn check_empty(env: &dyn Env, dir: &Path) -> Result<()> {
+    let entries = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
+    let lock = FileName::Lock.to_string();
+    match entries.iter().all(|entry| entry.name == lock) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::AlreadyExists, "the directory is not empty").with_file(dir)),
+    }
 }
 
 impl Drop for NewDirectory<'_> {
     /// Removes what was made of a database that never was; the error that counts is the one before.
     fn drop(&mut self) {
         if self.is_done {
-            return;
+            return self.unlock();
         }
         // CURRENT first: what is left without it is refused.
         for path in self.made.iter().rev() {
             let _ = self.env.remove_file(path);
         }
+        self.unlock();
         let _ = self.env.remove_dir(&self.dir);
     }
 }

@@ -283,7 +283,11 @@ impl DbInner {
     /// times, and damage is final. Returns whether the job may be tried again.
     pub(crate) fn job_failed(&self, error: &Error, failures: u32) -> bool {
         let passes = match error.kind() {
-            ErrorKind::NoSpace => true,
+            ErrorKind::NoSpace => {
+                // What is reserved there may be enough for the next attempt.
+                self.drop_next_wal();
+                true
+            }
             ErrorKind::Io | ErrorKind::Busy => failures < MAX_FAILURES,
             _ => false,
         };

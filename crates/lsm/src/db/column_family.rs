@@ -152,6 +152,11 @@ impl ColumnFamily {
     pub fn options(&self) -> Arc<ColumnFamilyOptions> {
         self.0.options()
     }
+
+    /// Whether the family was dropped.
+    pub fn is_dropped(&self) -> bool {
+        self.0.is_dropped()
+    }
 }
 
 impl From<&ColumnFamily> for ColumnFamilyId {

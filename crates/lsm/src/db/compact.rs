@@ -26,6 +26,12 @@ use std::time::Duration;
 /// How long a compaction leaves the device to a flush that writers will wait for.
 pub(super) const FLUSH_HEADSTART: Duration = Duration::from_micros(500);
 
+/// What all subcompactions of one compaction may read ahead together, in bytes, unless there are more sources than that is of use to.
+const READ_AHEAD_BYTES: usize = 128 << 20;
+
+/// What each source reads at a time at least.
+const LEAST_READ_AHEAD: usize = 64 << 10;
+
 /// A job that begins a compaction, and ends it unless subcompactions do.
 pub(crate) struct CompactJob {
     /// `None` when subcompactions have it, and at the end.
@@ -51,6 +57,8 @@ pub(super) struct Compacting {
     info: CompactionInfo,
     started_micros: u64,
     begun: bool,
+    /// Its inputs are free again, and whoever closes the database still waits for it.
+    is_ending: bool,
     /// Whoever waits for it.
     manual: Option<Arc<ManualCompaction>>,
 }
@@ -102,6 +110,7 @@ impl CompactJob {
             info,
             started_micros,
             begun: false,
+            is_ending: false,
             manual,
         };
         Self { compacting: Some(Box::new(compacting)) }
@@ -190,7 +199,8 @@ impl Compacting {
     /// The jobs for `ranges`, ascending, and what the rate limiter is asked for each by.
     pub(super) fn jobs(&self, ranges: Vec<KeyRange>) -> Vec<(CompactionJob, Metered)> {
         let Some(compaction) = &self.compaction else { return Vec::new() };
-        let env = self.environment();
+        let mut env = self.environment();
+        env.readahead_size = readahead_of_each(env.readahead_size, ranges.len().saturating_mul(compaction.sources()));
         let job = |keys| {
             let job = CompactionJob::new(compaction.clone(), keys, env.clone());
             (job, Metered::new(rate_priority(compaction)))
@@ -234,9 +244,9 @@ impl Compacting {
 
     /// Names what was written.
     fn finish(&mut self) -> Result<()> {
-        let jobs = std::mem::take(&mut self.running);
-        self.info.subcompactions = if jobs.len() > 1 { jobs.len() } else { 0 };
-        let output = CompactionJob::finish_all(jobs)?;
+        let jobs = self.running.len();
+        self.info.subcompactions = if jobs > 1 { jobs } else { 0 };
+        let output = CompactionJob::finish_all(&mut self.running)?;
         self.install_output(output)
     }
 
@@ -316,7 +326,9 @@ impl Compacting {
         db.open_tables_with_ranges(&self.family);
         db.schedule();
         db.delete_obsolete_files();
-        db.job_ended();
+        if std::mem::take(&mut self.is_ending) {
+            db.job_ended();
+        }
         if let Some(delay) = retry_micros {
             // Nothing else may come along to schedule the next attempt.
             db.schedule_after(delay);
@@ -324,7 +336,7 @@ impl Compacting {
         Progress::Done
     }
 
-    /// A step panicked.
+    /// A step panicked, perhaps within [`end`](Self::end): what was given back is not given back again.
     pub(super) fn poisoned(&mut self, message: &str) {
         self.db.fail_poisoned("compaction", message);
         self.end(Err(panicked()));
@@ -333,21 +345,25 @@ impl Compacting {
     fn release_inputs(&mut self, ok: bool) -> u32 {
         let db = Arc::clone(&self.db);
         let mut state = db.state.lock();
+        // Also of a family that was dropped: its files go when nobody holds them.
+        let Some(compaction) = self.compaction.take() else { return 0 };
         state.running_compactions -= 1;
         state.ending_jobs += 1;
+        self.is_ending = true;
         let now_micros = db.clock.now_micros();
-        // Also of a family that was dropped: its files go when nobody holds them.
-        let compaction = self.compaction.take();
         let Some(background) = state.families.get_mut(&self.family.id) else { return 0 };
-        if let Some(compaction) = compaction {
-            background.running.unregister(self.registration, &compaction);
-        }
+        background.running.unregister(self.registration, &compaction);
         background.compaction_failures = if ok { 0 } else { background.compaction_failures + 1 };
         let failures = background.compaction_failures;
         background.compaction_not_before_micros =
             if ok { 0 } else { now_micros + retry_delay(failures).as_micros() as u64 };
         failures
     }
+}
+
+/// Bytes that each of `sources`, which are read side by side, reads at a time: `wanted` if that does not take too much memory.
+fn readahead_of_each(wanted: usize, sources: usize) -> usize {
+    wanted.min((READ_AHEAD_BYTES / sources.max(1)).max(LEAST_READ_AHEAD))
 }
 
 /// How urgent the jobs of a compaction are.
@@ -402,5 +418,19 @@ impl Job for CompactJob {
         if let Some(compacting) = &mut self.compacting {
             compacting.poisoned(message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_sources_read_less_ahead_each() {
+        assert_eq!(readahead_of_each(2 << 20, 1), 2 << 20);
+        assert_eq!(readahead_of_each(2 << 20, 64), 2 << 20);
+        assert_eq!(readahead_of_each(2 << 20, 640), READ_AHEAD_BYTES / 640);
+        assert_eq!(readahead_of_each(2 << 20, usize::MAX), LEAST_READ_AHEAD);
+        assert_eq!(readahead_of_each(0, 0), 0);
     }
 }

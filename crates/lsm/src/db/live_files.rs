@@ -43,6 +43,8 @@ pub struct LiveFile {
     pub number: u64,
     /// Bytes of it that belong to the moment. What lies behind them came later.
     pub size: u64,
+    /// CRC32c of the file, where the MANIFEST states it.
+    pub crc: Option<u32>,
 }
 
 /// The files of a database at one moment. CURRENT is not among them: it consists of [`current`](Self::current), and whoever makes a copy writes it
@@ -96,9 +98,10 @@ impl DbInner {
         for family in versions.families() {
             let version = family.current();
             let tables = version.all_files();
-            files.extend(
-                tables.map(|(_, file)| live_file(FileName::Table(file.number), LiveFileKind::Table, file.file_size)),
-            );
+            files.extend(tables.map(|(_, file)| LiveFile {
+                crc: file.file_crc(),
+                ..live_file(FileName::Table(file.number), LiveFileKind::Table, file.file_size)
+            }));
             let blobs = version.blob_files().numbers();
             files.extend(blobs.map(|number| live_file(FileName::Blob(number), LiveFileKind::Blob, 0)));
         }
@@ -155,5 +158,5 @@ impl DbInner {
 }
 
 fn live_file(name: FileName, kind: LiveFileKind, size: u64) -> LiveFile {
-    LiveFile { name: name.to_string(), kind, number: name.number().unwrap_or(0), size }
+    LiveFile { name: name.to_string(), kind, number: name.number().unwrap_or(0), size, crc: None }
 }

@@ -74,8 +74,8 @@ impl DbInner {
             let readers = pinned.version.all_files().filter_map(|(_, file)| file.reader.get());
             report.open_tables += readers.map(|reader| reader.memory_usage() as u64).sum::<u64>();
         }
-        let cached = report.cached_blocks + report.compressed_blocks;
-        report.buffers = (self.block_pool.in_use() as u64).saturating_sub(cached);
+        // What the cache holds of other databases, and what it holds beside buffers, is not of this pool.
+        report.buffers = self.block_pool.in_use().saturating_sub(self.block_pool.cached()) as u64;
         report
     }
 }

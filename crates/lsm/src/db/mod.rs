@@ -493,8 +493,12 @@ impl Db {
         self.handle.inner.clock.unix_seconds()
     }
 
-    /// Opens every table, so that it can be read after somebody else has deleted it.
-    pub(crate) fn open_tables(&self) -> Result<()> {
+    /// Opens every table, so that it can be read after somebody else has deleted it. Those that `earlier` has open, the same directory at an earlier
+    /// time, need not be there any more.
+    pub(crate) fn open_tables(&self, earlier: Option<&Self>) -> Result<()> {
+        if let Some(earlier) = earlier {
+            self.handle.inner.take_readers_of(&earlier.handle.inner);
+        }
         self.handle.inner.open_tables()
     }
 

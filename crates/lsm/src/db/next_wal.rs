@@ -44,7 +44,8 @@ impl PrepareJob {
         let db = &self.db;
         let is_wanted = || {
             let is_there = db.state.lock().next_wal.is_some();
-            !is_there && !db.is_closing() && !db.errors.is_failed()
+            // Where the device may be full, flushes need the space more.
+            !is_there && !db.is_closing() && !db.errors.is_failed() && db.errors.passing().is_none()
         };
         if !is_wanted() {
             return;
@@ -115,7 +116,7 @@ impl DbInner {
         Ok(NextWal { temporary: 0, file, sync }.into_wal(number, &path))
     }
 
-    /// Removes the file that was made ahead, if there is one: the database is closed.
+    /// Removes the file that was made ahead, if there is one: the database is closed, or a flush needs the space.
     pub(crate) fn drop_next_wal(&self) {
         let next = self.state.lock().next_wal.take();
         if let Some(next) = next {
@@ -144,7 +145,11 @@ pub(super) fn create_wal_file(
 ) -> Result<(Box<dyn AppendFile>, Arc<dyn SyncHandle>)> {
     let file = env.create_append(path, &FileOptions::new(FileKind::Wal));
     let mut file = file.map_err(|error| Error::io("create", path, error))?;
-    let sync = file.sync_handle().map_err(|error| Error::io("open", path, error))?;
+    let sync = file.sync_handle().map_err(|error| {
+        // It would look like the next WAL.
+        let _ = env.remove_file(path);
+        Error::io("open", path, error)
+    })?;
     // A sync of reserved space need not wait for the file system to find some. A hint: what the file system refuses now shows when it is written.
     let _ = file.preallocate(memtable_bytes as u64 / 8 * 9);
     Ok((file, sync))

@@ -11,6 +11,9 @@ use siltstone_base::{Error, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+/// Obsolete WALs whose sizes are remembered while nobody keeps files.
+const OBSOLETE_WALS: usize = 64;
+
 /// Rank of the list: taken under the state lock.
 const RANK: Rank = Rank(350);
 
@@ -162,7 +165,14 @@ impl DbInner {
             && needed.is_none_or(|needed| oldest.number < needed)
         {
             obsolete.push(FileName::Wal(oldest.number).path(&self.dir));
+            let sizes = (oldest.number, oldest.size);
             state.wals.pop_front();
+            state.obsolete_wals.push_back(sizes);
+        }
+        if self.deletions.is_enabled() {
+            // Somebody may still read those that were just taken.
+            let excess = state.obsolete_wals.len().saturating_sub(OBSOLETE_WALS);
+            state.obsolete_wals.drain(..excess);
         }
         obsolete
     }

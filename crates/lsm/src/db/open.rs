@@ -46,8 +46,12 @@ use std::path::Path;
 /// Most bytes of an IDENTITY file that is believed.
 const MAX_IDENTITY_BYTES: u64 = 256;
 
-/// Bytes of free blocks that the pool keeps.
-const RETAINED_POOL_BYTES: usize = 8 << 20;
+/// Bytes of free blocks that the pool keeps at most, and at least.
+const MOST_RETAINED_BYTES: usize = 8 << 20;
+const LEAST_RETAINED_BYTES: usize = 256 << 10;
+
+/// The pool keeps a part of what the block cache may hold.
+const RETAINED_PART: usize = 16;
 
 /// Capacity of a database's own block cache.
 const DEFAULT_BLOCK_CACHE_BYTES: usize = 32 << 20;
@@ -207,13 +211,15 @@ pub(crate) fn open_read_only(
 ) -> Result<Arc<DbInner>> {
     validate(options, named)?;
     let mut surroundings = surroundings(dir, options)?;
-    let identity_path = FileName::Identity.path(dir);
-    let identity = read_file(&*surroundings.env, &identity_path, FileKind::Other, MAX_IDENTITY_BYTES);
-    surroundings.db_id = identity.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
     let families = FamilyOptions { options, named, found: None };
     let versions = VersionSet::recover(config, &|record| Some(families.config_of(record)))?;
+    // A backup that was restored has no IDENTITY, and its WALs tell whose they are by the id.
+    surroundings.db_id = match versions.db_id() {
+        Some(id) => id.to_owned(),
+        None => read_identity(&*surroundings.env, dir)?.unwrap_or_default(),
+    };
     check_named_families(&versions, &DbOptions::default(), named)?;
     let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored)?;
     let last_seqno = recovery.last_seqno;
@@ -328,6 +334,8 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         Some(cache) => Arc::clone(cache),
         None => Arc::new(BlockCache::new(DEFAULT_BLOCK_CACHE_BYTES)),
     };
+    let retained = (block_cache.capacity() + block_cache.compressed_capacity()) / RETAINED_PART;
+    let block_pool = BlockPool::new(retained.clamp(LEAST_RETAINED_BYTES, MOST_RETAINED_BYTES));
     let blob_files = Arc::new(BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads));
     let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();
     Ok(Surroundings {
@@ -342,7 +350,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         instance: upper ^ lower.rotate_left(32),
         blob_files,
         block_cache,
-        block_pool: BlockPool::new(RETAINED_POOL_BYTES),
+        block_pool,
         metrics: Arc::new(Metrics::new()),
     })
 }

@@ -115,6 +115,8 @@ pub(crate) struct State {
     pub(crate) families: BTreeMap<u32, FamilyState>,
     /// Live WALs, oldest first; the last one is being written.
     pub(crate) wals: VecDeque<LiveWal>,
+    /// Numbers and sizes of the last WALs that were live, oldest first: whoever keeps files may still read them.
+    pub(crate) obsolete_wals: VecDeque<(u64, u64)>,
     /// The file of the WAL after them, if it was made ahead.
     pub(crate) next_wal: Option<NextWal>,
     pub(crate) running_flushes: usize,

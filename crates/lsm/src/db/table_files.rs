@@ -10,7 +10,7 @@ use siltstone_base::checksum::crc32c_append;
 use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Bytes that are read at a time.
 const CHUNK_LEN: usize = 1 << 20;
@@ -70,6 +70,23 @@ impl DbInner {
             version.all_files().try_for_each(|(_, file)| family.table_cache.reader(file).map(|_| ()))?;
         }
         Ok(())
+    }
+
+    /// Takes over the open readers that `earlier`, which was opened in the same directory with the same options, has of tables that both have.
+    pub(crate) fn take_readers_of(&self, earlier: &Self) {
+        let families = earlier.families.load();
+        for (id, family) in self.families.load().iter() {
+            let Some(before) = families.get(id).filter(|before| before.name == family.name) else { continue };
+            let known = Arc::clone(&before.super_version.load().version);
+            let known: HashMap<u64, &Arc<FileMeta>> = known.all_files().map(|(_, file)| (file.number, file)).collect();
+            let version = Arc::clone(&family.super_version.load().version);
+            for (_, file) in version.all_files() {
+                let same = known.get(&file.number).filter(|known| known.is_same_file(file));
+                if let Some(reader) = same.and_then(|known| known.reader.get()) {
+                    file.reader.get_or_init(|| Arc::clone(reader));
+                }
+            }
+        }
     }
 
     /// Reads every live table that has a checksum in the MANIFEST and compares; returns the number of tables read.

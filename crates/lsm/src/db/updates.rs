@@ -44,6 +44,8 @@ pub struct Updates {
     record: Vec<u8>,
     /// The record was read and is not visible yet.
     is_pending: bool,
+    /// Something was handed on: what follows begins where it ended.
+    has_begun: bool,
 }
 
 impl Drop for Updates {
@@ -58,8 +60,15 @@ impl Updates {
         inner.check_writable()?;
         // From here on WALs stay; the result takes it back.
         db.disable_file_deletions();
-        let mut updates =
-            Self { db: db.clone(), reader: None, wal: 0, next: seqno.max(1), record: Vec::new(), is_pending: false };
+        let mut updates = Self {
+            db: db.clone(),
+            reader: None,
+            wal: 0,
+            next: seqno.max(1),
+            record: Vec::new(),
+            is_pending: false,
+            has_begun: false,
+        };
         updates.find_start()?;
         Ok(updates)
     }
@@ -72,6 +81,8 @@ impl Updates {
     /// `NotFound` for entries that are in no WAL: they were written without it, or taken in with a table. `NotSupported` for a transaction that was
     /// prepared. `Corruption`, errors of I/O. After an error no call goes on.
     pub fn next_batch(&mut self) -> Result<Option<UpdateBatch>> {
+        // What is visible now was in a WAL before, if it ever is.
+        let visible = self.db.latest_seqno();
         while self.is_pending || self.read_record()? {
             self.is_pending = true;
             let (seqno, count) = head(&self.record)?;
@@ -87,10 +98,15 @@ impl Updates {
             if seqno > self.next {
                 return Err(gone(self.next));
             }
+            if seqno < self.next && self.has_begun {
+                let path = FileName::Wal(self.wal).path(self.db.dir());
+                return Err(Error::corrupt("a batch of a WAL begins within the one before").with_file(&path));
+            }
             self.next = end;
+            self.has_begun = true;
             return Ok(Some(UpdateBatch { seqno, batch: without_notes(&self.record, seqno, count)? }));
         }
-        Ok(None)
+        if self.next <= visible { Err(gone(self.next)) } else { Ok(None) }
     }
 
     /// Finds the WAL that has the entry of number `next`, if it was written.
@@ -98,7 +114,7 @@ impl Updates {
         let inner = &self.db.handle.inner;
         let mut found = None;
         for number in inner.wal_files(0)? {
-            let mut reader = inner.wal_reader(number)?;
+            let Some(mut reader) = inner.wal_reader(number)? else { continue };
             let first = match reader.next_record(&mut self.record)? {
                 ReadOutcome::Record { .. } => head(&self.record)?.0,
                 ReadOutcome::End(_) => continue,
@@ -111,7 +127,7 @@ impl Updates {
         match found {
             Some((number, first)) if first <= self.next => {
                 self.wal = number;
-                self.reader = Some(inner.wal_reader(number)?);
+                self.reader = inner.wal_reader(number)?;
                 Ok(())
             }
             // Nothing of it was written yet.
@@ -132,7 +148,7 @@ impl Updates {
             if next_of(&mut self.reader, &mut self.record, inner, self.wal)? {
                 return Ok(true);
             }
-            self.reader = Some(inner.wal_reader(successor)?);
+            self.reader = inner.wal_reader(successor)?;
             self.wal = successor;
         }
     }
@@ -141,20 +157,25 @@ impl Updates {
 /// Reads the next record of the WAL `number`; false if there is none yet.
 fn next_of(reader: &mut Option<WalReader>, record: &mut Vec<u8>, db: &DbInner, number: u64) -> Result<bool> {
     let Some(reader) = reader else { return Ok(false) };
-    if reader.has_stopped() {
-        reader.refresh(db.written_bytes(number))?;
+    if !reader.has_stopped() && matches!(reader.next_record(record)?, ReadOutcome::Record { .. }) {
+        return Ok(true);
     }
+    // It may have come to the end of what was written when it looked last.
+    reader.refresh(db.written_bytes(number))?;
     Ok(matches!(reader.next_record(record)?, ReadOutcome::Record { .. }))
 }
 
 impl DbInner {
-    /// The numbers of the WALs in the directory from `from` on, ascending.
+    /// The numbers of the WALs in the directory from `from` on, ascending: those that are live, and those before them that are not deleted yet. Another one behind them is what
+    /// a switch left that failed.
     fn wal_files(&self, from: u64) -> Result<Vec<u64>> {
+        let live: Vec<u64> = self.state.lock().wals.iter().map(|wal| wal.number).collect();
+        let is_ours = |number: &u64| live.first().is_none_or(|oldest| number < oldest) || live.contains(number);
         let entries = self.env.list_dir(&self.dir).map_err(|error| Error::io("list", &self.dir, error))?;
         let mut numbers: Vec<u64> = entries
             .iter()
             .filter_map(|entry| match FileName::parse(&entry.name) {
-                Some(FileName::Wal(number)) if number >= from => Some(number),
+                Some(FileName::Wal(number)) if number >= from && is_ours(&number) => Some(number),
                 _ => None,
             })
             .collect();
@@ -162,14 +183,26 @@ impl DbInner {
         Ok(numbers)
     }
 
-    fn wal_reader(&self, number: u64) -> Result<WalReader> {
+    /// Opens the WAL `number`; `None` if it is obsolete and was deleted: somebody may have begun with that before deletions were disabled.
+    fn wal_reader(&self, number: u64) -> Result<Option<WalReader>> {
         let path = FileName::Wal(number).path(&self.dir);
         let options = FileOptions::new(FileKind::Wal).access(Access::Sequential);
-        let file = self.env.open_random(&path, &options).map_err(|error| Error::io("open", &path, error))?;
+        let file = match self.env.open_random(&path, &options) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.is_obsolete_wal(number) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(Error::io("open", &path, error)),
+        };
         let limit = self.options.max_wal_record_bytes.saturating_add(MAX_NOTES_BYTES);
         let mut reader = WalReader::new(file, path, number, CONTEXT, limit)?;
         reader.refresh(self.written_bytes(number))?;
-        Ok(reader)
+        Ok(Some(reader))
+    }
+
+    /// Whether no family needs the WAL any more.
+    fn is_obsolete_wal(&self, number: u64) -> bool {
+        self.state.lock().wals.front().is_some_and(|oldest| number < oldest.number)
     }
 
     /// How much of the WAL `number` is whole: behind that may be what an append left that failed.
@@ -177,7 +210,10 @@ impl DbInner {
         let state = self.state.lock();
         let is_newest = state.wals.back().is_some_and(|wal| wal.number == number);
         let found = state.wals.iter().find(|wal| wal.number == number);
-        found.map_or(u64::MAX, |wal| if is_newest { wal.written.load(Ordering::Acquire) } else { wal.size })
+        let live = found.map(|wal| if is_newest { wal.written.load(Ordering::Acquire) } else { wal.size });
+        let obsolete = || state.obsolete_wals.iter().find(|(obsolete, _)| *obsolete == number).map(|(_, size)| *size);
+        // Of an earlier opening: recovery has read it, and it goes at once.
+        live.or_else(obsolete).unwrap_or(u64::MAX)
     }
 }
 

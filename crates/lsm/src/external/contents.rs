@@ -81,6 +81,9 @@ impl ExternalTable {
         check_origin(&reader, context.options)?;
         let io = IoContext::new(FileKind::Table, IoPriority::Low);
         let ranges = reader.read_range_tombstones(io)?;
+        if ranges.iter().any(|range| range.seqno != 0) {
+            return Err(Error::corrupt("a range tombstone of an external table has a sequence number"));
+        }
         let options = TableReadOptions { fill_cache: false, context: io, ..TableReadOptions::default() };
         let order = reader.comparator().clone();
         let mut iter = TableIter::for_compaction(Arc::clone(&reader), options, if verify { READ_AHEAD } else { 0 });
@@ -96,6 +99,12 @@ impl ExternalTable {
             points,
             ranges,
         })
+    }
+
+    /// Whether another look found the same file, as far as both saw it.
+    pub(crate) fn has_contents_of(&self, other: &Self) -> bool {
+        (self.file_size, self.unique_id, &self.points, &self.ranges)
+            == (other.file_size, other.unique_id, &other.points, &other.ranges)
     }
 
     /// The smallest and the largest internal key, when every entry has number `seqno`.

@@ -113,3 +113,19 @@ fn only_tables_for_the_family_may_be_taken_in() {
     disk.flip(Path::new("/in/a.sst"), 3, 1).unwrap();
     assert_eq!(examine("/in/a.sst", &operator, true), Err(ErrorKind::Corruption));
 }
+
+#[test]
+fn a_range_tombstone_that_would_hide_later_writes_is_refused() {
+    let disk = SimDisk::new();
+    let (options, family) = (on(&disk), family());
+    let mut writer = SstFileWriter::create("/in/a.sst", &options, &family).unwrap();
+    writer.put("a", "1").unwrap();
+    writer.ranges.push(crate::range_tombstones::RangeTombstone::new(b"b", b"c", 1 << 50));
+    writer.finish().unwrap();
+    let env = disk.env();
+    let context = OpenContext { env: &*env, options: &family };
+    for verify in [false, true] {
+        let error = ExternalTable::examine(&context, Path::new("/in/a.sst"), verify).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
+}

@@ -64,7 +64,7 @@ pub struct SstFileWriter {
     builder: Option<TableBuilder>,
     /// The last key, if there is one.
     last: Option<Vec<u8>>,
-    ranges: Vec<RangeTombstone>,
+    pub(super) ranges: Vec<RangeTombstone>,
     /// Scratch: the internal key.
     key: Vec<u8>,
     has_operator: bool,

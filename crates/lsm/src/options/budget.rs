@@ -31,7 +31,7 @@ impl DbOptions {
     /// | the block cache | the rest: two fifths of it for uncompressed blocks, three fifths for compressed ones |
     ///
     /// Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.
-    /// There are as many background jobs as cores, two at least. Sizes of tables and levels follow the write buffers.
+    /// There are as many background jobs as cores, two at least and 16 at most. Sizes of tables and levels follow the write buffers.
     ///
     /// Everything can be changed afterwards; families that are opened by name want [`ColumnFamilyOptions::for_budget`].
     ///

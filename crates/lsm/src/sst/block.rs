@@ -91,6 +91,11 @@ impl Block {
         self.entries_len > 0 && self.index.is_none()
     }
 
+    /// Says whether a cache holds the block, for the accounting of the pool.
+    pub(crate) fn set_cached(&self, is_cached: bool) {
+        self.bytes.set_cached(is_cached);
+    }
+
     /// A buffer of `len` bytes from where the block's own is from.
     pub(crate) fn buffer_of(&self, len: usize) -> Option<PooledBuf> {
         self.bytes.buffer_of(len).ok()

@@ -66,7 +66,7 @@ impl BlockCache {
         self.blocks.capacity()
     }
 
-    /// Sets the bytes that the cache may hold; a smaller number evicts at once.
+    /// Sets the bytes that the cache may hold; a smaller number evicts at once, and what goes then is not kept compressed.
     pub fn set_capacity(&self, capacity_bytes: usize) {
         self.blocks.set_capacity(capacity_bytes);
     }
@@ -114,10 +114,23 @@ impl BlockCache {
     pub(crate) fn insert(&self, file: u64, offset: u64, block: Arc<Block>) -> Arc<Block> {
         let charge = block.memory_usage() + ENTRY_OVERHEAD;
         let mut evicted = Vec::new();
+        block.set_cached(true);
         let block = self.blocks.insert_evicting(CacheKey { file, offset }, block, charge, &mut evicted);
+        if Arc::strong_count(&block) == 1 {
+            // It was refused, or had to go at once.
+            block.set_cached(false);
+        }
+        evicted.iter().for_each(|(_, block)| block.set_cached(false));
         if let Some(tier) = &self.tier {
             evicted.iter().for_each(|(key, block)| tier.take_in(*key, block));
         }
         block
+    }
+
+    /// Says that nobody will ask for blocks of `file` any more.
+    pub(crate) fn forget_file(&self, file: u64) {
+        if let Some(tier) = &self.tier {
+            tier.forget_file(file);
+        }
     }
 }

@@ -51,6 +51,9 @@ pub(super) fn rename_and_link(env: &dyn Env, directory: &Path) {
     assert_eq!(contents(env, &two), b"first");
     assert!(!env.exists(&one).unwrap());
     env.hard_link(&two, &three).unwrap();
+    assert_eq!(env.resolve(&directory.join(".").join("two")).unwrap(), env.resolve(&two).unwrap());
+    assert_eq!(env.resolve(&two).unwrap().parent(), Some(&*env.resolve(directory).unwrap()));
+    assert_eq!(env.resolve(&one).unwrap_err().kind(), io::ErrorKind::NotFound);
     assert_eq!(env.hard_link(&two, &three).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     let mut file = env.open_append(&two, &FileOptions::new(FileKind::Other)).unwrap();
     file.append(b" and more", CONTEXT).unwrap();

@@ -13,7 +13,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{AppendFile, DirEntry, Env, FileLock, FileOptions, IoStats, RandomFile, RandomWriteFile};
@@ -136,6 +136,10 @@ impl Env for PosixEnv {
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::hard_link(from, to)
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
     }
 
     fn file_len(&self, path: &Path) -> io::Result<u64> {

@@ -10,7 +10,7 @@ use crate::env::{
 };
 use crate::sync::Arc;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An open file: keeps the bytes of a removed file readable.
 #[derive(Debug)]
@@ -326,6 +326,16 @@ impl Env for SimDisk {
         let change = NameChange::Insert { dir: dir.into(), name: name.into(), node: Node::File(inode) };
         state.mutate(OpClass::Link, kind, Mutation::Name(change));
         Ok(())
+    }
+
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        let path = normal(path)?;
+        let mut state = self.state();
+        state.begin(OpClass::Stat, FileKind::Other)?;
+        match state.node(&path)? {
+            Some(_) => Ok(PathBuf::from(path.as_ref())),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     fn file_len(&self, path: &Path) -> io::Result<u64> {

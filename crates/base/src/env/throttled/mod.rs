@@ -172,6 +172,10 @@ impl Env for ThrottledEnv {
         Ok(())
     }
 
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.resolve(path)
+    }
+
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         self.inner.file_len(path)
     }

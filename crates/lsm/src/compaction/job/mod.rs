@@ -296,14 +296,14 @@ impl CompactionJob {
     /// # Errors
     ///
     /// Of the directory's sync, and damage of an input; the outputs are then removed.
-    pub(crate) fn finish_all(jobs: Vec<Self>) -> Result<CompactionOutput> {
-        match Self::combine(&jobs) {
-            Ok(output) => Ok(output),
-            Err(error) => {
-                jobs.into_iter().for_each(Self::abandon);
-                Err(error)
-            }
+    pub(crate) fn finish_all(jobs: &mut Vec<Self>) -> Result<CompactionOutput> {
+        let output = Self::combine(jobs);
+        // Not before: until here whoever gives up removes what they wrote.
+        let jobs = std::mem::take(jobs);
+        if output.is_err() {
+            jobs.into_iter().for_each(Self::abandon);
         }
+        output
     }
 
     fn combine(jobs: &[Self]) -> Result<CompactionOutput> {
@@ -346,7 +346,7 @@ impl CompactionJob {
         IoContext::new(FileKind::Table, priority)
     }
 
-    /// One source a table of level 0, and one a further level.
+    /// One source a table of level 0 that may have some of the keys, and one a further level.
     fn open_inputs(&self) -> Result<MergingIter<ChildIter>> {
         let read = TableReadOptions { fill_cache: false, context: self.read_context(), ..TableReadOptions::default() };
         let read_ahead_size = self.env.readahead_size;
@@ -359,7 +359,8 @@ impl CompactionJob {
                 children.push(ChildIter::Level(level));
                 continue;
             }
-            for file in &inputs.files {
+            let order = self.compaction.input_version.comparator();
+            for file in inputs.files.iter().filter(|file| self.keys.may_meet(order, file)) {
                 let reader = Arc::clone(self.env.table_cache.reader(file)?);
                 children.push(ChildIter::Table(TableIter::for_compaction(reader, read, read_ahead_size)));
             }

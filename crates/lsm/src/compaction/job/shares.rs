@@ -5,6 +5,7 @@
 //! 3. There are as many shares as are allowed, unless they had less than one output each; they end at the anchors where their bytes are full.
 
 use crate::compaction::Compaction;
+use crate::file_meta::FileMeta;
 use crate::key::InternalKeyComparator;
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
@@ -25,6 +26,13 @@ impl KeyRange {
     /// Whether it has all keys.
     pub(super) fn is_all(&self) -> bool {
         self.start.is_none() && self.end.is_none()
+    }
+
+    /// Whether `file` may have some of them.
+    pub(super) fn may_meet(&self, order: &InternalKeyComparator, file: &FileMeta) -> bool {
+        let begins_behind = |end: &Vec<u8>| order.compare_user(file.smallest.user_key(), end).is_ge();
+        !self.end.as_ref().is_some_and(begins_behind)
+            && !self.start.as_ref().is_some_and(|start| file.ends_before(order, start))
     }
 }
 

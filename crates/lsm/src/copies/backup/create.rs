@@ -9,11 +9,11 @@ use crate::copies::KeptFiles;
 use crate::copies::checkpoint::live_files;
 use crate::copies::transfer::file_kind;
 use crate::db::{Db, LiveFile, LiveFileKind};
-use crate::file_copy::{copy_file, read_prefix};
+use crate::file_copy::{copy_between, read_prefix};
 use crate::file_names::FileName;
-use crate::sst::session_of_table;
+use crate::sst::origin_of_table;
 use siltstone_base::checksum::crc32c;
-use siltstone_base::env::{FileKind, FileOptions, write_file_atomically};
+use siltstone_base::env::{Env, FileKind, FileOptions, write_file_atomically};
 use siltstone_base::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,18 +44,26 @@ impl BackupEngine {
         let known = self.known_files();
         for file in &live.files {
             let copied = match file.kind {
-                LiveFileKind::Table | LiveFileKind::Blob => self.share(db.dir(), file, &known)?,
+                LiveFileKind::Table | LiveFileKind::Blob => self.share(db, file, &known)?,
                 // The MANIFEST states the same.
                 LiveFileKind::Identity => continue,
-                _ => self.own(id, db.dir(), file)?,
+                _ => self.own(id, db, file)?,
             };
             meta.files.push(copied);
         }
         meta.files.push(self.own_current(id, &live.current)?);
         self.make_durable(id, &private)?;
         let (path, temporary) = (self.meta_path(id), self.dir.join("meta").join(format!(".{id}.tmp")));
-        write_file_atomically(&*self.env, &path, &temporary, meta.encode().as_bytes(), FileKind::Other)
-            .map_err(|error| Error::io("write", &path, error))?;
+        if let Err(error) =
+            write_file_atomically(&*self.env, &path, &temporary, meta.encode().as_bytes(), FileKind::Other)
+        {
+            let error = Error::io("write", &path, error);
+            if !self.take_back(&path) {
+                // The list may be there after a crash: its files stay until it is deleted.
+                self.backups.insert(id, Err(error.clone()));
+            }
+            return Err(error);
+        }
         let info = self.info(id, &meta);
         self.backups.insert(id, Ok(meta));
         Ok(info)
@@ -63,9 +71,14 @@ impl BackupEngine {
 
     /// A number that no backup has or had, as far as can be seen.
     fn next_id(&self) -> Result<u32> {
-        let left = self.names("private")?.iter().filter_map(|name| name.parse::<u32>().ok()).max().unwrap_or(0);
+        let left = self.private_ids()?.into_iter().max().unwrap_or(0);
         let last = self.backups.keys().last().copied().unwrap_or(0).max(left);
         last.checked_add(1).ok_or_else(|| Error::corrupt("the number of the last backup is out of range"))
+    }
+
+    /// Removes a list whose writing failed. Returns whether it is gone for good.
+    fn take_back(&self, list: &Path) -> bool {
+        self.remove_file(list).is_ok() && self.env.sync_dir(&self.dir.join("meta")).is_ok()
     }
 
     /// The shared files that backups have, with their checksums.
@@ -75,46 +88,48 @@ impl BackupEngine {
     }
 
     /// Sees to it that a write-once file is among the shared ones.
-    fn share(&self, source: &Path, file: &LiveFile, known: &BTreeMap<String, u32>) -> Result<BackedUpFile> {
-        let (env, from, kind) = (&*self.env, source.join(&file.name), file_kind(file.kind));
-        let session = match file.kind {
-            LiveFileKind::Table => self.session(&from, file.size)?,
-            _ => None,
-        };
-        let mark = match session {
-            Some(session) => format!("s{session}"),
-            // Equal bytes, as far as anybody can tell.
-            None => read_prefix(env, &from, kind, file.size, |_| Ok(()))?.to_string(),
-        };
+    fn share(&self, db: &Db, file: &LiveFile, known: &BTreeMap<String, u32>) -> Result<BackedUpFile> {
+        let (env, from, kind) = (&*self.env, db.dir().join(&file.name), file_kind(file.kind));
         // RocksDB knows tables by no other name.
         let extension = if file.kind == LiveFileKind::Table { "sst" } else { "blob" };
-        let name = format!("{:06}_{mark}_{}.{extension}", file.number, file.size);
-        let path = format!("{SHARED}/{name}");
+        let path_of = |mark: &str| format!("{SHARED}/{:06}_{mark}_{}.{extension}", file.number, file.size);
+        let session = match file.kind {
+            LiveFileKind::Table => session(&**db.env(), &from, file.size)?,
+            _ => None,
+        };
+        let of_session = session.map(|session| path_of(&format!("s{session}")));
+        // What another table has that goes by the same name.
+        let is_other = |path: &String| known.get(path).zip(file.crc).is_some_and(|(known, stated)| *known != stated);
+        let path = match of_session.filter(|path| !is_other(path)) {
+            Some(path) => path,
+            // Equal bytes, as far as anybody can tell.
+            None => match file.crc {
+                Some(crc) => path_of(&crc.to_string()),
+                None => path_of(&read_prefix(&**db.env(), &from, kind, file.size, |_| Ok(()))?.to_string()),
+            },
+        };
         let to = self.dir.join(&path);
         if let Some(crc) = known.get(&path)
             && env.file_len(&to).is_ok_and(|len| len == file.size)
         {
             return Ok(BackedUpFile { path, crc: *crc });
         }
+        let name = path.rsplit('/').next().unwrap_or_default();
         let temporary = self.dir.join(SHARED).join(format!(".{name}.tmp"));
-        let crc = copy_file(env, &from, &temporary, kind, file.size)?;
+        let crc = copy_between(&**db.env(), &from, env, &temporary, kind, file.size)?;
+        if file.crc.is_some_and(|stated| stated != crc) {
+            self.remove_file(&temporary)?;
+            return Err(Error::corruption(&from, 0, "checksum of a table is not that of the MANIFEST"));
+        }
         env.rename(&temporary, &to).map_err(|error| Error::io("rename", &to, error))?;
         Ok(BackedUpFile { path, crc })
     }
 
-    /// The session that wrote a table, if it says which.
-    fn session(&self, path: &Path, len: u64) -> Result<Option<String>> {
-        let file = self.env.open_random(path, &FileOptions::new(FileKind::Table));
-        let file = file.map_err(|error| Error::io("open", path, error))?;
-        let session = session_of_table(file, path, len)?;
-        Ok(session.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())))
-    }
-
     /// Copies a file that only this backup has.
-    fn own(&self, id: u32, source: &Path, file: &LiveFile) -> Result<BackedUpFile> {
+    fn own(&self, id: u32, db: &Db, file: &LiveFile) -> Result<BackedUpFile> {
         let path = format!("private/{id}/{}", file.name);
-        let (from, to) = (source.join(&file.name), self.dir.join(&path));
-        let crc = copy_file(&*self.env, &from, &to, file_kind(file.kind), file.size)?;
+        let (from, to) = (db.dir().join(&file.name), self.dir.join(&path));
+        let crc = copy_between(&**db.env(), &from, &*self.env, &to, file_kind(file.kind), file.size)?;
         Ok(BackedUpFile { path, crc })
     }
 
@@ -135,4 +150,14 @@ impl BackupEngine {
         }
         Ok(())
     }
+}
+
+/// The session that wrote the table at `path`, if it says which and if no other table can have its session and its number. One that was taken in has its number from the
+/// database, and may share its session with others that its writer wrote for other databases.
+fn session(env: &dyn Env, path: &Path, len: u64) -> Result<Option<String>> {
+    let file = env.open_random(path, &FileOptions::new(FileKind::Table));
+    let file = file.map_err(|error| Error::io("open", path, error))?;
+    let origin = origin_of_table(file, path, len)?;
+    let session = origin.filter(|origin| !origin.is_external).map(|origin| origin.session);
+    Ok(session.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())))
 }

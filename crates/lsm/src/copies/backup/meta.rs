@@ -2,6 +2,7 @@
 
 use crate::file_names::FileName;
 use siltstone_base::{Error, Result};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The longest text that is believed: a backup of a million files.
@@ -20,6 +21,11 @@ pub(super) struct BackedUpFile {
     pub(super) path: String,
     /// CRC32c of all of it.
     pub(super) crc: u32,
+}
+
+/// The number of the backup that a file of `meta` or a directory of `private` is of, if it is of one.
+pub(super) fn backup_id(name: &str) -> Option<u32> {
+    name.parse().ok().filter(|id: &u32| id.to_string() == name)
 }
 
 /// What is known of one backup.
@@ -77,6 +83,28 @@ impl Meta {
             return Err(Error::corrupt("the list of a backup does not have as many files as it says"));
         }
         Ok(Self { unix_seconds, seqno, metadata, files })
+    }
+
+    /// Fails unless the files of backup `id` make one database: no two are the same file of it, and there are a CURRENT and a MANIFEST.
+    pub(super) fn check(&self, id: u32) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for file in &self.files {
+            if !names.insert(name_in_database(&file.path, id)?) {
+                return Err(Error::corrupt("the list of a backup names one file of the database twice"));
+            }
+        }
+        if !names.contains(&FileName::Current) {
+            return Err(Error::corrupt("a backup without CURRENT"));
+        }
+        match names.iter().any(|name| matches!(name, FileName::Manifest(_))) {
+            true => Ok(()),
+            false => Err(Error::corrupt("a backup without MANIFEST")),
+        }
+    }
+
+    /// The file of backup `id` that is called `name` in the database.
+    pub(super) fn file(&self, name: FileName, id: u32) -> Option<&BackedUpFile> {
+        self.files.iter().find(|file| name_in_database(&file.path, id).is_ok_and(|found| found == name))
     }
 }
 

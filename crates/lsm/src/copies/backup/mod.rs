@@ -12,12 +12,16 @@ mod create;
 mod meta;
 mod restore;
 
-use meta::{MAX_META_BYTES, Meta};
-use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, create_dir_durably, read_file};
+use crate::file_names::FileName;
+use meta::{MAX_META_BYTES, Meta, backup_id, name_in_database};
+use siltstone_base::env::{DirEntry, Env, FileKind, FileLock, PosixEnv, create_dir_durably, read_file};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+/// Bytes of all lists together that are believed.
+const MAX_LISTS_BYTES: u64 = 4 * MAX_META_BYTES;
 
 siltstone_base::define_options! {
     /// How backups are kept.
@@ -181,10 +185,12 @@ impl BackupEngine {
     }
 
     fn read_lists(&mut self) -> Result<()> {
+        let mut left = MAX_LISTS_BYTES;
         for name in self.names("meta")? {
-            let Ok(id) = name.parse::<u32>() else { continue };
+            let Some(id) = backup_id(&name) else { continue };
             let path = self.meta_path(id);
-            let text = read_file(&*self.env, &path, FileKind::Other, MAX_META_BYTES);
+            let text = read_file(&*self.env, &path, FileKind::Other, MAX_META_BYTES.min(left));
+            left -= text.as_ref().map_or(0, |text| (text.len() as u64).min(left));
             let text = text.map_err(|error| Error::io("read", &path, error));
             let meta = text.and_then(|text| Meta::decode(&text, id).map_err(|error| error.with_file(&path)));
             self.backups.insert(id, meta);
@@ -192,22 +198,35 @@ impl BackupEngine {
         Ok(())
     }
 
-    fn names(&self, part: &str) -> Result<Vec<String>> {
+    fn entries(&self, part: &str) -> Result<Vec<DirEntry>> {
         let path = self.dir.join(part);
-        let entries = self.env.list_dir(&path).map_err(|error| Error::io("list", &path, error))?;
-        Ok(entries.into_iter().map(|entry| entry.name).collect())
+        self.env.list_dir(&path).map_err(|error| Error::io("list", &path, error))
     }
 
-    /// Removes files that no backup lists. Shared files stay while the list of some backup cannot be read: it may need them.
+    /// The names of files in a part of the directory.
+    fn names(&self, part: &str) -> Result<Vec<String>> {
+        let files = self.entries(part)?.into_iter().filter(|entry| !entry.is_dir);
+        Ok(files.map(|entry| entry.name).collect())
+    }
+
+    /// The backups that have a directory of their own.
+    fn private_ids(&self) -> Result<Vec<u32>> {
+        let directories = self.entries("private")?.into_iter().filter(|entry| entry.is_dir);
+        Ok(directories.filter_map(|entry| backup_id(&entry.name)).collect())
+    }
+
+    /// Removes files that no backup lists, and nothing that has a name which no file of backups has. Shared files stay while the list of some backup
+    /// cannot be read: it may need them.
     fn collect_garbage(&self) -> Result<()> {
         for name in self.names("meta")? {
-            if name.parse::<u32>().is_err() {
+            let begun = name.strip_suffix(".tmp").map(|name| name.strip_prefix('.').unwrap_or(name));
+            if begun.and_then(backup_id).is_some() {
                 self.remove_file(&self.dir.join("meta").join(name))?;
             }
         }
-        for name in self.names("private")? {
-            if name.parse::<u32>().is_ok_and(|id| !self.backups.contains_key(&id)) {
-                self.remove_directory(&format!("private/{name}"))?;
+        for id in self.private_ids()? {
+            if !self.backups.contains_key(&id) {
+                self.remove_private(id)?;
             }
         }
         if self.backups.values().any(Result::is_err) {
@@ -216,19 +235,30 @@ impl BackupEngine {
         let files = self.backups.values().flatten().flat_map(|meta| &meta.files);
         let listed: BTreeSet<&str> = files.filter_map(|file| file.path.strip_prefix("shared_checksum/")).collect();
         for name in self.names("shared_checksum")? {
-            if !listed.contains(name.as_str()) {
+            let begun = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
+            let is_ours = name_in_database(&format!("shared_checksum/{}", begun.unwrap_or(&name)), 0).is_ok();
+            if is_ours && !listed.contains(name.as_str()) {
                 self.remove_file(&self.dir.join("shared_checksum").join(name))?;
             }
         }
         Ok(())
     }
 
-    fn remove_directory(&self, part: &str) -> Result<()> {
-        for name in self.names(part)? {
-            self.remove_file(&self.dir.join(part).join(name))?;
+    /// Removes what backup `id` has for itself. The directory stays if there is more in it.
+    fn remove_private(&self, id: u32) -> Result<()> {
+        let part = format!("private/{id}");
+        let path = self.dir.join(&part);
+        for name in self.names(&part)? {
+            if FileName::parse(&name).is_some() {
+                self.remove_file(&path.join(name))?;
+            }
         }
-        let path = self.dir.join(part);
-        self.env.remove_dir(&path).map_err(|error| Error::io("delete", &path, error))
+        match self.env.remove_dir(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::DirectoryNotEmpty => {
+                Err(Error::io("delete", &path, error))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {

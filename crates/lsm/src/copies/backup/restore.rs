@@ -1,36 +1,53 @@
 //! Verifying a backup, and making a database of it.
 //!
-//! Steps of a restore: read every file and compare its checksum; only then lock the directory and delete what is in it, CURRENT first; copy, comparing again;
-//! sync; write CURRENT. A crash in between leaves a directory that is no database, and the restore is done again.
+//! Steps of a restore: look whether the list makes a database; read every file and compare its checksum; only then lock the directory, look what is in it
+//! and delete that, CURRENT first; copy, comparing again; sync; write CURRENT. A crash in between leaves a directory that is no database, and the restore is
+//! done again.
 
 use super::meta::{BackedUpFile, name_in_database, stated_len};
 use super::{BackupEngine, RestoreOptions};
 use crate::file_copy::{copy_file, read_prefix};
 use crate::file_names::FileName;
+use siltstone_base::checksum::crc32c;
 use siltstone_base::env::{FileKind, create_dir_durably, read_file, write_file_atomically};
 use siltstone_base::{Error, ErrorKind, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The longest CURRENT.
 const MAX_CURRENT_BYTES: u64 = 64;
 
 impl BackupEngine {
-    /// Reads every file of a backup and compares it with the list.
+    /// Reads every file of a backup and compares it with the list, which must be that of one database.
     ///
     /// # Errors
     ///
-    /// `NotFound` for a backup that does not exist; `Corruption` or `MissingFile` names the first file that is not as it was.
+    /// `NotFound` for a backup that does not exist; `Corruption` or `MissingFile` names the first file that is not as it was, or the list.
     pub fn verify(&self, id: u32) -> Result<()> {
+        self.verified_current(id).map(|_| ())
+    }
+
+    /// The same. Returns what CURRENT says.
+    fn verified_current(&self, id: u32) -> Result<Vec<u8>> {
         let meta = self.meta(id)?;
-        let mut has_current = false;
-        for file in &meta.files {
-            has_current |= name_in_database(&file.path, id)? == FileName::Current;
-            self.verify_file(file, id)?;
+        meta.check(id).map_err(|error| error.with_file(&self.meta_path(id)))?;
+        meta.files.iter().try_for_each(|file| self.verify_file(file, id))?;
+        let Some(file) = meta.file(FileName::Current, id) else {
+            return Err(Error::corrupt("a backup without CURRENT"));
+        };
+        let path = self.dir.join(&file.path);
+        let content = match read_file(&*self.env, &path, FileKind::Manifest, MAX_CURRENT_BYTES) {
+            Ok(content) if crc32c(&content) == file.crc => content,
+            Ok(_) => return Err(Error::corruption(&path, 0, "CURRENT of a backup changed while it was verified")),
+            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                return Err(Error::corruption(&path, MAX_CURRENT_BYTES, "CURRENT of a backup is too long"));
+            }
+            Err(error) => return Err(Error::io("read", &path, error)),
+        };
+        let named = std::str::from_utf8(&content).ok().and_then(|text| FileName::parse(text.strip_suffix('\n')?));
+        match named {
+            Some(name @ FileName::Manifest(_)) if meta.file(name, id).is_some() => Ok(content),
+            _ => Err(Error::corruption(&path, 0, "CURRENT of a backup names no MANIFEST of it")),
         }
-        if !has_current {
-            return Err(Error::corrupt("a backup without CURRENT").with_file(&self.meta_path(id)));
-        }
-        Ok(())
     }
 
     /// Makes `dir` the database that backup `id` is of. Nothing is changed unless every file of the backup is as it was.
@@ -41,14 +58,12 @@ impl BackupEngine {
     /// the database there is open; errors of I/O.
     pub fn restore(&self, id: u32, dir: impl AsRef<Path>, options: &RestoreOptions) -> Result<()> {
         let dir = dir.as_ref();
-        self.verify(id)?;
+        let current = self.verified_current(id)?;
         let meta = self.meta(id)?;
         let env = &*self.env;
         create_dir_durably(env, dir).map_err(|error| Error::io("create", dir, error))?;
-        let entries = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
-        if !options.replace && !entries.is_empty() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the directory is not empty").with_file(dir));
-        }
+        // Before the lock, so that a directory which is not ours stays as it is; and again under it: until then others may open the database.
+        self.names_to_clear(dir, options)?;
         let lock_path = FileName::Lock.path(dir);
         let _lock = env.lock_file(&lock_path).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => {
@@ -56,20 +71,28 @@ impl BackupEngine {
             }
             _ => Error::io("lock", &lock_path, error),
         })?;
-        let names = entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| FileName::parse(&entry.name));
-        self.clear(dir, names.collect())?;
-        let mut current = None;
+        self.clear(dir, self.names_to_clear(dir, options)?)?;
         for file in &meta.files {
             let name = name_in_database(&file.path, id)?;
-            let from = self.dir.join(&file.path);
-            if name == FileName::Current {
-                current = Some(from);
-            } else {
-                self.bring_back(file, &from, &name.path(dir), kind_of(name))?;
+            if name != FileName::Current {
+                self.bring_back(file, &self.dir.join(&file.path), &name.path(dir), kind_of(name))?;
             }
         }
         env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
-        self.write_current(dir, current)
+        let (path, temporary) = (FileName::Current.path(dir), FileName::Temporary(0).path(dir));
+        write_file_atomically(env, &path, &temporary, &current, FileKind::Manifest)
+            .map_err(|error| Error::io("write", &path, error))
+    }
+
+    /// The files of the database in `dir`. Fails if there is anything but a lock and nothing may be replaced.
+    fn names_to_clear(&self, dir: &Path, options: &RestoreOptions) -> Result<Vec<FileName>> {
+        let entries = self.env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
+        let lock = FileName::Lock.to_string();
+        if !options.replace && entries.iter().any(|entry| entry.name != lock) {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the directory is not empty").with_file(dir));
+        }
+        let names = entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| FileName::parse(&entry.name));
+        Ok(names.collect())
     }
 
     fn verify_file(&self, file: &BackedUpFile, id: u32) -> Result<()> {
@@ -107,15 +130,6 @@ impl BackupEngine {
             return Err(Error::corruption(from, 0, "a file of a backup changed while it was restored"));
         }
         Ok(())
-    }
-
-    fn write_current(&self, dir: &Path, from: Option<PathBuf>) -> Result<()> {
-        let Some(from) = from else { return Err(Error::corrupt("a backup without CURRENT")) };
-        let content = read_file(&*self.env, &from, FileKind::Manifest, MAX_CURRENT_BYTES);
-        let content = content.map_err(|error| Error::io("read", &from, error))?;
-        let (path, temporary) = (FileName::Current.path(dir), FileName::Temporary(0).path(dir));
-        write_file_atomically(&*self.env, &path, &temporary, &content, FileKind::Manifest)
-            .map_err(|error| Error::io("write", &path, error))
     }
 }
 

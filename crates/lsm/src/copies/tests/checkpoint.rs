@@ -161,3 +161,19 @@ fn every_crash_state_has_a_whole_checkpoint_or_none() {
     }
     assert!(states > 100 && whole > 20, "{states} states, {whole} checkpoints");
 }
+
+#[test]
+fn two_checkpoints_into_one_directory_do_not_spoil_each_other() {
+    let disk = SimDisk::new();
+    let db = filled(&disk, 100);
+    disk.env().create_dir_all(Path::new("/one")).unwrap();
+    // Another one has just begun.
+    let lock = disk.env().lock_file(Path::new("/one/LOCK")).unwrap();
+    let error = Checkpoint::new(&db).create("/one", &CheckpointOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(disk.env().exists(Path::new("/one/LOCK")).unwrap(), "nothing of the other one is removed");
+    drop(lock);
+    Checkpoint::new(&db).create("/one", &CheckpointOptions::default()).unwrap();
+    assert!(!disk.env().exists(Path::new("/one/LOCK")).unwrap());
+    assert_eq!(rows_in("/one", &simulated(&disk)), rows_up_to(100));
+}

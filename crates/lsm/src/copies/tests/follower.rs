@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::{CompactRangeOptions, ErrorKind, FlushOptions, Follower};
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::OpClass;
 
 #[test]
 fn a_follower_sees_what_was_written_when_it_caught_up() {
@@ -59,4 +61,28 @@ fn a_follower_beside_a_writer_sees_prefixes() {
         }
     });
     db.close().unwrap();
+}
+
+#[test]
+fn a_follower_opens_only_tables_that_it_has_not_open() {
+    let disk = SimDisk::new();
+    let options = simulated(&disk);
+    let family = options.unnamed_families.clone().disable_auto_compactions(true);
+    let db = Db::open("/db", &options.clone().unnamed_families(family)).unwrap();
+    for number in 0..12 {
+        db.put(format!("key{number}"), "value").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    let follower = Follower::open("/db", &options, &[]).unwrap();
+    for _ in 0..3 {
+        db.put("key", "again").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+        disk.start_trace();
+        follower.catch_up().unwrap();
+        let opened = disk.take_trace();
+        let opened = opened.iter().filter(|op| (op.class, op.file) == (OpClass::Open, FileKind::Table));
+        assert_eq!(opened.count(), 1);
+    }
+    assert_eq!(follower.db().get("key").unwrap().as_deref(), Some(&b"again"[..]));
+    assert_eq!(follower.db().get("key3").unwrap().as_deref(), Some(&b"value"[..]));
 }

@@ -1,6 +1,7 @@
 //! Copies of databases: the same rows as at the moment of the copy, whatever happens meanwhile and afterwards.
 
 mod backup;
+mod bad_backups;
 mod checkpoint;
 mod follower;
 mod updates;

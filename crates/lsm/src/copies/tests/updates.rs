@@ -112,7 +112,41 @@ fn tables_that_need_no_number_are_a_gap_all_the_same() {
     writer.finish().unwrap();
     let ingest = IngestExternalFileOptions::default().snapshot_consistency(false);
     assert_eq!(db.ingest_external_files(&db.default_family(), &["/in/a.sst"], &ingest).unwrap(), 0);
+    // Before anything else is written.
+    assert_eq!(db.updates_since(1).unwrap_err().kind(), ErrorKind::NotFound);
+    let refused = db.updates_since(2).unwrap().next_batch();
+    assert!(refused.unwrap().is_none(), "nothing is missing behind it");
     db.put("c", "3").unwrap();
     assert_eq!(updates.next_batch().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(db.updates_since(2).unwrap().next_batch().unwrap().unwrap().seqno, 2);
+}
+
+#[test]
+fn what_was_taken_in_last_is_missed_before_anything_follows_it() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/in")).unwrap();
+    let db = Db::open("/db", &simulated(&disk)).unwrap();
+    let mut updates = db.updates_since(1).unwrap();
+    db.put("a", "1").unwrap();
+    assert_eq!(updates.next_batch().unwrap().unwrap().seqno, 1);
+    assert!(updates.next_batch().unwrap().is_none());
+    let mut writer = SstFileWriter::create("/in/a.sst", &simulated(&disk), &db.default_family().options()).unwrap();
+    writer.put("b", "2").unwrap();
+    writer.finish().unwrap();
+    db.ingest_external_files(&db.default_family(), &["/in/a.sst"], &IngestExternalFileOptions::default()).unwrap();
+    assert_eq!(updates.next_batch().unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_file_that_looks_like_the_next_wal_ends_nothing() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &simulated(&disk)).unwrap();
+    let mut updates = db.updates_since(1).unwrap();
+    db.put("a", "1").unwrap();
+    assert_eq!(updates.next_batch().unwrap().unwrap().seqno, 1);
+    let options = siltstone_base::env::FileOptions::new(siltstone_base::env::FileKind::Wal);
+    disk.env().create_append(Path::new("/db/900000.log"), &options).unwrap().finish().unwrap();
+    assert!(updates.next_batch().unwrap().is_none());
+    db.put("b", "2").unwrap();
+    assert_eq!(updates.next_batch().unwrap().unwrap().seqno, 2);
 }

@@ -1,7 +1,8 @@
 //! Taking tables in that were written outside of the database.
 //!
-//! Steps: look at the files; bring them into the directory and make them durable; lead, so that nobody writes; flush what is in memory where it must be
-//! older than the tables for certain; make the WALs durable; name the tables in the MANIFEST with their sequence numbers; let readers see them.
+//! Steps: look where the files begin and end; bring them into the directory and make them durable; look through what is there now; flush what is in memory where
+//! it must be older than the tables for certain; lead, so that nobody writes; make the WALs durable; name the tables in the MANIFEST with their sequence numbers; let
+//! readers see them.
 //!
 //! Each table gets the next number, and the WAL has no entry of it: the MANIFEST states it. Everything before it is durable first, so that after a power loss
 //! the tables are not there without a write that came before them.
@@ -70,6 +71,17 @@ struct Places {
     reserved: Vec<RunningId>,
 }
 
+/// What came of an attempt to install tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Installed,
+    /// Nothing was done: the tables were to have no sequence numbers, and a compaction left them no place for that.
+    NeedsSeqnos,
+}
+
+/// Flushes that are made beside writers; if there is something in memory again after so many, writers wait for one more.
+const FLUSHES_BESIDE_WRITERS: usize = 3;
+
 impl DbInner {
     /// Makes the tables at `paths` part of `family`.
     pub(crate) fn ingest(
@@ -84,15 +96,17 @@ impl DbInner {
         if options.ingest_behind {
             return Err(Error::not_supported("ingest_behind"));
         }
-        let tables = self.examine(family, paths, options)?;
+        let tables = self.examine(family, paths)?;
         if tables.is_empty() {
             return Ok(0);
         }
         self.mend_manifest()?;
         let brought = self.bring(tables, options)?;
-        self.flush_early(family, options)?;
+        if options.verify_checksums_before_ingest {
+            self.look_through(family, &brought.tables)?;
+        }
         let outcome = {
-            let mut leader = self.lock_write_side();
+            let mut leader = self.lead_with_little_in_memory(family, options)?;
             self.install_tables(&mut leader, family, &brought.tables, options)
         };
         if outcome.is_ok() {
@@ -111,17 +125,19 @@ impl DbInner {
         Ok(seqno)
     }
 
-    /// Looks at the files. They come back in the order of their keys.
-    fn examine(
-        &self,
-        family: &Family,
-        paths: &[&Path],
-        options: &IngestExternalFileOptions,
-    ) -> Result<Vec<ExternalTable>> {
+    /// Looks where the files begin and end. They come back in the order of their keys, and with paths that are no links.
+    fn examine(&self, family: &Family, paths: &[&Path]) -> Result<Vec<ExternalTable>> {
         let family_options = family.options();
         let context = OpenContext { env: &*self.env, options: &family_options };
-        let verify = options.verify_checksums_before_ingest;
-        let tables: Result<Vec<_>> = paths.iter().map(|path| ExternalTable::examine(&context, path, verify)).collect();
+        let own = self.env.resolve(&self.dir).map_err(|error| Error::io("resolve", &self.dir, error))?;
+        let examine = |path: &&Path| {
+            let resolved = self.env.resolve(path).map_err(|error| Error::io("resolve", path, error))?;
+            if resolved.parent() == Some(&*own) {
+                return Err(Error::invalid_argument("a file of the database itself cannot be taken in").with_file(path));
+            }
+            ExternalTable::examine(&context, &resolved, false)
+        };
+        let tables: Result<Vec<_>> = paths.iter().map(examine).collect();
         let order = &family.comparator;
         let mut tables: Vec<_> = tables?.into_iter().map(|table| (table.bounds(order, 0), table)).collect();
         tables.sort_by(|(a, _), (b, _)| order.compare(a.0.as_bytes(), b.0.as_bytes()));
@@ -173,17 +189,54 @@ impl DbInner {
             file.sync_data(IoContext::new(kind, IoPriority::Low))?;
             file.finish()
         });
-        synced.map_err(|error| Error::io("sync", &to, error))?;
+        match synced {
+            // It may be read and not written. A copy is ours.
+            Err(error)
+                if error.kind() == std::io::ErrorKind::PermissionDenied && options.failed_move_fall_back_to_copy =>
+            {
+                env.remove_file(&to).map_err(|error| Error::io("delete", &to, error))?;
+                copy_file(env, from, &to, kind, len)?;
+            }
+            synced => synced.map_err(|error| Error::io("sync", &to, error))?,
+        }
         let crc = wants_crc.then(|| read_prefix(env, &to, kind, len, |_| Ok(())));
         crc.transpose()
     }
 
-    /// Flushes what is in memory while others may write: what is left to flush when nobody may is little.
-    fn flush_early(self: &Arc<Self>, family: &Arc<Family>, options: &IngestExternalFileOptions) -> Result<()> {
-        if is_in_memory(family) && options.allow_blocking_flush {
-            self.flush(std::slice::from_ref(family), &crate::options::FlushOptions::default())?;
+    /// Reads every entry of the tables as they are in the directory: what was brought is what is verified.
+    fn look_through(&self, family: &Family, tables: &[Brought]) -> Result<()> {
+        let family_options = family.options();
+        let context = OpenContext { env: &*self.env, options: &family_options };
+        for brought in tables {
+            let path = FileName::Table(brought.number).path(&self.dir);
+            let source = &brought.table.path;
+            let found = ExternalTable::examine(&context, &path, true).map_err(|error| {
+                let message = "the table, as it was brought into the directory, cannot be taken in";
+                Error::new(error.kind(), message).with_file(source).with_source(error)
+            })?;
+            if !found.has_contents_of(&brought.table) {
+                return Err(Error::corrupt("the table changed while it was taken in").with_file(source));
+            }
         }
         Ok(())
+    }
+
+    /// Leads, with nothing of the family in memory if that can be had: it is flushed while others may write, as often as that helps.
+    fn lead_with_little_in_memory(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        options: &IngestExternalFileOptions,
+    ) -> Result<Leader<'_>> {
+        for _ in 0..FLUSHES_BESIDE_WRITERS {
+            if is_in_memory(family) && options.allow_blocking_flush {
+                self.flush(std::slice::from_ref(family), &crate::options::FlushOptions::default())?;
+            }
+            let leader = self.lock_write_side();
+            if !is_in_memory(family) || !options.allow_blocking_flush {
+                return Ok(leader);
+            }
+        }
+        Ok(self.lock_write_side())
     }
 
     /// Names the tables in the MANIFEST and lets readers see them. Returns their sequence number.
@@ -211,19 +264,37 @@ impl DbInner {
             self.wait_until_flushed(std::slice::from_ref(family))?;
         }
         self.sync_wals(&mut leader.side)?;
+        if !needs_seqno && self.try_install(leader, family, tables, false)? == Attempt::Installed {
+            return Ok(0);
+        }
+        // There is nothing in memory: the tables may have numbers.
+        if !options.allow_global_seqno {
+            return Err(Error::new(ErrorKind::Busy, "a compaction came between; try again"));
+        }
+        self.try_install(leader, family, tables, true)?;
+        Ok(leader.side.last_seqno)
+    }
+
+    /// Installs `tables`, each with a sequence number of its own or all of them with 0.
+    fn try_install(
+        &self,
+        leader: &mut Leader<'_>,
+        family: &Family,
+        tables: &[Brought],
+        with_seqnos: bool,
+    ) -> Result<Attempt> {
         // Tables with the number 0 use one up as well: who follows the WALs sees by the gap that something came.
-        let count = if needs_seqno { tables.len() as u64 } else { 1 };
+        let count = if with_seqnos { tables.len() as u64 } else { 1 };
         let last_seqno = leader.side.last_seqno + count;
         if last_seqno >= MAX_SEQNO {
             return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left"));
         }
-        let first = if needs_seqno { leader.side.last_seqno + 1 } else { 0 };
+        let first = if with_seqnos { leader.side.last_seqno + 1 } else { 0 };
         let installed = self.install_at(&leader.side, family, tables, first, last_seqno);
         // Also after an error: an edit that could not be synced may be in the MANIFEST after a crash, and no other entry may have its numbers then.
         leader.side.last_seqno = last_seqno;
         self.visible_seqno.store(last_seqno, Ordering::Release);
-        installed?;
-        Ok(if needs_seqno { last_seqno } else { 0 })
+        installed
     }
 
     /// Whether something in memory or in tables overlaps, or a place that is free now must be level 0. Nobody writes meanwhile; compactions only move
@@ -252,7 +323,7 @@ impl DbInner {
         tables: &[Brought],
         first: SeqNo,
         last: SeqNo,
-    ) -> Result<()> {
+    ) -> Result<Attempt> {
         let mut versions = self.versions.lock();
         self.check_writable()?;
         let seqno_of = |index: usize| if first == 0 { 0 } else { first + index as u64 };
@@ -261,7 +332,7 @@ impl DbInner {
             (brought.table.bounds(&family.comparator, seqno), seqno)
         };
         let bounds: Vec<_> = tables.iter().enumerate().map(with_bounds).collect();
-        let places = self.reserve_places(family, &bounds)?;
+        let Some(places) = self.reserve_places(family, &bounds)? else { return Ok(Attempt::NeedsSeqnos) };
         let mut edit = VersionEdit::new(ColumnFamilyId(family.id));
         edit.last_sequence = Some(last);
         let now = self.clock.unix_seconds();
@@ -278,11 +349,12 @@ impl DbInner {
         if let Some(background) = state.families.get_mut(&family.id) {
             places.reserved.iter().for_each(|id| background.running.release(*id));
         }
-        installed.map(|_| ())
+        installed.map(|_| Attempt::Installed)
     }
 
-    /// Finds places, and keeps compactions away from them. What was published last is current: the caller holds the lock of the versions.
-    fn reserve_places(&self, family: &Family, bounds: &[(Bounds, SeqNo)]) -> Result<Places> {
+    /// Finds places, and keeps compactions away from them; `None` if tables are to have the number 0 and cannot. What was published last is current: the
+    /// caller holds the lock of the versions.
+    fn reserve_places(&self, family: &Family, bounds: &[(Bounds, SeqNo)]) -> Result<Option<Places>> {
         let mut state = self.state.lock();
         let pinned = family.super_version.load();
         let Some(background) = state.families.get_mut(&family.id) else {
@@ -295,13 +367,13 @@ impl DbInner {
         }
         let has_none = bounds.iter().any(|(_, seqno)| *seqno == 0);
         if has_none && places.places.iter().any(|place| place.level == 0 || place.overlaps) {
-            return Err(Error::new(ErrorKind::Busy, "a compaction came between; try again"));
+            return Ok(None);
         }
         for (place, ((smallest, largest), _)) in places.places.iter().zip(bounds).filter(|(place, _)| place.level > 0) {
             let id = background.running.reserve(place.level, smallest.user_key(), largest.user_key());
             places.reserved.push(id);
         }
-        Ok(places)
+        Ok(Some(places))
     }
 
     /// Lets readers see a version with numbers up to `last`; both before a compaction can look at it, which takes for hidden what no snapshot can see. An empty memtable is replaced, too: by it readers of several families see that something came between their pins.
@@ -342,3 +414,6 @@ fn file_meta(brought: &Brought, smallest: InternalKey, largest: InternalKey, seq
         has_ranges: Some(brought.table.has_ranges),
     }
 }
+
+#[cfg(test)]
+mod tests;

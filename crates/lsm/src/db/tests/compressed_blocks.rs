@@ -117,3 +117,79 @@ fn the_report_of_holders_knows_all_that_was_put_in() {
     let text = report.to_string();
     assert!(text.contains("compressed blocks") && text.contains("total"), "{text}");
 }
+
+/// Half random, half zeros: blocks shrink to a half.
+fn half_random(number: u64) -> Vec<u8> {
+    let mut value = vec![0; 200];
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for byte in &mut value[..100] {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        *byte = (state >> 16) as u8;
+    }
+    value
+}
+
+/// Reads rows of all blocks in random order through a cache in a new opening of the directory; how many blocks came from the device once all had been asked for.
+fn device_reads_of(disk: &SimDisk, cache: BlockCache, rows: u64) -> u64 {
+    let cache = Arc::new(cache);
+    let options = options(disk).block_cache(Some(Arc::clone(&cache))).use_direct_reads(true);
+    let db = Db::open("/db", &options).unwrap();
+    let (gets, mut state, mut before) = (rows, 42_u64, 0);
+    for get in 0..2 * gets {
+        if get == gets {
+            before = device_reads(&cache);
+        }
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let number = (state >> 33) % rows;
+        let found = db.get(key(number)).unwrap();
+        assert!(get % 50 != 0 || found.as_deref() == Some(&*half_random(number)));
+    }
+    device_reads(&cache) - before
+}
+
+#[test]
+fn the_tier_spares_most_reads_of_a_working_set_of_one_and_a_half_budgets() {
+    let disk = SimDisk::new();
+    let budget = 2 << 20;
+    let rows = budget as u64 * 3 / 2 / 208;
+    let family = ColumnFamilyOptions::default().compression(CompressionType::None);
+    let db = Db::open("/db", &options(&disk).unnamed_families(family)).unwrap();
+    for number in 0..rows {
+        db.put(key(number), half_random(number)).unwrap();
+    }
+    db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+    let size: u64 = db.property("rocksdb.live-sst-files-size").unwrap().parse().unwrap();
+    assert!((budget as u64 * 3 / 2..budget as u64 * 8 / 5).contains(&size), "{size} bytes of tables");
+    db.close().unwrap();
+    let alone = device_reads_of(&disk, BlockCache::new(budget), rows);
+    let compressed = budget / 100 * 60;
+    let with_tier = device_reads_of(&disk, BlockCache::new(budget - compressed).with_compressed_tier(compressed), rows);
+    assert!(alone > rows / 5, "the working set does not fit: {alone} reads");
+    assert!(with_tier * 10 <= alone * 3, "{with_tier} reads of the device with a tier, {alone} without");
+}
+
+#[test]
+fn blocks_of_another_database_in_a_shared_cache_hide_nothing_from_the_report() {
+    let (disk, cache) = (SimDisk::new(), Arc::new(BlockCache::new(4 << 20)));
+    let open = |dir: &str| Db::open(dir, &options(&disk).block_cache(Some(Arc::clone(&cache)))).unwrap();
+    let (full, other) = (open("/full"), open("/other"));
+    for db in [&full, &other] {
+        for number in 0..ROWS {
+            db.put(key(number), value(number, 1)).unwrap();
+        }
+        db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+    }
+    for number in 0..ROWS {
+        full.get(key(number)).unwrap();
+    }
+    let reports = [full.memory_report(), other.memory_report()];
+    assert!(reports[0].cached_blocks > 500_000, "{}", reports[0]);
+    assert_eq!(reports[0].cached_blocks, reports[1].cached_blocks, "there is one cache");
+    let mut iter = other.iter(&ReadOptions::default().fill_cache(false)).unwrap();
+    iter.seek_to_first();
+    assert!(iter.valid());
+    let held = other.memory_report().buffers - reports[1].buffers;
+    assert!((1000..100_000).contains(&held), "a block: {held} bytes");
+}

@@ -5,8 +5,8 @@ use crate::{
     ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, Db, DbOptions, ErrorKind, FileChecksum, FlushOptions,
     IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteOptions,
 };
-use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{CrashConfig, CrashStates, FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
+use siltstone_base::env::{Env, FileKind, PosixEnv};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -294,4 +294,58 @@ fn a_table_that_comes_back_after_a_failed_ingestion_undoes_no_delete() {
         }
     }
     assert!(came_back > 0, "no state has the table");
+}
+
+#[test]
+fn a_table_behind_a_symbolic_link_is_taken_in_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let options = DbOptions::default().create_if_missing(true);
+    let mut writer = SstFileWriter::create(at("real.sst"), &options, &ColumnFamilyOptions::default()).unwrap();
+    writer.put("a", "1").unwrap();
+    writer.finish().unwrap();
+    std::os::unix::fs::symlink(at("real.sst"), at("link.sst")).unwrap();
+    let db = Db::open(at("db"), &options).unwrap();
+    let moved = IngestExternalFileOptions::default().move_files(true);
+    db.ingest_external_files(&db.default_family(), &[at("link.sst")], &moved).unwrap();
+    PosixEnv::new().remove_file(&at("real.sst")).unwrap();
+    db.close().unwrap();
+    let db = Db::open(at("db"), &options).unwrap();
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    db.check().unwrap();
+}
+
+#[test]
+fn a_table_of_the_database_itself_is_not_moved_away() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &quiet(&disk)).unwrap();
+    let moved = IngestExternalFileOptions::default().move_files(true);
+    ingest(&db, &[&table(&disk, "a", 0..5, "a")], &moved).unwrap();
+    let files = disk.env().list_dir(Path::new("/db")).unwrap();
+    let own = files.iter().find(|entry| entry.name.ends_with(".sst")).unwrap();
+    for path in [format!("/db/{}", own.name), format!("/db/.//{}", own.name)] {
+        assert_eq!(ingest(&db, &[&path], &moved).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    db.close().unwrap();
+    let db = Db::open("/db", &quiet(&disk)).unwrap();
+    assert_eq!(rows(&db), expected(&[(0..5, "a")]));
+}
+
+#[test]
+fn a_table_that_is_damaged_inside_leaves_nothing_behind() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &quiet(&disk)).unwrap();
+    let path = table(&disk, "a", 0..2000, "a value that fills blocks");
+    let len = disk.env().file_len(Path::new(&path)).unwrap();
+    disk.flip(Path::new(&path), len / 3, 1).unwrap();
+    let before = disk.env().list_dir(Path::new("/db")).unwrap();
+    let options = IngestExternalFileOptions::default();
+    for options in [options.clone(), options.link_files(true)] {
+        let error = ingest(&db, &[&path], &options).unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(Path::new(&path))), "{error}");
+        assert_eq!(disk.env().list_dir(Path::new("/db")).unwrap(), before);
+    }
+    disk.flip(Path::new(&path), len / 3, 1).unwrap();
+    ingest(&db, &[&path], &IngestExternalFileOptions::default()).unwrap();
+    assert_eq!(rows(&db).len(), 2000);
 }

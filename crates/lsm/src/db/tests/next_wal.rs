@@ -195,3 +195,29 @@ fn a_crash_around_a_switch_loses_nothing_that_was_synced() {
         assert_eq!(count(&left, ".dbtmp"), 0, "cut {cut}");
     }
 }
+
+/// A flush that finds no room gets what was reserved for a WAL that nobody needs yet.
+#[test]
+fn a_flush_on_a_full_device_gets_its_space_back() {
+    let mut world = World::open(SimDisk::new());
+    world.switch(false);
+    for _ in 0..40 {
+        world.put(false);
+    }
+    let tables = OpFilter { class: Some(OpClass::Write), file: Some(FileKind::Table), ..OpFilter::default() };
+    world.disk.set_fault(FaultPlan::sticky(FaultKind::NoSpace, 0).filter(tables));
+    world.executor.run_until_idle();
+    assert!(!world.disk.fault_hits().is_empty());
+    assert_eq!(count(&world.disk, ".dbtmp"), 0);
+    // Nor is another one made before a flush has succeeded.
+    world.switch(false);
+    for _ in 0..40 {
+        world.put(false);
+    }
+    world.executor.run_until_idle();
+    assert_eq!(count(&world.disk, ".dbtmp"), 0);
+    world.disk.clear_fault();
+    world.db.wait_for_background_work().unwrap();
+    assert_eq!(world.rows(), world.next_key);
+    world.db.check().unwrap();
+}

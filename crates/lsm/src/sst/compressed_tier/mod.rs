@@ -1,16 +1,23 @@
 //! The second tier of the block cache: data blocks that had to go, compressed.
 //!
 //! It takes the place of the operating system's page cache where reads are direct. A block comes in when the first tier evicts it, LZ4 whatever its table's codec is. Who
-//! asks for it gets it unpacked; the second time it also goes back to the first tier and leaves this one. So no block is in both, and what is asked for once in a while is
-//! not compressed again each time.
+//! asks for it gets it unpacked; the second time it also goes back to the first tier and leaves this one. So hardly any block is in both, and what is asked for once in a while is
+//! not compressed again each time. Blocks of files that were deleted stay out.
 
 use super::block::Block;
 use siltstone_base::block_pool::PooledBuf;
 use siltstone_base::cache::{Cache, CacheKey, CacheStats, Cacheable, ENTRY_OVERHEAD, Uses};
 use siltstone_base::compression::{CompressionType, Compressor, decompress_into, decompressed_len};
-use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::{Arc, Mutex, Rank};
 use std::cell::RefCell;
+use std::collections::{HashSet, VecDeque};
+
+/// Rank of the list of forgotten files: a table may be closed, and a block evicted, under any lock.
+const RANK: Rank = Rank(985);
+
+/// Forgotten files that are known.
+const MOST_FORGOTTEN: usize = 16 << 10;
 
 /// A block is kept if it shrinks to so many eighths at least.
 const MOST_EIGHTHS: usize = 7;
@@ -37,50 +44,80 @@ impl Cacheable for CompressedBlock {
 
 /// Compressed blocks, charged in bytes.
 #[derive(Debug)]
-pub(super) struct CompressedTier(Cache<CompressedBlock>);
+pub(super) struct CompressedTier {
+    blocks: Cache<CompressedBlock>,
+    forgotten: Mutex<ForgottenFiles>,
+}
+
+/// The last files that nobody will ask for any more. By the time that one is not known any more, its blocks have long gone from the first tier.
+#[derive(Debug, Default)]
+struct ForgottenFiles {
+    known: HashSet<u64>,
+    /// Oldest first.
+    order: VecDeque<u64>,
+}
+
+impl ForgottenFiles {
+    fn add(&mut self, file: u64) {
+        if self.known.insert(file) {
+            self.order.push_back(file);
+        }
+        if self.order.len() > MOST_FORGOTTEN
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
 
 impl CompressedTier {
     pub(super) fn new(capacity_bytes: usize) -> Self {
-        Self(Cache::new(capacity_bytes))
+        Self { blocks: Cache::new(capacity_bytes), forgotten: Mutex::new(RANK, ForgottenFiles::default()) }
+    }
+
+    /// Lets no block of `file` in any more.
+    pub(super) fn forget_file(&self, file: u64) {
+        self.forgotten.lock().add(file);
     }
 
     /// The block of `key`, unpacked, if it is here, and whether it left for the first tier.
     pub(super) fn get(&self, key: &CacheKey) -> Option<(Block, bool)> {
-        let compressed = self.0.get(key)?;
+        let compressed = self.blocks.get(key)?;
         let Some(block) = unpack(&compressed.bytes) else {
-            self.0.remove(key);
+            self.blocks.remove(key);
             return None;
         };
-        let leaves = compressed.was_asked.swap(true, Ordering::Relaxed) && self.0.remove(key).is_some();
+        let leaves = compressed.was_asked.swap(true, Ordering::Relaxed) && self.blocks.remove(key).is_some();
         Some((block, leaves))
     }
 
     /// Takes in what the first tier evicted.
     pub(super) fn take_in(&self, key: CacheKey, block: &Block) {
-        if !block.is_data() || self.0.contains(&key) {
+        if !block.is_data() || self.blocks.contains(&key) || self.forgotten.lock().known.contains(&key.file) {
             return;
         }
         if let Some(bytes) = pack(block) {
             let charge = bytes.capacity_charged() + size_of::<CompressedBlock>() + ENTRY_OVERHEAD;
+            bytes.set_cached(true);
             let compressed = CompressedBlock { bytes, was_asked: AtomicBool::new(false), uses: Uses::default() };
-            self.0.insert(key, Arc::new(compressed), charge);
+            self.blocks.insert(key, Arc::new(compressed), charge);
         }
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.0.capacity()
+        self.blocks.capacity()
     }
 
     pub(super) fn set_capacity(&self, capacity_bytes: usize) {
-        self.0.set_capacity(capacity_bytes);
+        self.blocks.set_capacity(capacity_bytes);
     }
 
     pub(super) fn usage(&self) -> usize {
-        self.0.usage()
+        self.blocks.usage()
     }
 
     pub(super) fn stats(&self) -> CacheStats {
-        self.0.stats()
+        self.blocks.stats()
     }
 }
 

@@ -105,3 +105,47 @@ fn a_cache_without_a_tier_has_none() {
     cache.set_compressed_capacity(1 << 18);
     assert_eq!(cache.compressed_capacity(), 1 << 18);
 }
+
+#[test]
+fn blocks_of_deleted_files_take_nobodys_place() {
+    let pool = BlockPool::new(0);
+    let cache = BlockCache::new(64 << 10).with_compressed_tier(1 << 20);
+    let (old, new) = (cache.new_file_id(), cache.new_file_id());
+    let fill = |file: u64| {
+        for number in 0..14 {
+            cache.insert(file, number * BLOCK_BYTES as u64, Arc::new(block(&pool, number, 1024)));
+        }
+    };
+    fill(old);
+    assert_eq!(cache.compressed_usage(), 0);
+    cache.forget_file(old);
+    fill(new);
+    assert!(cache.stats().evictions >= 10, "{:?}", cache.stats());
+    assert!((0..14).all(|number| cache.get_compressed(old, number * BLOCK_BYTES as u64).is_none()));
+    cache.forget_file(new);
+    // Only as many as are of use are remembered.
+    (1000..40_000).for_each(|file| cache.forget_file(file));
+}
+
+#[test]
+fn pools_know_which_of_their_buffers_are_in_a_cache() {
+    let pool = BlockPool::new(0);
+    let cache = BlockCache::new(64 << 10).with_compressed_tier(16 << 10);
+    let file = cache.new_file_id();
+    let held = cache.insert(file, 0, Arc::new(block(&pool, 0, 1024)));
+    assert_eq!((pool.in_use(), pool.cached()), (BLOCK_BYTES, BLOCK_BYTES));
+    for number in 1..200 {
+        cache.insert(file, number * BLOCK_BYTES as u64, Arc::new(block(&pool, number, 1024)));
+    }
+    assert!(cache.get(file, 0).is_none() || pool.cached() == pool.in_use());
+    // Whoever holds what had to go has the only buffer that is in no cache.
+    let others = if cache.get(file, 0).is_none() { BLOCK_BYTES } else { 0 };
+    assert_eq!(pool.in_use() - pool.cached(), others);
+    drop(held);
+    let refused = BlockCache::new(0);
+    let other = BlockPool::new(0);
+    let block = refused.insert(1, 0, Arc::new(block(&other, 0, 1024)));
+    assert_eq!((other.in_use(), other.cached()), (BLOCK_BYTES, 0));
+    drop((block, cache));
+    assert_eq!((pool.in_use(), pool.cached(), other.in_use()), (0, 0, 0));
+}

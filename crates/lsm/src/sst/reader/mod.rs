@@ -4,7 +4,7 @@
 
 mod open;
 
-pub(crate) use open::session_of_table;
+pub(crate) use open::origin_of_table;
 
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
 use crate::metrics::{Counter, Metrics};
@@ -186,6 +186,12 @@ fn take_cursor() -> Box<BlockCursor> {
 fn give_cursor_back(cursor: Box<BlockCursor>) {
     // A thread that is ending has no place for it any more.
     let _ = CURSOR.try_with(|slot| slot.set(Some(cursor)));
+}
+
+impl Drop for TableReader {
+    fn drop(&mut self) {
+        self.block_cache.forget_file(self.cache_file);
+    }
 }
 
 impl TableReader {

@@ -129,8 +129,17 @@ impl TableReader {
     }
 }
 
-/// What the table `file` at `path`, of `file_size` bytes, says of the session that wrote it; nothing else of it is read. `None` if it says nothing.
-pub(crate) fn session_of_table(file: Arc<dyn RandomFile>, path: &Path, file_size: u64) -> Result<Option<String>> {
+/// Who wrote a table.
+#[derive(Debug)]
+pub(crate) struct TableOrigin {
+    /// The session; empty if the table does not say.
+    pub(crate) session: String,
+    /// Whether it was written outside of a database.
+    pub(crate) is_external: bool,
+}
+
+/// What the table `file` at `path`, of `file_size` bytes, says of who wrote it; nothing else of it is read. `None` if it has no properties.
+pub(crate) fn origin_of_table(file: Arc<dyn RandomFile>, path: &Path, file_size: u64) -> Result<Option<TableOrigin>> {
     let context = IoContext::new(FileKind::Table, IoPriority::Low);
     let footer = read_footer(&*file, path, file_size, context)?;
     let fetcher = BlockFetcher {
@@ -145,7 +154,7 @@ pub(crate) fn session_of_table(file: Arc<dyn RandomFile>, path: &Path, file_size
     let Some(handle) = MetaBlocks::read(&fetcher, &footer, context)?.properties else { return Ok(None) };
     let properties = TableProperties::decode(&fetcher.properties_block(handle, context)?);
     let properties = properties.map_err(|error| fetcher.blame(error, handle))?;
-    Ok(Some(properties.session_id).filter(|session| !session.is_empty()))
+    Ok(Some(TableOrigin { session: properties.session_id, is_external: properties.external_version.is_some() }))
 }
 
 /// The prefixes of a hash index; `None` if they are not there, or too many to be of use.

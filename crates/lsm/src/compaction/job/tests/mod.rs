@@ -187,7 +187,7 @@ impl World {
                 }
             }
         }
-        let output = CompactionJob::finish_all(jobs)?;
+        let output = CompactionJob::finish_all(&mut jobs)?;
         Ok((self.apply(version, &output.edit), output))
     }
 
@@ -389,9 +389,9 @@ fn a_job_works_in_steps() {
         steps += 1;
     }
     assert!(steps > 10, "{steps} steps");
-    assert!(CompactionJob::finish_all(vec![job]).is_ok());
+    assert!(CompactionJob::finish_all(&mut vec![job]).is_ok());
     let unfinished = world.job(compaction, Vec::new());
-    assert!(CompactionJob::finish_all(vec![unfinished]).is_err());
+    assert!(CompactionJob::finish_all(&mut vec![unfinished]).is_err());
 }
 
 proptest! {

@@ -1,0 +1,46 @@
+//! What comes between looking for places and taking them.
+
+use super::*;
+use crate::{ColumnFamilyOptions, Db, DbOptions, SstFileWriter};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::StepExecutor;
+
+#[test]
+fn a_compaction_that_comes_between_costs_a_number_and_not_the_load() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/in")).unwrap();
+    let executor = StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000)));
+    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env()));
+    let options = options.executor(Some(Arc::new(executor)));
+    let mut writer = SstFileWriter::create("/in/a.sst", &options, &ColumnFamilyOptions::default()).unwrap();
+    writer.put("b", "1").unwrap();
+    writer.finish().unwrap();
+    let db = Db::open("/db", &options).unwrap();
+    let default = db.default_family();
+    let (inner, family) = (&db.handle.inner, &default.0);
+    let ingest = IngestExternalFileOptions::default().snapshot_consistency(false);
+    let tables = inner.examine(family, &[Path::new("/in/a.sst")]).unwrap();
+    let brought = inner.bring(tables, &ingest).unwrap();
+    assert!(!inner.overlap_anything(family, &brought.tables));
+    // From here on every level has somebody who may write what overlaps.
+    let reserve = || {
+        let mut state = inner.state.lock();
+        let running = &mut state.families.get_mut(&family.id).unwrap().running;
+        (1..7).map(|level| running.reserve(level, b"a", b"z")).collect::<Vec<_>>()
+    };
+    let reserved = reserve();
+    let mut leader = inner.lock_write_side();
+    assert_eq!(inner.try_install(&mut leader, family, &brought.tables, false).unwrap(), Attempt::NeedsSeqnos);
+    assert_eq!(inner.try_install(&mut leader, family, &brought.tables, true).unwrap(), Attempt::Installed);
+    assert!(leader.side.last_seqno >= 1);
+    drop(leader);
+    brought.keep();
+    {
+        let mut state = inner.state.lock();
+        let running = &mut state.families.get_mut(&family.id).unwrap().running;
+        reserved.into_iter().for_each(|id| running.release(id));
+    }
+    assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"1"[..]));
+    db.check().unwrap();
+}
