@@ -41,7 +41,7 @@
 //! | copy a database while it is written | [`Checkpoint`], [`BackupEngine`], [`Db::live_files`] |
 //! | follow what others write | [`Db::updates_since`], [`Follower`], [`Db::open_read_only`] |
 //! | load many rows at once | [`BulkLoader`], [`SstFileWriter`], [`Db::ingest_external_files`] |
-//! | know what the engine does | [`EventListener`], [`Metrics`], [`Db::property`] |
+//! | know what the engine does | [`EventListener`], [`Db::statistics`], [`Metrics`], [`Db::property`] |
 //!
 //! Options and properties keep RocksDB's names and meaning. Every failure is an [`Error`] with an [`ErrorKind`] to act on; it
 //! names files, offsets and options, never keys or values.
@@ -83,7 +83,7 @@ pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
 pub use bulk_load::{BulkLoadOptions, BulkLoader};
 pub use copies::{
     BackupEngine, BackupEngineOptions, BackupInfo, Checkpoint, CheckpointOptions, CreateBackupOptions, Follower,
-    RestoreOptions,
+    LiveCopyInfo, LiveCopyOptions, RestoreOptions,
 };
 pub use db::{
     ApproximateSize, ColumnFamily, Db, Iter, IterPins, LiveFile, LiveFileKind, LiveFiles, MemoryReport, PinnedState,
@@ -97,7 +97,10 @@ pub use event::{
 pub use external::{SstFileInfo, SstFileIter, SstFileReader, SstFileWriter};
 pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
 pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
-pub use metrics::{Counter, Counters, LevelStats, Metrics, MetricsTable, NextLimit, Property};
+pub use metrics::{
+    Counter, Counters, HistogramData, HistogramKind, LevelStats, Metrics, MetricsTable, NextLimit, PerfContext,
+    Property, Statistics,
+};
 pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType,
     DbOptions, FifoCompactionOptions, FileChecksum, FilterPolicy, FlushOptions, IgnoredOption, IndexType,

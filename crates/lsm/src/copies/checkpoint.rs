@@ -50,6 +50,11 @@ impl Checkpoint {
         Self { db: db.clone() }
     }
 
+    /// The database.
+    pub(super) fn db(&self) -> &Db {
+        &self.db
+    }
+
     /// Makes `dir`, which must not exist or be empty, the database as it is now, over all families. It is durable when this returns. Returns
     /// the largest sequence number in it: everything up to there, and nothing else, is in the checkpoint; but for entries that are written without the WAL
     /// beside this call, which may be missing.

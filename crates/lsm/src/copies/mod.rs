@@ -6,6 +6,7 @@
 mod backup;
 mod checkpoint;
 mod follower;
+mod live_copy;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -13,6 +14,7 @@ mod transfer;
 pub use backup::{BackupEngine, BackupEngineOptions, BackupInfo, CreateBackupOptions, RestoreOptions};
 pub use checkpoint::{Checkpoint, CheckpointOptions};
 pub use follower::Follower;
+pub use live_copy::{LiveCopyInfo, LiveCopyOptions};
 
 use crate::db::Db;
 

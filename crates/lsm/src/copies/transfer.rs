@@ -64,6 +64,12 @@ impl<'a> NewDirectory<'a> {
         }
     }
 
+    /// Removes a file that was brought over.
+    pub(super) fn remove(&mut self, name: &str) -> Result<()> {
+        let path = self.dir.join(name);
+        self.env.remove_file(&path).map_err(|error| Error::io("delete", &path, error))
+    }
+
     /// Makes all names durable, then the directory a database, whose CURRENT says `current`.
     pub(super) fn finish(mut self, current: &str) -> Result<()> {
         self.env.sync_dir(&self.dir).map_err(|error| Error::io("sync", &self.dir, error))?;

@@ -9,8 +9,8 @@ use super::state::DbInner;
 use super::super_version::SuperVersion;
 use super::write_controller::Admission;
 use crate::compaction::levels_with_data;
-use crate::event::StallCondition;
-use crate::metrics::Counter;
+use crate::event::{StallCause, StallCondition};
+use crate::metrics::{Counter, HistogramKind};
 use crate::options::{CompactionStyle, WriteOptions};
 use siltstone_base::executor::Waited;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -62,7 +62,7 @@ impl DbInner {
             }
         }
         let waited_micros = (now - started) / 1000;
-        self.metrics.add_all([(Counter::stall_micros(turn.cause), waited_micros), (Counter::StalledWrites, 1)]);
+        self.count_stall(turn.cause, waited_micros);
         Ok(())
     }
 
@@ -87,8 +87,7 @@ impl DbInner {
             }
         }
         if let Some(cause) = cause {
-            let waited_micros = (now - started) / 1000;
-            self.metrics.add_all([(Counter::stall_micros(cause), waited_micros), (Counter::StalledWrites, 1)]);
+            self.count_stall(cause, (now - started) / 1000);
         }
         Ok(())
     }
@@ -106,6 +105,11 @@ impl DbInner {
                 until_nanos: now_nanos.saturating_add(MAX_WAIT.as_nanos() as u64),
             }),
         }
+    }
+
+    fn count_stall(&self, cause: StallCause, waited_micros: u64) {
+        self.metrics.add_all([(Counter::stall_micros(cause), waited_micros), (Counter::StalledWrites, 1)]);
+        self.metrics.record(HistogramKind::WriteStall, waited_micros);
     }
 
     fn now_nanos(&self) -> u64 {
@@ -165,7 +169,7 @@ impl DbInner {
                 self.executor.sleep(wait);
             }
             let waited_micros = self.clock.now_micros() - now_micros;
-            self.metrics.add_all([(Counter::stall_micros(cause), waited_micros), (Counter::StalledWrites, 1)]);
+            self.count_stall(cause, waited_micros);
             self.errors.check()?;
             if self.is_closing() {
                 return Err(closing());

@@ -13,7 +13,7 @@ use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput, Key
 use crate::compaction::{Compaction, RunningId};
 use crate::event::{CompactionInfo, JobId};
 use crate::file_names::FileName;
-use crate::metrics::Counter;
+use crate::metrics::{Counter, HistogramKind};
 use crate::options::ColumnFamilyOptions;
 use crate::sst::WriteBack;
 use crate::version::{Version, VersionEdit};
@@ -316,6 +316,10 @@ impl Compacting {
         let micros = db.clock.now_micros() - self.started_micros;
         self.info.duration = Duration::from_micros(micros);
         db.metrics.add(Counter::CompactionMicros, micros);
+        db.metrics.record(HistogramKind::CompactionTime, micros);
+        if self.info.subcompactions > 0 {
+            db.metrics.record(HistogramKind::NumSubcompactionsScheduled, self.info.subcompactions as u64);
+        }
         if let Some(manual) = self.manual.take() {
             manual.step_done(outcome.as_ref().err());
         }

@@ -17,7 +17,7 @@ use crate::file_names::FileName;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter};
 use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::Memtable;
-use crate::metrics::Counter;
+use crate::metrics::{Counter, HistogramKind};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, RetainedTombstone, retained};
 use crate::sst::{TableBuilder, TableBuilderOptions, WriteBack};
@@ -371,6 +371,7 @@ impl FlushJob {
         self.info.duration = Duration::from_micros(micros);
         self.info.error = outcome.err();
         db.metrics.add(Counter::FlushMicros, micros);
+        db.metrics.record(HistogramKind::FlushTime, micros);
         db.notify(|listener| listener.flush_end(&self.info));
         // Whoever paused background work waits for this job; resuming starts it anew.
         if retry && db.state.lock().background_paused == 0 {

@@ -6,7 +6,7 @@ use super::super_version::SuperVersion;
 use super::write::WriteSide;
 use crate::event::FlushReason;
 use crate::file_names::FileName;
-use crate::metrics::Counter;
+use crate::metrics::{Counter, HistogramKind};
 use crate::wal::WalWriter;
 use siltstone_base::env::{FileKind, IoContext, IoPriority};
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -236,12 +236,17 @@ impl DbInner {
             return sync();
         }
         self.errors.check()?;
+        let started_micros = self.clock.now_micros();
         let outcome = sync();
+        let micros = self.clock.now_micros().saturating_sub(started_micros);
         let first = outcome.as_ref().err().filter(|error| self.errors.fail(error));
         drop(turn);
         match first {
             Some(error) => self.tell_failure(error),
-            None if outcome.is_ok() => self.metrics.add(Counter::WalSyncs, 1),
+            None if outcome.is_ok() => {
+                self.metrics.add(Counter::WalSyncs, 1);
+                self.metrics.record(HistogramKind::WalFileSync, micros);
+            }
             None => {}
         }
         outcome

@@ -44,6 +44,7 @@ mod recovery;
 mod resolve;
 mod set_options;
 mod state;
+mod statistics;
 mod subcompactions;
 mod super_version;
 mod table_files;
@@ -77,7 +78,7 @@ pub use updates::{UpdateBatch, Updates};
 
 use crate::batch::WriteBatch;
 use crate::key::SeqNo;
-use crate::metrics::{Metrics, MetricsTable};
+use crate::metrics::{Metrics, MetricsTable, Statistics};
 use crate::options::{
     ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, IngestExternalFileOptions, LoadedOptions,
     ReadOptions, WaitForCompactOptions, WriteOptions,
@@ -556,6 +557,32 @@ impl Db {
     /// The counters of this database.
     pub fn metrics(&self) -> &Metrics {
         &self.handle.inner.metrics
+    }
+
+    /// All counters and distributions at this moment, those of the block cache included; a cache that several databases share counts for all of them.
+    ///
+    /// ```
+    /// use siltstone_lsm::{Db, DbOptions};
+    ///
+    /// # fn main() -> siltstone_lsm::Result<()> {
+    /// # let dir = tempfile::tempdir().expect("a directory");
+    /// let db = Db::open(dir.path(), &DbOptions::default().create_if_missing(true))?;
+    /// db.metrics().set_times_operations(true);
+    /// db.put("ochre", "yellow")?;
+    /// let statistics = db.statistics();
+    /// assert_eq!(statistics.ticker("rocksdb.number.keys.written"), Some(1));
+    /// assert_eq!(statistics.histogram("rocksdb.db.write.micros").map(|times| times.count()), Some(1));
+    /// assert!(statistics.to_string().contains("rocksdb.number.keys.written COUNT : 1"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn statistics(&self) -> Statistics {
+        self.handle.inner.statistics()
+    }
+
+    /// The statistics, and the properties of all families that are numbers, in Prometheus' text format: names with underscores, families and levels as labels.
+    pub fn prometheus_text(&self) -> String {
+        self.handle.inner.prometheus_text()
     }
 
     /// Who holds how much memory at the moment. Walks over all tables.

@@ -20,7 +20,9 @@ impl DbInner {
     pub(crate) fn property(&self, family: &Family, name: &str) -> Result<String> {
         let property = Property::parse(name)?;
         Ok(match property {
-            Property::Stats => self.metrics_table(family).to_string(),
+            Property::Stats | Property::CfStats => self.metrics_table(family).to_string(),
+            Property::DbStats | Property::OptionsStatistics => self.statistics().to_string(),
+            Property::AggregatedTableProperties => self.aggregated_properties(family)?,
             Property::LevelStats => self.level_stats_text(family),
             Property::SsTables => self.tables_text(family),
             Property::Pacing => self.pacing_text(family),
@@ -28,7 +30,7 @@ impl DbInner {
         })
     }
 
-    fn number_property(&self, family: &Family, property: Property) -> u64 {
+    pub(super) fn number_property(&self, family: &Family, property: Property) -> u64 {
         let pinned = family.super_version.load();
         let version = &pinned.version;
         let sealed = || pinned.immutables.newest_first().iter();
@@ -36,7 +38,14 @@ impl DbInner {
         let sealed_bytes = || sealed().map(|memtable| memtable.approximate_memory_usage() as u64).sum::<u64>();
         let all_memory = || active.approximate_memory_usage() as u64 + sealed_bytes();
         match property {
-            Property::Stats | Property::LevelStats | Property::SsTables | Property::Pacing => 0,
+            Property::Stats
+            | Property::CfStats
+            | Property::DbStats
+            | Property::OptionsStatistics
+            | Property::AggregatedTableProperties
+            | Property::LevelStats
+            | Property::SsTables
+            | Property::Pacing => 0,
             Property::IoRate => self.io_rate.limiter().bytes_per_second(),
             Property::NumFilesAtLevel(level) => version.files(level).len() as u64,
             Property::NumImmutableMemTable => pinned.immutables.len() as u64,
@@ -70,6 +79,12 @@ impl DbInner {
             Property::MinLogNumberToKeep => self.versions.lock().min_log_number_to_keep(),
             Property::TotalSstFilesSize => version.total_bytes() + family.replaced.bytes_beside(&pinned).1,
             Property::LiveSstFilesSize => version.total_bytes(),
+            Property::NumBlobFiles => version.blob_files().numbers().count() as u64,
+            Property::TotalBlobFileSize => version.blob_files().bytes(),
+            Property::LiveBlobFileSize => {
+                version.blob_files().bytes().saturating_sub(version.blob_files().garbage_bytes())
+            }
+            Property::LiveBlobFileGarbageSize => version.blob_files().garbage_bytes(),
             Property::BaseLevel => LevelTargets::new(version, &pinned.options).base_level as u64,
             Property::EstimatePendingCompactionBytes => compaction::pending_compaction_bytes(version, &pinned.options),
             Property::ActualDelayedWriteRate if let Some(pacer) = self.pacer() => pacer.rate().unwrap_or(0),
@@ -100,6 +115,41 @@ impl DbInner {
             0 => 0,
             known => (u128::from(entries) * u128::from(bytes) / u128::from(known)) as u64,
         }
+    }
+
+    /// The sums of the properties of all tables of the family, as RocksDB prints them.
+    fn aggregated_properties(&self, family: &Family) -> Result<String> {
+        let version = Arc::clone(&family.super_version.load().version);
+        let mut sums = [
+            ("# data blocks", 0_u64),
+            ("# entries", 0),
+            ("# deletions", 0),
+            ("# merge operands", 0),
+            ("# range deletions", 0),
+            ("raw key size", 0),
+            ("raw value size", 0),
+            ("data block size", 0),
+            ("index block size", 0),
+            ("filter block size", 0),
+        ];
+        for (_, file) in version.all_files() {
+            let properties = family.table_cache.reader(file)?.properties();
+            let of_table = [
+                properties.num_data_blocks,
+                properties.num_entries,
+                properties.num_deletions,
+                properties.num_merge_operands,
+                properties.num_range_deletions,
+                properties.raw_key_size,
+                properties.raw_value_size,
+                properties.data_size,
+                properties.index_size,
+                properties.filter_size,
+            ];
+            sums.iter_mut().zip(of_table).for_each(|((_, sum), value)| *sum = sum.saturating_add(value));
+        }
+        let parts: Vec<String> = sums.iter().map(|(name, sum)| format!("{name}={sum}")).collect();
+        Ok(parts.join("; "))
     }
 
     /// The counters of the database and the tree of `family`.

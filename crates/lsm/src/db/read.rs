@@ -7,7 +7,7 @@ use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::key::{LookupKey, SeqNo, ValueType};
 use crate::memtable::MemtableValue;
-use crate::metrics::Counter;
+use crate::metrics::{Counter, HistogramKind};
 use crate::options::{ReadOptions, ReadTier};
 use crate::sst::{GetCounts, PinnedBytes, TableReadOptions};
 use siltstone_base::sync::Arc;
@@ -73,7 +73,12 @@ impl fmt::Debug for PinnedValue {
 
 impl DbInner {
     /// The value of `key`, or `None` if it has none.
+    #[inline]
     pub(crate) fn get(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
+        self.timed(HistogramKind::DbGet, || self.get_now(family, key, options))
+    }
+
+    fn get_now(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
         self.check_readable(family)?;
         // The order matters: see `SuperVersion`.
         let pinned = family.super_version.load();
@@ -86,6 +91,15 @@ impl DbInner {
 
     /// The values of several keys of one family, all as of the same moment.
     pub(crate) fn multi_get(
+        &self,
+        family: &Family,
+        keys: &[&[u8]],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<PinnedValue>>> {
+        self.timed(HistogramKind::DbMultiGet, || self.multi_get_now(family, keys, options))
+    }
+
+    fn multi_get_now(
         &self,
         family: &Family,
         keys: &[&[u8]],

@@ -17,7 +17,7 @@ use super::write_queue::Request;
 use crate::batch::{BatchEntry, Step, WriteBatch, encode_header};
 use crate::key::{MAX_SEQNO, SeqNo, ValueType};
 use crate::memtable::Memtable;
-use crate::metrics::Counter;
+use crate::metrics::{Counter, HistogramKind};
 use crate::options::WriteOptions;
 use crate::wal::WalWriter;
 use crate::wide_columns::columns;
@@ -182,10 +182,10 @@ impl DbInner {
         if options.low_pri {
             self.yield_to_writers(batch.size_bytes() as u64, options)?;
         }
-        match self.try_lead() {
+        self.timed(HistogramKind::DbWrite, || match self.try_lead() {
             Some(leader) => self.lead(leader, Some((batch, options)), None),
             None => self.follow(batch, options, None),
-        }
+        })
     }
 
     /// Waits until no other writer leads, and leads without a batch: for switches, new families and closing.

@@ -109,6 +109,10 @@ counters! {
     FilterPrefixUseful = "rocksdb.bloom.filter.prefix.useful",
     /// Those among them in which a get then found its key.
     FilterPrefixTruePositive = "rocksdb.bloom.filter.prefix.true.positive",
+    /// Data blocks that gets and iterators read from tables one by one, because no cache had them.
+    BlocksRead = "siltstone.block.reads",
+    /// Bytes of these blocks, uncompressed.
+    BlockReadBytes = "siltstone.block.read.bytes",
     /// Seeks of iterators.
     IterSeeks = "rocksdb.number.db.seek",
     /// Steps of iterators, in both directions.

@@ -6,17 +6,25 @@
 //! that happened before it began, and some of those that run beside it.
 
 mod counter;
+mod histogram;
+mod perf;
 mod property;
+mod statistics;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use counter::Counter;
+pub use histogram::{HistogramData, HistogramKind};
+pub use perf::PerfContext;
 pub use property::Property;
+pub use statistics::Statistics;
+pub(crate) use statistics::{Gauge, prometheus_text};
 pub use table::{LevelStats, MetricsTable, NextLimit};
 
+use histogram::Histograms;
 use siltstone_base::sync::CachePadded;
-use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::fmt;
 
 /// Slots: one for each of the first threads, the last one for all others.
@@ -68,12 +76,44 @@ fn slot() -> usize {
 /// The counters of one open database.
 pub struct Metrics {
     slots: Box<[CachePadded<[AtomicU64; COUNTERS]>]>,
+    histograms: Histograms,
+    times_operations: AtomicBool,
 }
 
 impl Metrics {
     /// All counters at 0.
     pub fn new() -> Self {
-        Self { slots: (0..SLOTS).map(|_| CachePadded::new([const { AtomicU64::new(0) }; COUNTERS])).collect() }
+        Self {
+            slots: (0..SLOTS).map(|_| CachePadded::new([const { AtomicU64::new(0) }; COUNTERS])).collect(),
+            histograms: Histograms::new(),
+            times_operations: AtomicBool::new(false),
+        }
+    }
+
+    /// Measures from now on how long each get and each write takes, or no longer. It costs two looks at the clock each; background work is always measured.
+    pub fn set_times_operations(&self, times_operations: bool) {
+        self.times_operations.store(times_operations, Ordering::Relaxed);
+    }
+
+    /// Whether gets and writes are measured.
+    #[inline]
+    pub fn times_operations(&self) -> bool {
+        self.times_operations.load(Ordering::Relaxed)
+    }
+
+    /// Counts a value of a distribution.
+    pub fn record(&self, kind: HistogramKind, value: u64) {
+        self.histograms.record(kind, value);
+    }
+
+    /// A distribution.
+    pub fn histogram(&self, kind: HistogramKind) -> HistogramData {
+        self.histograms.get(kind)
+    }
+
+    /// All distributions by name.
+    pub fn histograms(&self) -> Vec<(&'static str, HistogramData)> {
+        HistogramKind::ALL.iter().map(|kind| (kind.name(), self.histogram(*kind))).collect()
     }
 
     /// Adds `amount` to a counter.

@@ -38,6 +38,14 @@ macro_rules! properties {
 properties! {
     /// Counters, levels and stalls as one table. Of the database.
     Stats = "stats",
+    /// The same table: the levels are those of the family.
+    CfStats = "cfstats",
+    /// All counters and distributions by name, as [`Db::statistics`](crate::Db::statistics) prints them. Of the database.
+    DbStats = "dbstats",
+    /// The same.
+    OptionsStatistics = "options-statistics",
+    /// What the properties of all tables come to, as text. Opens the tables.
+    AggregatedTableProperties = "aggregated-table-properties",
     /// Levels with their files and bytes, as text.
     LevelStats = "levelstats",
     /// Every table file with its boundaries' sequence numbers and size, as text.
@@ -90,6 +98,14 @@ properties! {
     TotalSstFilesSize = "total-sst-files-size",
     /// Bytes of the table files of the current version.
     LiveSstFilesSize = "live-sst-files-size",
+    /// Blob files of the current version.
+    NumBlobFiles = "num-blob-files",
+    /// Bytes of the records in blob files of the current version.
+    TotalBlobFileSize = "total-blob-file-size",
+    /// Bytes of the records in blob files to which tables refer.
+    LiveBlobFileSize = "live-blob-file-size",
+    /// Bytes of the records in blob files to which no table refers any more.
+    LiveBlobFileGarbageSize = "live-blob-file-garbage-size",
     /// The level that level 0 is compacted into.
     BaseLevel = "base-level",
     /// Bytes that compactions must rewrite before every level is within its target.
@@ -148,6 +164,39 @@ impl Property {
 
     /// Whether the value is text; otherwise it is a number in decimal.
     pub const fn is_text(self) -> bool {
-        matches!(self, Self::Stats | Self::LevelStats | Self::SsTables | Self::Pacing)
+        matches!(
+            self,
+            Self::Stats
+                | Self::CfStats
+                | Self::DbStats
+                | Self::OptionsStatistics
+                | Self::AggregatedTableProperties
+                | Self::LevelStats
+                | Self::SsTables
+                | Self::Pacing
+        )
+    }
+
+    /// Whether it is the same for all families of a database.
+    pub const fn is_of_database(self) -> bool {
+        matches!(
+            self,
+            Self::DbStats
+                | Self::OptionsStatistics
+                | Self::NumRunningFlushes
+                | Self::NumRunningCompactions
+                | Self::BackgroundErrors
+                | Self::IsFileDeletionsEnabled
+                | Self::NumSnapshots
+                | Self::OldestSnapshotSequence
+                | Self::MinLogNumberToKeep
+                | Self::ActualDelayedWriteRate
+                | Self::IoRate
+                | Self::IsWriteStopped
+                | Self::BlockCacheCapacity
+                | Self::BlockCacheUsage
+                | Self::BlockCachePinnedUsage
+                | Self::CompressedBlockCacheUsage
+        )
     }
 }

@@ -206,3 +206,80 @@ fn a_database_counts_what_it_does() {
     assert_eq!((file.files, file.bytes), (1, after.get(Counter::FlushWriteBytes)));
     db.close().unwrap();
 }
+
+#[test]
+fn statistics_tell_what_happened_under_the_names_of_rocksdb() {
+    use crate::{CompactRangeOptions, Db, DbOptions, FlushOptions, WriteBatch, WriteOptions};
+    use siltstone_base::clock::ManualClock;
+    use siltstone_base::env::sim::SimDisk;
+    use siltstone_base::executor::StepExecutor;
+    use std::sync::Arc;
+
+    let disk = SimDisk::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env())).executor(Some(executor));
+    let db = Db::open("/db", &options).unwrap();
+    db.put("a", "1").unwrap();
+    db.get("a").unwrap();
+    let count = |name: &str| db.statistics().histogram(name).unwrap().count();
+    assert_eq!((count("rocksdb.db.get.micros"), count("rocksdb.db.write.micros")), (0, 0), "nobody asked for it");
+    db.metrics().set_times_operations(true);
+    let mut batch = WriteBatch::new();
+    batch.put("b", "2");
+    db.write(&mut batch, &WriteOptions::default().sync(true)).unwrap();
+    db.flush(&FlushOptions::default()).unwrap();
+    db.put("a", "3").unwrap();
+    db.flush(&FlushOptions::default()).unwrap();
+    db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+    for _ in 0..5 {
+        db.get("a").unwrap();
+    }
+    db.multi_get_cf(&db.default_family(), &[b"a", b"b"], &crate::ReadOptions::default());
+    assert_eq!((count("rocksdb.db.get.micros"), count("rocksdb.db.write.micros")), (5, 2));
+    assert_eq!(count("rocksdb.db.multiget.micros"), 1);
+    assert_eq!((count("rocksdb.db.flush.micros"), count("rocksdb.compaction.times.micros")), (2, 1));
+    assert!(count("rocksdb.wal.file.sync.micros") >= 1);
+    let statistics = db.statistics();
+    let ticker = |name: &str| statistics.ticker(name).unwrap();
+    assert_eq!(ticker("rocksdb.number.keys.written"), 3);
+    assert!(ticker("rocksdb.block.cache.hit") > 0 && ticker("rocksdb.block.cache.miss") > 0);
+    assert_eq!(ticker("rocksdb.block.cache.miss"), ticker("rocksdb.block.cache.add"));
+    assert_eq!(ticker("rocksdb.stall.micros"), 0);
+    let names: HashSet<_> = statistics.tickers.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), statistics.tickers.len(), "each once");
+    assert_eq!(db.property("rocksdb.dbstats").unwrap(), db.statistics().to_string());
+    assert_eq!(db.property("rocksdb.cfstats").unwrap(), db.property("rocksdb.stats").unwrap());
+    let sums = db.property("rocksdb.aggregated-table-properties").unwrap();
+    assert!(sums.contains("# entries=2; ") && sums.contains("# data blocks=1; "), "{sums}");
+    assert_eq!(db.property("rocksdb.num-blob-files").unwrap(), "0");
+
+    db.create_family("other", &db.default_family().options()).unwrap();
+    let text = db.prometheus_text();
+    for line in [
+        "rocksdb_number_keys_written_total 3",
+        "rocksdb_db_flush_micros_count 2",
+        "rocksdb_estimate_num_keys{family=\"default\"} 2",
+        "rocksdb_estimate_num_keys{family=\"other\"} 0",
+        "rocksdb_num_snapshots 0",
+        "rocksdb_num_files_at_level{family=\"other\",level=\"0\"} 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    let types: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    assert_eq!(types.iter().collect::<HashSet<_>>().len(), types.len(), "each once");
+}
+
+#[test]
+fn a_perf_context_counts_the_work_of_its_thread_alone() {
+    let metrics = Metrics::new();
+    metrics.add(Counter::KeysRead, 5);
+    // A thread of its own: this one may have come when there were too many.
+    let Some(perf) = metrics.perf_context() else { return };
+    std::thread::scope(|scope| {
+        scope.spawn(|| metrics.add(Counter::KeysRead, 7));
+    });
+    metrics.add(Counter::KeysRead, 2);
+    assert_eq!(perf.counters().get(Counter::KeysRead), 2);
+    assert_eq!(format!("{perf:?}"), "{\"rocksdb.number.keys.read\": 2}");
+    assert_eq!(metrics.get(Counter::KeysRead), 14);
+}

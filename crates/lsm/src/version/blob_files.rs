@@ -56,6 +56,16 @@ pub(crate) struct BlobFileList {
 }
 
 impl BlobFileList {
+    /// Bytes of the records of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.values().map(|listed| listed.meta.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of records that no table refers to any more.
+    pub(crate) fn garbage_bytes(&self) -> u64 {
+        self.files.values().map(|listed| listed.garbage_bytes).fold(0, u64::saturating_add)
+    }
+
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()

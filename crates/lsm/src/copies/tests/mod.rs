@@ -4,6 +4,7 @@ mod backup;
 mod bad_backups;
 mod checkpoint;
 mod follower;
+mod live_copy;
 mod updates;
 
 use crate::{ColumnFamilyOptions, Db, DbOptions, ReadOptions, WriteBatch, WriteOptions};

@@ -475,6 +475,7 @@ impl TableReader {
             return Err(Error::new(ErrorKind::Incomplete, "block is not cached"));
         }
         let block = self.fetcher.data_block(index.handle(position), options.verify_checksums, options.context)?;
+        self.metrics.add_all([(Counter::BlocksRead, 1), (Counter::BlockReadBytes, block.bytes().len() as u64)]);
         Ok(if options.fill_cache { self.keep_block(index, position, block) } else { Arc::new(block) })
     }
 

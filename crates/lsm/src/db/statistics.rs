@@ -1,0 +1,65 @@
+//! What is counted, put together: the database's own counters, those of its block cache, and the state of its families.
+
+use super::state::DbInner;
+use crate::event::StallCause;
+use crate::metrics::{Counter, Gauge, HistogramKind, Property, Statistics, prometheus_text};
+
+impl DbInner {
+    /// All counters and distributions at this moment.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let counters = self.metrics.counters();
+        let (cache, tier) = (self.block_cache.stats(), self.block_cache.compressed_stats());
+        let stalls = [StallCause::MemtableLimit, StallCause::L0FileCount, StallCause::PendingCompactionBytes];
+        let stalls = stalls.into_iter().map(|cause| counters.get(Counter::stall_micros(cause))).sum();
+        let others = [
+            ("rocksdb.stall.micros", stalls),
+            ("rocksdb.block.cache.hit", cache.hits),
+            ("rocksdb.block.cache.miss", cache.misses),
+            ("rocksdb.block.cache.add", cache.inserts),
+            ("rocksdb.block.cache.add.failures", cache.rejections),
+            ("siltstone.block.cache.evictions", cache.evictions),
+            ("rocksdb.secondary.cache.hits", tier.hits),
+        ];
+        Statistics::new(&counters, others, self.metrics.histograms())
+    }
+
+    /// The same, and the properties of all families that are numbers, as Prometheus reads them.
+    pub(crate) fn prometheus_text(&self) -> String {
+        let families = self.families.load();
+        let mut gauges = Vec::new();
+        for property in Property::ALL.iter().filter(|property| !property.is_text()) {
+            for family in families.values() {
+                let mut labels = vec![("family", family.name.clone())];
+                if property.is_of_database() {
+                    labels.clear();
+                }
+                let value = self.number_property(family, *property);
+                gauges.push(Gauge { name: property.name(), labels, value });
+                if property.is_of_database() {
+                    break;
+                }
+            }
+        }
+        for family in families.values() {
+            let version = siltstone_base::sync::Arc::clone(&family.super_version.load().version);
+            for level in 0..version.num_levels() {
+                let labels = vec![("family", family.name.clone()), ("level", level.to_string())];
+                let value = version.files(level).len() as u64;
+                gauges.push(Gauge { name: "rocksdb.num-files-at-level".to_owned(), labels, value });
+            }
+        }
+        prometheus_text(&self.statistics(), &gauges)
+    }
+
+    /// Does `operation`, and counts how long it took where operations are timed.
+    #[inline]
+    pub(crate) fn timed<T>(&self, kind: HistogramKind, operation: impl FnOnce() -> T) -> T {
+        if !self.metrics.times_operations() {
+            return operation();
+        }
+        let started = self.clock.now_micros();
+        let outcome = operation();
+        self.metrics.record(kind, self.clock.now_micros().saturating_sub(started));
+        outcome
+    }
+}
