@@ -117,7 +117,7 @@ impl DbInner {
         }
     }
 
-    /// The sums of the properties of all tables of the family, as RocksDB prints them.
+    /// The sums of the properties of all tables of the family.
     fn aggregated_properties(&self, family: &Family) -> Result<String> {
         let version = Arc::clone(&family.super_version.load().version);
         let mut sums = [
@@ -126,8 +126,8 @@ impl DbInner {
             ("# deletions", 0),
             ("# merge operands", 0),
             ("# range deletions", 0),
-            ("raw key size", 0),
-            ("raw value size", 0),
+            ("key size", 0),
+            ("value size", 0),
             ("data block size", 0),
             ("index block size", 0),
             ("filter block size", 0),
