@@ -19,8 +19,9 @@ siltstone_base::define_options! {
         last_round_bytes: u64 = 64 << 20,
         /// Rounds at most: writers that are faster than the copying do not keep it from its end.
         max_rounds: usize = 8,
-        /// Memtables are flushed before the last round if the WALs have at least so many bytes; with fewer the WALs are copied. `u64::MAX`: never.
-        log_size_for_flush: u64 = u64::MAX,
+        /// Memtables are flushed before the last round if the WALs have at least so many bytes; with fewer the WALs are copied. 0: always; `u64::MAX`: never,
+        /// and entries that were written without the WAL and are in no table are not in the copy.
+        log_size_for_flush: u64 = 0,
     }
 }
 
@@ -38,7 +39,8 @@ pub struct LiveCopyInfo {
 
 impl Checkpoint {
     /// Makes `dir`, which must not exist or be empty, a copy of the database that shares no file with it, over all families. It is of the moment of its last round, not of the
-    /// call, and durable when this returns. As in [`create`](Self::create), nothing else is in it than what was written before that moment.
+    /// call, and durable when this returns. As in [`create`](Self::create), nothing else is in it than what was written before that moment, and all of that but for entries that are written
+    /// without the WAL beside this call.
     ///
     /// # Errors
     ///

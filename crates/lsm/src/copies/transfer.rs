@@ -80,14 +80,6 @@ impl<'a> NewDirectory<'a> {
         self.is_done = true;
         Ok(())
     }
-
-    /// Gives the lock back, and its file first: who finds the file from now on makes a new one.
-    fn unlock(&mut self) {
-        if let Some(lock) = self.lock.take() {
-            let _ = self.env.remove_file(&FileName::Lock.path(&self.dir));
-            drop(lock);
-        }
-    }
 }
 
 /// Fails if there is anything but a lock in `dir`.
@@ -104,13 +96,17 @@ impl Drop for NewDirectory<'_> {
     /// Removes what was made of a database that never was; the error that counts is the one before.
     fn drop(&mut self) {
         if self.is_done {
-            return self.unlock();
+            // The lock is given back, and its file stays: somebody may have opened it to lock the database.
+            return;
         }
         // CURRENT first: what is left without it is refused.
         for path in self.made.iter().rev() {
             let _ = self.env.remove_file(path);
         }
-        self.unlock();
+        if let Some(lock) = self.lock.take() {
+            let _ = self.env.remove_file(&FileName::Lock.path(&self.dir));
+            drop(lock);
+        }
         let _ = self.env.remove_dir(&self.dir);
     }
 }

@@ -27,7 +27,7 @@ impl DbInner {
     pub(crate) fn prometheus_text(&self) -> String {
         let families = self.families.load();
         let mut gauges = Vec::new();
-        for property in Property::ALL.iter().filter(|property| !property.is_text()) {
+        for property in Property::ALL.iter().filter(|property| !property.is_text() && !property.is_costly()) {
             for family in families.values() {
                 let mut labels = vec![("family", family.name.clone())];
                 if property.is_of_database() {

@@ -177,6 +177,11 @@ impl Property {
         )
     }
 
+    /// Whether telling it walks over the whole block cache.
+    pub const fn is_costly(self) -> bool {
+        matches!(self, Self::BlockCachePinnedUsage)
+    }
+
     /// Whether it is the same for all families of a database.
     pub const fn is_of_database(self) -> bool {
         matches!(

@@ -265,6 +265,7 @@ fn statistics_tell_what_happened_under_the_names_of_rocksdb() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
+    assert!(!text.contains("pinned_usage"), "it would walk over the whole cache");
     let types: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
     assert_eq!(types.iter().collect::<HashSet<_>>().len(), types.len(), "each once");
 }

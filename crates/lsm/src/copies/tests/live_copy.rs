@@ -94,3 +94,15 @@ fn every_crash_state_has_a_whole_live_copy_or_none() {
     }
     assert!(states > 50 && whole > 5, "{states} states, {whole} copies");
 }
+
+#[test]
+fn a_live_copy_has_what_was_written_without_the_wal() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &simulated(&disk)).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    (1..=50).for_each(|number| write_row(&db, number, &WriteOptions::default().disable_wal(true)));
+    (51..=60).for_each(|number| write_row(&db, number, &WriteOptions::default()));
+    let info = Checkpoint::new(&db).copy_live("/copy", &LiveCopyOptions::default()).unwrap();
+    assert_eq!(info.seqno, 120);
+    assert!(rows_in("/copy", &simulated(&disk)) == rows_up_to(60));
+}

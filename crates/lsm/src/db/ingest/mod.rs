@@ -291,6 +291,9 @@ impl DbInner {
         }
         let first = if with_seqnos { leader.side.last_seqno + 1 } else { 0 };
         let installed = self.install_at(&leader.side, family, tables, first, last_seqno);
+        if matches!(installed, Ok(Attempt::NeedsSeqnos)) {
+            return installed;
+        }
         // Also after an error: an edit that could not be synced may be in the MANIFEST after a crash, and no other entry may have its numbers then.
         leader.side.last_seqno = last_seqno;
         self.visible_seqno.store(last_seqno, Ordering::Release);
