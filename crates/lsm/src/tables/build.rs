@@ -27,7 +27,8 @@ const ROWS: usize = 64;
 type Entry = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 impl TableDb {
-    /// Adds an index to a table behind those that it has, while rows may be read and changed. Returns its position. It can be read when this returns.
+    /// Adds an index to a table behind those that it has, while rows may be read and changed; while a unique one is added, rows can only be read, and changes fail with `Busy`. Returns
+    /// its position. It can be read when this returns.
     ///
     /// # Errors
     ///
@@ -146,7 +147,13 @@ impl TableDb {
         let is_changed = |row: &[u8]| self.db.is_changed_since(&self.rows, row, snapshot.seqno());
         while !entries.is_empty() {
             let mut batch = WriteBatch::new();
-            entries.iter().for_each(|(_, key, value)| batch.put(key, value));
+            for (_, key, value) in &entries {
+                if !table.definition.lazy {
+                    // A writer that knows of the index may have put the entry before the snapshot: it is single-deleted once for each time that it is put.
+                    batch.single_delete(key);
+                }
+                batch.put(key, value);
+            }
             if table.definition.lazy {
                 return self.db.write(&mut batch, &self.write_options);
             }

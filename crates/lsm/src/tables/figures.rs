@@ -5,6 +5,12 @@
 
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 
+/// Before anything is known: at most every second entry took the place of another one.
+const UNKNOWN_PER_MILLE: u64 = 500;
+
+/// The least that is expected: so that a sweep is due some day, whatever the last one found.
+const LEAST_PER_MILLE: u64 = 125;
+
 /// What is counted of one index. Kept in memory alone: after a restart nothing is known until the first sweep is through.
 #[derive(Debug, Default)]
 pub(super) struct LazyCounts {
@@ -56,20 +62,31 @@ impl LazyCounts {
 
     /// A sweep is through that began when `written` had been written. It left `entries` and removed `stale`.
     pub(super) fn note_swept(&self, written: u64, entries: u64, stale: u64) {
-        let per_mille = stale.saturating_mul(1000).checked_div(written).unwrap_or(0).min(1000);
+        let before = if self.is_known.load(Ordering::Relaxed) == 0 { UNKNOWN_PER_MILLE } else { self.per_mille() };
+        // What was written before may be no sample of what will be: a load of new rows leaves nothing stale, changes of them do.
+        let per_mille = match stale.saturating_mul(1000).checked_div(written) {
+            Some(per_mille) if written >= entries / 8 => per_mille.clamp(LEAST_PER_MILLE, 1000),
+            _ => before,
+        };
         self.stale_per_mille.store(per_mille, Ordering::Relaxed);
         self.entries.store(entries, Ordering::Relaxed);
         self.is_known.store(1, Ordering::Relaxed);
         self.written.fetch_sub(written, Ordering::Relaxed);
     }
 
+    fn per_mille(&self) -> u64 {
+        self.stale_per_mille.load(Ordering::Relaxed)
+    }
+
     /// What is known now.
     pub(super) fn figures(&self) -> LazyFigures {
         let is_known = self.is_known.load(Ordering::Relaxed) != 0;
         let (written, entries) = (self.written(), self.entries.load(Ordering::Relaxed));
-        // Before that, at most every second entry took the place of another one.
-        let per_mille = if is_known { self.stale_per_mille.load(Ordering::Relaxed) } else { 500 };
-        let stale = written.saturating_mul(per_mille) / 1000;
+        let per_mille = if is_known { self.per_mille() } else { UNKNOWN_PER_MILLE };
+        // The further the index has grown since, the less the last sweep says.
+        let measured = written.min(entries / 2);
+        let later = (written - measured).saturating_mul(per_mille.max(UNKNOWN_PER_MILLE));
+        let stale = measured.saturating_mul(per_mille).saturating_add(later) / 1000;
         LazyFigures { entries: entries.saturating_add(written), stale, is_known }
     }
 }

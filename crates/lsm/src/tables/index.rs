@@ -116,6 +116,17 @@ impl Table {
         self.definition.primary.0
     }
 
+    /// Fails while a unique index is being built: a row without an entry would not hold its key against others.
+    #[inline]
+    pub(super) fn check_writable(&self) -> Result<()> {
+        match self.indexes.last() {
+            Some(index) if index.is_building && index.spec.unique => {
+                Err(Error::new(ErrorKind::Busy, format!("unique index {} is being built", index.spec.name)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The index at a position.
     pub(super) fn index(&self, position: usize) -> Result<&Index> {
         match self.indexes.get(position) {

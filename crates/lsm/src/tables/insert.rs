@@ -8,8 +8,8 @@ use super::layout::IndexId;
 use super::unique::Claim;
 use super::{AnyTableId, TableDb};
 use crate::batch::WriteBatch;
-use siltstone_base::Result;
 use siltstone_base::engine::{Row, TableId};
+use siltstone_base::{Error, Result};
 use std::cell::RefCell;
 
 /// What a thread keeps between inserts, for its memory.
@@ -41,9 +41,10 @@ impl TableDb {
     ///
     /// `NotFound` if no open table has this id, `LimitExceeded` for a key or a value beyond the limits, `AlreadyExists` if a row would have the key of another one
     /// in a unique index: it names the index, and the row by its place in `rows`. `Poisoned` or `InvalidArgument` name an index whose extractor panics or breaks its promises;
-    /// `Corruption` one whose extractor cannot read a row. Nothing is written then. And those of a write.
+    /// `Corruption` one whose extractor cannot read a row. `InvalidArgument` also for a primary key that comes twice; `Busy` while a unique index is added. Nothing is written then. And those of a write.
     pub fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
         self.change(table, false, |table, scratch| {
+            check_doubles(rows.iter().map(|row| row.primary_key))?;
             scratch.check_first(table, rows.first())?;
             rows.iter().enumerate().try_for_each(|(number, row)| scratch.add(table, number, row, None))
         })
@@ -57,6 +58,7 @@ impl TableDb {
     /// Those of [`insert`](Self::insert).
     pub fn delete(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
         self.change(table, false, |table, scratch| {
+            check_doubles(rows.iter().map(|row| row.primary_key))?;
             scratch.check_first(table, rows.first())?;
             rows.iter().try_for_each(|row| scratch.remove(table, row))
         })
@@ -70,6 +72,8 @@ impl TableDb {
     /// Those of [`insert`](Self::insert).
     pub fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
         self.change(table, false, |table, scratch| {
+            check_doubles(rows.iter().map(|(old, _)| old.primary_key))?;
+            check_doubles(rows.iter().map(|(_, new)| new.primary_key))?;
             scratch.check_first(table, rows.first().map(|(_, new)| new))?;
             for (old, new) in rows {
                 match old.primary_key == new.primary_key {
@@ -99,6 +103,7 @@ impl TableDb {
         let writing = self.writers.enter();
         let outcome = self.with_table(table, |table| {
             table.definition.check_mode(lazy)?;
+            table.check_writable()?;
             fill(table, &mut scratch)?;
             let _claimed = self.claim(table, &mut scratch)?;
             self.db.write(&mut scratch.batch, &self.write_options)
@@ -108,6 +113,19 @@ impl TableDb {
             SCRATCH.with(|kept| *kept.borrow_mut() = scratch);
         }
         outcome
+    }
+}
+
+/// Refuses a primary key that comes twice in one call: its entries would be put twice, or removed before they are added.
+fn check_doubles<'a>(keys: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<()> {
+    if keys.len() < 2 {
+        return Ok(());
+    }
+    let mut keys: Vec<&[u8]> = keys.collect();
+    keys.sort_unstable();
+    match keys.windows(2).any(|pair| pair[0] == pair[1]) {
+        true => Err(Error::invalid_argument("a primary key comes twice in one call")),
+        false => Ok(()),
     }
 }
 
@@ -174,12 +192,13 @@ impl Scratch {
         Ok(())
     }
 
-    /// Makes key and value of a row's entry. Returns whether there is one that `other` does not have too.
+    /// Makes key and value of a row's entry. Returns whether there is one that `other` does not have too. In an index that is being built, the entry of `other` may be
+    /// missing, so nothing is left alone.
     fn entry(&mut self, index: &Index, row: &Row<'_>, other: Option<&Row<'_>>) -> Result<bool> {
         if !index.entry(row, &mut self.key, &mut self.value)? {
             return Ok(false);
         }
-        let Some(other) = other else { return Ok(true) };
+        let Some(other) = other.filter(|_| !index.is_building) else { return Ok(true) };
         let has_other = index.entry(other, &mut self.other_key, &mut self.other_value)?;
         Ok(!has_other || self.other_key != self.key || self.other_value != self.value)
     }

@@ -307,3 +307,19 @@ fn a_lazy_table_is_no_other_and_stays_one() {
     assert!(db.get_row(table, b"1", &mut |found| value.extend_from_slice(found)).unwrap());
     assert_eq!(value, b"a");
 }
+
+#[test]
+fn a_primary_key_that_comes_twice_in_one_call_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let table = db.create_table(&spec("t", 1)).unwrap();
+    insert(&db, table, &[("1", "abc")]);
+    let twice = [
+        db.insert(table, &[row("2", "xyz"), row("3", "abc"), row("2", "xyz")]),
+        db.delete(table, &[row("1", "abc"), row("1", "abc")]),
+        db.update(table, &[(row("1", "abc"), row("1", "b..")), (row("1", "b.."), row("1", "c.."))]),
+    ];
+    twice.into_iter().for_each(|outcome| assert_eq!(outcome.unwrap_err().kind(), ErrorKind::InvalidArgument));
+    check(&db, table);
+    assert_eq!(scan(&db, table, 0, "", 9), ["ab1"]);
+}

@@ -268,3 +268,21 @@ fn rows_that_did_not_change_since_the_last_sweep_are_not_read() {
     assert_eq!(swept.removed, 2);
     assert_eq!(by(&db, table, 0, &all()).split(' ').count(), 998);
 }
+
+/// A sweep after a load finds nothing stale; that says nothing of the updates that follow.
+#[test]
+fn the_trigger_lives_on_after_a_load_of_new_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let table = db.create_lazy_table(&lazy("t")).unwrap();
+    let put = |round: u32| {
+        for key in 0..200 {
+            db.upsert(table, &[row(&format!("{key:03}"), &format!("{:03}", (key + round) % 997))]).unwrap();
+        }
+    };
+    put(0);
+    assert_eq!(sweep(&db, table).removed, 0);
+    assert_eq!(sweep(&db, table).removed, 0);
+    (1..=5).for_each(put);
+    assert!(db.sweep_above(table, 0.3, usize::MAX).unwrap().is_some_and(|swept| swept.removed > 0));
+}
