@@ -1,6 +1,7 @@
 //! Cases of interoperation with RocksDB, one file for each part of the format.
 
 mod copies;
+mod expiry;
 mod levels;
 mod secondary;
 mod tables;

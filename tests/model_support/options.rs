@@ -21,6 +21,7 @@ use std::time::Duration;
 pub const EXCUSED: &[(&str, &str)] = &[
     ("DbOptions.env", "always the simulated disk"),
     ("DbOptions.executor", "always the step executor, whose seed is drawn"),
+    ("ColumnFamilyOptions.expiry", "rows there have no stamps; tests/ttl.rs is about those that have"),
     ("DbOptions.error_if_exists", "the harness opens one database again and again; opening has a test of its own"),
 ];
 
@@ -181,6 +182,8 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
             draw.of(&[RateLimiterMode::WritesOnly, RateLimiterMode::ReadsOnly, RateLimiterMode::AllIo]),
         rate_limiter_auto_tuned = draw.of(&[false, true]),
         drain_when_read_only_seconds = draw.of(&[0, 1, 10]),
+        // Nothing here expires.
+        max_clock_jump_seconds = draw.of(&[0, 30 * 86_400]),
         concurrent_memtable_write_bytes = draw.of(&[0, 1, 64 << 10]),
         max_write_batch_group_size_bytes = draw.of(&[1 << 10, 1 << 20]),
         max_wal_record_bytes = draw.of(&[1 << 20, 64 << 20]),

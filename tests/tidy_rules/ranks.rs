@@ -54,6 +54,7 @@ const LSM_RANKS: &[(&str, u8)] = &[
     ("snapshot", 0),
     // Options name the block cache, which is part of `sst`.
     ("options", 1),
+    ("expiry", 1),
     ("batch", 1),
     ("memtable", 1),
     ("merge", 1),

@@ -3,6 +3,7 @@
 //! * [`mod@env`]: every byte of I/O; [`clock`]: all time; [`executor`]: all background work; [`sync`]: all locks.
 //! * [`coding`], [`checksum`], [`compression`], [`bloom`], [`ribbon`], [`comparator`], [`prefix_extractor`], [`memcomparable`]: bytes and their meaning.
 //! * [`block_pool`], [`cache`], [`mod@prefetch`], [`rate_limiter`], [`row_locks`], [`histogram`]: resources.
+//! * [`entry_filter`], [`expiry`]: what users decide about entries.
 //! * [`engine`]: what the laboratory and the differential tests ask of an engine.
 //!
 //! ```
@@ -27,6 +28,7 @@ pub mod entry_filter;
 pub mod env;
 mod error;
 pub mod executor;
+pub mod expiry;
 pub mod histogram;
 pub mod index_spec;
 pub mod memcomparable;

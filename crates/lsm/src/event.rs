@@ -56,6 +56,8 @@ pub enum CompactionReason {
     Periodic,
     /// The caller asked.
     Manual,
+    /// All rows of the tables are expired, or so many that rewriting what is left costs little.
+    Expired,
     /// Callers only read any more, and level 0 has tables: see
     /// [`drain_when_read_only_seconds`](crate::DbOptions::drain_when_read_only_seconds).
     ReadOnly,

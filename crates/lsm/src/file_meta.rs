@@ -1,5 +1,6 @@
 //! What the engine knows of one table file while some version lists it.
 
+use crate::expiry::{STAMPS_PROPERTY, StampHistogram};
 use crate::file_names::FileName;
 use crate::key::{InternalKey, InternalKeyComparator, SeqNo};
 use crate::sst::TableReader;
@@ -67,12 +68,25 @@ pub(crate) struct FileMeta {
     pub(crate) has_ranges: Option<bool>,
     /// The open reader; set once by the table cache.
     pub(crate) reader: OnceLock<Arc<TableReader>>,
+    /// The stamps of its rows, as far as the table says: set once, when that is asked and the reader is open.
+    stamps: OnceLock<Option<StampHistogram>>,
     /// Whether a running compaction has the file as input. Changed under the database's state lock.
     pub(crate) being_compacted: AtomicBool,
     /// See [`paid_by_reads`](Self::paid_by_reads).
     pub(crate) read_bytes: AtomicU64,
     obsolete: AtomicBool,
     obsolete_tables: Option<Arc<ObsoleteTables>>,
+}
+
+/// What is known of the stamps of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stamps<'a> {
+    /// The table was not opened yet.
+    Unread,
+    /// The table does not say.
+    Unknown,
+    /// These.
+    Known(&'a StampHistogram),
 }
 
 /// The fields of a [`FileMeta`] that are fixed at creation.
@@ -118,6 +132,7 @@ impl FileMeta {
             other_fields: data.other_fields,
             has_ranges: data.has_ranges,
             reader: OnceLock::new(),
+            stamps: OnceLock::new(),
             being_compacted: AtomicBool::new(false),
             read_bytes: AtomicU64::new(0),
             obsolete: AtomicBool::new(false),
@@ -150,6 +165,29 @@ impl FileMeta {
             Some(reader) => reader.range_fragments().is_some(),
             None => self.has_ranges != Some(false),
         }
+    }
+
+    /// What is known of the stamps of its rows, without I/O. The policy of this name told them.
+    pub(crate) fn stamps(&self, policy: &str) -> Stamps<'_> {
+        if self.stamps.get().is_none() && self.reader.get().is_none() {
+            return Stamps::Unread;
+        }
+        let stamps = self.stamps.get_or_init(|| {
+            let properties = self.reader.get()?.properties();
+            let histogram = StampHistogram::decode(properties.others.get(STAMPS_PROPERTY.as_bytes())?)?;
+            let is_whole = properties.num_range_deletions == 0 && histogram.all().rows == properties.num_entries;
+            is_whole.then_some(histogram)
+        });
+        match stamps.as_ref().filter(|stamps| stamps.policy() == policy) {
+            Some(stamps) => Stamps::Known(stamps),
+            None => Stamps::Unknown,
+        }
+    }
+
+    /// Lets the table have these stamps.
+    #[cfg(test)]
+    pub(crate) fn set_stamps_for_test(&self, stamps: StampHistogram) {
+        let _ = self.stamps.set(Some(stamps));
     }
 
     /// What reads have paid for asking it in vain, in bytes of merging.

@@ -11,6 +11,8 @@ pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const LOCK: &str = "LOCK";
 /// The name of the file with the database's id.
 pub(crate) const IDENTITY: &str = "IDENTITY";
+/// The name of the file with what is remembered of expired rows.
+pub(crate) const EXPIRY: &str = "EXPIRY";
 /// The name of the info log.
 const INFO_LOG: &str = "LOG";
 
@@ -23,6 +25,8 @@ pub(crate) enum FileName {
     Lock,
     /// The database's id.
     Identity,
+    /// What is remembered of expired rows.
+    Expiry,
     /// The info log.
     InfoLog,
     /// An info log of the past; the number is the time of its end.
@@ -52,6 +56,7 @@ impl FileName {
             CURRENT => return Some(Self::Current),
             LOCK => return Some(Self::Lock),
             IDENTITY => return Some(Self::Identity),
+            EXPIRY => return Some(Self::Expiry),
             INFO_LOG | "LOG.old" => return Some(Self::InfoLog),
             _ => {}
         }
@@ -82,7 +87,7 @@ impl FileName {
     /// The number drawn from the database's counter, if the file has one.
     pub(crate) const fn number(self) -> Option<u64> {
         match self {
-            Self::Current | Self::Lock | Self::Identity | Self::InfoLog | Self::OldInfoLog(_) => None,
+            Self::Current | Self::Lock | Self::Identity | Self::Expiry | Self::InfoLog | Self::OldInfoLog(_) => None,
             Self::Wal(number)
             | Self::Table(number)
             | Self::LegacyTable(number)
@@ -106,6 +111,7 @@ impl fmt::Display for FileName {
             Self::Current => f.write_str(CURRENT),
             Self::Lock => f.write_str(LOCK),
             Self::Identity => f.write_str(IDENTITY),
+            Self::Expiry => f.write_str(EXPIRY),
             Self::InfoLog => f.write_str(INFO_LOG),
             Self::OldInfoLog(micros) => write!(f, "LOG.old.{micros}"),
             Self::Wal(number) => write!(f, "{number:06}.log"),

@@ -41,6 +41,7 @@
 //! | copy a database while it is written | [`Checkpoint`], [`BackupEngine`], [`Db::live_files`] |
 //! | follow what others write | [`Db::updates_since`], [`Follower`], [`Db::open_read_only`] |
 //! | load many rows at once | [`BulkLoader`], [`SstFileWriter`], [`Db::ingest_external_files`] |
+//! | let rows expire | [`ColumnFamilyOptions::expiry`], [`Db::expiry_report`], and the crate `siltstone-ttl` |
 //! | know what the engine does | [`EventListener`], [`Db::statistics`], [`Metrics`], [`Db::property`] |
 //!
 //! Options and properties keep RocksDB's names and meaning. Every failure is an [`Error`] with an [`ErrorKind`] to act on; it
@@ -54,6 +55,7 @@ mod copies;
 mod db;
 mod engine;
 mod event;
+mod expiry;
 mod external;
 mod file_copy;
 mod file_meta;
@@ -86,8 +88,8 @@ pub use copies::{
     LiveCopyInfo, LiveCopyOptions, RestoreOptions,
 };
 pub use db::{
-    ApproximateSize, ColumnFamily, Db, Iter, IterPins, LiveFile, LiveFileKind, LiveFiles, MemoryReport, PinnedState,
-    PinnedValue, TableFile, TreeReport, UpdateBatch, Updates,
+    ApproximateSize, ColumnFamily, Db, ExpiryBlocker, ExpiryReport, Iter, IterPins, LiveFile, LiveFileKind, LiveFiles,
+    MemoryReport, PinnedState, PinnedValue, TableFile, TreeReport, UpdateBatch, Updates,
 };
 pub use engine::KvDb;
 pub use event::{
@@ -110,6 +112,7 @@ pub use options::{
 };
 pub use siltstone_base::engine::{Isolation, Savepoint, TransactionOptions};
 pub use siltstone_base::engine::{LazyTableId, LazyTableSpec};
+pub use siltstone_base::expiry::{ClockJump, ExpiryPolicy};
 pub use siltstone_base::prefix_extractor::{CappedPrefix, FixedPrefix, NoopPrefix, PrefixExtractor};
 pub use siltstone_base::row_locks::{Deadlock, LockMode, RowLockStats};
 pub use siltstone_base::{Error, ErrorKind, Result};

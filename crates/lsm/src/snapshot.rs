@@ -1,7 +1,8 @@
 //! Snapshots: sequence numbers that users hold.
 
 use crate::key::SeqNo;
-use siltstone_base::sync::{Arc, Mutex, Rank};
+use siltstone_base::expiry::TrustedClock;
+use siltstone_base::sync::{Arc, Mutex, OnceLock, Rank};
 use std::collections::BTreeMap;
 
 /// Rank of the list of snapshots: the last lock that anyone takes.
@@ -15,6 +16,8 @@ pub struct Snapshot(Arc<Held>);
 #[derive(Debug)]
 struct Held {
     seqno: SeqNo,
+    /// When it was taken; 0 if no rows expired then.
+    unix_seconds: u64,
     list: Arc<SnapshotList>,
 }
 
@@ -22,6 +25,11 @@ impl Snapshot {
     /// The largest sequence number that the snapshot sees.
     pub fn seqno(&self) -> SeqNo {
         self.0.seqno
+    }
+
+    /// The time as of which rows that expire are read, in Unix seconds: when it was taken; 0 in a database whose rows do not expire.
+    pub fn unix_seconds(&self) -> u64 {
+        self.0.unix_seconds
     }
 
     /// Whether the snapshot was taken from the database that owns `list`.
@@ -34,8 +42,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut live = self.list.live.lock();
         if let Some(holders) = live.get_mut(&self.seqno) {
-            *holders -= 1;
-            if *holders == 0 {
+            holders.count -= 1;
+            if holders.count == 0 {
                 live.remove(&self.seqno);
             }
         }
@@ -46,26 +54,44 @@ impl Drop for Held {
 #[derive(Debug)]
 pub(crate) struct SnapshotList {
     /// Holders by sequence number.
-    live: Mutex<BTreeMap<SeqNo, usize>>,
+    live: Mutex<BTreeMap<SeqNo, Holders>>,
+    /// The time, once rows expire.
+    clock: Arc<OnceLock<TrustedClock>>,
+}
+
+/// The snapshots of one sequence number.
+#[derive(Debug)]
+struct Holders {
+    count: usize,
+    /// When the first of them was taken.
+    unix_seconds: u64,
 }
 
 impl SnapshotList {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { live: Mutex::new(RANK, BTreeMap::new()) })
+    /// Of no snapshots; `clock` tells when they are taken.
+    pub(crate) fn new(clock: Arc<OnceLock<TrustedClock>>) -> Arc<Self> {
+        Arc::new(Self { live: Mutex::new(RANK, BTreeMap::new()), clock })
     }
 
     /// Registers a snapshot of what `visible` says, read under the list's lock: a compaction that
-    /// asks for [`seqnos`](Self::seqnos) later sees it.
+    /// asks for [`seqnos`](Self::seqnos) later sees it. So does the time: who asks for the oldest one later sees this one.
     pub(crate) fn acquire(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> Snapshot {
         let mut live = self.live.lock();
         let seqno = visible();
-        *live.entry(seqno).or_insert(0) += 1;
-        Snapshot(Arc::new(Held { seqno, list: Arc::clone(self) }))
+        let unix_seconds = self.clock.get().map_or(0, TrustedClock::now);
+        let holders = live.entry(seqno).or_insert(Holders { count: 0, unix_seconds });
+        holders.count += 1;
+        Snapshot(Arc::new(Held { seqno, unix_seconds, list: Arc::clone(self) }))
     }
 
     /// The live sequence numbers, ascending, each once.
     pub(crate) fn seqnos(&self) -> Vec<SeqNo> {
         self.live.lock().keys().copied().collect()
+    }
+
+    /// When the oldest live snapshot was taken, in Unix seconds; `None` if there is none.
+    pub(crate) fn oldest_unix_seconds(&self) -> Option<u64> {
+        self.live.lock().values().map(|holders| holders.unix_seconds).min()
     }
 
     /// How many distinct states are held.

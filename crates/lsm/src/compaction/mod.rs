@@ -15,8 +15,8 @@ pub(crate) mod simulator;
 mod targets;
 
 pub(crate) use picker::{
-    ManualRange, ManualStep, level0_load, levels_with_data, next_upkeep, pending_compaction_bytes, pick, pick_covered,
-    scores, urgency,
+    ManualRange, ManualStep, droppable, is_nothing_older, level0_load, levels_with_data, next_upkeep,
+    pending_compaction_bytes, pick, pick_covered, pick_expired_drop, pick_expired_rewrite, scores, urgency,
 };
 pub(crate) use rules::{DroppedEntries, RulesOptions, Sieve};
 pub(crate) use running::{Moving, Running, RunningId};
@@ -108,9 +108,15 @@ impl Compaction {
                 | CompactionReason::Covered
                 | CompactionReason::Ttl
                 | CompactionReason::Periodic
+                | CompactionReason::Expired
                 | CompactionReason::ReadTriggered
         );
         !is_upkeep || self.start_level() == 0
+    }
+
+    /// Whether it writes tables for the sake of expired rows alone.
+    pub(crate) fn rewrites_for_expiry(&self) -> bool {
+        self.reason == CompactionReason::Expired && !self.is_edit()
     }
 
     /// The level that the compaction takes data away from.

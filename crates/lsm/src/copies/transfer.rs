@@ -14,7 +14,7 @@ pub(super) const fn file_kind(kind: LiveFileKind) -> FileKind {
         LiveFileKind::Blob => FileKind::Blob,
         LiveFileKind::Wal => FileKind::Wal,
         LiveFileKind::Manifest => FileKind::Manifest,
-        LiveFileKind::Options | LiveFileKind::Identity => FileKind::Other,
+        LiveFileKind::Options | LiveFileKind::Identity | LiveFileKind::Expiry => FileKind::Other,
     }
 }
 

@@ -51,6 +51,7 @@ impl DbInner {
         let (max_flushes, max_compactions) = self.job_limits();
         self.schedule_flushes(&mut state, max_flushes);
         self.schedule_compactions(&mut state, max_compactions);
+        self.schedule_stamps(&mut state);
         self.schedule_upkeep(&mut state);
     }
 
@@ -67,7 +68,8 @@ impl DbInner {
             let by_reads = (options.read_triggered_bytes > 0).then_some(now + READS_SECONDS);
             let by_age = (options.ttl > 0 || options.periodic_compaction_seconds > 0)
                 .then(|| compaction::next_upkeep(&pinned.version, options).filter(|due| *due > now));
-            by_reads.into_iter().chain(by_age.flatten()).min()
+            let by_expiry = self.next_expiry_look(family, &pinned.version, now).map(|seconds| now + seconds);
+            by_reads.into_iter().chain(by_age.flatten()).chain(by_expiry).min()
         });
         let Some(due) = next.min() else { return };
         if state.upkeep_due.is_none_or(|armed| armed <= now || due < armed) {
@@ -104,6 +106,7 @@ impl DbInner {
             let Some((family, compaction, manual)) = found else { return };
             let job_id = state.next_job_id();
             state.running_compactions += 1;
+            state.expiry_rewrites += usize::from(compaction.rewrites_for_expiry());
             let Some(background) = state.families.get_mut(&family.id) else { return };
             let priority = priority(&compaction);
             let registration = background.running.register(&compaction);
@@ -117,7 +120,8 @@ impl DbInner {
         if state.families.values().any(|background| background.running.has_level0()) {
             return None;
         }
-        self.pick_automatic(state).filter(|(_, compaction, _)| compaction.start_level() == 0)
+        let picked = self.pick_covered(state).or_else(|| self.pick_by_score(state));
+        picked.filter(|(_, compaction, _)| compaction.start_level() == 0)
     }
 
     /// The next compaction: one that a caller waits for, else that of the family with the highest score.
@@ -126,7 +130,10 @@ impl DbInner {
     }
 
     fn pick_automatic(&self, state: &State) -> Option<Picked> {
-        self.pick_covered(state).or_else(|| self.pick_by_score(state))
+        self.pick_covered(state)
+            .or_else(|| self.pick_expired_tables(state))
+            .or_else(|| self.pick_by_score(state))
+            .or_else(|| self.pick_expired_rows(state))
     }
 
     /// Tables of any family that range tombstones cover: they cost nothing but an edit.
@@ -354,6 +361,9 @@ impl DbInner {
             return false;
         }
         if compaction::pick_covered(version, || self.snapshots.seqnos()).is_some() {
+            return true;
+        }
+        if family.expiry.is_some() && self.expiry_is_due(family, pinned, state) {
             return true;
         }
         let is_urgent = || compaction::urgency(version, options, now_seconds, &background.running) >= 1.0;

@@ -1,5 +1,6 @@
 //! Closing: stop background work, make the WAL durable, give the lock back; and waiting for background work.
 
+use super::expiry::FamilyExpiry;
 use super::state::DbInner;
 use crate::options::{FlushOptions, WaitForCompactOptions};
 use crate::wal::WalWriter;
@@ -39,9 +40,12 @@ impl DbInner {
     fn stop_and_sync(&self) -> Result<()> {
         self.changed.notify_all();
         if self.read_only {
+            self.let_policies_go();
             return Ok(());
         }
         self.wait_for_jobs()?;
+        self.expiry.note_last_time();
+        self.let_policies_go();
         self.drop_next_wal();
         let synced = self.close_wal();
         // Whoever changes the MANIFEST holds this lock and looks at `closing` first.
@@ -52,6 +56,11 @@ impl DbInner {
             Some(cause) => Err(cause),
             None => synced,
         }
+    }
+
+    /// Rows of another database may be theirs from now on.
+    fn let_policies_go(&self) {
+        self.families.load().values().filter_map(|family| family.expiry.as_ref()).for_each(FamilyExpiry::detach);
     }
 
     fn close_wal(&self) -> Result<()> {
@@ -67,7 +76,7 @@ impl DbInner {
 
     fn jobs_running(&self) -> usize {
         let state = self.state.lock();
-        state.running_flushes + state.running_compactions + state.ending_jobs
+        state.running_flushes + state.running_compactions + state.reading_stamps + state.ending_jobs
     }
 
     /// Waits until the jobs that run have ended.
@@ -120,7 +129,8 @@ impl DbInner {
     /// Whether no job runs and none is due. A family that waits to try again after a failure is not idle.
     fn is_idle(&self) -> bool {
         let state = self.state.lock();
-        if state.running_flushes + state.running_compactions + state.ending_jobs > 0 || !state.manual.is_empty() {
+        let jobs = state.running_flushes + state.running_compactions + state.reading_stamps + state.ending_jobs;
+        if jobs > 0 || !state.manual.is_empty() {
             return false;
         }
         self.families.load().values().all(|family| {

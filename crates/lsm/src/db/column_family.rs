@@ -1,5 +1,6 @@
 //! Column families: independent key spaces that share the WAL.
 
+use super::expiry::FamilyExpiry;
 use super::pacing::FamilyWork;
 use super::pins::Replaced;
 use super::resolve::Resolver;
@@ -26,6 +27,8 @@ pub(crate) struct Family {
     pub(crate) comparator: InternalKeyComparator,
     /// Set where keys end with timestamps.
     pub(crate) timestamps: Option<FamilyTimestamps>,
+    /// Set where rows expire.
+    pub(crate) expiry: Option<FamilyExpiry>,
     /// Its open tables.
     pub(crate) table_cache: Arc<TableCache>,
     /// How its entries become values.
@@ -60,12 +63,14 @@ impl Family {
         let (instance, dropped) = (surroundings.instance, AtomicBool::new(false));
         let timestamps = FamilyTimestamps::of(&options, 0);
         let (replaced, work) = (Replaced::new(), Arc::default());
+        let expiry = options.expiry.as_ref().map(|policy| FamilyExpiry::new(policy, &surroundings.expiry, id));
         Self {
             id,
             name,
             instance,
             comparator,
             timestamps,
+            expiry,
             table_cache,
             resolver,
             super_version,

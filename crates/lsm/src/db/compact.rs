@@ -11,8 +11,9 @@ use super::subcompactions;
 use super::super_version::SuperVersion;
 use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput, KeyRange, shares};
 use crate::compaction::{Compaction, RunningId};
-use crate::event::{CompactionInfo, JobId};
+use crate::event::{CompactionInfo, CompactionReason, JobId};
 use crate::file_names::FileName;
+use crate::key::ColumnFamilyId;
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::ColumnFamilyOptions;
 use crate::sst::WriteBack;
@@ -140,6 +141,9 @@ impl Compacting {
         let Some(compaction) = &self.compaction else { return Ok(Turn::Progress(Progress::Done)) };
         if compaction.is_edit() {
             self.install(compaction.edit())?;
+            if compaction.reason == CompactionReason::Expired {
+                self.db.count_expired_tables(&self.family, compaction);
+            }
             if compaction.trivial_move {
                 self.db.metrics.add(Counter::TrivialMoves, self.info.inputs.len() as u64);
             }
@@ -230,6 +234,7 @@ impl Compacting {
             options: Arc::clone(&self.options),
             family_name: self.family.name.clone(),
             snapshots: db.snapshots.seqnos(),
+            expiring: db.expiring(&self.family),
             file_numbers: Arc::clone(&db.file_numbers),
             db_id: db.db_id.clone(),
             session_id: db.session_id.clone(),
@@ -260,12 +265,19 @@ impl Compacting {
             (Counter::CompactWriteBytes, output.bytes_written),
             (Counter::CompactionKeyDropNewerEntry, output.dropped.hidden),
             (Counter::CompactionKeyDropUser, output.dropped.filtered),
+            (Counter::ExpiredRowsRemoved, output.dropped.expired),
             (Counter::CompactionKeyDropObsolete, output.dropped.obsolete_tombstones + output.dropped.single_deletes),
             (Counter::CompactionKeyDropRange, output.dropped.covered),
             (Counter::OperandsMerged, output.dropped.operands_merged),
             (Counter::MergeFailures, output.dropped.merge_failures),
             (Counter::SingleDeleteMismatches, output.dropped.single_delete_mismatches),
         ]);
+        if self.compaction.as_ref().is_some_and(Compaction::rewrites_for_expiry) {
+            self.db.metrics.add_all([
+                (Counter::ExpiryBytesIn, output.bytes_read),
+                (Counter::ExpiryBytesOut, output.bytes_written),
+            ]);
+        }
         if is_planted(PlantedBug::InputsDeletedBeforeInstall) {
             for (_, number) in &self.info.inputs {
                 let path = FileName::Table(*number).path(&self.db.dir);
@@ -285,6 +297,11 @@ impl Compacting {
         let mut versions = self.db.versions.lock();
         if self.family.is_dropped() {
             return Err(Error::new(ErrorKind::Aborted, "the column family was dropped"));
+        }
+        if let Some((compaction, record)) =
+            self.compaction.as_ref().zip(versions.family(ColumnFamilyId(self.family.id)))
+        {
+            DbInner::check_expired_tables(compaction, record.current())?;
         }
         let installed = versions.log_and_apply(&mut [edit])?;
         for (id, version) in installed {
@@ -330,6 +347,7 @@ impl Compacting {
         db.open_tables_with_ranges(&self.family);
         db.schedule();
         db.delete_obsolete_files();
+        db.surroundings.expiry.note_time();
         if std::mem::take(&mut self.is_ending) {
             db.job_ended();
         }
@@ -355,6 +373,9 @@ impl Compacting {
         state.ending_jobs += 1;
         self.is_ending = true;
         let now_micros = db.clock.now_micros();
+        if compaction.rewrites_for_expiry() {
+            state.expiry_rewrites -= 1;
+        }
         let Some(background) = state.families.get_mut(&self.family.id) else { return 0 };
         background.running.unregister(self.registration, &compaction);
         background.compaction_failures = if ok { 0 } else { background.compaction_failures + 1 };

@@ -51,6 +51,13 @@ impl DbInner {
         let mut families = BTreeMap::clone(&self.families.load());
         families.insert(id.0, Arc::clone(&family));
         self.families.store(Arc::new(families));
+        drop((state, versions, leader));
+        if let Some(expiry) = &family.expiry
+            && let Err(error) = expiry.attach(false)
+        {
+            self.drop_family(&family)?;
+            return Err(error);
+        }
         Ok(family)
     }
 

@@ -76,7 +76,7 @@ impl TableBuild {
                 compression: compression_of_flush(options),
                 zstd_level: options.zstd_level,
                 dictionary: dictionary_options(options),
-                collectors: options.table_properties_collectors.clone(),
+                collectors: options.collectors(),
                 file_checksum: db.options.file_checksum == FileChecksum::Crc32c,
                 level: -1,
                 prefix_extractor: options.prefix_extractor.clone(),
@@ -108,6 +108,7 @@ impl TableBuild {
             snapshots,
             bottommost: false,
             filter: None,
+            expiring: None,
             merge_operator: options.merge_operator.clone(),
             output_level: 0,
         });
@@ -394,6 +395,7 @@ impl FlushJob {
         // An error of it makes the engine read-only, whose cause is told then.
         let _ = db.finish_retired_wals();
         db.delete_obsolete_files();
+        db.surroundings.expiry.note_time();
         db.job_ended();
         Progress::Done
     }

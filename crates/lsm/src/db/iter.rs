@@ -1,12 +1,15 @@
 //! The user's iterator: what is visible at one sequence number, in both directions.
 
 use super::column_family::Family;
+use super::expiry::FamilyExpiry;
 use super::prefix_walk::PrefixWalk;
 use super::ranges::{range_view, seek_uncovered};
 use super::resolve::Resolver;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use super::timestamps::{TimestampView, bare};
+use crate::expiry::ReadExpiry;
+use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeView};
 use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
 use crate::memtable::Memtable;
@@ -14,6 +17,7 @@ use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
+use crate::version::LeftOut;
 use siltstone_base::comparator::split_timestamp;
 use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -53,6 +57,8 @@ pub struct Iter {
     comparator: InternalKeyComparator,
     /// Set where keys end with timestamps.
     timestamps: Option<Box<TimestampView>>,
+    /// Set where rows expire.
+    expiry: Option<Box<ReadExpiry>>,
     /// The newest number of the database that is seen.
     pub(super) seqno: SeqNo,
     /// The newest number that is seen: the same, or that of a batch's own entries.
@@ -97,6 +103,9 @@ impl Drop for Iter {
         self.metrics.add_all([(Counter::IterSeeks, self.seeks), (Counter::IterSteps, self.steps)]);
         if self.covered > 0 {
             self.metrics.add(Counter::IterCovered, self.covered);
+        }
+        if let Some(expiry) = self.expiry.as_ref().filter(|expiry| expiry.hidden > 0) {
+            self.metrics.add(Counter::ExpiredRowsHidden, expiry.hidden);
         }
     }
 }
@@ -158,6 +167,7 @@ impl DbInner {
         own: Option<&OwnEntries<'_>>,
     ) -> Result<Iter> {
         let timestamps = TimestampView::new(family, options)?;
+        let expiry = family.expiry.as_ref().map(|expiry| ReadExpiry::new(&expiry.policy, self.read_time(options)));
         let order = family.timestamps.as_ref().map_or(&family.comparator, |timestamps| &timestamps.order);
         let mut children = Vec::new();
         let own_memtables = own.map_or(&[][..], |own| own.memtables);
@@ -165,13 +175,17 @@ impl DbInner {
         let first_child = children.len();
         children.push(ChildIter::Memtable(pinned.memtable.iter()));
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
-        pinned.version.add_iterators(&family.table_cache, options, &mut children)?;
+        let is_hidden = |file: &FileMeta| expiry.as_ref().is_some_and(|expiry| expiry.expiring().is_whole_table(file));
+        let hides_tables = family.expiry.as_ref().is_some_and(FamilyExpiry::has_expired_tables);
+        let left_out: Option<LeftOut<'_>> = if hides_tables { Some(&is_hidden) } else { None };
+        pinned.version.add_iterators(&family.table_cache, options, left_out, &mut children)?;
         Ok(Iter {
             ranges: range_view(family, &pinned, seqno, first_child)?,
             covered_steps: 0,
             merged: MergingIter::new(family.comparator.clone(), children),
             comparator: order.clone(),
             timestamps,
+            expiry: expiry.map(Box::new),
             seqno,
             newest: own.map_or(seqno, |own| own.newest.max(seqno)),
             own_sources: own_memtables.len(),
@@ -554,6 +568,15 @@ impl Iter {
                 }
                 match parsed.value_type {
                     ValueType::Put => {
+                        if let Some(expiry) = &mut self.expiry
+                            && expiry.hides(parsed.user_key, self.merged.value())
+                        {
+                            self.key.clear();
+                            self.key.extend_from_slice(parsed.user_key);
+                            skipping = true;
+                            self.merged.next();
+                            continue;
+                        }
                         self.valid = true;
                         return;
                     }
@@ -565,7 +588,13 @@ impl Iter {
                     kind => {
                         self.key.clear();
                         self.key.extend_from_slice(parsed.user_key);
-                        return self.show_kept(kind);
+                        self.show_kept(kind);
+                        if !self.hides_kept() {
+                            return;
+                        }
+                        self.is_kept = false;
+                        skipping = true;
+                        continue;
                     }
                 }
             }
@@ -574,6 +603,15 @@ impl Iter {
         if let Err(error) = self.merged.status() {
             self.fail(error);
         }
+    }
+
+    /// Whether the row that is kept is expired; then it is not shown.
+    #[inline]
+    fn hides_kept(&mut self) -> bool {
+        let Some(expiry) = self.expiry.as_mut().filter(|_| self.valid) else { return false };
+        let hides = expiry.hides(&self.key, &self.value);
+        self.valid = !hides;
+        hides
     }
 
     /// Forward: shows what the entry at hand, of type `kind` and of the user key `key`, and older ones amount to.
@@ -631,9 +669,17 @@ impl Iter {
         self.resolver.merged(&self.key, base, &self.operands.reversed(), self.options.read_tier, &self.metrics)
     }
 
-    /// Goes backward from where `merged` stands to the last key with a visible value, and leaves `merged` before all of
+    /// Goes backward from where `merged` stands to the last key with a visible value that is not expired, and leaves `merged` before all of
     /// its versions.
     fn find_previous_visible(&mut self) {
+        self.find_previous_value();
+        while self.hides_kept() {
+            self.find_previous_value();
+        }
+    }
+
+    /// The same, whether or not it is expired.
+    fn find_previous_value(&mut self) {
         self.valid = false;
         self.is_kept = true;
         self.operands.clear();

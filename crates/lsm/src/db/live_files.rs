@@ -22,6 +22,8 @@ pub enum LiveFileKind {
     Options,
     /// IDENTITY: written once.
     Identity,
+    /// EXPIRY, what is remembered of expired rows: another one takes its place.
+    Expiry,
 }
 
 impl LiveFileKind {
@@ -56,7 +58,7 @@ pub struct LiveFiles {
     pub seqno: SeqNo,
     /// What CURRENT says.
     pub current: String,
-    /// Tables, blob files, the MANIFEST, OPTIONS and IDENTITY if there are any, and the WALs, by their numbers.
+    /// Tables, blob files, the MANIFEST, OPTIONS, IDENTITY and EXPIRY if there are any, and the WALs, by their numbers.
     pub files: Vec<LiveFile>,
 }
 
@@ -141,13 +143,16 @@ impl DbInner {
         Ok(())
     }
 
-    /// Adds IDENTITY and the newest OPTIONS file.
+    /// Adds IDENTITY, EXPIRY and the newest OPTIONS file.
     fn add_small_files(&self, files: &mut Vec<LiveFile>) -> Result<()> {
         let entries = self.env.list_dir(&self.dir).map_err(|error| Error::io("list", &self.dir, error))?;
         let names = || entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| FileName::parse(&entry.name));
         let options = names().filter(|name| matches!(name, FileName::Options(_))).max();
         let identity = names().find(|name| *name == FileName::Identity);
-        for (name, kind) in [(options, LiveFileKind::Options), (identity, LiveFileKind::Identity)] {
+        let expiry = names().find(|name| *name == FileName::Expiry);
+        let small =
+            [(options, LiveFileKind::Options), (identity, LiveFileKind::Identity), (expiry, LiveFileKind::Expiry)];
+        for (name, kind) in small {
             let Some(name) = name else { continue };
             let path = name.path(&self.dir);
             let size = self.env.file_len(&path).map_err(|error| Error::io("measure", &path, error))?;

@@ -14,6 +14,7 @@ mod compact;
 mod delete_files;
 mod doors;
 mod error_state;
+mod expiry;
 mod families;
 mod flush;
 mod ingest;
@@ -66,6 +67,7 @@ pub use approximate::ApproximateSize;
 pub use check::TreeReport;
 pub(crate) use checked::Watched;
 pub use column_family::ColumnFamily;
+pub use expiry::{ExpiryBlocker, ExpiryReport};
 pub use iter::Iter;
 pub(crate) use iter::{FIRST_OWN_SEQNO, OwnEntries};
 pub use live_files::{LiveFile, LiveFileKind, LiveFiles};
@@ -334,6 +336,25 @@ impl Db {
     pub fn snapshot(&self) -> Snapshot {
         let inner = &self.handle.inner;
         inner.snapshots.acquire(|| inner.visible())
+    }
+
+    /// What there is to tell about rows of `family` that expire; `None` if none does.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the family was dropped.
+    pub fn expiry_report(&self, family: &ColumnFamily) -> Result<Option<ExpiryReport>> {
+        self.handle.inner.expiry_report(&family.0)
+    }
+
+    /// Says that the clock is right, though it went forward far before the database was opened: expired rows are removed from now on. See
+    /// [`max_clock_jump_seconds`](DbOptions::max_clock_jump_seconds).
+    ///
+    /// # Errors
+    ///
+    /// `ReadOnly`, and those of writing a file: then the time is trusted until the database is closed.
+    pub fn confirm_clock(&self) -> Result<()> {
+        self.handle.inner.confirm_clock()
     }
 
     /// The largest sequence number that a read sees now.

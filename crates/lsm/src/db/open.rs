@@ -19,6 +19,7 @@ use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
 use crate::blob::BlobFiles;
+use crate::expiry::{ExpiryRoom, RoomSettings};
 use crate::file_meta::ObsoleteTables;
 use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
@@ -337,6 +338,12 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
     let retained = (block_cache.capacity() + block_cache.compressed_capacity()) / RETAINED_PART;
     let block_pool = BlockPool::new(retained.clamp(LEAST_RETAINED_BYTES, MOST_RETAINED_BYTES));
     let blob_files = Arc::new(BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads));
+    let expiry = ExpiryRoom::new(RoomSettings {
+        env: Arc::clone(&env),
+        dir: dir.to_path_buf(),
+        clock: Arc::clone(&clock),
+        jump_limit: options.max_clock_jump_seconds,
+    });
     let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();
     Ok(Surroundings {
         dir: dir.to_path_buf(),
@@ -345,6 +352,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         env,
         executor,
         clock,
+        expiry,
         db_id: String::new(),
         session_id: encode_session_id(upper, lower.max(1)),
         instance: upper ^ lower.rotate_left(32),
@@ -497,6 +505,9 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
     let mut by_id = BTreeMap::new();
     let mut state = State { wals: VecDeque::<LiveWal>::new(), ..State::default() };
     for family in families {
+        if let Some(expiry) = &family.expiry {
+            expiry.attach(read_only)?;
+        }
         let old = family.super_version.load_full();
         if !read_only {
             family.super_version.store(Arc::new(SuperVersion {
@@ -531,7 +542,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         visible_seqno: CachePadded::new(AtomicU64::new(last_seqno)),
         families: ArcSwap::from_pointee(by_id),
         default_family,
-        snapshots: SnapshotList::new(),
+        snapshots: SnapshotList::new(surroundings.expiry.shared_clock()),
         file_numbers: Arc::clone(versions.file_numbers()),
         deleted_manifests_below: AtomicU64::new(versions.manifest_number()),
         versions: Mutex::new(ranks::VERSIONS, versions),

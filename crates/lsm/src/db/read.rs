@@ -3,12 +3,14 @@
 //! Path: get 2/7. Before: db/mod.rs. After: memtable/mod.rs.
 
 use super::column_family::Family;
+use super::expiry::FamilyExpiry;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::key::{LookupKey, SeqNo, ValueType};
 use crate::memtable::MemtableValue;
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::{ReadOptions, ReadTier};
+use crate::snapshot::Snapshot;
 use crate::sst::{GetCounts, PinnedBytes, TableReadOptions};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -86,7 +88,33 @@ impl DbInner {
         if has_timestamps(family, options) {
             return self.get_timestamped(family, &pinned, key, seqno, options);
         }
-        self.get_pinned(family, &pinned, key, seqno, &options.into())
+        let found = self.get_pinned(family, &pinned, key, seqno, &options.into())?;
+        match &family.expiry {
+            None => Ok(found),
+            Some(expiry) => Ok(self.unexpired(expiry, key, found, self.read_time(options))),
+        }
+    }
+
+    /// The time as of which a read sees rows that expire. After the super version was pinned: what a compaction removed from it was expired then.
+    pub(crate) fn read_time(&self, options: &ReadOptions) -> u64 {
+        options.snapshot.as_ref().map_or_else(|| self.expiry.now(), Snapshot::unix_seconds)
+    }
+
+    /// What was found, unless it is expired at `time`.
+    #[cold]
+    pub(crate) fn unexpired<V: AsRef<[u8]>>(
+        &self,
+        expiry: &FamilyExpiry,
+        key: &[u8],
+        found: Option<V>,
+        time: u64,
+    ) -> Option<V> {
+        let found = found?;
+        if expiry.policy.is_row_expired(key, found.as_ref(), time) {
+            self.metrics.add(Counter::ExpiredRowsHidden, 1);
+            return None;
+        }
+        Some(found)
     }
 
     /// The values of several keys of one family, all as of the same moment.
@@ -114,8 +142,15 @@ impl DbInner {
                 keys.iter().map(|key| self.get_timestamped(family, &pinned, key, seqno, options)).collect()
             }
             Ok((pinned, seqno)) => {
-                let options = TableReadOptions::from(options);
-                keys.iter().map(|key| self.get_pinned(family, &pinned, key, seqno, &options)).collect()
+                let (time, options) = (family.expiry.is_some().then(|| self.read_time(options)), options.into());
+                let get = |key: &&[u8]| {
+                    let found = self.get_pinned(family, &pinned, key, seqno, &options)?;
+                    Ok(match (&family.expiry, time) {
+                        (Some(expiry), Some(time)) => self.unexpired(expiry, key, found, time),
+                        _ => found,
+                    })
+                };
+                keys.iter().map(get).collect()
             }
             Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
         }

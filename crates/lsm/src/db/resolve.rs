@@ -211,6 +211,11 @@ impl DbInner {
                 Some(family.resolver.merged(key, base, &operands, options.read_tier, &self.metrics)?)
             }
         };
+        if let (Some(expiry), Some(value)) = (&family.expiry, &default)
+            && self.unexpired(expiry, key, Some(value), self.read_time(options)).is_none()
+        {
+            return Ok(None);
+        }
         let default = default.into_iter().map(|value| WideColumn { name: Vec::new(), value });
         let others = stored.iter().filter(|(name, _)| !name.is_empty());
         let others = others.map(|(name, value)| WideColumn { name: name.to_vec(), value: value.to_vec() });

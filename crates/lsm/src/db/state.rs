@@ -15,6 +15,7 @@ use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
 use crate::blob::BlobFiles;
 use crate::event::{EventListener, FlushReason, JobId};
+use crate::expiry::ExpiryRoom;
 use crate::file_meta::ObsoleteTables;
 use crate::key::SeqNo;
 use crate::metrics::Metrics;
@@ -123,6 +124,10 @@ pub(crate) struct State {
     pub(crate) running_compactions: usize,
     /// When a table is due by its age for which somebody will look, in Unix seconds.
     pub(crate) upkeep_due: Option<u64>,
+    /// Compactions that run for the sake of expired rows alone, and write tables.
+    pub(crate) expiry_rewrites: usize,
+    /// Jobs that open tables to know the stamps of their rows.
+    pub(crate) reading_stamps: usize,
     /// Jobs that are done and clean up behind themselves; others may run in their place.
     pub(crate) ending_jobs: usize,
     /// Number of the last job.
@@ -177,6 +182,8 @@ pub(crate) struct Surroundings {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The time by which rows expire.
+    pub(crate) expiry: Arc<ExpiryRoom>,
     pub(crate) db_id: String,
     pub(crate) session_id: String,
     /// Tells this opening from every other, for handles.

@@ -245,7 +245,7 @@ fn builder_options(
             train_bytes: family.zstd_max_train_bytes,
             buffer_bytes: family.max_dict_buffer_bytes,
         },
-        collectors: family.table_properties_collectors.clone(),
+        collectors: family.collectors(),
         file_checksum: false,
         level: -1,
         column_family_id: NO_FAMILY,

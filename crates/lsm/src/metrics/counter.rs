@@ -119,6 +119,16 @@ counters! {
     IterSteps = "rocksdb.number.db.next",
     /// Entries that iterators passed one by one because a range tombstone hides them.
     IterCovered = "siltstone.iter.covered",
+    /// Rows that reads met and did not see because they are expired.
+    ExpiredRowsHidden = "siltstone.expiry.rows.hidden",
+    /// Expired rows that compactions removed, with those of tables that went as a whole.
+    ExpiredRowsRemoved = "siltstone.expiry.rows.removed",
+    /// Tables that went as a whole because all of their rows were expired.
+    ExpiredFilesDropped = "siltstone.expiry.files.dropped",
+    /// Bytes of tables that were read by compactions which only remove expired rows, and bytes of tables that went as a whole.
+    ExpiryBytesIn = "siltstone.expiry.bytes.in",
+    /// Bytes of tables that compactions wrote which only remove expired rows.
+    ExpiryBytesOut = "siltstone.expiry.bytes.out",
     /// Files deleted because no version listed them any more.
     ObsoleteFilesDeleted = "siltstone.obsolete.files.deleted",
     /// Errors of background work that made the engine read-only.

@@ -1,10 +1,12 @@
 //! Options of one column family.
 
 use super::{CompactionStyle, CompressionType, FifoCompactionOptions, TableOptions, UniversalCompactionOptions};
+use crate::expiry::StampCollectors;
 use crate::merge::MergeOperator;
 use crate::sst::TablePropertiesCollectorFactory;
 use siltstone_base::comparator::{Bytewise, Comparator};
 use siltstone_base::entry_filter::EntryFilter;
+use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use std::sync::Arc;
 
@@ -91,9 +93,23 @@ siltstone_base::define_options! {
         table_properties_collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>> = Vec::new(),
         /// Looks at every live value that a compaction rewrites.
         compaction_filter: Option<Arc<dyn EntryFilter>> = None,
+        /// Says which rows are expired: those are hidden from every read that begins later, and are removed when that is cheap. Not together with a merge
+        /// operator, nor with timestamps. Each family needs a policy of its own.
+        expiry: Option<Arc<dyn ExpiryPolicy>> = None,
         /// Puts together what is written by merges. `None`: merges are refused, and so are reads of keys that have operands.
         merge_operator: Option<Arc<dyn MergeOperator>> = None,
         /// Layout of tables.
         table: TableOptions = TableOptions::default(),
+    }
+}
+
+impl ColumnFamilyOptions {
+    /// Who collects properties of tables: whom the user named, and who collects stamps.
+    pub(crate) fn collectors(&self) -> Vec<Arc<dyn TablePropertiesCollectorFactory>> {
+        let mut collectors = self.table_properties_collectors.clone();
+        if let Some(policy) = &self.expiry {
+            collectors.push(Arc::new(StampCollectors(Arc::clone(policy))));
+        }
+        collectors
     }
 }

@@ -82,6 +82,13 @@ impl ColumnFamilyOptions {
         within("zstd_level", self.zstd_level, -7..=22)?;
         within("max_dict_bytes", self.max_dict_bytes, 0..=16 << 20)?;
         within("zstd_max_train_bytes", self.zstd_max_train_bytes, 0..=256 << 20)?;
+        if self.expiry.is_some() && self.merge_operator.is_some() {
+            // Whether operands meet a value would depend on when a compaction came along.
+            return Err(Error::not_supported("expiry: in a family with a merge_operator"));
+        }
+        if self.expiry.is_some() && timestamp_len > 0 {
+            return Err(Error::not_supported("expiry: in a family whose keys have timestamps"));
+        }
         if self.table.index_type == IndexType::HashSearch && self.prefix_extractor.is_none() {
             return Err(Error::invalid_argument("index_type: a hash index needs a prefix_extractor"));
         }

@@ -2,6 +2,7 @@
 
 use crate::batch::BatchReader;
 use crate::blob;
+use crate::expiry::{Record, StampHistogram};
 use crate::file_names::FileName;
 use crate::key::InternalKey;
 use crate::sst::doors::{self, Bytes};
@@ -27,6 +28,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("block", doors::block),
     ("compressed_block", compressed_block),
     ("entity", entity),
+    ("expiry", expiry),
     ("file_name", file_name),
     ("filter", filter),
     ("footer", doors::footer),
@@ -35,6 +37,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("log_of_batches", log_of_batches),
     ("log_of_edits", log_of_edits),
     ("properties", doors::properties),
+    ("stamps", stamps),
     ("table", doors::table),
     ("version_edit", version_edit),
 ];
@@ -80,6 +83,14 @@ fn batch(bytes: &[u8]) -> Result<()> {
 
 fn entity(bytes: &[u8]) -> Result<()> {
     wide_columns::columns(bytes).map(drop)
+}
+
+fn expiry(bytes: &[u8]) -> Result<()> {
+    Record::decode(bytes).map(drop)
+}
+
+fn stamps(bytes: &[u8]) -> Result<()> {
+    StampHistogram::decode(bytes).map(drop).ok_or_else(|| Error::corrupt("no histogram of stamps"))
 }
 
 fn version_edit(bytes: &[u8]) -> Result<()> {

@@ -18,6 +18,7 @@ pub(crate) use blob_files::BlobFileList;
 pub(crate) use edit::{BlobChange, VersionEdit};
 pub(crate) use file_numbers::FileNumbers;
 pub(crate) use level::Level;
+pub(crate) use read::LeftOut;
 pub(crate) use set::{FamilyConfig, VersionSet, VersionSetConfig};
 
 use crate::file_meta::FileMeta;

@@ -146,11 +146,13 @@ impl Version {
         Ok(())
     }
 
-    /// Adds the sources of a walk over all tables: each table of level 0, and each further level as one run.
+    /// Adds the sources of a walk over all tables: each table of level 0, and each further level as one run. Of the last level with data those tables are left out
+    /// that the walk need not see.
     pub(crate) fn add_iterators(
         &self,
         table_cache: &Arc<TableCache>,
         options: &ReadOptions,
+        left_out: Option<LeftOut<'_>>,
         children: &mut Vec<ChildIter>,
     ) -> Result<()> {
         let read = TableReadOptions::from(options);
@@ -162,10 +164,26 @@ impl Version {
                 }
             } else if !level.is_empty() {
                 let purpose = IterPurpose::User { read_ahead_size: options.readahead_size };
-                let files = level.shared_files();
+                let files = match left_out.filter(|_| self.last_level_with_data() == Some(number)) {
+                    Some(left_out) => self.files_but(level.files(), left_out),
+                    None => level.shared_files(),
+                };
                 children.push(ChildIter::Level(LevelIter::new(files, Arc::clone(table_cache), read, purpose)));
             }
         }
         Ok(())
     }
+
+    /// `files` of the last level but those that are left out. One stays if older versions of its last key are in the next.
+    fn files_but(&self, files: &[Arc<FileMeta>], left_out: LeftOut<'_>) -> Arc<[Arc<FileMeta>]> {
+        let goes_on = |file: &FileMeta, next: Option<&Arc<FileMeta>>| {
+            next.is_some_and(|next| !file.ends_before(&self.comparator, next.smallest.user_key()))
+        };
+        let nexts = files.iter().skip(1).map(Some).chain([None]);
+        let kept = files.iter().zip(nexts).filter(|(file, next)| goes_on(file, *next) || !left_out(file));
+        kept.map(|(file, _)| Arc::clone(file)).collect()
+    }
 }
+
+/// Says of a table that a walk need not see it.
+pub(crate) type LeftOut<'a> = &'a dyn Fn(&FileMeta) -> bool;

@@ -18,6 +18,7 @@ use super::beneath::Beneath;
 use super::blob_garbage::BlobTally;
 use super::outputs::Outputs;
 use super::rules::{DroppedEntries, RulesOptions, Sieve};
+use crate::expiry::Expiring;
 use crate::file_meta::FileMetaData;
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
 use crate::key::{LookupKey, MAX_SEQNO, SeqNo, ValueType, trailer, user_key};
@@ -49,6 +50,8 @@ pub(crate) struct CompactionEnv {
     pub(crate) family_name: String,
     /// The live snapshots, ascending, each once; asked for after the compaction was registered.
     pub(crate) snapshots: Vec<SeqNo>,
+    /// Which rows are expired for every reader; `None` if none may be removed.
+    pub(crate) expiring: Option<Expiring>,
     /// Numbers of outputs come from here.
     pub(crate) file_numbers: Arc<FileNumbers>,
     /// The id of the database.
@@ -113,6 +116,7 @@ impl CompactionJob {
             snapshots: env.snapshots.clone(),
             bottommost: compaction.bottommost,
             filter: env.options.compaction_filter.clone(),
+            expiring: env.expiring.clone(),
             merge_operator: env.options.merge_operator.clone(),
             output_level: compaction.output_level,
         });

@@ -91,7 +91,7 @@ impl Outputs {
             compression: compaction.compression,
             zstd_level: env.options.zstd_level,
             dictionary: dictionary_options(&env.options),
-            collectors: env.options.table_properties_collectors.clone(),
+            collectors: env.options.collectors(),
             file_checksum: env.file_checksum == FileChecksum::Crc32c,
             prefix_extractor: env.options.prefix_extractor.clone(),
             level: compaction.output_level as i32,

@@ -1,6 +1,7 @@
 //! Pickers: which compaction should run next. Pure: they see a version, options and what runs, and touch nothing.
 
 mod covered;
+mod expired;
 mod fifo;
 mod inputs;
 mod leveled;
@@ -10,12 +11,14 @@ mod tests;
 mod universal;
 mod upkeep;
 
+pub(crate) use expired::{droppable, is_nothing_older};
 pub(crate) use inputs::user_key_range;
 pub(crate) use manual::{ManualRange, ManualStep};
 pub(crate) use upkeep::next_upkeep;
 
 use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, level_scores};
 use super::{Compaction, Running};
+use crate::expiry::Expiring;
 use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
@@ -46,6 +49,27 @@ pub(crate) fn pick_covered(version: &Arc<Version>, snapshots: impl FnOnce() -> V
     // Of most trees this is all that is asked.
     version.files_with_ranges().next()?;
     covered::pick(version, &snapshots(), &|file| file.reader.get()?.range_fragments())
+}
+
+/// The deletion of tables whose rows are all expired for every reader; `None` if there are none that may go.
+pub(crate) fn pick_expired_drop(version: &Arc<Version>, expiring: &Expiring) -> Option<Compaction> {
+    expired::pick_drop(version, expiring)
+}
+
+/// The compaction that removes most expired rows for its work; `None` if none is worth it.
+pub(crate) fn pick_expired_rewrite(
+    version: &Arc<Version>,
+    options: &ColumnFamilyOptions,
+    expiring: &Expiring,
+    running: &Running,
+) -> Option<Compaction> {
+    if options.compaction_style == CompactionStyle::Fifo {
+        return None;
+    }
+    let targets = LevelTargets::new(version, options);
+    // Ages play no part.
+    let scene = Scene { version, options, targets: &targets, running, now: 0 };
+    expired::pick_rewrite(&scene, expiring)
 }
 
 /// How urgent the family's next compaction is: at or above 1 one may be due. The larger goes first.

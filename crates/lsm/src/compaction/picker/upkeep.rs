@@ -82,11 +82,17 @@ fn have_reads_paid(version: &Version, options: &ColumnFamilyOptions, level: usiz
 }
 
 /// When a table was written, as far as that is known.
-fn written(file: &FileMeta) -> u64 {
+pub(super) fn written(file: &FileMeta) -> u64 {
     if file.file_creation_time > 0 { file.file_creation_time } else { file.oldest_ancestor_time }
 }
 
-fn compaction(scene: &Scene<'_>, level: usize, file: &Arc<FileMeta>, reason: CompactionReason) -> Option<Compaction> {
+/// What rewrites a table with all that goes with it.
+pub(super) fn compaction(
+    scene: &Scene<'_>,
+    level: usize,
+    file: &Arc<FileMeta>,
+    reason: CompactionReason,
+) -> Option<Compaction> {
     if level == 0 && scene.running.has_level0() {
         return None;
     }

@@ -12,6 +12,7 @@
 //!    another single delete, of the same stripe is dropped. One right before a merge operand was not meant for it: it becomes a delete.
 //! 4. A value that is the newest entry of its key and that no snapshot sees is shown to the entry filter. One that it removes becomes a
 //!    tombstone.
+//!    Before that, a value that is expired for every reader becomes a tombstone, whichever snapshots see it: to all of them it is not there.
 //! 5. Where nothing lies beneath the whole compaction, a value that every snapshot sees gets sequence number 0, which compresses better.
 //! 6. Operands of one key and stripe become one value at the newest one's sequence number, where a value or a tombstone of the stripe is
 //!    behind them, or nothing at all neither here nor beneath. Otherwise they become one operand, if the operator can. What the operator fails to merge
@@ -36,6 +37,7 @@ mod tests;
 
 pub(crate) use sieve::{DroppedEntries, Sieve};
 
+use crate::expiry::Expiring;
 use crate::key::{InternalKeyComparator, SeqNo, ValueType, append_internal_key, pack_trailer};
 use crate::merge::MergeOperator;
 use crate::range_tombstones::{FragmentWalk, Fragments};
@@ -114,6 +116,8 @@ pub(crate) struct RulesOptions {
     pub(crate) bottommost: bool,
     /// Looks at values.
     pub(crate) filter: Option<Arc<dyn EntryFilter>>,
+    /// Which values are expired for every reader.
+    pub(crate) expiring: Option<Expiring>,
     /// Merges operands. `None`: they stay as they are.
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     /// The level of the outputs, for the filter.
@@ -157,6 +161,8 @@ pub(super) struct DropRules {
 pub(super) struct Figures {
     /// Values and operands that the filter removed.
     pub(super) filtered: u64,
+    /// Values that were expired.
+    pub(super) expired: u64,
     /// Operands that went into other entries.
     pub(super) operands_merged: u64,
     /// Runs of operands that the operator failed to merge.
@@ -430,6 +436,12 @@ impl DropRules {
         }
         match entry.value_type {
             ValueType::Put => {
+                if let Some(expiring) = &self.options.expiring
+                    && expiring.is_expired(entry.user_key, value)
+                {
+                    self.figures.expired += 1;
+                    return self.remove(entry, stripe, beneath);
+                }
                 self.hiding = Some(Hiding { stripe, by: HiddenBy::Value });
                 if is_new_key && stripe == NEWEST_STRIPE && self.options.filter.is_some() {
                     return self.filter(entry, value, stripe, beneath);
@@ -541,14 +553,20 @@ impl DropRules {
             }
             Decision::Remove => {
                 self.figures.filtered += 1;
-                self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
-                self.changed_value.clear();
-                let removed = Entry { value_type: ValueType::Delete, ..entry };
-                match self.tombstone(removed, stripe, beneath) {
-                    Verdict::Keep { trailer, .. } => Verdict::Keep { trailer, changed: true },
-                    other => other,
-                }
+                self.remove(entry, stripe, beneath)
             }
+        }
+    }
+
+    /// Makes a value a tombstone.
+    #[cold]
+    fn remove(&mut self, entry: Entry<'_>, stripe: SeqNo, beneath: &mut impl FnMut(&[u8]) -> bool) -> Verdict {
+        self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
+        self.changed_value.clear();
+        let removed = Entry { value_type: ValueType::Delete, ..entry };
+        match self.tombstone(removed, stripe, beneath) {
+            Verdict::Keep { trailer, .. } => Verdict::Keep { trailer, changed: true },
+            other => other,
         }
     }
 }

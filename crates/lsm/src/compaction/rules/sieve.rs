@@ -18,6 +18,8 @@ pub(crate) struct DroppedEntries {
     pub(crate) covered: u64,
     /// Removed by the entry filter; a tombstone may have taken the place of a value.
     pub(crate) filtered: u64,
+    /// Values that were expired; a tombstone may have taken the place of one.
+    pub(crate) expired: u64,
     /// Operands that the entry filter removed: they are among the filtered ones.
     pub(crate) removed_operands: u64,
     /// Operands that went into other entries.
@@ -38,6 +40,7 @@ impl DroppedEntries {
         self.single_deletes += other.single_deletes;
         self.covered += other.covered;
         self.filtered += other.filtered;
+        self.expired += other.expired;
         self.removed_operands += other.removed_operands;
         self.operands_merged += other.operands_merged;
         self.values_merged += other.values_merged;
@@ -98,6 +101,7 @@ impl Sieve {
         let figures = self.rules.figures();
         DroppedEntries {
             filtered: figures.filtered,
+            expired: figures.expired,
             operands_merged: figures.operands_merged,
             merge_failures: figures.merge_failures,
             single_delete_mismatches: figures.single_delete_mismatches,

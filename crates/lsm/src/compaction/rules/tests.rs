@@ -1,6 +1,8 @@
 //! Tests of the drop rules: scripts, and a comparison with what every reader sees.
 
 use super::*;
+use crate::expiry::Expiring;
+use crate::expiry::test_policy::AtItsStamp;
 use crate::key::ParsedKey;
 use crate::merge::MergeFailure;
 use crate::range_tombstones::{RangeTombstone, RetainedTombstone, retained};
@@ -63,16 +65,24 @@ struct Setting {
     filters: bool,
     merges: bool,
     ranges: Vec<RangeTombstone>,
+    expired_until: Option<u64>,
 }
 
 fn rules(setting: Setting) -> DropRules {
     let filter: Option<Arc<dyn EntryFilter>> = if setting.filters { Some(Arc::new(ByValue)) } else { None };
     let merge_operator: Option<Arc<dyn MergeOperator>> = if setting.merges { Some(Arc::new(Join)) } else { None };
     let order = InternalKeyComparator::new(Arc::new(Bytewise));
-    let Setting { snapshots, bottommost, ranges, .. } = setting;
+    let Setting { snapshots, bottommost, ranges, expired_until, .. } = setting;
     let ranges = Fragments::new(&order, &ranges);
-    let mut rules =
-        DropRules::new(RulesOptions { order, snapshots, bottommost, filter, merge_operator, output_level: 6 });
+    let mut rules = DropRules::new(RulesOptions {
+        order,
+        snapshots,
+        bottommost,
+        filter,
+        expiring: expired_until.map(|time| Expiring { policy: Arc::new(AtItsStamp), time }),
+        merge_operator,
+        output_level: 6,
+    });
     rules.set_ranges(ranges);
     rules
 }
@@ -208,7 +218,8 @@ fn run_command(command: &Command) -> String {
     let has_beneath =
         |start: &[u8], end: &[u8]| below.iter().any(|key| start <= key.as_bytes() && key.as_bytes() < end);
     let kept = retained(&order, &Fragments::new(&order, &ranges), &snapshots, has_beneath);
-    let setting = Setting { snapshots, bottommost, filters, merges, ranges };
+    let expired_until = command.get("expired");
+    let setting = Setting { snapshots, bottommost, filters, merges, ranges, expired_until };
     let (fates, figures) = run_with_figures(rules(setting), &rows, beneath);
     let lines = rows.iter().zip(fates).map(|(row, fate)| {
         let from = format!("{} {} {:?}", row.key, row.seqno, row.value_type);

@@ -47,6 +47,8 @@ impl BackupEngine {
                 LiveFileKind::Table | LiveFileKind::Blob => self.share(db, file, &known)?,
                 // The MANIFEST states the same.
                 LiveFileKind::Identity => continue,
+                // RocksDB refuses backups with files that it does not know.
+                LiveFileKind::Expiry => continue,
                 _ => self.own(id, db, file)?,
             };
             meta.files.push(copied);

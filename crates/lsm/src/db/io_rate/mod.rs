@@ -67,7 +67,10 @@ impl Metered {
 /// How urgent a compaction is.
 pub(crate) fn rate_priority(compaction: &Compaction) -> RatePriority {
     match compaction.reason {
-        CompactionReason::Ttl | CompactionReason::Periodic | CompactionReason::TombstoneDensity => RatePriority::Upkeep,
+        CompactionReason::Ttl
+        | CompactionReason::Periodic
+        | CompactionReason::TombstoneDensity
+        | CompactionReason::Expired => RatePriority::Upkeep,
         _ if compaction.start_level() == 0 => RatePriority::Level0,
         _ => RatePriority::Deep,
     }

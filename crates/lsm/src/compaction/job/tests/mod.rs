@@ -143,6 +143,7 @@ impl World {
             options: Arc::clone(&self.options),
             family_name: "default".to_owned(),
             snapshots,
+            expiring: None,
             file_numbers: Arc::clone(&self.numbers),
             db_id: "db".to_owned(),
             session_id: "ABCDEFGHIJKLMNOPQRST".to_owned(),

@@ -5,6 +5,8 @@ mod simulate;
 use super::*;
 use crate::compaction::targets::estimated_pending_compaction_bytes;
 use crate::compaction::{Compaction, Merge, Running};
+use crate::expiry::test_policy::AtItsStamp;
+use crate::expiry::{Expiring, HistogramBuilder, StampHistogram};
 use crate::file_meta::{FileMeta, FileMetaData, ObsoleteTables};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ValueType};
 use crate::options::{
@@ -101,6 +103,25 @@ impl World {
                 let snapshots = command.values("snapshots").unwrap_or_default();
                 let snapshots: Vec<u64> = snapshots.iter().map(|text| text.parse().unwrap()).collect();
                 let picked = covered::pick(&self.version, &snapshots, &|file| self.ranges.get(&file.number));
+                if let Some(compaction) = picked.as_ref().filter(|_| command.has("run")) {
+                    self.running.register(compaction);
+                }
+                picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
+            }
+            "stamps" => {
+                for words in command.input_words() {
+                    let number = words[0].parse::<u64>().unwrap();
+                    let mut files = self.version.all_files().map(|(_, file)| file);
+                    files.find(|file| file.number == number).unwrap().set_stamps_for_test(stamps_of(&words[1..]));
+                }
+                String::new()
+            }
+            "expired" | "rewrite" => {
+                let expiring = Expiring { policy: Arc::new(AtItsStamp), time: command.get("at").unwrap() };
+                let picked = match command.name.as_str() {
+                    "expired" => pick_expired_drop(&self.version, &expiring),
+                    _ => pick_expired_rewrite(&self.version, &self.options, &expiring, &self.running),
+                };
                 if let Some(compaction) = picked.as_ref().filter(|_| command.has("run")) {
                     self.running.register(compaction);
                 }
@@ -255,6 +276,16 @@ fn ranges_of(words: &[&str]) -> (u64, Fragments) {
     };
     let tombstones: Vec<RangeTombstone> = words[1..].iter().map(tombstone).collect();
     (words[0].parse().unwrap(), Fragments::new(&order, &tombstones))
+}
+
+/// `7:60 9/2:40 none:1`: the stamps of rows of 60 and 40 bytes, and an entry of one byte that has none.
+fn stamps_of(words: &[&str]) -> StampHistogram {
+    let mut builder = HistogramBuilder::new("at its stamp");
+    for word in words {
+        let (stamp, bytes) = word.split_once(':').unwrap();
+        builder.add(AtItsStamp::parse(stamp), bytes.parse().unwrap());
+    }
+    builder.finish().unwrap()
 }
 
 fn version_of(files: &[(usize, FileMetaData, bool)], num_levels: usize) -> Arc<Version> {

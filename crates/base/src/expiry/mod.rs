@@ -1,0 +1,77 @@
+//! Rows that expire: what an engine asks about them, and what it may believe about time.
+//!
+//! An engine with an [`ExpiryPolicy`] hides rows from reads once they are expired and removes them when that is cheap. Both follow from one number a group of
+//! rows, the *bound*: rows whose stamp is at or before it are expired. The bound of a moment never changes afterwards, so that a reader at an old snapshot sees
+//! the same rows for as long as it reads, and never falls as time goes on, so that no row comes back.
+
+#[cfg(test)]
+mod tests;
+mod trusted_clock;
+
+pub use trusted_clock::{ClockJump, TrustedClock};
+
+use crate::Result;
+use crate::sync::Weak;
+use std::fmt;
+
+/// When a row began to live, and among whose rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    /// Rows of one group live equally long: an index, a table, or 0 for all rows of a family.
+    pub group: u32,
+    /// Unix seconds.
+    pub seconds: u64,
+}
+
+/// Says which rows are expired.
+///
+/// Thread safety: every method may be called from any thread, by reads as well: none of them waits.
+pub trait ExpiryPolicy: Send + Sync + fmt::Debug {
+    /// Names the policy and how stamps lie in rows. What was collected of stamps under another name is not believed.
+    fn name(&self) -> &str;
+
+    /// The stamp of a row; `None` for one that never expires. Always the same for the same row.
+    fn stamp(&self, key: &[u8], value: &[u8]) -> Option<Stamp>;
+
+    /// The latest stamp of `group` that is expired at `now`, in Unix seconds; `None` if none is.
+    ///
+    /// Never less for a later `now`, and always the same for one `now` that is past.
+    fn bound(&self, group: u32, now: u64) -> Option<u64>;
+
+    /// When a row with this stamp expires, as things stand, in Unix seconds; `None` if never.
+    fn expires_at(&self, stamp: Stamp) -> Option<u64>;
+
+    /// Whether a row with this stamp is expired at `now`.
+    fn is_expired(&self, stamp: Stamp, now: u64) -> bool {
+        self.bound(stamp.group, now).is_some_and(|bound| stamp.seconds <= bound)
+    }
+
+    /// Whether a row is expired at `now`.
+    fn is_row_expired(&self, key: &[u8], value: &[u8], now: u64) -> bool {
+        self.stamp(key, value).is_some_and(|stamp| self.is_expired(stamp, now))
+    }
+
+    /// Tells the policy that rows of its family are in an engine that was just opened, and what it had [saved](ExpiryHome::save) there; empty if nothing. It then takes
+    /// back what it said before about which rows are expired, or saves what it says now, so that none of them comes back.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` if the rows of another open family are its own already, `Corruption` for a state that is none, and those of saving.
+    fn attach(&self, home: Weak<dyn ExpiryHome>, saved: &[u8]) -> Result<()>;
+}
+
+/// Where the family of an [`ExpiryPolicy`] is.
+pub trait ExpiryHome: Send + Sync + fmt::Debug {
+    /// The latest time that is trusted, in Unix seconds.
+    fn trusted_now(&self) -> u64;
+
+    /// Whether the family is open for reading only: then nothing is saved, and a policy may serve several views of it.
+    fn is_read_only(&self) -> bool;
+
+    /// Keeps what the policy must know when the family is opened the next time. Durable when the call returns.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing a file; what was saved before stays.
+    fn save(&self, state: &[u8]) -> Result<()>;
+}

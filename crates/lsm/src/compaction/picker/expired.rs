@@ -1,0 +1,162 @@
+//! Tables with rows that are expired for every reader: all of them, or so many that rewriting the others costs little.
+//!
+//! A table of which every entry is an expired row may go by an edit of the MANIFEST alone, unless something older has keys in its range: that would come back. So
+//! tables are looked at from the oldest data to the newest, and one may go if all that is older and meets its range goes too.
+//!
+//! A table with fewer is rewritten where it is, if it lies at the bottom, or merged into what is beneath it, if that is the bottom: then no tombstones take the place of
+//! the rows. That must write at most [`MOST_REWRITTEN`] bytes for each byte that it gives back.
+
+use super::inputs::{Scene, meeting};
+use super::upkeep;
+use crate::compaction::{Compaction, CompressionType, LevelInputs};
+use crate::event::CompactionReason;
+use crate::expiry::Expiring;
+use crate::file_meta::{FileMeta, Stamps};
+use crate::options::CompactionStyle;
+use crate::version::Version;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Most bytes that are written for each byte that a rewrite gives back.
+const MOST_REWRITTEN: u64 = 2;
+
+/// At most so many tables are tried, the best first.
+const MAX_TRIED: usize = 16;
+
+impl Expiring {
+    /// Whether every entry of a table is an expired row.
+    pub(crate) fn is_whole_table(&self, file: &FileMeta) -> bool {
+        match file.stamps(self.policy.name()) {
+            Stamps::Known(stamps) => stamps.is_all_expired(|group| self.bound(group)),
+            Stamps::Unread | Stamps::Unknown => false,
+        }
+    }
+
+    /// How many bytes of a table expired rows take: about, and rather too few. Of one whose stamps are not known and that was written so long ago that rows which were
+    /// stamped then are expired: all.
+    pub(crate) fn bytes_of_table(&self, file: &FileMeta) -> u64 {
+        match file.stamps(self.policy.name()) {
+            Stamps::Known(stamps) => {
+                let (all, expired) = (stamps.all().bytes, stamps.expired(|group| self.bound(group)).bytes);
+                let part = u128::from(file.file_size) * u128::from(expired) / u128::from(all.max(1));
+                u64::try_from(part).unwrap_or(u64::MAX).min(file.file_size)
+            }
+            Stamps::Unknown if self.bound(0).is_some_and(|bound| (1..=bound).contains(&upkeep::written(file))) => {
+                file.file_size
+            }
+            Stamps::Unread | Stamps::Unknown => 0,
+        }
+    }
+}
+
+/// The tables that may go by an edit, with their levels, the oldest data first.
+pub(crate) fn droppable<'a>(version: &'a Version, expiring: &Expiring) -> Vec<(usize, &'a Arc<FileMeta>)> {
+    let mut going: Vec<(usize, &Arc<FileMeta>)> = Vec::new();
+    let mut numbers = HashSet::new();
+    for level in (0..version.num_levels()).rev() {
+        // Of level 0 the newest come first.
+        let files = version.files(level);
+        let oldest_first = (0..files.len()).map(|index| if level == 0 { files.len() - 1 - index } else { index });
+        for file in oldest_first.filter_map(|index| files.get(index)) {
+            // The counts of what blob files still have are kept by compactions that read it.
+            if !file.is_being_compacted()
+                && file.oldest_blob_file().is_none()
+                && expiring.is_whole_table(file)
+                && is_nothing_older(version, level, file, &numbers)
+            {
+                numbers.insert(file.number);
+                going.push((level, file));
+            }
+        }
+    }
+    going
+}
+
+/// Whether nothing that is older than `file` of `level` and has keys of its range stays when `going` go.
+pub(crate) fn is_nothing_older(version: &Version, level: usize, file: &Arc<FileMeta>, going: &HashSet<u64>) -> bool {
+    let (smallest, largest) = (Some(file.smallest.user_key()), Some(file.largest.user_key()));
+    let goes = |other: &Arc<FileMeta>| going.contains(&other.number);
+    // Versions of one key may go on in the next table of a level.
+    let beside = || match level {
+        0 => version
+            .files(0)
+            .iter()
+            .skip_while(|other| other.number != file.number)
+            .skip(1)
+            .all(|other| goes(other) || !meets(version, file, other)),
+        _ => meeting(version, level, std::slice::from_ref(file)).iter().all(|other| other.number == file.number),
+    };
+    let beneath = || {
+        (level + 1..version.num_levels())
+            .all(|below| version.overlapping_files(below, smallest, largest).iter().all(goes))
+    };
+    beside() && beneath()
+}
+
+fn meets(version: &Version, one: &FileMeta, other: &FileMeta) -> bool {
+    let order = version.comparator();
+    order.compare_user(one.smallest.user_key(), other.largest.user_key()).is_le()
+        && order.compare_user(other.smallest.user_key(), one.largest.user_key()).is_le()
+}
+
+/// The compaction that lets all tables go that may; `None` if none may.
+pub(super) fn pick_drop(version: &Arc<Version>, expiring: &Expiring) -> Option<Compaction> {
+    let mut inputs: Vec<LevelInputs> = Vec::new();
+    for (level, file) in droppable(version, expiring) {
+        let place = inputs.partition_point(|inputs| inputs.level < level);
+        if inputs.get(place).is_none_or(|inputs| inputs.level != level) {
+            inputs.insert(place, LevelInputs { level, files: Vec::new() });
+        }
+        // Of level 0 the newest come first.
+        let files = &mut inputs[place].files;
+        files.insert(if level == 0 { 0 } else { files.len() }, Arc::clone(file));
+    }
+    let output_level = inputs.first()?.level;
+    Some(Compaction {
+        family: version.family(),
+        reason: CompactionReason::Expired,
+        inputs,
+        output_level,
+        input_version: Arc::clone(version),
+        grandparents: Vec::new(),
+        target_file_size: u64::MAX,
+        max_output_file_size: u64::MAX,
+        max_compaction_bytes: u64::MAX,
+        compression: CompressionType::None,
+        trivial_move: false,
+        deletes: true,
+        bottommost: false,
+        fences: Vec::new(),
+        merge: None,
+    })
+}
+
+/// The compaction that gives most bytes back; `None` if there is none that is worth it.
+pub(super) fn pick_rewrite(scene: &Scene<'_>, expiring: &Expiring) -> Option<Compaction> {
+    let last = scene.version.last_level_with_data()?;
+    let is_leveled = scene.options.compaction_style == CompactionStyle::Leveled;
+    let mut candidates: Vec<(u64, usize, &Arc<FileMeta>)> = Vec::new();
+    for (level, file) in scene.version.all_files() {
+        // In other styles a table is not merged into the next level.
+        if file.is_being_compacted() || (!is_leveled && (level == 0 || level < last)) {
+            continue;
+        }
+        let bytes = expiring.bytes_of_table(file);
+        if is_worth_it(file.file_size, bytes) {
+            candidates.push((bytes, level, file));
+        }
+    }
+    candidates.sort_by(|a, b| b.0.cmp(&a.0).then(a.2.number.cmp(&b.2.number)));
+    candidates.into_iter().take(MAX_TRIED).find_map(|(_, level, file)| {
+        let picked = upkeep::compaction(scene, level, file, CompactionReason::Expired)?;
+        let given_back = picked.input_files().map(|(_, file)| expiring.bytes_of_table(file));
+        let given_back = given_back.fold(0, u64::saturating_add);
+        let is_good = picked.bottommost && picked.output_level > 0 && is_worth_it(picked.input_bytes(), given_back);
+        is_good.then_some(picked)
+    })
+}
+
+/// Whether rewriting tables of so many bytes is worth the expired ones among them.
+fn is_worth_it(bytes: u64, expired: u64) -> bool {
+    expired > 0 && bytes.saturating_sub(expired) <= expired.saturating_mul(MOST_REWRITTEN)
+}

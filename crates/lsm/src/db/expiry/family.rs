@@ -1,0 +1,102 @@
+//! What a family knows whose rows expire.
+
+use crate::expiry::{ExpiryRoom, PolicyHome};
+use crate::version::Version;
+use siltstone_base::Result;
+use siltstone_base::expiry::ExpiryPolicy;
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::{Arc, Mutex, Rank, Weak};
+
+/// Rank of what was looked at: the state lock may be held.
+const RANK: Rank = Rank(355);
+
+/// The expiry of one family's rows.
+///
+/// Thread safety: every method may be called from any thread; reads take no lock.
+#[derive(Debug)]
+pub(crate) struct FamilyExpiry {
+    pub(crate) policy: Arc<dyn ExpiryPolicy>,
+    home: PolicyHome,
+    /// Whether all rows of some table were expired when tables were looked at last.
+    has_expired_tables: AtomicBool,
+    looks: Mutex<Looks>,
+}
+
+/// What was looked at. A version is remembered weakly, which also keeps its address from being another one's.
+#[derive(Debug, Default)]
+struct Looks {
+    /// Where nothing is to be done, and at which time.
+    idle: Weak<Version>,
+    idle_time: u64,
+    /// Whose tables were opened, or are being.
+    read: Weak<Version>,
+    is_reading: bool,
+}
+
+impl FamilyExpiry {
+    /// The family of number `id`.
+    pub(crate) fn new(policy: &Arc<dyn ExpiryPolicy>, room: &Arc<ExpiryRoom>, id: u32) -> Self {
+        let home = PolicyHome::new(room, id);
+        Self {
+            policy: Arc::clone(policy),
+            home,
+            has_expired_tables: AtomicBool::new(false),
+            looks: Mutex::new(RANK, Looks::default()),
+        }
+    }
+
+    /// Tells the policy where it is. Before the first read.
+    pub(crate) fn attach(&self, is_read_only: bool) -> Result<()> {
+        self.home.attach(&*self.policy, is_read_only)
+    }
+
+    /// Lets the policy go.
+    pub(crate) fn detach(&self) {
+        self.home.detach();
+    }
+
+    /// Whether walks should look for tables to pass by, all of whose rows are expired.
+    #[inline]
+    pub(crate) fn has_expired_tables(&self) -> bool {
+        self.has_expired_tables.load(Ordering::Relaxed)
+    }
+
+    /// Says whether there are any.
+    pub(super) fn set_has_expired_tables(&self, has: bool) {
+        self.has_expired_tables.store(has, Ordering::Relaxed);
+    }
+
+    /// Whether it is known that nothing is to be done in `version` at `time`.
+    pub(super) fn is_idle(&self, version: &Arc<Version>, time: u64) -> bool {
+        let looks = self.looks.lock();
+        looks.idle_time == time && is_same(&looks.idle, version)
+    }
+
+    /// Remembers that nothing is to be done in `version` at `time`.
+    pub(super) fn set_idle(&self, version: &Arc<Version>, time: u64) {
+        let mut looks = self.looks.lock();
+        (looks.idle, looks.idle_time) = (Arc::downgrade(version), time);
+    }
+
+    /// Whether the caller is to open the tables of `version`; then it says when it [has](Self::end_reading).
+    pub(super) fn begin_reading(&self, version: &Arc<Version>) -> bool {
+        let mut looks = self.looks.lock();
+        let begins = !looks.is_reading && !is_same(&looks.read, version);
+        if begins {
+            looks.is_reading = true;
+            looks.read = Arc::downgrade(version);
+        }
+        begins
+    }
+
+    /// Tables are open, or cannot be opened: what was known of them may be more by now.
+    pub(super) fn end_reading(&self) {
+        let mut looks = self.looks.lock();
+        looks.is_reading = false;
+        looks.idle = Weak::new();
+    }
+}
+
+fn is_same(remembered: &Weak<Version>, version: &Arc<Version>) -> bool {
+    std::ptr::eq(remembered.as_ptr(), Arc::as_ptr(version))
+}

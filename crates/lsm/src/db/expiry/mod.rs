@@ -1,0 +1,159 @@
+//! Rows that expire, in an open database: which may be removed, by what, and what there is to tell.
+//!
+//! 1. Tables of which every row is expired go by an edit of the MANIFEST. That comes before other work: it costs nothing.
+//! 2. Other compactions remove the expired rows that they meet.
+//! 3. Where nothing else is due, one compaction at a time rewrites the tables that give most space back.
+//!
+//! Only rows are removed that are expired for every reader: at the time of the oldest snapshot, and of the oldest transaction that is prepared.
+
+mod family;
+mod report;
+mod stamps;
+
+pub(crate) use family::FamilyExpiry;
+pub use report::{ExpiryBlocker, ExpiryReport};
+
+use super::background::Picked;
+use super::column_family::Family;
+use super::state::{DbInner, State};
+use super::super_version::SuperVersion;
+use crate::compaction::{self, Compaction};
+use crate::event::CompactionReason;
+use crate::expiry::Expiring;
+use crate::file_meta::{FileMeta, Stamps};
+use crate::metrics::Counter;
+use crate::version::Version;
+use siltstone_base::expiry::Stamp;
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::HashSet;
+
+/// Tables are looked at so many times while a row lives.
+const LOOKS: u64 = 256;
+
+/// They are looked at no less often than every so many seconds.
+const MAX_LOOK_SECONDS: u64 = 3600;
+
+impl DbInner {
+    /// The time as of which rows may be removed; `None` if none may.
+    pub(super) fn removal_time(&self) -> Option<u64> {
+        let (snapshots, prepared) = (&self.snapshots, &self.prepared_logs);
+        self.surroundings.expiry.removal_time(|| snapshots.oldest_unix_seconds(), || prepared.oldest().is_some())
+    }
+
+    /// Which rows of a family may be removed; `None` if none may.
+    pub(crate) fn expiring(&self, family: &Family) -> Option<Expiring> {
+        let expiry = family.expiry.as_ref()?;
+        Some(Expiring { policy: Arc::clone(&expiry.policy), time: self.removal_time()? })
+    }
+
+    /// Which tables of a family are to be looked at for expired rows; `None` if that was done.
+    fn expiring_anew(&self, family: &Family, pinned: &SuperVersion) -> Option<Expiring> {
+        let expiring = self.expiring(family)?;
+        let is_idle = family.expiry.as_ref().is_none_or(|expiry| expiry.is_idle(&pinned.version, expiring.time));
+        (!is_idle).then_some(expiring)
+    }
+
+    /// Tables of any family whose rows are all expired: they cost nothing but an edit.
+    pub(super) fn pick_expired_tables(&self, state: &State) -> Option<Picked> {
+        let families = self.families.load();
+        families.values().filter(|family| family.expiry.is_some()).find_map(|family| {
+            let background = state.families.get(&family.id)?;
+            let pinned = family.super_version.load();
+            let waits = background.compaction_not_before_micros > self.clock.now_micros();
+            if waits || pinned.options.disable_auto_compactions {
+                return None;
+            }
+            let expiring = self.expiring_anew(family, &pinned)?;
+            if let Some(expiry) = &family.expiry {
+                let is_whole = |(_, file): (usize, &Arc<FileMeta>)| expiring.is_whole_table(file);
+                expiry.set_has_expired_tables(pinned.version.all_files().any(is_whole));
+            }
+            let compaction = compaction::pick_expired_drop(&pinned.version, &expiring)?;
+            Some((Arc::clone(family), compaction, None))
+        })
+    }
+
+    /// A compaction that is worth its work for the expired rows that it removes, unless one runs.
+    pub(super) fn pick_expired_rows(&self, state: &State) -> Option<Picked> {
+        if state.expiry_rewrites > 0 {
+            return None;
+        }
+        let families = self.families.load();
+        families.values().filter(|family| family.expiry.is_some()).find_map(|family| {
+            let background = state.families.get(&family.id)?;
+            let pinned = family.super_version.load();
+            let waits = background.compaction_not_before_micros > self.clock.now_micros();
+            if waits || pinned.options.disable_auto_compactions {
+                return None;
+            }
+            let expiring = self.expiring_anew(family, &pinned)?;
+            let (version, options) = (&pinned.version, &pinned.options);
+            match compaction::pick_expired_rewrite(version, options, &expiring, &background.running) {
+                Some(compaction) => Some((Arc::clone(family), compaction, None)),
+                None => {
+                    // Tables that a compaction has are looked at again in the version that it makes.
+                    if let Some(expiry) = &family.expiry {
+                        expiry.set_idle(version, expiring.time);
+                    }
+                    None
+                }
+            }
+        })
+    }
+
+    /// Whether one of those would be picked.
+    pub(super) fn expiry_is_due(&self, family: &Family, pinned: &SuperVersion, state: &State) -> bool {
+        let Some(expiring) = self.expiring_anew(family, pinned) else { return false };
+        let Some(background) = state.families.get(&family.id) else { return false };
+        let (version, options) = (&pinned.version, &pinned.options);
+        compaction::pick_expired_drop(version, &expiring).is_some()
+            || compaction::pick_expired_rewrite(version, options, &expiring, &background.running).is_some()
+    }
+
+    /// When tables of a family are to be looked at again, in seconds from `now` on; `None` if it has none whose rows expire.
+    pub(super) fn next_expiry_look(&self, family: &Family, version: &Version, now: u64) -> Option<u64> {
+        let expiry = family.expiry.as_ref()?;
+        version.all_files().next()?;
+        let expires = expiry.policy.expires_at(Stamp { group: 0, seconds: now }).unwrap_or(u64::MAX);
+        Some((expires.saturating_sub(now) / LOOKS).clamp(1, MAX_LOOK_SECONDS))
+    }
+
+    /// Fails if what lies beneath tables that are to go as a whole is not as it was when they were picked.
+    pub(super) fn check_expired_tables(compaction: &Compaction, version: &Version) -> Result<()> {
+        if compaction.reason != CompactionReason::Expired || !compaction.deletes {
+            return Ok(());
+        }
+        let going: HashSet<u64> = compaction.input_files().map(|(_, file)| file.number).collect();
+        let stays = |(level, file): (usize, &Arc<FileMeta>)| {
+            let is_there = version.files(level).iter().any(|other| other.number == file.number);
+            !is_there || !compaction::is_nothing_older(version, level, file, &going)
+        };
+        match compaction.input_files().any(stays) {
+            true => Err(Error::new(ErrorKind::Aborted, "the tables beneath expired ones have changed")),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts tables that went as a whole.
+    pub(super) fn count_expired_tables(&self, family: &Family, compaction: &Compaction) {
+        let Some(expiry) = &family.expiry else { return };
+        let rows = compaction.input_files().map(|(_, file)| match file.stamps(expiry.policy.name()) {
+            Stamps::Known(stamps) => stamps.all().rows,
+            Stamps::Unread | Stamps::Unknown => 0,
+        });
+        self.metrics.add_all([
+            (Counter::ExpiredFilesDropped, compaction.input_files().count() as u64),
+            (Counter::ExpiredRowsRemoved, rows.fold(0, u64::saturating_add)),
+            (Counter::ExpiryBytesIn, compaction.input_bytes()),
+        ]);
+    }
+
+    /// Trusts the clock.
+    pub(crate) fn confirm_clock(self: &Arc<Self>) -> Result<()> {
+        self.check_writable()?;
+        self.surroundings.expiry.confirm()?;
+        self.schedule();
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Rows that expire: stamps of tables, the time that is believed, and what is kept of policies.
+//!
+//! What is expired is decided by an [`ExpiryPolicy`]; here is what the engine adds. Each table that is written has a [histogram](StampHistogram) of the stamps of
+//! its rows among its properties. The [room](ExpiryRoom) of a database keeps the time and what its policies must not forget.
+
+mod collector;
+mod histogram;
+mod record;
+mod room;
+#[cfg(test)]
+pub(crate) mod test_policy;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use collector::StampCollectors;
+pub(crate) use histogram::StampHistogram;
+pub(crate) use room::{ExpiryRoom, PolicyHome, RoomSettings};
+
+#[cfg(test)]
+pub(crate) use histogram::HistogramBuilder;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use record::Record;
+
+use siltstone_base::expiry::ExpiryPolicy;
+use siltstone_base::sync::Arc;
+
+/// The property of a table that holds the histogram of its stamps.
+pub(crate) const STAMPS_PROPERTY: &str = "siltstone.stamps";
+
+/// What a job removes: rows that were expired at a moment, and therefore are for every reader.
+#[derive(Debug, Clone)]
+pub(crate) struct Expiring {
+    /// Decides.
+    pub(crate) policy: Arc<dyn ExpiryPolicy>,
+    /// Unix seconds: no reader reads as of an earlier time.
+    pub(crate) time: u64,
+}
+
+impl Expiring {
+    /// Whether a row is expired.
+    #[inline]
+    pub(crate) fn is_expired(&self, key: &[u8], value: &[u8]) -> bool {
+        self.policy.is_row_expired(key, value, self.time)
+    }
+
+    /// The latest stamp of `group` that is expired.
+    pub(crate) fn bound(&self, group: u32) -> Option<u64> {
+        self.policy.bound(group, self.time)
+    }
+}
+
+/// What a reader does not see: rows that are expired when it reads.
+#[derive(Debug)]
+pub(crate) struct ReadExpiry {
+    expiring: Expiring,
+    /// Rows that it met and did not see.
+    pub(crate) hidden: u64,
+}
+
+impl ReadExpiry {
+    /// Of a reader at `time`.
+    pub(crate) fn new(policy: &Arc<dyn ExpiryPolicy>, time: u64) -> Self {
+        Self { expiring: Expiring { policy: Arc::clone(policy), time }, hidden: 0 }
+    }
+
+    /// Whether a row is hidden.
+    pub(crate) fn hides(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let hides = self.expiring.is_expired(key, value);
+        self.hidden += u64::from(hides);
+        hides
+    }
+
+    /// What is expired for the reader.
+    pub(crate) fn expiring(&self) -> &Expiring {
+        &self.expiring
+    }
+}

@@ -1,0 +1,200 @@
+//! The expiry policy of a plain family: one duration for all of its rows.
+
+use crate::history::History;
+use crate::{StampLayout, TtlDuration};
+use siltstone_base::expiry::{ExpiryHome, ExpiryPolicy, Stamp};
+use siltstone_base::sync::{Arc, ArcSwap, Mutex, Rank, Weak};
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// Rank of the lock of changes: held while one is saved.
+const RANK: Rank = Rank(4);
+
+/// Lets the rows of one family expire a duration after their stamps.
+///
+/// The policy is given to the family by its option `expiry`, and serves that one family while its database is open. The duration may be another one at every opening,
+/// and be [changed](Self::set_duration) in between: nothing is rewritten, a shorter one counts at once, and a longer one brings no row back that was expired.
+///
+/// Thread safety: every method may be called from any thread; reads take no lock.
+#[derive(Debug)]
+pub struct Ttl {
+    layout: StampLayout,
+    history: ArcSwap<History>,
+    /// Where the family is, while its database is open.
+    home: Mutex<Option<Weak<dyn ExpiryHome>>>,
+}
+
+impl Ttl {
+    /// A policy for values with stamps in `layout`.
+    pub fn new(layout: StampLayout, duration: TtlDuration) -> Self {
+        Self { layout, history: ArcSwap::from_pointee(History::new(duration)), home: Mutex::new(RANK, None) }
+    }
+
+    /// Where stamps lie.
+    pub fn layout(&self) -> StampLayout {
+        self.layout
+    }
+
+    /// The duration that was given last.
+    pub fn duration(&self) -> TtlDuration {
+        self.history.load().current()
+    }
+
+    /// Gives rows another duration. It counts from the next second on, for readers that begin then, and is durable when the call returns.
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` for the 256th change since the database was opened, and those of writing a file; the duration then stays as it was.
+    pub fn set_duration(&self, duration: TtlDuration) -> Result<()> {
+        let home = self.home.lock();
+        let history = self.history.load_full();
+        let Some(home) = home.as_ref().and_then(Weak::upgrade) else {
+            // Nobody reads, and the next opening compares with what was saved.
+            self.history.store(Arc::new(History::new(duration)));
+            return Ok(());
+        };
+        if history.current() == duration {
+            return Ok(());
+        }
+        let changed = history.changed(duration, home.trusted_now())?;
+        home.save(&changed.encode())?;
+        self.history.store(Arc::new(changed));
+        Ok(())
+    }
+}
+
+impl ExpiryPolicy for Ttl {
+    fn name(&self) -> &str {
+        self.layout.name()
+    }
+
+    #[inline]
+    fn stamp(&self, _: &[u8], value: &[u8]) -> Option<Stamp> {
+        let (_, seconds) = self.layout.try_split(value)?;
+        Some(Stamp { group: 0, seconds })
+    }
+
+    #[inline]
+    fn bound(&self, _: u32, now: u64) -> Option<u64> {
+        self.history.load().bound(now)
+    }
+
+    fn expires_at(&self, stamp: Stamp) -> Option<u64> {
+        Some(self.history.load().expires_at(stamp.seconds))
+    }
+
+    fn attach(&self, home: Weak<dyn ExpiryHome>, saved: &[u8]) -> Result<()> {
+        let mut attached = self.home.lock();
+        let Some(strong) = home.upgrade() else {
+            return Err(Error::new(ErrorKind::Aborted, "expiry: the family of the policy is gone"));
+        };
+        let is_taken = |other: Arc<dyn ExpiryHome>| !(other.is_read_only() && strong.is_read_only());
+        if attached.as_ref().and_then(Weak::upgrade).is_some_and(is_taken) {
+            return Err(Error::new(ErrorKind::Busy, "expiry: the policy is that of another open family"));
+        }
+        let duration = self.duration();
+        let history = match saved {
+            [] => History::new(duration),
+            saved => History::decode(saved)?.resumed(duration, strong.trusted_now()),
+        };
+        let state = history.encode();
+        if state != saved {
+            strong.save(&state)?;
+        }
+        self.history.store(Arc::new(history));
+        *attached = Some(home);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Debug)]
+    struct Home {
+        now: AtomicU64,
+        saved: Mutex<Vec<u8>>,
+        fails: bool,
+    }
+
+    impl Home {
+        fn at(now: u64, saved: &[u8], fails: bool) -> Arc<Self> {
+            Arc::new(Self { now: AtomicU64::new(now), saved: Mutex::new(Rank(6), saved.to_vec()), fails })
+        }
+    }
+
+    impl ExpiryHome for Home {
+        fn trusted_now(&self) -> u64 {
+            self.now.load(Ordering::SeqCst)
+        }
+
+        fn is_read_only(&self) -> bool {
+            false
+        }
+
+        fn save(&self, state: &[u8]) -> Result<()> {
+            if self.fails {
+                return Err(Error::new(ErrorKind::NoSpace, "full"));
+            }
+            *self.saved.lock() = state.to_vec();
+            Ok(())
+        }
+    }
+
+    fn seconds(seconds: u64) -> TtlDuration {
+        TtlDuration::from_seconds(seconds).unwrap()
+    }
+
+    fn attach(ttl: &Ttl, home: &Arc<Home>) -> Result<()> {
+        let saved = home.saved.lock().clone();
+        ttl.attach(Arc::downgrade(&(Arc::clone(home) as Arc<dyn ExpiryHome>)), &saved)
+    }
+
+    #[test]
+    fn rows_expire_after_the_duration() {
+        let ttl = Ttl::new(StampLayout::Suffix, seconds(60));
+        let row = StampLayout::Suffix.stamped(b"v", 1000).unwrap();
+        assert!(!ttl.is_row_expired(b"k", &row, 1059) && ttl.is_row_expired(b"k", &row, 1060));
+        assert!(!ttl.is_row_expired(b"k", b"abc", u64::MAX), "a row without a stamp never expires");
+        assert_eq!(ttl.expires_at(Stamp { group: 0, seconds: 1000 }), Some(1060));
+    }
+
+    #[test]
+    fn a_longer_duration_at_the_next_opening_revives_nothing() {
+        let home = Home::at(1000, b"", false);
+        let ttl = Ttl::new(StampLayout::Prefix, seconds(60));
+        attach(&ttl, &home).unwrap();
+        assert_eq!(ttl.bound(0, 1000), Some(940));
+        let later = Home::at(2000, &home.saved.lock(), false);
+        let ttl = Ttl::new(StampLayout::Prefix, seconds(500));
+        attach(&ttl, &later).unwrap();
+        assert_eq!((ttl.bound(0, 2000), ttl.bound(0, 2440), ttl.bound(0, 2441)), (Some(1940), Some(1940), Some(1941)));
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_saved_is_none() {
+        let home = Home::at(1000, b"", false);
+        let ttl = Ttl::new(StampLayout::Prefix, seconds(60));
+        attach(&ttl, &home).unwrap();
+        let saved = home.saved.lock().clone();
+        drop(home);
+        let full = Home::at(1000, &saved, true);
+        attach(&ttl, &full).unwrap();
+        assert_eq!(ttl.set_duration(seconds(10)).unwrap_err().kind(), ErrorKind::NoSpace);
+        assert_eq!((ttl.duration(), ttl.bound(0, 1001)), (seconds(60), Some(941)));
+    }
+
+    #[test]
+    fn a_policy_serves_one_open_family() {
+        let (home, other) = (Home::at(1000, b"", false), Home::at(1000, b"", false));
+        let ttl = Ttl::new(StampLayout::Prefix, seconds(60));
+        attach(&ttl, &home).unwrap();
+        assert_eq!(attach(&ttl, &other).unwrap_err().kind(), ErrorKind::Busy);
+        ttl.set_duration(seconds(10)).unwrap();
+        assert_eq!((ttl.bound(0, 1000), ttl.bound(0, 1001)), (Some(940), Some(991)));
+        drop(home);
+        attach(&ttl, &other).unwrap();
+        assert!(attach(&Ttl::new(StampLayout::Prefix, seconds(1)), &Home::at(1, b"\x01", false)).is_err());
+    }
+}
