@@ -47,7 +47,6 @@ fn rows_of_rocksdb_with_ttl_expire() {
     assert_eq!(db.get("basalt").unwrap(), None);
     db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default().force_bottommost(true)).unwrap();
     db.close().unwrap();
-    drop(db);
     // It is gone, not only hidden.
     assert_eq!(tools.ldb(dir.path(), &["--ttl", "scan"]).trim(), "");
 }
@@ -68,7 +67,6 @@ fn rocksdb_compacts_rows_that_expire_and_loses_none() {
     let visible = engine::rows(&db);
     assert_eq!(visible["default"].len(), 2000);
     db.close().unwrap();
-    drop(db);
     assert!(dir.path().join("EXPIRY").exists());
     python.check_bytes(dir.path());
     tools.check_consistency(dir.path());

@@ -184,6 +184,11 @@ impl FileMeta {
         }
     }
 
+    /// Bytes of entries in it, as far as that is known: of the whole table before it was opened.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.reader.get().map_or(self.file_size, |reader| reader.properties().data_size.min(self.file_size))
+    }
+
     /// Lets the table have these stamps.
     #[cfg(test)]
     pub(crate) fn set_stamps_for_test(&self, stamps: StampHistogram) {

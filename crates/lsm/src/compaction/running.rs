@@ -73,7 +73,10 @@ impl Running {
         }
         let id = RunningId(self.next_id);
         self.next_id += 1;
-        self.merge.clone_from(&compaction.merge);
+        // Tables that just go are no part of one.
+        if !compaction.deletes {
+            self.merge.clone_from(&compaction.merge);
+        }
         let (smallest, largest) = compaction.user_key_range();
         let order = compaction.input_version.comparator();
         let is_end_exclusive = compaction.input_files().all(|(_, file)| file.ends_before(order, largest));

@@ -10,8 +10,8 @@ use siltstone_base::sync::{Arc, ArcSwapOption, Mutex, OnceLock, Rank};
 use siltstone_base::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Rank of the record: held while the file is written.
-const RANK: Rank = Rank(6);
+/// Rank of the record: held while the file is written. Whoever holds the write side may step a job that writes it.
+const RANK: Rank = Rank(75);
 
 /// The time is written down at most so often, in seconds.
 const SEEN_SECONDS: u64 = 10;

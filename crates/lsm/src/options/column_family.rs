@@ -104,6 +104,11 @@ siltstone_base::define_options! {
 }
 
 impl ColumnFamilyOptions {
+    /// Whether compactions remove rows that nobody deleted: those that a caller asks for rewrite tables that they could move.
+    pub(crate) fn removes_rows(&self) -> bool {
+        self.compaction_filter.is_some() || self.expiry.is_some()
+    }
+
     /// Who collects properties of tables: whom the user named, and who collects stamps.
     pub(crate) fn collectors(&self) -> Vec<Arc<dyn TablePropertiesCollectorFactory>> {
         let mut collectors = self.table_properties_collectors.clone();

@@ -38,7 +38,7 @@ impl Expiring {
         match file.stamps(self.policy.name()) {
             Stamps::Known(stamps) => {
                 let (all, expired) = (stamps.all().bytes, stamps.expired(|group| self.bound(group)).bytes);
-                let part = u128::from(file.file_size) * u128::from(expired) / u128::from(all.max(1));
+                let part = u128::from(file.data_bytes()) * u128::from(expired) / u128::from(all.max(1));
                 u64::try_from(part).unwrap_or(u64::MAX).min(file.file_size)
             }
             Stamps::Unknown if self.bound(0).is_some_and(|bound| (1..=bound).contains(&upkeep::written(file))) => {

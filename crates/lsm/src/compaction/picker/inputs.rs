@@ -170,7 +170,7 @@ impl Scene<'_> {
         if start_level == output_level || !draft.output.is_empty() {
             return false;
         }
-        if reason == CompactionReason::Manual && self.options.compaction_filter.is_some() {
+        if reason == CompactionReason::Manual && self.options.removes_rows() {
             return false;
         }
         let base_level = self.targets.base_level;

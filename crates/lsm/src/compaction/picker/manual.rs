@@ -75,7 +75,7 @@ impl ManualRange {
                 level => level + 1,
             };
             let rewrites = self.level == last_level;
-            if rewrites && !self.force_bottommost && options.compaction_filter.is_none() {
+            if rewrites && !self.force_bottommost && !options.removes_rows() {
                 break;
             }
             let files = self.files(version, self.level);

@@ -357,7 +357,7 @@ impl<'a> Tree<'a> {
             }
             _ => false,
         };
-        can_move && !(reason == CompactionReason::Manual && options.compaction_filter.is_some())
+        can_move && !(reason == CompactionReason::Manual && options.removes_rows())
     }
 }
 
