@@ -9,10 +9,21 @@ use ::siltstone::ttl::{StampLayout, Ttl, TtlDuration};
 use siltstone_base::clock::{Clock, ManualClock, SystemClock};
 use siltstone_base::executor::StepExecutor;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 const LAYOUT: StampLayout = StampLayout::Suffix;
+
+/// What `ldb` says of a directory of `DBWithTTL`. It does as it is told, and then fails because there may be several families.
+fn ldb_with_ttl(dir: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("ldb");
+    let output = command.arg(format!("--db={}", dir.display())).arg("--ttl").args(arguments).output().unwrap();
+    let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let is_known = |line: &str| line.trim().is_empty() || line.contains("support TTL DB with multiple column families");
+    assert!(complaint.lines().all(is_known), "{complaint}");
+    said.lines().filter(|line| !is_known(line)).map(|line| format!("{line}\n")).collect()
+}
 
 /// Opens the directory at `now`, where rows live for `seconds`.
 fn open(dir: &Path, now: u64, seconds: u64) -> (Db, Arc<ManualClock>) {
@@ -31,10 +42,10 @@ fn open(dir: &Path, now: u64, seconds: u64) -> (Db, Arc<ManualClock>) {
 
 #[test]
 fn rows_of_rocksdb_with_ttl_expire() {
-    let Some((tools, _)) = tools() else { return };
+    let Some(_) = tools() else { return };
     let dir = tempfile::tempdir().unwrap();
     let before = SystemClock::new().unix_seconds();
-    tools.ldb(dir.path(), &["--ttl", "--create_if_missing", "put", "basalt", "black"]);
+    assert_eq!(ldb_with_ttl(dir.path(), &["--create_if_missing", "put", "basalt", "black"]), "OK\n");
     let after = SystemClock::new().unix_seconds();
     let (db, clock) = open(dir.path(), after, 3600);
     let stored = db.get("basalt").unwrap().unwrap();
@@ -48,7 +59,7 @@ fn rows_of_rocksdb_with_ttl_expire() {
     db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default().force_bottommost(true)).unwrap();
     db.close().unwrap();
     // It is gone, not only hidden.
-    assert_eq!(tools.ldb(dir.path(), &["--ttl", "scan"]).trim(), "");
+    assert_eq!(ldb_with_ttl(dir.path(), &["scan"]), "");
 }
 
 #[test]
@@ -71,8 +82,7 @@ fn rocksdb_compacts_rows_that_expire_and_loses_none() {
     python.check_bytes(dir.path());
     tools.check_consistency(dir.path());
     // DBWithTTL takes the stamps off.
-    let shown = tools.ldb(dir.path(), &["--ttl", "get", "row00001"]);
-    assert_eq!(shown.trim(), "value 1");
+    assert_eq!(ldb_with_ttl(dir.path(), &["get", "row00001"]), "value 1\n");
     let stored = &python.rows(dir.path())["default"];
     assert!(visible["default"].iter().all(|(key, value)| stored.get(key) == Some(value)));
     tools.ldb(dir.path(), &["compact"]);
