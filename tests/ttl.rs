@@ -1,5 +1,7 @@
 //! Rows that expire: every read shows the rows that are not expired at its time, whatever the clock, snapshots, the duration, compactions and crashes do.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 mod ttl_support;
 
 use siltstone::lsm::{

@@ -1,5 +1,7 @@
 //! Rows with stamps: RocksDB's `DBWithTTL` reads those of this engine and is read by it, and plain RocksDB compacts what this engine remembers of them.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use crate::interop_tools::siltstone as engine;
 use crate::tools;
 use ::siltstone::lsm::{
