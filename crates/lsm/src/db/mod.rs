@@ -18,10 +18,12 @@ mod expiry;
 mod families;
 mod flush;
 mod ingest;
+mod insert;
 mod io_rate;
 mod iter;
 mod kept_logs;
 mod live_files;
+mod maintenance;
 mod manual;
 mod memory;
 mod memtable_switch;
@@ -42,6 +44,7 @@ mod ranges;
 mod read;
 mod read_only_turn;
 mod recovery;
+mod reports;
 mod resolve;
 mod set_options;
 mod state;
@@ -80,11 +83,7 @@ pub use updates::{UpdateBatch, Updates};
 
 use crate::batch::WriteBatch;
 use crate::key::SeqNo;
-use crate::metrics::{Metrics, MetricsTable, Statistics};
-use crate::options::{
-    ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, IngestExternalFileOptions, LoadedOptions,
-    ReadOptions, WaitForCompactOptions, WriteOptions,
-};
+use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::wide_columns::WideColumn;
 use siltstone_base::Result;
@@ -338,15 +337,6 @@ impl Db {
         inner.snapshots.acquire(|| inner.visible())
     }
 
-    /// What there is to tell about rows of `family` that expire; `None` if none does.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` if the family was dropped.
-    pub fn expiry_report(&self, family: &ColumnFamily) -> Result<Option<ExpiryReport>> {
-        self.handle.inner.expiry_report(&family.0)
-    }
-
     /// Says that the clock is right, though it went forward far before the database was opened: expired rows are removed from now on. See
     /// [`max_clock_jump_seconds`](DbOptions::max_clock_jump_seconds).
     ///
@@ -418,88 +408,6 @@ impl Db {
         self.handle.inner.drop_family(&family.0)
     }
 
-    /// Writes the memtables of the default family to a table.
-    pub fn flush(&self, options: &FlushOptions) -> Result<()> {
-        self.flush_families(&[&self.default_family()], options)
-    }
-
-    /// Writes the memtables of several families to tables.
-    pub fn flush_families(&self, families: &[&ColumnFamily], options: &FlushOptions) -> Result<()> {
-        let families: Vec<_> = families.iter().map(|family| Arc::clone(&family.0)).collect();
-        self.handle.inner.flush(&families, options)
-    }
-
-    /// Makes every write so far durable.
-    pub fn sync_wal(&self) -> Result<()> {
-        self.handle.inner.sync_wal()
-    }
-
-    /// Compacts the keys from `begin` (or the first) to `end` (or the last), both inclusive, of `family` down to the
-    /// last level that has any of them.
-    pub fn compact_range(
-        &self,
-        family: &ColumnFamily,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-        options: &CompactRangeOptions,
-    ) -> Result<()> {
-        self.handle.inner.compact_range(&family.0, begin, end, options)
-    }
-
-    /// Deletes the tables of `family` below level 0 whose keys all lie in `begin..end`, by an edit of the MANIFEST alone. Returns
-    /// how many there were.
-    ///
-    /// Meant for ranges that nobody reads any more: older versions of keys may come back, and keys of the range that share
-    /// a table with others, are in level 0 or in memtables stay. Iterators made before still see everything; reads at older snapshots do not.
-    pub fn delete_files_in_range(&self, family: &ColumnFamily, begin: &[u8], end: &[u8]) -> Result<usize> {
-        self.handle.inner.delete_files_in_range(&family.0, begin, end)
-    }
-
-    /// Makes tables from outside part of `family`, all of them or none: written by an [`SstFileWriter`](crate::SstFileWriter), or by RocksDB's. Their key
-    /// ranges must not overlap each other. Each goes to the lowest level above which nothing overlaps it; styles other than
-    /// [`Leveled`](crate::CompactionStyle::Leveled) put it in level 0. Durable when this returns, with every write before it. Each table has
-    /// one sequence number for all its entries; returned is the largest, or 0 if they need none.
-    ///
-    /// What is in memtables of the family is flushed first where that is needed; writers wait for the end of it.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` for a file that is no such table, has another comparator or merge operator, or overlaps another; `Corruption`;
-    /// `NotSupported` names what cannot be taken in. The database is then as it was.
-    pub fn ingest_external_files(
-        &self,
-        family: &ColumnFamily,
-        paths: &[impl AsRef<Path>],
-        options: &IngestExternalFileOptions,
-    ) -> Result<SeqNo> {
-        let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-        self.handle.inner.ingest(&family.0, &paths, options)
-    }
-
-    /// Waits until no flush and no compaction is due or running.
-    pub fn wait_for_background_work(&self) -> Result<()> {
-        self.handle.inner.wait_until_idle()
-    }
-
-    /// The same, as the options say; with a flush first if they ask for it.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut`, `Aborted` where work is paused or the database closes, and the error that made the engine read-only.
-    pub fn wait_for_compact(&self, options: &WaitForCompactOptions) -> Result<()> {
-        self.handle.inner.wait_for_compact(options)
-    }
-
-    /// Starts no new background jobs until [`resume_background_work`](Self::resume_background_work), and waits for those that run.
-    pub fn pause_background_work(&self) -> Result<()> {
-        self.handle.inner.pause()
-    }
-
-    /// Takes one [`pause_background_work`](Self::pause_background_work) back.
-    pub fn resume_background_work(&self) {
-        self.handle.inner.resume();
-    }
-
     /// The directory of the database.
     pub fn dir(&self) -> &Path {
         &self.handle.inner.dir
@@ -534,138 +442,6 @@ impl Db {
     /// with a table.
     pub fn updates_since(&self, seqno: SeqNo) -> Result<Updates> {
         Updates::since(self, seqno)
-    }
-
-    /// The files that the database is made of at this moment: who copies them, each up to its size, has the database as it was then. Writers wait for
-    /// as long as it takes to list them; no I/O is done meanwhile.
-    ///
-    /// Files may be deleted as soon as they are not live any more, so whoever copies them calls
-    /// [`disable_file_deletions`](Self::disable_file_deletions) first. [`Checkpoint`](crate::Checkpoint) does all of this.
-    ///
-    /// # Errors
-    ///
-    /// `ReadOnly` for a database that was opened for reading only, and the error that made the engine read-only.
-    pub fn live_files(&self) -> Result<LiveFiles> {
-        self.handle.inner.live_files()
-    }
-
-    /// Keeps every live file until [`enable_file_deletions`](Self::enable_file_deletions) was called as often.
-    pub fn disable_file_deletions(&self) {
-        self.handle.inner.deletions.disable();
-    }
-
-    /// Takes one [`disable_file_deletions`](Self::disable_file_deletions) back; at the last, deletes what became obsolete.
-    pub fn enable_file_deletions(&self) {
-        if self.handle.inner.deletions.enable() {
-            self.handle.inner.delete_obsolete_files();
-        }
-    }
-
-    /// The value of a property of the default family, under RocksDB's name (`rocksdb.stats`).
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` for a name that is no property.
-    pub fn property(&self, name: &str) -> Result<String> {
-        self.property_cf(&self.default_family(), name)
-    }
-
-    /// The value of a property of `family`.
-    pub fn property_cf(&self, family: &ColumnFamily, name: &str) -> Result<String> {
-        self.handle.inner.property(&family.0, name)
-    }
-
-    /// The counters of this database.
-    pub fn metrics(&self) -> &Metrics {
-        &self.handle.inner.metrics
-    }
-
-    /// All counters and distributions at this moment, those of the block cache included; a cache that several databases share counts for all of them.
-    ///
-    /// ```
-    /// use siltstone_lsm::{Db, DbOptions};
-    ///
-    /// # fn main() -> siltstone_lsm::Result<()> {
-    /// # let dir = tempfile::tempdir().expect("a directory");
-    /// let db = Db::open(dir.path(), &DbOptions::default().create_if_missing(true))?;
-    /// db.metrics().set_times_operations(true);
-    /// db.put("ochre", "yellow")?;
-    /// let statistics = db.statistics();
-    /// assert_eq!(statistics.ticker("rocksdb.number.keys.written"), Some(1));
-    /// assert_eq!(statistics.histogram("rocksdb.db.write.micros").map(|times| times.count()), Some(1));
-    /// assert!(statistics.to_string().contains("rocksdb.number.keys.written COUNT : 1"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn statistics(&self) -> Statistics {
-        self.handle.inner.statistics()
-    }
-
-    /// The statistics, and the properties of all families that are numbers, in Prometheus' text format: names with underscores, families and levels as labels.
-    pub fn prometheus_text(&self) -> String {
-        self.handle.inner.prometheus_text()
-    }
-
-    /// Who holds how much memory at the moment. Walks over all tables.
-    pub fn memory_report(&self) -> MemoryReport {
-        self.handle.inner.memory_report()
-    }
-
-    /// The counters and the tree of `family`, ready to print.
-    pub fn metrics_table(&self, family: &ColumnFamily) -> MetricsTable {
-        self.handle.inner.metrics_table(&family.0)
-    }
-
-    /// Checks the whole tree of every family: order, overlap, sequence numbers, and every entry against what the MANIFEST
-    /// says of its file. Reads everything.
-    pub fn check(&self) -> Result<TreeReport> {
-        self.handle.inner.check()
-    }
-
-    /// The live tables of `family`, by level, with the properties that collectors stored in them.
-    pub fn table_files(&self, family: &ColumnFamily) -> Result<Vec<TableFile>> {
-        self.handle.inner.table_files(&family.0)
-    }
-
-    /// Reads every live table that has a checksum in the MANIFEST ([`DbOptions::file_checksum`]) and compares. Returns the number
-    /// of tables that have one.
-    ///
-    /// # Errors
-    ///
-    /// `Corruption` names the first table that differs.
-    pub fn verify_file_checksums(&self) -> Result<u64> {
-        self.handle.inner.verify_file_checksums()
-    }
-
-    /// Reads every block of every live table from the disk and verifies its checksum. Returns the number of tables. [`check`](Self::check) moreover compares
-    /// the entries with the MANIFEST.
-    ///
-    /// # Errors
-    ///
-    /// `Corruption` names the first table that is damaged, and the offset of the block.
-    pub fn verify_checksums(&self) -> Result<u64> {
-        self.handle.inner.verify_checksums()
-    }
-
-    /// About how much of `family` is in each of `ranges`, from the first key to before the second: by what the indexes of tables say, and by samples of memtables. A range
-    /// that ends before it begins has nothing.
-    ///
-    /// # Errors
-    ///
-    /// Those of opening tables; no data block is read.
-    pub fn approximate_sizes(&self, family: &ColumnFamily, ranges: &[(&[u8], &[u8])]) -> Result<Vec<ApproximateSize>> {
-        self.handle.inner.approximate_sizes(&family.0, ranges)
-    }
-
-    /// The states of `family` that were replaced and that iterators still hold, oldest first: what they keep from being freed and deleted, and for how long.
-    pub fn pinned_states(&self, family: &ColumnFamily) -> Vec<PinnedState> {
-        let now_micros = self.handle.inner.clock.now_micros();
-        family.0.replaced.pinned_states(&family.0.super_version.load(), now_micros)
-    }
-
-    /// The error that made the engine read-only, if one did.
-    pub fn background_error(&self) -> Option<crate::Error> {
-        self.handle.inner.errors.cause()
     }
 
     /// Stops background work, makes the WAL durable and gives the directory's lock back. Where another clone is being closed, waits until

@@ -12,11 +12,11 @@
 use super::admission::closing;
 use super::checked::{Check, GroupKeys};
 use super::column_family::Family;
+use super::insert::Company;
 use super::state::DbInner;
 use super::write_queue::Request;
 use crate::batch::{BatchEntry, Step, WriteBatch, encode_header};
 use crate::key::{MAX_SEQNO, SeqNo, ValueType};
-use crate::memtable::Memtable;
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::WriteOptions;
 use crate::wal::WalWriter;
@@ -104,15 +104,15 @@ impl Drop for WakeNext<'_> {
 }
 
 /// The batches that one leader writes together.
-struct Group<'a> {
+pub(super) struct Group<'a> {
     /// The leader's own batch, when it did not come through the queue.
-    own: Option<&'a WriteBatch>,
+    pub(super) own: Option<&'a WriteBatch>,
     /// Requests with their batches, in order. A batch that its own writer inserts is with its request again.
-    followers: Vec<(Arc<Request>, Option<WriteBatch>)>,
+    pub(super) followers: Vec<(Arc<Request>, Option<WriteBatch>)>,
 }
 
 impl Group<'_> {
-    fn batches(&self) -> impl Iterator<Item = &WriteBatch> {
+    pub(super) fn batches(&self) -> impl Iterator<Item = &WriteBatch> {
         self.own.into_iter().chain(self.followers.iter().filter_map(|(_, batch)| batch.as_ref()))
     }
 
@@ -508,51 +508,6 @@ impl DbInner {
         }
     }
 
-    /// Inserts the whole group on this thread.
-    fn insert_group(&self, group: &Group<'_>, first_seqno: SeqNo) -> Result<()> {
-        let mut seqno = first_seqno;
-        for batch in group.batches() {
-            seqno = self.insert_batch(batch, seqno, Company::Alone)?;
-        }
-        Ok(())
-    }
-
-    /// Lets every follower insert its own batch while this thread inserts the leader's.
-    fn insert_group_concurrently(
-        &self,
-        group: &mut Group<'_>,
-        first_seqno: SeqNo,
-        own_request: Option<&Arc<Request>>,
-    ) -> Result<()> {
-        let mut seqno = first_seqno;
-        let mut mine = Vec::new();
-        let mut others = Vec::new();
-        if let Some(own) = group.own {
-            mine.push((own, seqno));
-            seqno += u64::from(own.applied_count());
-        }
-        for (request, slot) in &mut group.followers {
-            let first = seqno;
-            seqno += slot.as_ref().map_or(0, |batch| u64::from(batch.applied_count()));
-            if own_request.is_some_and(|own| Arc::ptr_eq(own, request)) {
-                mine.extend(slot.as_ref().map(|batch| (batch, first)));
-            } else if let Some(batch) = slot.take() {
-                request.return_batch(batch);
-                request.let_insert_itself(first);
-                others.push(&*request);
-            }
-        }
-        let mut outcome = Ok(());
-        for (batch, seqno) in mine {
-            outcome = outcome.and(self.insert_batch(batch, seqno, Company::Others).map(|_| ()));
-        }
-        for request in others {
-            self.executor.wait_until(&request.signal, None, &mut || request.has_inserted());
-            outcome = outcome.and_then(|()| request.outcome());
-        }
-        outcome
-    }
-
     /// Notes which memtables of the group's families are full, and has the next WAL made once one is half full.
     fn note_full_memtables(self: &Arc<Self>, side: &mut WriteSide, default_only: bool) {
         let mut is_half_full = false;
@@ -610,70 +565,8 @@ impl DbInner {
     }
 }
 
-/// Whether a batch is inserted while other batches of its group are.
-#[derive(Clone, Copy)]
-enum Company {
-    Alone,
-    Others,
-}
-
-impl DbInner {
-    /// Inserts every entry of a batch into the memtable of its family, run by run. Entries of families that do not exist
-    /// any more are skipped but keep their numbers. Returns the number after the last.
-    fn insert_batch(&self, batch: &WriteBatch, first_seqno: SeqNo, company: Company) -> Result<SeqNo> {
-        if batch.applied_count() == 0 {
-            return Ok(first_seqno);
-        }
-        let mut seqno = first_seqno;
-        let mut entries = batch.iter().peekable();
-        while let Some(first) = entries.peek() {
-            let id = first.column_family;
-            let pinned = match id.0 {
-                0 => Some(self.default_family.super_version.load()),
-                other => self.family(other).map(|family| family.super_version.load()),
-            };
-            let run = std::iter::from_fn(|| entries.next_if(|entry| entry.column_family == id));
-            seqno = match (&pinned, company) {
-                (None, _) => seqno + run.count() as u64,
-                (Some(pinned), Company::Alone) => insert_run(&pinned.memtable, seqno, run)?,
-                (Some(pinned), Company::Others) => insert_run_beside_others(&pinned.memtable, seqno, run)?,
-            };
-        }
-        Ok(seqno)
-    }
-}
-
-fn insert_run<'a>(memtable: &Memtable, first: SeqNo, run: impl Iterator<Item = BatchEntry<'a>>) -> Result<SeqNo> {
-    let mut writer = memtable.writer().ok_or_else(two_writers)?;
-    let mut seqno = first;
-    for entry in run {
-        writer.add(seqno, entry.kind, entry.key, entry.value);
-        seqno += 1;
-    }
-    Ok(seqno)
-}
-
-fn insert_run_beside_others<'a>(
-    memtable: &Memtable,
-    first: SeqNo,
-    run: impl Iterator<Item = BatchEntry<'a>>,
-) -> Result<SeqNo> {
-    let mut writer = memtable.concurrent_writer().ok_or_else(two_writers)?;
-    let mut seqno = first;
-    for entry in run {
-        writer.add(seqno, entry.kind, entry.key, entry.value);
-        seqno += 1;
-    }
-    Ok(seqno)
-}
-
 /// Recovery would refuse the record.
 #[cold]
 fn too_large(bytes: usize, limit: usize) -> Error {
     Error::invalid_argument(format!("max_wal_record_bytes: a write batch of {bytes} bytes is longer than {limit}"))
-}
-
-#[cold]
-fn two_writers() -> Error {
-    Error::new(ErrorKind::Poisoned, "two writers met in one memtable")
 }

@@ -1,9 +1,13 @@
 //! The user's iterator: what is visible at one sequence number, in both directions.
 
+mod backward;
+mod covered;
+mod forward;
+
 use super::column_family::Family;
 use super::expiry::FamilyExpiry;
 use super::prefix_walk::PrefixWalk;
-use super::ranges::{range_view, seek_uncovered};
+use super::ranges::range_view;
 use super::resolve::Resolver;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
@@ -11,7 +15,7 @@ use super::timestamps::{TimestampView, bare};
 use crate::expiry::ReadExpiry;
 use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeView};
-use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
+use crate::key::{InternalKeyComparator, MAX_SEQNO, SeqNo};
 use crate::memtable::Memtable;
 use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
@@ -22,9 +26,6 @@ use siltstone_base::comparator::split_timestamp;
 use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
-
-/// So many covered entries in a row are passed one by one, which is cheaper than seeking past a few.
-const COVERED_STEPS: u32 = 8;
 
 /// The entries of a batch that is not written, which an iterator shows over those of the database, have numbers from here on: more than any entry of the database.
 pub(crate) const FIRST_OWN_SEQNO: SeqNo = MAX_SEQNO - (1 << 33);
@@ -433,24 +434,6 @@ impl Iter {
         self.key.extend_from_slice(key);
     }
 
-    /// Puts `merged` on the first entry of `key` or a later one that the reader may see, and goes on to what is visible.
-    #[inline]
-    fn seek_merged(&mut self, key: &[u8]) {
-        match &mut self.ranges {
-            None if self.timestamps.is_some() => {
-                self.set_target(key, pack_trailer(self.newest, SEEK_TYPE));
-                self.merged.seek(&self.target);
-            }
-            None => self.merged.seek(LookupKey::new(key, self.newest).internal_key()),
-            Some(ranges) => {
-                if let Err(error) = seek_uncovered(&mut self.merged, ranges, key, self.newest) {
-                    return self.fail(error);
-                }
-            }
-        }
-        self.find_next_visible(false);
-    }
-
     fn start(&mut self, direction: Direction) {
         self.seeks += 1;
         self.covered_steps = 0;
@@ -458,19 +441,6 @@ impl Iter {
         self.valid = false;
         self.error = None;
         self.key.clear();
-    }
-
-    /// From a key that is kept to the next one.
-    fn next_of_kept(&mut self) {
-        if self.direction == Direction::Forward {
-            return self.find_next_visible(true);
-        }
-        self.direction = Direction::Forward;
-        let key = std::mem::take(&mut self.key);
-        self.set_target(&key, 0);
-        self.merged.seek(&self.target);
-        self.key = key;
-        self.find_next_visible(true);
     }
 
     /// Sets `target` to the internal key of `key` with `trailer`. Where keys have timestamps: with the oldest one if `trailer` is 0, with the newest one
@@ -489,122 +459,6 @@ impl Iter {
         self.target.extend_from_slice(&trailer.to_le_bytes());
     }
 
-    /// Puts `merged` on the last entry of any key before `key`.
-    fn seek_before(&mut self, key: &[u8]) {
-        self.set_target(key, pack_trailer(MAX_SEQNO, SEEK_TYPE));
-        self.merged.seek_for_prev(&self.target);
-    }
-
-    /// Passes the entry that `merged` stands on, which a range tombstone covers; after some of them, seeks past all that is covered.
-    #[cold]
-    fn pass_covered(&mut self) {
-        self.covered += 1;
-        self.covered_steps += 1;
-        let is_forward = self.direction == Direction::Forward;
-        let run = match &self.ranges {
-            Some(ranges) if self.covered_steps > COVERED_STEPS => {
-                // An error was met before, when the entry was found to be covered.
-                ranges.covered_run(crate::key::user_key(self.merged.key())).ok().flatten()
-            }
-            _ => None,
-        };
-        let skip = run.and_then(|run| Some((run.older_children, if is_forward { run.end } else { run.start }?)));
-        let older_children = skip.map(|(older_children, bound)| {
-            self.target.clear();
-            self.target.extend_from_slice(bound);
-            self.target.extend_from_slice(&pack_trailer(MAX_SEQNO, SEEK_TYPE).to_le_bytes());
-            older_children
-        });
-        if is_forward {
-            self.merged.next();
-        } else {
-            self.merged.prev();
-        }
-        if let Some(older_children) = older_children {
-            self.covered_steps = 0;
-            self.merged.skip_children(older_children, &self.target);
-        }
-    }
-
-    /// Goes forward from where `merged` stands to the first key with a visible value. With `skipping`, the versions of
-    /// `key` are passed over first.
-    #[inline]
-    fn find_next_visible(&mut self, mut skipping: bool) {
-        self.valid = false;
-        self.is_kept = false;
-        while self.merged.valid() {
-            let mut parsed = match ParsedKey::parse(self.merged.key()) {
-                Ok(parsed) => parsed,
-                Err(error) => return self.fail(error),
-            };
-            let mut is_late = false;
-            if let Some(view) = &mut self.timestamps {
-                match view.split(&mut parsed) {
-                    Ok((timestamp, hides)) => (view.of_kept, is_late) = (timestamp, hides),
-                    Err(error) => return self.fail(error),
-                }
-            }
-            if let Some(bound) = &self.upper_bound
-                && self.comparator.compare_user(parsed.user_key, bound) != Ordering::Less
-            {
-                return;
-            }
-            if let Some(walk) = &self.prefix_walk
-                && !walk.includes(parsed.user_key)
-            {
-                return;
-            }
-            let hidden = self.is_too_new(parsed.seqno)
-                || is_late
-                || (skipping && self.comparator.compare_user(parsed.user_key, &self.key) == Ordering::Equal);
-            if !hidden {
-                match is_covered(&mut self.ranges, &parsed) {
-                    Ok(false) => {}
-                    Ok(true) => {
-                        self.pass_covered();
-                        continue;
-                    }
-                    Err(error) => return self.fail(error),
-                }
-                match parsed.value_type {
-                    ValueType::Put => {
-                        if let Some(expiry) = &mut self.expiry
-                            && expiry.hides(parsed.user_key, self.merged.value())
-                        {
-                            self.key.clear();
-                            self.key.extend_from_slice(parsed.user_key);
-                            skipping = true;
-                            self.merged.next();
-                            continue;
-                        }
-                        self.valid = true;
-                        return;
-                    }
-                    ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => {
-                        self.key.clear();
-                        self.key.extend_from_slice(parsed.user_key);
-                        skipping = true;
-                    }
-                    kind => {
-                        self.key.clear();
-                        self.key.extend_from_slice(parsed.user_key);
-                        self.show_kept(kind);
-                        if !self.hides_kept() {
-                            return;
-                        }
-                        self.is_kept = false;
-                        skipping = true;
-                        continue;
-                    }
-                }
-            }
-            self.merged.next();
-        }
-        if let Err(error) = self.merged.status() {
-            self.fail(error);
-        }
-    }
-
     /// Whether the row that is kept is expired; then it is not shown.
     #[inline]
     fn hides_kept(&mut self) -> bool {
@@ -614,184 +468,10 @@ impl Iter {
         hides
     }
 
-    /// Forward: shows what the entry at hand, of type `kind` and of the user key `key`, and older ones amount to.
-    #[cold]
-    fn show_kept(&mut self, kind: ValueType) {
-        let made = match kind {
-            ValueType::Merge => self.merge_forward(),
-            other => self
-                .resolver
-                .value(&self.key, other, self.merged.value(), self.options.read_tier)
-                .map(|value| value.unwrap_or_default().into_owned()),
-        };
-        match made {
-            Ok(value) => {
-                self.value = value;
-                self.is_kept = true;
-                self.valid = true;
-            }
-            Err(error) => self.fail(error),
-        }
-    }
-
-    /// Merges the operands from the one at hand on, and leaves `merged` on the entry that they are merged into, or behind the key.
-    fn merge_forward(&mut self) -> Result<Vec<u8>> {
-        self.operands.clear();
-        let mut base = None;
-        while self.merged.valid() {
-            let mut parsed = ParsedKey::parse(self.merged.key())?;
-            if let Some(view) = &self.timestamps {
-                view.split(&mut parsed)?;
-            }
-            if self.comparator.compare_user(parsed.user_key, &self.key) != Ordering::Equal {
-                break;
-            }
-            // Among versions with timestamps, an older one may have a later number.
-            if self.is_too_new(parsed.seqno) {
-                self.merged.next();
-                continue;
-            }
-            if is_covered(&mut self.ranges, &parsed)? {
-                break;
-            }
-            match parsed.value_type {
-                ValueType::Merge => self.operands.push(self.merged.value()),
-                kind => {
-                    base = Some((kind, self.merged.value()));
-                    break;
-                }
-            }
-            self.merged.next();
-        }
-        if !self.merged.valid() {
-            self.merged.status()?;
-        }
-        self.resolver.merged(&self.key, base, &self.operands.reversed(), self.options.read_tier, &self.metrics)
-    }
-
-    /// Goes backward from where `merged` stands to the last key with a visible value that is not expired, and leaves `merged` before all of
-    /// its versions.
-    fn find_previous_visible(&mut self) {
-        self.find_previous_value();
-        while self.hides_kept() {
-            self.find_previous_value();
-        }
-    }
-
-    /// The same, whether or not it is expired.
-    fn find_previous_value(&mut self) {
-        self.valid = false;
-        self.is_kept = true;
-        self.operands.clear();
-        // The type of the newest visible version seen so far, but for operands, of the key being passed; `key` and `value` hold it.
-        let mut found = None;
-        let mut passing = false;
-        while self.merged.valid() {
-            let mut parsed = match ParsedKey::parse(self.merged.key()) {
-                Ok(parsed) => parsed,
-                Err(error) => return self.fail(error),
-            };
-            let (mut timestamp, mut is_late) = (0, false);
-            if let Some(view) = &self.timestamps {
-                match view.split(&mut parsed) {
-                    Ok(split) => (timestamp, is_late) = split,
-                    Err(error) => return self.fail(error),
-                }
-            }
-            let same = passing && self.comparator.compare_user(parsed.user_key, &self.key) == Ordering::Equal;
-            if !same {
-                if found.is_some() || !self.operands.is_empty() {
-                    break;
-                }
-                if let Some(bound) = &self.lower_bound
-                    && self.comparator.compare_user(parsed.user_key, bound) == Ordering::Less
-                {
-                    break;
-                }
-                if let Some(walk) = &self.prefix_walk
-                    && !walk.includes(parsed.user_key)
-                {
-                    break;
-                }
-                passing = true;
-                self.key.clear();
-                self.key.extend_from_slice(parsed.user_key);
-            }
-            // Versions come oldest first: each visible one replaces what was found.
-            if !self.is_too_new(parsed.seqno) && !is_late {
-                if let Some(view) = &mut self.timestamps {
-                    view.of_kept = timestamp;
-                }
-                match is_covered(&mut self.ranges, &parsed) {
-                    Ok(false) => {}
-                    // Older versions, which came before, are covered too.
-                    Ok(true) => {
-                        self.pass_covered();
-                        continue;
-                    }
-                    Err(error) => return self.fail(error),
-                }
-                match parsed.value_type {
-                    ValueType::Merge => self.operands.push(self.merged.value()),
-                    ValueType::Delete | ValueType::SingleDelete | ValueType::DeleteWithTimestamp => {
-                        found = None;
-                        self.operands.clear();
-                    }
-                    kind => {
-                        found = Some(kind);
-                        self.operands.clear();
-                        self.value.clear();
-                        self.value.extend_from_slice(self.merged.value());
-                    }
-                }
-            }
-            self.merged.prev();
-        }
-        if let Err(error) = self.merged.status() {
-            return self.fail(error);
-        }
-        match found {
-            Some(ValueType::Put) if self.operands.is_empty() => self.valid = true,
-            None if self.operands.is_empty() => {}
-            base => self.resolve_kept(base),
-        }
-    }
-
-    /// Backward: replaces `value`, an entry of type `base`, by what it and the operands over it amount to.
-    #[cold]
-    fn resolve_kept(&mut self, base: Option<ValueType>) {
-        let base = base.map(|kind| (kind, self.value.as_slice()));
-        let made = match base {
-            Some((kind, stored)) if self.operands.is_empty() => self
-                .resolver
-                .value(&self.key, kind, stored, self.options.read_tier)
-                .map(|value| value.unwrap_or_default().into_owned()),
-            _ => {
-                self.resolver.merged(&self.key, base, &self.operands.in_order(), self.options.read_tier, &self.metrics)
-            }
-        };
-        match made {
-            Ok(value) => {
-                self.value = value;
-                self.valid = true;
-            }
-            Err(error) => self.fail(error),
-        }
-    }
-
     #[cold]
     fn fail(&mut self, error: Error) {
         self.valid = false;
         self.error = Some(error);
-    }
-}
-
-/// Whether a range tombstone that the reader sees hides an entry.
-#[inline]
-fn is_covered(ranges: &mut Option<Box<RangeView>>, entry: &ParsedKey<'_>) -> Result<bool> {
-    match ranges {
-        None => Ok(false),
-        Some(ranges) => Ok(ranges.covering(entry.user_key)? > entry.seqno),
     }
 }
 
