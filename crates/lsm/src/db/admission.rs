@@ -215,6 +215,9 @@ fn gauges(family: &Family) -> Gauges {
         room_bytes: room as f64,
         unflushed_bytes: unflushed as f64,
         l0_files: pinned.version.files(0).len() as f64 - work.l0_files_done(),
+        l0_all_files: pinned.version.files(0).len() as f64,
+        l0_taken_files: work.l0_files_taken(),
+        l0_left_bytes: work.l0_left(),
         l0_trigger: options.level0_file_num_compaction_trigger as f64,
         l0_stop: match compacts {
             true => options.level0_stop_writes_trigger.saturating_sub(other_runs) as f64,
@@ -228,6 +231,7 @@ fn gauges(family: &Family) -> Gauges {
         },
         buffered_bytes: active as f64 + unflushed as f64,
         max_buffered_bytes: options.max_write_buffer_number.saturating_mul(options.write_buffer_size) as f64,
+        buffer_bytes: options.write_buffer_size as f64,
     }
 }
 

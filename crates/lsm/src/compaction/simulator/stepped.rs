@@ -69,6 +69,16 @@ impl SteppedTree {
         self.tree.version.files(0).len() as f64 - read.sum::<f64>()
     }
 
+    /// Files of level 0 that a running compaction takes, and the bytes that it must still read.
+    pub(crate) fn level0_job(&self) -> (f64, f64) {
+        let job = self.tree.jobs.iter().find(|job| job.compaction.start_level() == 0);
+        job.map_or((0.0, 0.0), |job| {
+            let files =
+                job.compaction.inputs.iter().filter(|inputs| inputs.level == 0).map(|inputs| inputs.files.len());
+            (files.sum::<usize>() as f64, job.left as f64)
+        })
+    }
+
     /// Bytes of tables that were written, flushes included, per byte of the user.
     pub(crate) fn write_amp(&self) -> f64 {
         self.tree.outcome().write_amp

@@ -34,7 +34,13 @@ pub(crate) struct Gauges {
     pub(crate) unflushed_bytes: f64,
     /// Files in level 0, less what a running compaction has read of them.
     pub(crate) l0_files: f64,
-    /// The number of them at which compaction begins.
+    /// All files in level 0, whatever was read of them: they go when the compaction ends.
+    pub(crate) l0_all_files: f64,
+    /// Those of them that a running compaction takes; none: no compaction of level 0 runs.
+    pub(crate) l0_taken_files: f64,
+    /// Bytes that it must still read.
+    pub(crate) l0_left_bytes: f64,
+    /// The number of files at which compaction begins.
     pub(crate) l0_trigger: f64,
     /// The number of them at which writers are stopped.
     pub(crate) l0_stop: f64,
@@ -48,6 +54,8 @@ pub(crate) struct Gauges {
     pub(crate) buffered_bytes: f64,
     /// Bytes that all memtables together may have.
     pub(crate) max_buffered_bytes: f64,
+    /// Bytes of a memtable that becomes a file of level 0.
+    pub(crate) buffer_bytes: f64,
 }
 
 /// What background jobs achieve while they run, in bytes a second; `None` until that is known.
@@ -82,7 +90,8 @@ impl Pace {
 
 /// The pace of a family.
 ///
-/// The gear: while a memtable is flushed, the room that is left goes no faster than what is left of the flush, so that both end together.
+/// The gears: while a memtable is flushed, the room that is left goes no faster than what is left of the flush, so that both end together; and while level 0
+/// is compacted, the files that it may still get come no faster than the compaction ends.
 /// The springs: the more files level 0 has, the smaller the share of the flush rate that is admitted; and the more work is owed, the smaller the
 /// multiple of what jobs can sustain. Where that meets what they do sustain, debt grows no further.
 pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
@@ -93,6 +102,7 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         _ => f64::INFINITY,
     };
     let gear = Pace { rate: gear, cause: StallCause::MemtableLimit };
+    let level0 = level0_gear(gauges, capacity.compaction, least);
     let files = match slack(gauges.l0_files - gauges.l0_trigger, gauges.l0_stop - gauges.l0_trigger) {
         1.0 => Pace::FREE,
         slack => Pace { rate: (flush_rate * slack * slack).max(least), cause: StallCause::L0FileCount },
@@ -112,7 +122,21 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let rate = (sustained * BURST * slack + spare).min(flush_rate).max(least);
         Pace { rate, cause: StallCause::PendingCompactionBytes }
     });
-    gear.min(files).min(owed)
+    gear.min(level0).min(files).min(owed)
+}
+
+/// The gear of level 0: the files that a compaction takes are there until it ends, however far it is. Until then no more may come than leave one short of
+/// where writers are stopped, and no more than half of that: otherwise the next compaction, which takes them all, would leave less room than it needs.
+fn level0_gear(gauges: &Gauges, compaction_rate: Option<f64>, least: f64) -> Pace {
+    let Some(compaction_rate) = compaction_rate.filter(|_| gauges.l0_taken_files > 0.0 && gauges.l0_left_bytes > 0.0)
+    else {
+        return Pace::FREE;
+    };
+    let in_memory = gauges.buffered_bytes / gauges.buffer_bytes.max(1.0);
+    let room = gauges.l0_stop - 1.0 - gauges.l0_all_files;
+    let even = gauges.l0_stop / 2.0 - (gauges.l0_all_files - gauges.l0_taken_files);
+    let may_come = (room.min(even) - in_memory).max(0.0) * gauges.buffer_bytes;
+    Pace { rate: (compaction_rate * may_come / gauges.l0_left_bytes).max(least), cause: StallCause::L0FileCount }
 }
 
 /// What is left of `most`, in parts of it.

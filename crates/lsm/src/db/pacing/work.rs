@@ -28,6 +28,10 @@ pub(crate) struct FamilyWork {
     in_flight_owed: AtomicU64,
     /// The same in files of level 0, in parts of a file.
     in_flight_l0: AtomicU64,
+    /// Files of level 0 that running compactions take.
+    l0_taken: AtomicU64,
+    /// Bytes that those compactions must still read.
+    l0_left: AtomicU64,
 }
 
 /// The two kinds of work.
@@ -78,6 +82,18 @@ impl FamilyWork {
     }
 }
 
+impl FamilyWork {
+    /// Files of level 0 that running compactions take.
+    pub(crate) fn l0_files_taken(&self) -> f64 {
+        self.l0_taken.load(Ordering::Relaxed) as f64
+    }
+
+    /// Bytes that compactions of level 0 must still read.
+    pub(crate) fn l0_left(&self) -> f64 {
+        self.l0_left.load(Ordering::Relaxed) as f64
+    }
+}
+
 /// The progress of one job: its inputs have `total_bytes`, of which `owed_bytes` count as owed and `l0_files` are files of level 0. Ends with the job, when the version that
 /// came of it is there.
 #[derive(Debug)]
@@ -109,6 +125,10 @@ impl Working {
         if total_bytes >= MIN_MEASURED_BYTES {
             work.running_measured[kind as usize].fetch_add(1, Ordering::Relaxed);
         }
+        if l0_files > 0 {
+            work.l0_taken.fetch_add(l0_files as u64, Ordering::Relaxed);
+            work.l0_left.fetch_add(total_bytes, Ordering::Relaxed);
+        }
         Self {
             work: Arc::clone(work),
             kind,
@@ -139,6 +159,9 @@ impl Working {
         let l0 = ((self.l0_files as f64 * FILE * share) as u64).max(self.done_l0);
         self.work.in_flight_l0.fetch_add(l0 - self.done_l0, Ordering::Relaxed);
         self.done_l0 = l0;
+        if self.l0_files > 0 {
+            self.work.l0_left.fetch_sub(step, Ordering::Relaxed);
+        }
     }
 }
 
@@ -163,5 +186,9 @@ impl Drop for Working {
         self.work.in_flight[self.kind as usize].fetch_sub(self.done_bytes, Ordering::Relaxed);
         self.work.in_flight_owed.fetch_sub(self.done_owed, Ordering::Relaxed);
         self.work.in_flight_l0.fetch_sub(self.done_l0, Ordering::Relaxed);
+        if self.l0_files > 0 {
+            self.work.l0_taken.fetch_sub(self.l0_files as u64, Ordering::Relaxed);
+            self.work.l0_left.fetch_sub(self.total_bytes - self.done_bytes, Ordering::Relaxed);
+        }
     }
 }

@@ -30,6 +30,10 @@ const IDLE: Gauges = Gauges {
     owed_stop: f64::INFINITY,
     buffered_bytes: 0.0,
     max_buffered_bytes: 128.0 * MB,
+    buffer_bytes: 64.0 * MB,
+    l0_all_files: 0.0,
+    l0_taken_files: 0.0,
+    l0_left_bytes: 0.0,
 };
 const KNOWN: Capacity = Capacity { flush: Some(100.0 * MB), compaction: Some(100.0 * MB), amplification: 5.0 };
 
@@ -53,6 +57,21 @@ fn the_law_is_this_table() {
         ("level 0 at its trigger", Gauges { l0_files: 4.0, ..IDLE }, (f64::INFINITY, MemtableLimit)),
         ("level 0 half way to its stop", Gauges { l0_files: 20.0, ..IDLE }, (25.0, L0FileCount)),
         ("level 0 at its stop", Gauges { l0_files: 36.0, ..IDLE }, (2.0, L0FileCount)),
+        (
+            "level 0 half way to its stop, and ten seconds until that is compacted",
+            Gauges { l0_files: 10.0, l0_all_files: 20.0, l0_taken_files: 20.0, l0_left_bytes: 1000.0 * MB, ..IDLE },
+            (66.0, L0FileCount),
+        ),
+        (
+            "level 0 near its stop, and ten seconds until that is compacted",
+            Gauges { l0_files: 10.0, l0_all_files: 32.0, l0_taken_files: 24.0, l0_left_bytes: 1000.0 * MB, ..IDLE },
+            (19.2, L0FileCount),
+        ),
+        (
+            "as many files came while level 0 is compacted as it takes",
+            Gauges { l0_files: 10.0, l0_all_files: 28.0, l0_taken_files: 8.0, l0_left_bytes: 500.0 * MB, ..IDLE },
+            (2.0, L0FileCount),
+        ),
         ("6 s of work owed", Gauges { owed_bytes: 600.0 * MB, ..IDLE }, (53.2, PendingCompactionBytes)),
         (
             "work owed that nobody does by himself",
