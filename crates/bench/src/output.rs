@@ -23,6 +23,18 @@ pub struct ResultLine {
     pub config_hash: String,
     /// The settings in words.
     pub setup: String,
+    /// The device that was modelled beneath the engine; `none` for the machine's own.
+    pub device: Option<String>,
+    /// Bytes of memory that the engine was given.
+    pub memory_bytes: Option<u64>,
+    /// Bytes of the rows, with their index entries, that the run had or loaded.
+    pub data_bytes: Option<u64>,
+    /// How long a write had to be safe before it returned.
+    pub durability: Option<String>,
+    /// Whether the engine compressed what it wrote, where its profile does.
+    pub compressed: Option<bool>,
+    /// Whether every engine had the durability that it had in the publication, rather than all the same.
+    pub as_published: Option<bool>,
     /// Which of the alternating runs this is, from 1.
     pub pair: u32,
     /// Threads or clients.
@@ -107,6 +119,12 @@ pub struct ResultLine {
     pub rows_per_commit_split: Option<u64>,
     /// `insert`: bytes of the binlog.
     pub binlog_bytes: Option<u64>,
+    /// `redmine`: the mean of an operation without the first and the last tenth of the run, in microseconds.
+    pub mean_trimmed_us: Option<f64>,
+    /// `redmine`: what another stream asked of the device, in parts of its capacity.
+    pub device_load: Option<f64>,
+    /// `redmine`: the data set.
+    pub data_set: Option<String>,
 }
 
 impl ResultLine {

@@ -2,7 +2,7 @@
 
 use super::AllConfig;
 use crate::engines::{Device, EngineKind, EngineSettings};
-use crate::insert::{BinlogMode, InsertConfig, Schema};
+use crate::insert::{self, BinlogMode, InsertConfig, Schema};
 use crate::kv::KvConfig;
 use crate::stalls::{Offered, StallsConfig, Step};
 use crate::sysbench::SysbenchConfig;
@@ -53,7 +53,7 @@ const PROCESS_BYTES: u64 = 200 << 20;
 
 /// Bytes of a row of the insert benchmark with its entries, of one of sysbench, of a YCSB record.
 const INSERT_ROW: u64 = 90;
-const SYSBENCH_ROW: u64 = 194;
+const SYSBENCH_ROW: u64 = sysbench::ROW_BYTES;
 const YCSB_RECORD: u64 = 1_023;
 
 impl Cell {
@@ -65,11 +65,11 @@ impl Cell {
         experiment: Experiment,
     ) -> Self {
         let (memory, engines) = match &experiment {
-            Experiment::Kv(config) => (memory(&config.settings), config.engines.len()),
-            Experiment::Ycsb(config) => (memory(&config.settings), config.engines.len()),
-            Experiment::Insert(config) => (memory(&config.settings), config.engines.len()),
-            Experiment::Sysbench(config) => (memory(&config.settings), config.engines.len()),
-            Experiment::Stalls(config) => (memory(&config.settings), config.engines.len()),
+            Experiment::Kv(config) => (config.settings.memory_bytes(), config.engines.len()),
+            Experiment::Ycsb(config) => (config.settings.memory_bytes(), config.engines.len()),
+            Experiment::Insert(config) => (config.settings.memory_bytes(), config.engines.len()),
+            Experiment::Sysbench(config) => (config.settings.memory_bytes(), config.engines.len()),
+            Experiment::Stalls(config) => (config.settings.memory_bytes(), config.engines.len()),
         };
         Self {
             name: name.into(),
@@ -111,10 +111,6 @@ impl Cell {
             Experiment::Stalls(config) => config.config_hash(),
         }
     }
-}
-
-fn memory(settings: &EngineSettings) -> u64 {
-    (settings.cache_bytes + settings.write_buffers * settings.write_buffer_bytes) as u64
 }
 
 /// The cells of a run, in the order in which they are run.
@@ -176,7 +172,8 @@ fn popular_records(config: &AllConfig) -> Cell {
     Cell::new("ycsb", "YCSB A to F, a part in memory", records * YCSB_RECORD, records as f64 / 1_000.0, experiment)
 }
 
-fn inserts(config: &AllConfig, rows: u64, clients: usize, settings: EngineSettings) -> Experiment {
+fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings: EngineSettings) -> Experiment {
+    let steps: Vec<insert::Step> = steps.split(',').filter_map(|step| step.parse().ok()).collect();
     Experiment::Insert(InsertConfig {
         engines: vec![EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree, EngineKind::BtreeMysql84],
         rows,
@@ -185,7 +182,9 @@ fn inserts(config: &AllConfig, rows: u64, clients: usize, settings: EngineSettin
         schema: Schema::Of2017,
         binlog: BinlogMode::Off,
         pairs: 1,
-        settle: true,
+        steps,
+        more_rows: rows / 10,
+        query_seconds: config.scale.of(2.0, 30.0, 300.0),
         interval_s: 5.0,
         seed: config.seed,
         dir: None,
@@ -198,9 +197,10 @@ fn in_memory(config: &AllConfig) -> [Cell; 2] {
     let rows = config.scale.of(300_000, 10_000_000, 20_000_000);
     let memory = (rows * INSERT_ROW * 2).max(64 << 20) as usize;
     [1, 2].map(|clients| {
-        let settings = EngineSettings { durability: EVERY_SECOND, ..EngineSettings::default() }.with_memory(memory);
+        let settings = EngineSettings { durability: EVERY_SECOND, compress: false, ..EngineSettings::default() };
+        let settings = settings.with_memory(memory);
         let seconds = rows as f64 / 60_000.0;
-        let experiment = inserts(config, rows, clients, settings);
+        let experiment = inserts(config, rows, clients, "l,settle", settings);
         Cell::new(
             format!("insert-memory-{clients}"),
             "insert benchmark in memory",
@@ -214,10 +214,17 @@ fn in_memory(config: &AllConfig) -> [Cell; 2] {
 /// The insert benchmark with a fifth of the data in memory.
 fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
     let rows = config.scale.of(400_000, 12_000_000, 60_000_000);
-    let settings = EngineSettings { device, durability: EVERY_SECOND, ..a_fifth(rows * INSERT_ROW) };
-    let experiment = inserts(config, rows, 2, settings);
+    let settings = EngineSettings { device, durability: EVERY_SECOND, compress: false, ..a_fifth(rows * INSERT_ROW) };
+    let experiment = inserts(config, rows, 2, "l,settle,l.i1,l.i2,qr100,qp100,qr500,qp500,qr1000,qp1000", settings);
     let name = format!("insert-{device}");
-    Cell::new(name, "insert benchmark, a fifth in memory", rows * INSERT_ROW, rows as f64 / 20_000.0, experiment)
+    let queries = 6.0 * config.scale.of(2.0, 30.0, 300.0);
+    Cell::new(
+        name,
+        "insert benchmark, a fifth in memory",
+        rows * INSERT_ROW,
+        rows as f64 / 20_000.0 + queries,
+        experiment,
+    )
 }
 
 /// sysbench on a slow device, with a fifth, two fifths and four fifths of the data in memory.

@@ -5,7 +5,8 @@ use siltstone_base::clock::SystemClock;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::{DeviceModel, Env, PosixEnv, ThrottledEnv};
 use siltstone_lsm::{
-    BlockCache, ColumnFamilyOptions, CompactionStyle, DbOptions, TableOptions, WriteAdmission, WriteOptions,
+    BlockCache, ColumnFamilyOptions, CompactionStyle, CompressionType, DbOptions, TableOptions, WriteAdmission,
+    WriteOptions,
 };
 use std::sync::Arc;
 
@@ -41,6 +42,9 @@ impl LsmOptions {
             table = table.format_version(version);
         }
         let mut family = ColumnFamilyOptions::default();
+        if !settings.compress {
+            family = family.compression(CompressionType::None);
+        }
         if style == CompactionStyle::Universal {
             // As many runs as a get may ask with bloom filters, and a level for each.
             family = family.compaction_style(style).level0_file_num_compaction_trigger(8).num_levels(9);

@@ -1,5 +1,6 @@
 //! What every engine is opened with.
 
+use crate::ResultLine;
 use serde::Serialize;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxh3_64;
@@ -100,6 +101,8 @@ pub struct EngineSettings {
     pub io_capacity: Option<usize>,
     /// Which changes of indexes wait in our B-tree's change buffer. `None`: what its profile says.
     pub change_buffering: Option<ChangeBuffering>,
+    /// LSM trees compress their blocks with LZ4.
+    pub compress: bool,
 }
 
 impl Default for EngineSettings {
@@ -117,6 +120,7 @@ impl Default for EngineSettings {
             device: Device::None,
             io_capacity: None,
             change_buffering: None,
+            compress: true,
         }
     }
 }
@@ -133,6 +137,22 @@ impl EngineSettings {
     /// The same with RocksDB's write admission.
     pub(super) fn classic(&self) -> Self {
         Self { write_admission: Admission::Rocksdb, ..self.clone() }
+    }
+
+    /// A line of results that says what a run was given.
+    pub(crate) fn line(&self) -> ResultLine {
+        ResultLine {
+            device: Some(self.device.to_string()),
+            memory_bytes: Some(self.memory_bytes()),
+            durability: Some(self.durability.to_string()),
+            compressed: Some(self.compress),
+            ..ResultLine::default()
+        }
+    }
+
+    /// Bytes of the block cache and the write buffers together.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.cache_bytes + self.write_buffers * self.write_buffer_bytes) as u64
     }
 
     /// What differs from the machine as it is: memory, device, I/O, format.
@@ -158,6 +178,9 @@ impl EngineSettings {
         if let Some(version) = self.format_version {
             words += &format!(", format version {version}");
         }
+        if !self.compress {
+            words += ", not compressed";
+        }
         words
     }
 
@@ -166,6 +189,9 @@ impl EngineSettings {
     pub(crate) fn for_peers(&self) -> Result<siltstone_compare::PeerSettings> {
         if self.device != Device::None {
             return Err(siltstone_base::Error::not_supported("foreign engines do not run on a modelled device"));
+        }
+        if !self.compress {
+            return Err(siltstone_base::Error::not_supported("foreign engines compress as they do by default"));
         }
         Ok(siltstone_compare::PeerSettings {
             cache_bytes: self.cache_bytes,

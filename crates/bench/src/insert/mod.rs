@@ -1,10 +1,17 @@
-//! The command `insert`: the insert benchmark, step `l`: load with three secondary indexes in place.
+//! The command `insert`: the insert benchmark.
 //!
-//! Each client has a table of its own and inserts rows in primary-key order, so many in one commit, after the binlog if
-//! there is one. Two schemas: that of 2017 (the published figures) and the current one; see [`Schema`].
+//! | step | what it does |
+//! | --- | --- |
+//! | `l` | inserts all rows in primary-key order with three secondary indexes in place, `--rows-per-commit` in one commit |
+//! | `settle` | waits until no compaction is due |
+//! | `l.i1`, `l.i2` | insert four fifths and a fifth of `--more-rows` in commits of 50 and of 5 rows; after each commit the client deletes as many of its oldest rows, which it reads first |
+//! | `qrN` | for `--query-seconds` each client reads ten entries of an index from a random place on, again and again, beside a thread that inserts and deletes N rows a second |
+//! | `qpN` | the same with ten rows by their primary keys |
 //!
-//! `bytes_user` counts rows and index entries (keys and values), for all engines alike; write and space amplification are
-//! held against it. A latency is that of one commit.
+//! Each client has a table of its own; a commit goes to the binlog first if there is one. Two schemas: that of 2017 (the published figures) and the current one; see [`Schema`].
+//!
+//! `bytes_user` counts rows and index entries (keys and values) that were inserted, for all engines alike; write and space amplification are
+//! held against it. A latency is that of one commit that inserts, or of one query. `writer/s` of the query steps tells whether the inserters kept their rate.
 
 use crate::engines::{EngineKind, EngineSettings};
 use crate::place::{Place, remove_database};
@@ -14,15 +21,19 @@ use siltstone_base::{Error, Result};
 use std::path::PathBuf;
 
 mod binlog;
-mod load_step;
+mod commit;
+mod queries;
 mod rows;
+mod session;
 pub mod sql;
+mod step;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use binlog::BinlogMode;
 pub use rows::Schema;
+pub use step::Step;
 
 /// What `insert` runs.
 #[derive(Debug, Clone)]
@@ -41,8 +52,12 @@ pub struct InsertConfig {
     pub binlog: BinlogMode,
     /// How many times every engine runs.
     pub pairs: u32,
-    /// Waits after the load until no compaction is due, as a step of its own.
-    pub settle: bool,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// Rows that `l.i1` and `l.i2` insert together.
+    pub more_rows: u64,
+    /// Length of a step of queries.
+    pub query_seconds: f64,
     /// Length of an interval in seconds.
     pub interval_s: f64,
     /// Draws the rows.
@@ -57,6 +72,7 @@ pub struct InsertConfig {
 #[derive(Serialize)]
 struct Identity {
     rows: u64,
+    more_rows: u64,
     clients: usize,
     rows_per_commit: usize,
     schema: &'static str,
@@ -73,6 +89,9 @@ impl InsertConfig {
             ("pairs", self.pairs >= 1),
             ("interval", self.interval_s >= 0.1),
             ("engine", !self.engines.is_empty()),
+            ("steps", self.steps.first() == Some(&Step::Load)),
+            ("more-rows", self.more_rows <= self.rows),
+            ("query-seconds", (0.1..=86_400.0).contains(&self.query_seconds)),
         ];
         match bounds.iter().find(|(_, is_within)| !is_within) {
             Some((name, _)) => Err(Error::invalid_argument(format!("--{name} is out of bounds"))),
@@ -89,9 +108,9 @@ impl InsertConfig {
     }
 
     pub(crate) fn config_hash(&self) -> String {
-        let Self { rows, clients, rows_per_commit, seed, .. } = *self;
+        let Self { rows, more_rows, clients, rows_per_commit, seed, .. } = *self;
         let (schema, binlog) = (self.schema.name(), self.binlog.to_string());
-        let identity = Identity { rows, clients, rows_per_commit, schema, binlog, seed };
+        let identity = Identity { rows, more_rows, clients, rows_per_commit, schema, binlog, seed };
         crate::engines::config_hash(&identity, &self.settings)
     }
 }
@@ -100,7 +119,7 @@ impl InsertConfig {
 pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>> {
     config.check()?;
     let place = Place::new(config.dir.as_deref(), config.engines.len() > 1)?;
-    let harness = load_step::harness_nanos_per_row(config)?;
+    let harness = session::harness_nanos_per_row(config)?;
     output.say(config.setup())?;
     let mut lines = Vec::new();
     for pair in 1..=config.pairs {
@@ -112,18 +131,21 @@ pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
             let dir = place.of(kind);
             remove_database(&dir)?;
             remove_database(&binlog_dir(&dir))?;
-            for (mut line, intervals) in load_step::run(config, kind, &dir, pair, output.bars)? {
-                if line.workload == load_step::LOAD {
+            let session = session::Session::new(config, kind, &dir, pair)?;
+            for &step in &config.steps {
+                let (mut line, intervals) = session.run(step, output.bars)?;
+                if step == Step::Load {
                     line.harness_ns_per_op = Some(harness);
                 }
                 report(output, &line, &intervals)?;
                 lines.push(line);
             }
+            session.close()?;
         }
     }
     output.say(tables::results(&lines))?;
     if config.engines.len() > 1 {
-        output.say(crate::ratios::table(&lines, &config.engines, &[load_step::LOAD], config.pairs))?;
+        output.say(crate::ratios::table(&lines, &config.engines, &["l"], config.pairs))?;
     }
     Ok(lines)
 }

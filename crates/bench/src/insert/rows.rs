@@ -75,6 +75,20 @@ impl Schema {
         columns + 3 * self.key_bytes()
     }
 
+    /// Bytes of a row of average length with its index entries.
+    pub(super) fn row_bytes(self) -> u64 {
+        let value = PRICE.end + 2 + 15;
+        (self.key_bytes() + value + self.entry_bytes()) as u64
+    }
+
+    /// Appends the primary key of the row of this number.
+    pub(super) fn put_id(self, id: u64, key: &mut Vec<u8>) {
+        match self {
+            Self::Of2017 => put::<i32>(key, id as i32),
+            Self::Current => put::<i64>(key, id as i64),
+        }
+    }
+
     /// Rows that the primary key has numbers for.
     pub(super) fn most_rows(self) -> u64 {
         match self {
@@ -146,17 +160,20 @@ pub(super) struct RowSource {
 
 impl RowSource {
     pub(super) fn new(schema: Schema, seed: u64, client: usize) -> Self {
-        Self { schema, rng: Rng::new(seed, 0x696e_7300 ^ client as u64), next_id: 1 }
+        Self::starting_at(schema, seed, client, 1)
+    }
+
+    /// The rows from a number on; drawn anew for each such number.
+    pub(super) fn starting_at(schema: Schema, seed: u64, client: usize, next_id: u64) -> Self {
+        let rng = Rng::new(seed, 0x696e_7300 ^ client as u64 ^ ((next_id - 1) << 16));
+        Self { schema, rng, next_id }
     }
 
     /// Appends the primary key of the next row to `bytes`, then its value; returns where the key ends.
     pub(super) fn next(&mut self, unix_seconds: u64, bytes: &mut Vec<u8>) -> usize {
         let id = self.next_id;
         self.next_id += 1;
-        match self.schema {
-            Schema::Of2017 => put::<i32>(bytes, id as i32),
-            Schema::Current => put::<i64>(bytes, id as i64),
-        }
+        self.schema.put_id(id, bytes);
         let key_end = bytes.len();
         let register = self.rng.below(REGISTERS);
         let customer = self.rng.below(CUSTOMERS);

@@ -7,7 +7,7 @@ use siltstone_base::text_table::TextTable;
 /// The rates of a run by interval.
 pub(super) fn intervals(line: &ResultLine, intervals: &[IntervalLine]) -> String {
     let mut text = format!(
-        "{} step {} pair {}: {} rows in {:.2} s, {} rows/s\n",
+        "{} step {} pair {}: {} in {:.2} s, {}/s\n",
         line.engine,
         line.workload,
         line.pair,
@@ -16,7 +16,7 @@ pub(super) fn intervals(line: &ResultLine, intervals: &[IntervalLine]) -> String
         thousands(line.ops_per_s)
     );
     for interval in intervals {
-        text += &format!("  at {:>7.1} s {:>12} rows/s\n", interval.interval_s, thousands(interval.ops_per_s));
+        text += &format!("  at {:>7.1} s {:>12} /s\n", interval.interval_s, thousands(interval.ops_per_s));
     }
     text
 }
@@ -28,7 +28,8 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         "step",
         "pair",
         "clients",
-        "rows/s",
+        "ops/s",
+        "writer/s",
         "p50 us",
         "p99 us",
         "p99.9 us",
@@ -61,6 +62,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
             line.pair.to_string(),
             line.threads.to_string(),
             thousands(line.ops_per_s),
+            short(line.writer_ops_per_s),
             short(line.p50_us),
             short(line.p99_us),
             short(line.p999_us),
@@ -87,7 +89,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         ]);
     }
     let mut text = format!(
-        "{table}Latencies are those of commits; rows and index entries are the user's bytes. Space is without logs that do not grow with the data, of which each is beside it.\n"
+        "{table}Operations are rows that are inserted, of qrN and qpN queries; latencies are those of commits and of queries. Rows and index entries are the user's bytes. Space is without logs that do not grow with the data, of which each is beside it.\n"
     );
     for line in lines {
         if let Some(most) = line.rows_per_commit_split {

@@ -17,7 +17,9 @@ fn config(schema: Schema, binlog: BinlogMode) -> InsertConfig {
         schema,
         binlog,
         pairs: 1,
-        settle: true,
+        steps: vec![Step::Load, Step::Settle],
+        more_rows: 0,
+        query_seconds: 0.1,
         interval_s: 1.0,
         seed: 3,
         dir: None,
@@ -40,6 +42,65 @@ fn every_row_is_inserted_in_both_schemas() {
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("KB w/row"), "{text}");
     }
+}
+
+#[test]
+fn later_steps_insert_at_the_end_and_delete_at_the_beginning() {
+    for kind in [EngineKind::LsmLeveled, EngineKind::Btree] {
+        let mut config = config(Schema::Of2017, BinlogMode::Os);
+        config.engines = vec![kind];
+        config.steps = ["l", "l.i1", "l.i2", "qr5000", "qp5000"].map(|step| step.parse().unwrap()).to_vec();
+        config.more_rows = 500;
+        let mut text = Vec::new();
+        let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+        let inserted: Vec<_> = lines.iter().take(3).map(|line| (line.workload.as_str(), line.ops)).collect();
+        assert_eq!(inserted, [("l", 1_050), ("l.i1", 400), ("l.i2", 100)], "{kind:?}");
+        for line in &lines {
+            assert_eq!(
+                line.data_bytes, lines[0].data_bytes,
+                "{kind:?} {}: as many are deleted as inserted",
+                line.workload
+            );
+            assert!(line.binlog_bytes > Some(0), "{kind:?} {}", line.workload);
+        }
+        for line in &lines[3..] {
+            assert!(line.ops > 0 && line.writer_ops_per_s > Some(0.0), "{kind:?} {}", line.workload);
+            assert_eq!(line.offered_ops_per_s, Some(10_000.0));
+        }
+    }
+}
+
+#[test]
+fn deleting_more_than_there_is_says_so() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let config = config(Schema::Of2017, BinlogMode::Off);
+    let engine = EngineKind::Memory.open_tables(dir.path(), &config.settings).unwrap();
+    let tables = engine.as_tables().unwrap();
+    let table = tables.create_table(&config.schema.table(1)).unwrap();
+    let mut rows = commit::Commit::new(&config, 0, 1);
+    rows.fill(3);
+    tables.insert(table, &rows.rows()).unwrap();
+    let mut oldest = commit::Oldest::default();
+    oldest.delete(tables, table, &[], 2).unwrap();
+    let error = oldest.delete(tables, table, &[], 2).unwrap_err();
+    assert!(error.to_string().contains("2 rows were to be deleted, and 1 are there"), "{error}");
+}
+
+#[test]
+fn steps_are_read_as_they_are_printed() {
+    for text in ["l", "settle", "l.i1", "l.i2", "qr100", "qp1000"] {
+        assert_eq!(text.parse::<Step>().unwrap().to_string(), text);
+    }
+    for text in ["", "l.x", "qr", "qr0", "qp-1", "qs100"] {
+        assert!(text.parse::<Step>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn inserters_commit_at_their_rate() {
+    let mut pace = queries::Pace::new(100, 50).unwrap();
+    assert_eq!([pace.next(), pace.next(), pace.next()], [0.0, 0.5, 1.0]);
+    assert!(queries::Pace::new(0, 50).is_err());
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
             space_amp: live_bytes.and_then(|live| ratio(stats.data_bytes(), live)),
             writer_ops_per_s: (workload == Workload::ReadWhileWriting)
                 .then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
-            ..ResultLine::default()
+            ..self.config.settings.line()
         };
         let line = measured.line(stats, name);
         let intervals = measured.interval_lines(&line);

@@ -17,6 +17,8 @@ const COLOURS: [RGBColor; 7] = [
 ];
 
 const INK: RGBColor = RGBColor(0x33, 0x41, 0x55);
+/// The same as the charts have it.
+const INK_IN_SVG: &str = "#334155";
 const GRID: RGBColor = RGBColor(0xe2, 0xe8, 0xf0);
 
 const WIDTH: u32 = 860;
@@ -32,6 +34,11 @@ pub(super) fn colour(position: usize) -> RGBColor {
 #[cold]
 fn failed(error: impl std::error::Error) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("draw a chart: {error}"))
+}
+
+/// The chart within what scrolls where it is too wide, its text in the colour of the page's.
+fn on_any_paper(svg: &str) -> String {
+    format!("<div class=\"scroll\">{}</div>", svg.replace(INK_IN_SVG, "currentColor"))
 }
 
 /// A bar for each label: its length is the figure, its colour that of the engine at the position given.
@@ -59,7 +66,7 @@ pub(super) fn bars(bars: &[(String, f64, usize)]) -> Result<String> {
         }
         root.present().map_err(failed)?;
     }
-    Ok(svg)
+    Ok(on_any_paper(&svg))
 }
 
 /// Rates over time, one line for each run: its points, and the position of its engine.
@@ -93,5 +100,44 @@ pub(super) fn lines(runs: &[(Vec<(f64, f64)>, usize)]) -> Result<String> {
         }
         root.present().map_err(failed)?;
     }
-    Ok(svg)
+    Ok(on_any_paper(&svg))
+}
+
+/// What is shown of a distribution: the percentiles, and the longest.
+pub(super) const PERCENTILES: [&str; 6] = ["p50", "p95", "p99", "p99.9", "p99.99", "longest"];
+
+/// Latencies in microseconds at [`PERCENTILES`], a line for each engine.
+pub(super) fn distributions(runs: &[(Vec<Option<f64>>, usize)]) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, 240)).into_drawing_area();
+        let known = || runs.iter().flat_map(|(points, _)| points).flatten().copied().filter(|micros| *micros > 0.0);
+        let least = known().fold(f64::INFINITY, f64::min).min(1e9) / 1.5;
+        let most = known().fold(0.0, f64::max).max(least * 10.0) * 1.5;
+        let mut chart = ChartBuilder::on(&root)
+            .margin(8)
+            .x_label_area_size(34)
+            .y_label_area_size(78)
+            .build_cartesian_2d(0.0..(PERCENTILES.len() - 1) as f64, (least..most).log_scale())
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(GRID)
+            .label_style(("sans-serif", 12).into_font().color(&INK))
+            .x_labels(PERCENTILES.len())
+            .x_label_formatter(&|at| PERCENTILES.get(at.round() as usize).copied().unwrap_or_default().to_owned())
+            .y_desc("microseconds")
+            .y_label_formatter(&|micros| short(Some(*micros)))
+            .draw()
+            .map_err(failed)?;
+        for (points, position) in runs {
+            let known = points.iter().enumerate().filter_map(|(at, micros)| Some((at as f64, (*micros)?)));
+            let style = colour(*position).stroke_width(2);
+            chart.draw_series(LineSeries::new(known.filter(|(_, micros)| *micros > 0.0), style)).map_err(failed)?;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(on_any_paper(&svg))
 }

@@ -1,7 +1,7 @@
 //! The command `report`: results in JSON to one self-contained page.
 //!
 //! The page shows what was measured, beside what was published where there is a figure for the same thing: published,
-//! measured, ratio. Rates over time are drawn from the interval lines. Nothing is loaded from anywhere.
+//! measured, ratio, and whether the shape of the publication holds. Rates over time are drawn from the interval lines. Nothing is loaded from anywhere.
 
 use crate::{IntervalLine, ResultLine};
 use serde_json::Value;
@@ -11,11 +11,14 @@ use std::path::{Path, PathBuf};
 
 mod charts;
 mod comparison;
+mod heat;
 mod page;
 pub mod published;
 mod sections;
+mod shapes;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 
 /// Longest file of results that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 30;

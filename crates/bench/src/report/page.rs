@@ -1,22 +1,31 @@
 //! The page as a whole.
 
-use super::{RunRecord, sections};
+use super::{RunRecord, heat, sections, verdicts};
 use siltstone_base::Result;
 
 const STYLE: &str = "\
-:root{color-scheme:light;--ink:#0f172a;--soft:#475569;--line:#e2e8f0;--paper:#fff;--back:#f8fafc}\
+:root{color-scheme:light dark;--ink:#0f172a;--soft:#475569;--line:#e2e8f0;--paper:#fff;--back:#f8fafc;--good:#15803d;--bad:#b91c1c}\
+@media (prefers-color-scheme:dark){:root{--ink:#e2e8f0;--soft:#94a3b8;--line:#334155;--paper:#111827;--back:#0b1120;--good:#4ade80;--bad:#f87171}}\
 *{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);\
 font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 main{max-width:1280px;margin:0 auto;padding:40px 20px 80px}\
 h1{font-size:30px;letter-spacing:-.02em;margin:0 0 4px}h2{font-size:21px;margin:44px 0 12px;letter-spacing:-.01em}\
-h3{font-size:16px;margin:0 0 4px}article svg{margin-top:10px}h3 small{color:var(--soft);font-weight:400}p{color:var(--soft);margin:6px 0}\
+h3{font-size:16px;margin:0 0 4px}h3 small{color:var(--soft);font-weight:400}p{color:var(--soft);margin:6px 0}\
 article,details{background:var(--paper);border:1px solid var(--line);border-radius:12px;padding:18px 20px;margin:14px 0}\
-summary{cursor:pointer;font-weight:600}svg{max-width:100%;height:auto;display:block}\
+summary{cursor:pointer;font-weight:600}svg{min-width:600px;max-width:100%;height:auto;display:block;margin-top:10px;color:var(--ink)}\
+svg [stroke='#E2E8F0']{stroke:var(--line)}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%;\
 margin-top:10px}th,td{padding:5px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\
 th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}tbody tr:last-child td{border-bottom:0}\
+.verdicts td:nth-child(2),.verdicts th:nth-child(2){text-align:left;white-space:normal;min-width:300px}small{color:var(--soft)}\
+.yes b{color:var(--good)}.no b{color:var(--bad)}\
+.maps{display:flex;flex-wrap:wrap;gap:8px 28px}table.heat{width:auto}.heat caption{text-align:left;color:var(--soft);padding-bottom:4px}\
+.heat td,.heat th{border:1px solid var(--line);min-width:58px}\
 .legend span{display:inline-flex;align-items:center;margin-right:18px;color:var(--ink)}\
-.legend i{width:12px;height:12px;border-radius:3px;margin-right:7px;display:inline-block}";
+.legend i{width:12px;height:12px;border-radius:3px;margin-right:7px;display:inline-block}\
+@media (max-width:700px){main{padding:20px 10px 40px}article,details{padding:12px 10px}}\
+@media print{:root{--back:#fff}main{max-width:none;padding:0}article,tr{break-inside:avoid}h2,h3{break-after:avoid}\
+.scroll{overflow:visible}svg{min-width:0}th,td{padding:2px 4px;font-size:8px;white-space:normal}*{print-color-adjust:exact}}";
 
 /// The whole page.
 pub(super) fn render(records: &[RunRecord]) -> Result<String> {
@@ -26,11 +35,15 @@ pub(super) fn render(records: &[RunRecord]) -> Result<String> {
          five alternating pairs.</p>",
     );
     body += &sections::legend(records);
+    body += &verdicts::shapes(records);
     body += &sections::published_and_measured(records);
     body += &sections::experiment(records, "kv", "Keys and values")?;
     body += &sections::experiment(records, "insert", "Insert benchmark")?;
     body += &sections::experiment(records, "ycsb", "YCSB")?;
     body += &sections::experiment(records, "sysbench", "sysbench")?;
+    body += &heat::sysbench(records);
+    body += &sections::experiment(records, "redmine", "Redmine")?;
+    body += &sections::experiment(records, "ads", "Ad serving")?;
     body += &sections::experiment(records, "stalls", "Evenness under load")?;
     body += &sections::published_tables();
     Ok(format!(

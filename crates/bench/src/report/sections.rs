@@ -81,6 +81,21 @@ pub(super) fn legend(records: &[RunRecord]) -> String {
     html + "</p>"
 }
 
+/// The heading of a workload: its name, and what it is where the name does not say.
+fn heading(experiment: &str, workload: &str) -> String {
+    let about = match (experiment, workload) {
+        ("ycsb", "a") => "half reads, half updates",
+        ("ycsb", "b") => "95 % reads, 5 % updates",
+        ("ycsb", "c") => "reads alone",
+        ("ycsb", "d") => "95 % reads of the latest, 5 % inserts",
+        ("ycsb", "e") => "95 % short scans, 5 % inserts",
+        ("ycsb", "f") => "half reads, half reads that are written back changed",
+        ("insert", "l") => "load in the order of the primary key, with three secondary indexes",
+        _ => return workload.to_owned(),
+    };
+    format!("{workload}: {about}")
+}
+
 /// The workloads of `experiment`: a bar for each engine, the figures, the rates over time.
 pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -> Result<String> {
     let groups = groups(records, experiment);
@@ -90,7 +105,7 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
     let names = engines(records);
     let mut html = format!("<section><h2>{}</h2>", escape(title));
     for group in groups {
-        let _ = write!(html, "<article><h3>{}", escape(group.workload));
+        let _ = write!(html, "<article><h3>{}", escape(&heading(experiment, group.workload)));
         if group.threads > 1 {
             let _ = write!(html, " <small>{} clients</small>", group.threads);
         }
@@ -125,6 +140,7 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
                 figures(name, &group, reference, &of).into_iter().chain(more).collect()
             }),
         );
+        html += &distributions(&names, &of)?;
         html += &over_time(&group, &names)?;
         html += "</article>";
     }
@@ -192,6 +208,25 @@ fn figures(name: &str, group: &Group<'_>, reference: Option<f64>, of: Median<'_>
         short(of(name, |run| run.result.stall_us.as_ref().map(|causes| causes.values().sum::<u64>() as f64 / 1e3))),
         short(of(name, |run| run.result.harness_ns_per_op)),
     ]
+}
+
+/// The distributions of latencies, where there are any.
+fn distributions(names: &[&str], of: Median<'_>) -> Result<String> {
+    let figures: [Figure; charts::PERCENTILES.len()] = [
+        |run| run.result.p50_us,
+        |run| run.result.p95_us,
+        |run| run.result.p99_us,
+        |run| run.result.p999_us,
+        |run| run.result.p9999_us,
+        |run| run.result.max_us,
+    ];
+    let runs: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(position, name)| (figures.iter().map(|figure| of(name, *figure)).collect::<Vec<_>>(), position))
+        .filter(|(points, _)| points.iter().flatten().count() > 1)
+        .collect();
+    if runs.is_empty() { Ok(String::new()) } else { charts::distributions(&runs) }
 }
 
 fn over_time(group: &Group<'_>, names: &[&str]) -> Result<String> {

@@ -111,3 +111,35 @@ fn runs_about_evenness_show_it() {
     assert!(page(Some(4321.0)).contains("longest gap us") && page(Some(4321.0)).contains("4,321"));
     assert!(!page(None).contains("longest gap us"));
 }
+
+#[test]
+fn shapes_and_maps_stand_on_the_page_where_they_were_measured() {
+    let run = |engine: &str, threads, ops_per_s| RunRecord {
+        result: ResultLine {
+            experiment: "sysbench".to_owned(),
+            workload: "write_only".to_owned(),
+            engine: engine.to_owned(),
+            threads,
+            ops_per_s,
+            device: Some("slow-ssd".to_owned()),
+            data_bytes: Some(1_000),
+            memory_bytes: Some(200),
+            ..ResultLine::default()
+        },
+        intervals: Vec::new(),
+    };
+    let records =
+        [run("lsm-leveled", 8, 100.0), run("btree", 8, 50.0), run("lsm-leveled", 16, 10.0), run("btree", 16, 40.0)];
+    let map = heat::measured(&records, "write_only").unwrap();
+    assert_eq!(map.columns, ["8", "16"]);
+    assert_eq!(map.rows, [("20 % in memory".to_owned(), vec![Some(2.0), Some(0.25)])]);
+    assert_eq!(heat::measured(&records, "read_only"), None);
+    let html = page::render(&records).unwrap();
+    assert!(html.contains("Does the published shape hold?") && html.contains("<tr class=\"yes\">"));
+    assert!(html.contains("write_only, measured") && html.contains("write_only, published"));
+    assert!(!page::render(&[result_of_nothing()]).unwrap().contains("Does the published shape hold?"));
+}
+
+fn result_of_nothing() -> RunRecord {
+    RunRecord { result: result("memory", 1.0), intervals: Vec::new() }
+}

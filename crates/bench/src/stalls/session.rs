@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
             offered_ops_per_s: offered,
             writer_ops_per_s: (step == Step::ReadsWhileFilling)
                 .then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
-            ..ResultLine::default()
+            ..self.config.settings.line()
         };
         let line = measured.line(stats, name);
         let intervals = measured.interval_lines(&line);

@@ -61,6 +61,9 @@ pub struct SysbenchConfig {
     pub settings: EngineSettings,
 }
 
+/// Bytes of a row with the entry of its index.
+pub(crate) const ROW_BYTES: u64 = 194;
+
 /// What distinguishes one configuration from another in results.
 #[derive(Serialize)]
 struct Identity {
@@ -86,6 +89,11 @@ impl SysbenchConfig {
             Some((what, _)) => Err(Error::invalid_argument(format!("--{what}"))),
             None => Ok(()),
         }
+    }
+
+    /// About how many bytes the rows take, with the entries of their index.
+    fn data_bytes(&self) -> u64 {
+        u64::from(self.tables) * u64::from(self.rows) * ROW_BYTES
     }
 
     fn setup(&self) -> String {

@@ -99,7 +99,8 @@ impl<'a> Session<'a> {
             write_amp: writes(stats.bytes_written.map(|written| written as f64 / bytes as f64)),
             kb_written_per_row: writes(measured.usage.written.map(|written| written as f64 / 1e3 / ops)),
             reads_per_row: stats.reads.map(|reads| reads as f64 / ops).filter(|_| workload != Workload::Settle),
-            ..ResultLine::default()
+            data_bytes: Some(config.data_bytes()),
+            ..config.settings.line()
         };
         let line = measured.line(stats, name);
         let intervals = measured.interval_lines(&line);

@@ -91,7 +91,7 @@ impl<'a> Session<'a> {
             bytes_user: bytes,
             write_amp: ratio(stats.bytes_written, if workload.writes() { bytes } else { 0 }),
             space_amp: ratio(stats.data_bytes(), live),
-            ..ResultLine::default()
+            ..config.settings.line()
         };
         let line = measured.line(stats, name);
         let intervals = measured.interval_lines(&line);

@@ -3,7 +3,7 @@
 use super::CommonArguments;
 use clap::Args;
 use siltstone_base::Result;
-use siltstone_bench::insert::{BinlogMode, InsertConfig, Schema};
+use siltstone_bench::insert::{BinlogMode, InsertConfig, Schema, Step};
 
 /// The insert benchmark: primary-key order, three secondary indexes.
 #[derive(Debug, Args)]
@@ -28,9 +28,15 @@ pub struct InsertArguments {
     /// Times that every engine runs; ratios need at least 5.
     #[arg(long, default_value_t = 1)]
     pairs: u32,
-    /// Wait after the load until no compaction is due.
+    /// Steps: l, settle, l.i1, l.i2, and qrN or qpN beside N inserts a second.
+    #[arg(long, value_delimiter = ',', default_value = Step::DEFAULT)]
+    steps: Vec<Step>,
+    /// Rows that l.i1 and l.i2 insert together. Default: a fifth of the rows.
     #[arg(long)]
-    settle: bool,
+    more_rows: Option<u64>,
+    /// Length of a step of queries.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    query_seconds: f64,
 }
 
 impl InsertArguments {
@@ -44,7 +50,9 @@ impl InsertArguments {
             schema: self.schema,
             binlog: self.binlog,
             pairs: self.pairs,
-            settle: self.settle,
+            steps: self.steps.clone(),
+            more_rows: self.more_rows.unwrap_or(self.rows / 5),
+            query_seconds: self.query_seconds,
             interval_s: self.common.interval,
             seed: self.common.seed,
             dir: self.common.dir.clone(),

@@ -48,6 +48,9 @@ pub struct CommonArguments {
     /// Which changes of indexes wait in our B-tree's change buffer: none, inserts, deletes, changes, purges or all. Default: what its profile says.
     #[arg(long, value_name = "CHANGES", value_parser = change_buffering)]
     pub change_buffer: Option<ChangeBuffering>,
+    /// LSM trees do not compress their blocks.
+    #[arg(long)]
+    pub no_compression: bool,
     /// Length of an interval.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub interval: f64,
@@ -74,6 +77,7 @@ impl CommonArguments {
             write_admission: self.write_admission,
             io_capacity: self.io_capacity.map(|pages| pages as usize),
             change_buffering: self.change_buffer,
+            compress: !self.no_compression,
             ..EngineSettings::default()
         };
         if let Some(mb) = self.memory_mb {

@@ -1,0 +1,77 @@
+//! The steps of the experiment.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// `l`: loads all rows with the indexes in place.
+    Load,
+    /// `settle`: waits until no compaction is due.
+    Settle,
+    /// `l.i1`: inserts in commits of 50 rows, and deletes as many of the oldest after each.
+    ManyAtOnce,
+    /// `l.i2`: the same in commits of 5 rows.
+    FewAtOnce,
+    /// `qrN`: reads ranges of the indexes beside N inserts and deletes a second for each client.
+    Ranges(u32),
+    /// `qpN`: reads rows by their primary keys beside N inserts and deletes a second for each client.
+    Points(u32),
+}
+
+impl Step {
+    /// The steps that are run unless others are asked for.
+    pub const DEFAULT: &'static str = "l";
+
+    /// Rows of one commit, where the step says how many.
+    pub(super) fn rows_per_commit(self) -> Option<usize> {
+        match self {
+            Self::Load | Self::Settle => None,
+            Self::FewAtOnce => Some(5),
+            Self::ManyAtOnce | Self::Ranges(_) | Self::Points(_) => Some(50),
+        }
+    }
+
+    /// Rows of all clients together that the step inserts, of so many that both steps of that kind insert.
+    pub(super) fn rows(self, more_rows: u64) -> u64 {
+        match self {
+            Self::ManyAtOnce => more_rows / 5 * 4,
+            Self::FewAtOnce => more_rows - more_rows / 5 * 4,
+            Self::Load | Self::Settle | Self::Ranges(_) | Self::Points(_) => 0,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load => f.write_str("l"),
+            Self::Settle => f.write_str("settle"),
+            Self::ManyAtOnce => f.write_str("l.i1"),
+            Self::FewAtOnce => f.write_str("l.i2"),
+            Self::Ranges(rate) => write!(f, "qr{rate}"),
+            Self::Points(rate) => write!(f, "qp{rate}"),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected l, settle, l.i1, l.i2, or qrN or qpN with 1 to 1000000 inserts a second";
+        let rate = |digits: &str| digits.parse().ok().filter(|rate| (1..=1_000_000).contains(rate)).ok_or(EXPECTED);
+        match text {
+            "l" => Ok(Self::Load),
+            "settle" => Ok(Self::Settle),
+            "l.i1" => Ok(Self::ManyAtOnce),
+            "l.i2" => Ok(Self::FewAtOnce),
+            _ => match (text.strip_prefix("qr"), text.strip_prefix("qp")) {
+                (Some(digits), _) => Ok(Self::Ranges(rate(digits)?)),
+                (_, Some(digits)) => Ok(Self::Points(rate(digits)?)),
+                _ => Err(EXPECTED),
+            },
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Shapes: bounds, conditions, and the control with swapped labels.
+
+use super::*;
+use crate::IntervalLine;
+
+/// A run of an engine on a device with 100 bytes of memory for each `data_bytes` of data.
+fn run(
+    experiment: &str,
+    workload: &str,
+    engine: &str,
+    threads: u32,
+    device: &str,
+    (data, memory): (u64, u64),
+) -> RunRecord {
+    let result = ResultLine {
+        experiment: experiment.to_owned(),
+        workload: workload.to_owned(),
+        engine: engine.to_owned(),
+        threads,
+        device: Some(device.to_owned()),
+        data_bytes: Some(data),
+        memory_bytes: Some(memory),
+        bytes_user: data,
+        ops: data / 10,
+        compressed: Some(false),
+        ..ResultLine::default()
+    };
+    RunRecord { result, intervals: Vec::new() }
+}
+
+/// Intervals of five seconds in each of which so many rows were written.
+fn intervals(record: &mut RunRecord, rows: &[f64]) {
+    record.intervals = rows
+        .iter()
+        .enumerate()
+        .map(|(number, rows)| IntervalLine {
+            interval_s: (number + 1) as f64 * 5.0,
+            ops_per_s: rows / 5.0,
+            ..IntervalLine::default()
+        })
+        .collect();
+}
+
+/// Results in which every shape is as published.
+fn as_published() -> Vec<RunRecord> {
+    let mut records = Vec::new();
+    for (engine, rate, row_kb, space) in
+        [("lsm-leveled", 3_000.0, 1.0, 600), ("btree", 1_000.0, 4.0, 1_000), ("lsm-classic", 2_900.0, 1.0, 600)]
+    {
+        for threads in [1, 2, 8] {
+            let mut record = run("insert", "l", engine, threads, "none", (1_000, 2_000));
+            record.result.ops_per_s = rate;
+            records.push(record);
+        }
+        for device in ["fast-ssd", "slow-ssd"] {
+            let mut record = run("insert", "l", engine, 2, device, (1_000, 200));
+            record.result.ops_per_s = rate;
+            record.result.kb_written_per_row = Some(row_kb);
+            // A hundred rows of ten bytes: memory is full after twenty.
+            match engine {
+                "lsm-leveled" => intervals(&mut record, &[10.0, 10.0, 10.0, 10.0, 9.0, 10.0, 10.0, 10.0]),
+                "lsm-classic" => intervals(&mut record, &[10.0, 10.0, 10.0, 10.0, 2.0, 14.0, 2.0, 10.0]),
+                _ => intervals(&mut record, &[10.0, 10.0, 5.0, 5.0, 5.0, 3.0, 3.0, 3.0]),
+            }
+            records.push(record);
+            let mut settled = run("insert", "settle", engine, 2, device, (1_000, 200));
+            settled.result.space_bytes = Some(space);
+            records.push(settled);
+        }
+        for (workload, rate) in [("write_only", rate), ("read_write", rate), ("read_only", 3_000.0 / rate.powf(0.25))] {
+            let mut record = run("sysbench", workload, engine, 8, "slow-ssd", (1_000, 200));
+            record.result.ops_per_s = rate;
+            records.push(record);
+        }
+        for (operation, as_published) in
+            [("create_task", true), ("process_10_tasks", true), ("create_task", false), ("process_10_tasks", false)]
+        {
+            for (load, time) in [(0.0, 10.0), (4.0, if engine == "btree" { 40.0 } else { 12.0 })] {
+                let mut record = run("redmine", operation, engine, 1, "hdd", (1_000, 200));
+                record.result.data_set = Some("large".to_owned());
+                record.result.device_load = Some(load);
+                record.result.as_published = Some(as_published);
+                record.result.mean_trimmed_us = Some(time);
+                // What is published left the log of one of the two to the operating system.
+                let waits = engine == "btree" || !as_published;
+                record.result.durability = Some(if waits { "commit" } else { "os" }.to_owned());
+                records.push(record);
+            }
+        }
+    }
+    records
+}
+
+#[test]
+fn results_as_published_hold_and_each_row_fails_with_swapped_labels() {
+    for judged in judge(&as_published()) {
+        let claim = judged.shape.claim;
+        let has_bounds = judged.shape.at_least.is_some() || judged.shape.at_most.is_some();
+        let (verdict, is_sensitive) = if has_bounds { (Verdict::Holds, Some(true)) } else { (Verdict::Shown, None) };
+        assert_eq!(judged.verdict, verdict, "{claim}: {:?}", judged.measured);
+        assert_eq!(judged.is_sensitive, is_sensitive, "{claim}");
+    }
+}
+
+#[test]
+fn swapped_results_hold_nowhere() {
+    let mut records = as_published();
+    for record in &mut records {
+        record.result.engine = match record.result.engine.as_str() {
+            "lsm-leveled" => "btree",
+            "btree" => "lsm-leveled",
+            other => other,
+        }
+        .to_owned();
+    }
+    let of_both = |judged: &Judged| judged.shape.of.engine != "lsm-classic";
+    for judged in judge(&records).into_iter().filter(of_both) {
+        assert_ne!(judged.verdict, Verdict::Holds, "{}", judged.shape.claim);
+        assert_ne!(judged.verdict, Verdict::NotMeasured, "{}", judged.shape.claim);
+    }
+}
+
+#[test]
+fn what_was_not_run_is_not_judged() {
+    assert!(judge(&[]).iter().all(|judged| judged.verdict == Verdict::NotMeasured && judged.measured.is_none()));
+    let one_engine: Vec<_> = as_published().into_iter().filter(|record| record.result.engine == "btree").collect();
+    assert!(judge(&one_engine).iter().all(|judged| judged.verdict == Verdict::NotMeasured));
+}
+
+#[test]
+fn runs_under_other_conditions_are_not_compared() {
+    let mut records = as_published();
+    for record in records.iter_mut().filter(|record| record.result.engine == "btree") {
+        record.result.memory_bytes = record.result.memory_bytes.map(|bytes| bytes + 1);
+    }
+    let compares = |judged: &Judged| judged.shape.of.engine != judged.shape.by.engine;
+    for judged in judge(&records).iter().filter(|judged| compares(judged) && judged.shape.of.engine != "lsm-classic") {
+        assert_eq!(judged.verdict, Verdict::NotMeasured, "{}", judged.shape.claim);
+    }
+}
+
+#[test]
+fn of_two_sizes_the_larger_is_judged() {
+    let mut records = as_published();
+    let mut larger = records.clone();
+    for RunRecord { result, .. } in &mut larger {
+        result.data_bytes = result.data_bytes.map(|bytes| bytes * 2);
+        result.memory_bytes = result.memory_bytes.map(|bytes| bytes * 2);
+        if result.engine == "btree" {
+            result.ops_per_s *= 100.0;
+        }
+    }
+    records.extend(larger);
+    let write_only = judge(&records).into_iter().find(|judged| judged.shape.claim.starts_with("write_only"));
+    assert_eq!(write_only.map(|judged| judged.verdict), Some(Verdict::Differs));
+}
+
+#[test]
+fn published_ratios_come_from_the_published_tables() {
+    let published = |claim: &str| {
+        let shape = SHAPES.iter().find(|shape| shape.claim.starts_with(claim));
+        shape
+            .and_then(|shape| (shape.published)())
+            .map(|(least, most)| [least, most].map(|ratio| (ratio * 100.0).round() / 100.0))
+    };
+    assert_eq!(published("in memory, 1 client"), Some([1.34, 1.34]));
+    assert_eq!(published("larger than memory, slow SSD: rows/s"), Some([2.26, 2.26]));
+    assert_eq!(published("larger than memory, fast SSD: KB"), Some([3.38, 3.38]));
+    assert_eq!(published("space"), Some([0.62, 0.62]));
+    assert_eq!(published("write_only"), Some([1.53, 1.80]));
+    assert_eq!(published("read_only"), Some([0.86, 0.88]));
+    assert_eq!(published("create_task, large, full load: mean"), Some([2.19, 2.22]));
+    for shape in SHAPES {
+        let compares_ours = shape.claim.contains("variation") || shape.claim.contains("equal durability");
+        assert_eq!((shape.published)().is_none(), compares_ours, "{}", shape.claim);
+    }
+}
+
+#[test]
+fn the_transition_compares_before_memory_is_full_with_well_after() {
+    let mut record = run("insert", "l", "btree", 1, "slow-ssd", (1_000, 200));
+    // Twenty rows fill memory, thirty are half as many again: the third and fourth interval are neither.
+    intervals(&mut record, &[10.0, 10.0, 7.0, 7.0, 5.0, 5.0]);
+    assert_eq!(figures::transition(&record), Some(0.5));
+    intervals(&mut record, &[10.0, 5.0]);
+    assert_eq!(figures::transition(&record), None, "nothing was written beyond memory");
+}
