@@ -533,6 +533,10 @@ impl World {
         };
         let (mut after, mut changes, mut judged) = (self.now.clone(), Changes::new(), Ok(()));
         let mut locks = Vec::new();
+        if matches!(verb, Verb::Update) {
+            // Whatever goes goes before anything comes: only what is there in the end can collide.
+            after.extend(drafts.clone());
+        }
         for (key, value) in &drafts {
             locks.push(self.is_locked(SLOTS, *key));
             let old = if matches!(verb, Verb::Insert) { None } else { number(self.now.get(key)) };

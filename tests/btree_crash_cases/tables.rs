@@ -8,7 +8,7 @@ use crate::btree_support::explore::{
 };
 use crate::btree_support::planted::hunt;
 use crate::btree_support::{Draw, History, Life, State, key, new_disk, options};
-use siltstone_base::engine::{Durability, Row, TableSpec};
+use siltstone_base::engine::{Durability, Row, RowChange, TableSpec};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
 use siltstone_base::index_spec::IndexSpec;
@@ -16,6 +16,9 @@ use siltstone_base::plant::PlantedBug;
 use siltstone_btree::{Db, DbOptions, ErrorKind, Isolation, Result as DbResult, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// What becomes of a row of a table.
+type Draft<'a> = (&'a str, Vec<u8>, Option<Vec<u8>>);
 
 const ROWS: &str = "rows";
 const OTHER: &str = "other";
@@ -167,6 +170,44 @@ impl Runner {
         );
     }
 
+    /// The same rows of both tables in one commit.
+    fn commit_both(&mut self, draw: &mut Draw) {
+        let committed = self.history.last().clone();
+        let names: Vec<&str> = [ROWS, OTHER].into_iter().filter(|name| committed.contains_key(*name)).collect();
+        let mut drafts: Vec<Draft<'_>> = Vec::new();
+        for number in BTreeSet::from([draw.below(90), draw.below(90)]) {
+            let (key, value) = (key(number), (draw.below(3) > 0).then(|| value(draw, number)));
+            for name in &names {
+                if value.is_some() || committed[*name].contains_key(&key) {
+                    drafts.push((name, key.clone(), value.clone()));
+                }
+            }
+        }
+        let call = |db: &Db| {
+            let mut changes = Vec::new();
+            for (name, primary_key, value) in &drafts {
+                let new = value.as_ref().map(|value| Row { primary_key, value });
+                let old = committed[*name].get(primary_key).map(|value| Row { primary_key, value });
+                let change = match (old, new) {
+                    (Some(old), Some(new)) => RowChange::Update(old, new),
+                    (Some(old), None) => RowChange::Delete(old),
+                    (None, Some(new)) => RowChange::Insert(new),
+                    (None, None) => continue,
+                };
+                changes.push((db.open_table(&spec(name))?, change));
+            }
+            db.commit_rows(&changes)
+        };
+        let change = |state: &mut State| {
+            for (name, key, value) in &drafts {
+                apply(state.get_mut(*name).unwrap(), &Changes::from([(key.clone(), value.clone())]));
+            }
+        };
+        if !drafts.is_empty() {
+            self.commit(change, call);
+        }
+    }
+
     fn step(&mut self, draw: &mut Draw) {
         let slot = draw.below(SLOTS);
         let place = slot as usize;
@@ -206,7 +247,8 @@ impl Runner {
                 let call = |db: &Db| if is_commit { db.commit_prepared(&name) } else { db.rollback_prepared(&name) };
                 self.commit(decide, call);
             }
-            68..86 => self.batch(draw),
+            68..78 => self.batch(draw),
+            78..86 => self.commit_both(draw),
             86..88 => self.toggle(OTHER),
             88..90 => self.db.flush().unwrap(),
             _ => self.life.executor.sleep(Duration::from_millis(1 + draw.below(30))),
@@ -225,6 +267,7 @@ fn run(seed: u64, len: usize, options: &DbOptions) -> Script {
     let open = (0..SLOTS).map(|_| None).collect();
     let mut runner = Runner { life, db, open, history, plans: BTreeMap::new() };
     runner.toggle(ROWS);
+    runner.toggle(OTHER);
     let mut draw = Draw(seed);
     for _ in 0..len {
         runner.step(&mut draw);

@@ -1,6 +1,6 @@
 //! What every [`Tables`] keeps, as checks that run on any engine. They panic where a promise is broken.
 
-use super::{Row, TableId, TableSpec, Tables};
+use super::{Row, RowChange, TableId, TableSpec, Tables};
 use crate::index_spec::IndexSpec;
 use crate::{ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -56,6 +56,7 @@ pub fn check_tables(opener: &Opener<'_>, dir: &Path) {
     check_rows(&*open("rows"));
     check_definitions(&|| open("definitions"));
     check_many(&|| open("many"));
+    check_commits(&|| open("commits"));
 }
 
 /// Entries follow their rows.
@@ -166,5 +167,86 @@ fn check_many(open: &dyn Fn() -> Box<dyn Tables>) {
         assert_eq!(done(engine.open_table(&spec("rows"))), table);
         check(&*engine);
     }
+    done(engine.close());
+}
+
+/// Changes of several tables are one commit.
+fn check_commits(open: &dyn Fn() -> Box<dyn Tables>) {
+    use RowChange::{Delete, Insert, Update};
+    let mut engine = open();
+    let tables = ["rows", "other"].map(|name| done(engine.create_table(&spec(name))));
+    let [one, two] = tables;
+    let state = |engine: &dyn Tables| {
+        tables.map(|table| {
+            [rows(engine, table, "", 99), scan(engine, table, 0, "", 99), scan(engine, table, 1, "", 99)].join("; ")
+        })
+    };
+    done(engine.commit(&[]));
+    // In any order.
+    let first = [
+        (two, Insert(row("a", "ig1"))),
+        (one, Insert(row("a", "me2"))),
+        (two, Insert(row("b", "se3"))),
+        (one, Insert(row("b", "x"))),
+    ];
+    done(engine.commit(&first));
+    assert_eq!(state(&*engine), ["a=me2 b=x; mea; 2ma", "a=ig1 b=se3; iga seb; 1ia 3sb"]);
+    // One row takes over what another one gives up, wherever it stands; a row comes back at once, with the same entries or others.
+    let second = [
+        (one, Insert(row("b", "se3"))),
+        (one, Delete(row("b", "x"))),
+        (one, Update(row("a", "me2"), row("c", "me2"))),
+        (two, Update(row("a", "ig1"), row("b", "ig1"))),
+        (two, Update(row("b", "se3"), row("a", "se3"))),
+    ];
+    done(engine.commit(&second));
+    assert_eq!(state(&*engine), ["b=se3 c=me2; mec seb; 2mc 3sb", "a=se3 b=ig1; igb sea; 1ib 3sa"]);
+    let same = [(one, Delete(row("c", "me2"))), (two, Delete(row("a", "se3"))), (one, Insert(row("c", "me2")))];
+    done(engine.commit(&same));
+    let before = state(&*engine);
+    assert_eq!(before, ["b=se3 c=me2; mec seb; 2mc 3sb", "b=ig1; igb; 1ib"]);
+    // Nothing is done if one change cannot be.
+    let twice = [(two, Insert(row("n", "aa1"))), (one, Insert(row("n", "aa1"))), (one, Insert(row("n", "bb2")))];
+    fails(engine.commit(&twice), ErrorKind::InvalidArgument);
+    let ends = [(one, Delete(row("b", "se3"))), (one, Update(row("b", "se3"), row("d", "se3")))];
+    fails(engine.commit(&ends), ErrorKind::InvalidArgument);
+    fails(
+        engine.commit(&[(one, Insert(row("n", "aa1"))), (TableId(77), Insert(row("n", "aa1")))]),
+        ErrorKind::NotFound,
+    );
+    assert_eq!(state(&*engine), before);
+    if engine.capabilities().persistent {
+        done(engine.close());
+        drop(engine);
+        engine = open();
+        assert_eq!(["rows", "other"].map(|name| done(engine.open_table(&spec(name)))), tables);
+        assert_eq!(state(&*engine), before);
+    }
+    done(engine.close());
+}
+
+/// Of engines that check unique indexes: a key may be taken over, but not taken. Uses a directory under `dir`.
+pub fn check_unique_tables(opener: &Opener<'_>, dir: &Path) {
+    use RowChange::{Insert, Update};
+    let engine = opener(&dir.join("unique")).unwrap_or_else(|error| panic!("open: {error}"));
+    let engine = &*engine;
+    let unique = |name: &str| {
+        let index = IndexSpec::over_columns("number", Some(0..1)).unique(true).covering(false);
+        TableSpec { name: name.to_owned(), indexes: vec![index] }
+    };
+    let tables = ["unique", "other unique"].map(|name| done(engine.create_table(&unique(name))));
+    let [one, two] = tables;
+    let state = || tables.map(|table| [rows(engine, table, "", 99), scan(engine, table, 0, "", 99)].join("; "));
+    done(engine.commit(&[(one, Insert(row("a", "1"))), (one, Insert(row("b", "2"))), (two, Insert(row("a", "1")))]));
+    let swap = [(one, Update(row("a", "1"), row("a", "2"))), (one, Update(row("b", "2"), row("b", "1")))];
+    done(engine.commit(&swap));
+    done(engine.update(one, &[(row("a", "2"), row("a", "1")), (row("b", "1"), row("b", "2"))]));
+    let before = state();
+    assert_eq!(before, ["a=1 b=2; 1a 2b", "a=1; 1a"]);
+    let taken = [(one, Insert(row("c", "3"))), (two, Insert(row("c", "1")))];
+    fails(engine.commit(&taken), ErrorKind::AlreadyExists);
+    let both = [(two, Insert(row("c", "3"))), (one, Insert(row("c", "3"))), (one, Insert(row("d", "3")))];
+    fails(engine.commit(&both), ErrorKind::AlreadyExists);
+    assert_eq!(state(), before);
     done(engine.close());
 }

@@ -22,6 +22,7 @@ pub mod conformance_tables;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance_transactions;
 mod kv;
+mod row_change;
 mod stats;
 mod tables;
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod transactional;
 pub use admin::{Admin, Capabilities, Durability};
 pub use batch::{KvBatch, KvOp, KvOps};
 pub use kv::{Kv, KvCursor};
+pub use row_change::{RowChange, check_distinct};
 pub use stats::{Counters, EngineStats, StallMicros};
 pub use tables::{LazyTableId, LazyTableSpec, Row, TableId, TableSpec, Tables};
 pub use transactional::{Isolation, Savepoint, Transaction, TransactionOptions, Transactional};

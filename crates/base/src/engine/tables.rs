@@ -1,6 +1,6 @@
 //! Rows with a primary key, and secondary indexes that the engine maintains.
 
-use super::Admin;
+use super::{Admin, RowChange};
 use crate::Result;
 use crate::index_spec::{IndexSpec, LazyIndexSpec};
 
@@ -62,6 +62,11 @@ pub trait Tables: Admin {
     /// Replaces rows, each the first of a pair by the second, in one commit. Entries that stay the same are left alone. The caller says what the rows are, as for
     /// [`delete`](Self::delete).
     fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()>;
+
+    /// Changes rows of any tables in one commit: all changes become visible and safe together, or none is made. Whatever goes goes before anything comes, so that a row may take
+    /// over a primary key, or a key of a unique index, that another one gives up. A primary key of which two changes say what it was, or two what it will be, is an error of kind
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument). For the rest as [`insert`](Self::insert), [`delete`](Self::delete) and [`update`](Self::update).
+    fn commit(&self, changes: &[(TableId, RowChange<'_>)]) -> Result<()>;
 
     /// Hands the value of the row with this primary key to `found`; returns whether it exists.
     fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;

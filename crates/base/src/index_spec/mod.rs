@@ -92,6 +92,26 @@ impl IndexSpec {
         true
     }
 
+    /// [`entry`](Self::entry) for an extractor that may misbehave.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_key`](Self::try_key).
+    #[inline]
+    pub fn try_entry(&self, primary_key: &[u8], value: &[u8], entry: &mut Vec<u8>) -> Result<bool> {
+        let has_entry = self.try_key(primary_key, value, entry)?;
+        if has_entry {
+            entry.extend_from_slice(primary_key);
+        }
+        Ok(has_entry)
+    }
+
+    /// The error about an extractor that yields different entries for one row.
+    #[cold]
+    pub fn unstable(&self) -> Error {
+        self.broken("yields different entries for one row")
+    }
+
     /// Appends the index key of a row to `index_key`. Returns whether the row has an entry; if not, `index_key` is as it was.
     ///
     /// # Errors

@@ -4,7 +4,9 @@
 //! value`, an index entry `number || index key || primary key` with an empty value, and an insert is a blind put of all
 //! of them in one batch. Definitions of tables are not stored: such tables live as long as the engine is open.
 
-use siltstone_base::engine::{Admin, Capabilities, EngineStats, Kv, KvBatch, Row, TableId, TableSpec, Tables};
+use siltstone_base::engine::{
+    Admin, Capabilities, EngineStats, Kv, KvBatch, KvOp, Row, RowChange, TableId, TableSpec, Tables, check_distinct,
+};
 use siltstone_base::sync::{Arc, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -49,6 +51,25 @@ fn each_key(table: TableId, spec: &TableSpec, row: &Row<'_>, key: &mut Vec<u8>, 
             each(key, false);
         }
     }
+}
+
+/// Adds what a change takes away to `gone`, and what it brings to `new`; entries that stay the same are left alone.
+fn add_change(table: TableId, spec: &TableSpec, change: &RowChange<'_>, gone: &mut KvBatch, new: &mut KvBatch) {
+    let mut key = Vec::with_capacity(64);
+    let mut kept: Vec<(Vec<u8>, bool)> = Vec::new();
+    if let Some(row) = change.after() {
+        each_key(table, spec, &row, &mut key, |key, is_row| kept.push((key.to_vec(), is_row)));
+    }
+    if let Some(row) = change.before() {
+        each_key(table, spec, &row, &mut key, |key, is_row| match kept.iter().position(|(kept, _)| kept == key) {
+            None => gone.delete(key),
+            // A row of the same key is another one.
+            Some(_) if is_row => {}
+            Some(place) => drop(kept.remove(place)),
+        });
+    }
+    let value = change.after().map_or(&b""[..], |row| row.value);
+    kept.iter().for_each(|(key, is_row)| new.put(key, if *is_row { value } else { b"" }));
 }
 
 impl<K: Kv> Admin for KvTables<K> {
@@ -131,22 +152,19 @@ impl<K: Kv> Tables for KvTables<K> {
     }
 
     fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
-        let spec = self.table(table)?;
-        let mut batch = KvBatch::new();
-        let mut key = Vec::with_capacity(64);
-        for (old, new) in rows {
-            let mut kept = Vec::new();
-            each_key(table, &spec, new, &mut key, |key, _| kept.push(key.to_vec()));
-            let mut same = Vec::new();
-            each_key(table, &spec, old, &mut key, |key, is_row| match kept.iter().position(|kept| kept == key) {
-                Some(place) if !is_row => same.push(place),
-                Some(_) => {}
-                None => batch.delete(key),
-            });
-            let is_new = |place: &usize| !same.contains(place);
-            for place in (0..kept.len()).filter(is_new) {
-                // The row comes first.
-                batch.put(&kept[place], if place == 0 { new.value } else { b"" });
+        let changes: Vec<_> = rows.iter().map(|(old, new)| (table, RowChange::Update(*old, *new))).collect();
+        self.commit(&changes)
+    }
+
+    fn commit(&self, changes: &[(TableId, RowChange<'_>)]) -> Result<()> {
+        check_distinct(changes.iter().copied())?;
+        let (mut batch, mut new) = (KvBatch::new(), KvBatch::new());
+        for (table, change) in changes {
+            add_change(*table, &*self.table(*table)?, change, &mut batch, &mut new);
+        }
+        for op in &new {
+            if let KvOp::Put { key, value } = op {
+                batch.put(key, value);
             }
         }
         self.kv.write(&batch)

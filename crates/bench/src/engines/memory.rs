@@ -1,7 +1,8 @@
 //! The model: ordered maps in memory behind one lock.
 
 use siltstone_base::engine::{
-    Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Row, TableId, TableSpec, Tables,
+    Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Row, RowChange, TableId, TableSpec, Tables,
+    check_distinct,
 };
 use siltstone_base::sync::{Arc, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -232,11 +233,28 @@ impl Tables for MemoryEngine {
 
     fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
         self.with_table(table, |table| {
-            for (old, new) in rows {
-                table.remove(old);
-                table.add(new);
-            }
+            rows.iter().for_each(|(old, _)| table.remove(old));
+            rows.iter().for_each(|(_, new)| table.add(new));
         })
+    }
+
+    fn commit(&self, changes: &[(TableId, RowChange<'_>)]) -> Result<()> {
+        check_distinct(changes.iter().copied())?;
+        let mut tables = self.tables.write();
+        if !changes.iter().all(|(table, _)| tables.contains_key(table)) {
+            return Err(no_table());
+        }
+        for (table, change) in changes {
+            if let (Some(table), Some(old)) = (tables.get_mut(table), change.before()) {
+                table.remove(&old);
+            }
+        }
+        for (table, change) in changes {
+            if let (Some(table), Some(new)) = (tables.get_mut(table), change.after()) {
+                table.add(&new);
+            }
+        }
+        Ok(())
     }
 
     fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {

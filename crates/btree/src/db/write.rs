@@ -156,24 +156,23 @@ impl State {
             KvOp::Put { key, value } => (tree.tree(), *key, value.len()),
             KvOp::Delete { key } => (tree.tree(), *key, 0),
         });
-        self.check_sizes(sizes)
+        self.check_sizes(ops.len(), sizes)
     }
 
-    /// Refuses so many keys, with values of these lengths, that can't be written as one group; returns the bytes that the log may need.
+    /// Refuses `count` keys, with values of these lengths, that can't be written as one group; returns the bytes that the log may need.
     pub(super) fn check_sizes<'a>(
         &self,
-        sizes: impl ExactSizeIterator<Item = (&'a Tree, &'a [u8], usize)>,
+        count: usize,
+        sizes: impl Iterator<Item = (&'a Tree, &'a [u8], usize)>,
     ) -> Result<u64> {
         let page_len = self.pool.page_len();
         let most = self.pool.frames().max(64) / 8;
-        if sizes.len() > 1 && sizes.len() > most {
-            let message = format!(
-                "a batch of {} operations; an eighth of the buffer pool's pages, {most}, is the most",
-                sizes.len()
-            );
+        if count > 1 && count > most {
+            let message =
+                format!("a batch of {count} operations; an eighth of the buffer pool's pages, {most}, is the most");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        let mut needed = (sizes.len() as u64 + 4) * page_len as u64;
+        let mut needed = (count as u64 + 4) * page_len as u64;
         for (tree, key, value) in sizes {
             if key.len() > page::max_key_len(page_len) {
                 return Err(Error::new(ErrorKind::LimitExceeded, "a key takes no more than an eighth of a page"));

@@ -2,7 +2,7 @@
 
 use super::TableDb;
 use siltstone_base::Result;
-use siltstone_base::engine::{Admin, Capabilities, EngineStats, Row, TableId, TableSpec, Tables};
+use siltstone_base::engine::{Admin, Capabilities, EngineStats, Row, RowChange, TableId, TableSpec, Tables};
 
 impl Admin for TableDb {
     fn name(&self) -> String {
@@ -53,6 +53,10 @@ impl Tables for TableDb {
 
     fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
         Self::update(self, table, rows)
+    }
+
+    fn commit(&self, changes: &[(TableId, RowChange<'_>)]) -> Result<()> {
+        Self::commit(self, changes)
     }
 
     fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {

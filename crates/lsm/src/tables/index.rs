@@ -81,12 +81,6 @@ impl Index {
     }
 
     #[cold]
-    pub(super) fn unstable(&self) -> Error {
-        let message = format!("index {}: its extractor yields different entries for one row", self.spec.name);
-        Error::invalid_argument(message)
-    }
-
-    #[cold]
     pub(super) fn damaged(&self, position: u64) -> Error {
         Error::corrupt(format!("index {}: entry {position} of a scan, from 0, is damaged", self.spec.name))
     }

@@ -6,9 +6,10 @@
 use super::index::{Index, Table};
 use super::layout::IndexId;
 use super::unique::Claim;
-use super::{AnyTableId, TableDb};
+use super::{AnyTableId, TableDb, find};
 use crate::batch::WriteBatch;
-use siltstone_base::engine::{Row, TableId};
+use siltstone_base::engine::{Row, RowChange, TableId, check_distinct};
+use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 use std::cell::RefCell;
 
@@ -75,15 +76,44 @@ impl TableDb {
             check_doubles(rows.iter().map(|(old, _)| old.primary_key))?;
             check_doubles(rows.iter().map(|(_, new)| new.primary_key))?;
             scratch.check_first(table, rows.first().map(|(_, new)| new))?;
-            for (old, new) in rows {
-                match old.primary_key == new.primary_key {
-                    true => scratch.remove_entries(table, old, Some(new))?,
-                    false => scratch.remove(table, old)?,
-                }
-            }
+            rows.iter().try_for_each(|(old, new)| scratch.take_away(table, &RowChange::Update(*old, *new)))?;
             for (number, (old, new)) in rows.iter().enumerate() {
                 let old = Some(old).filter(|old| old.primary_key == new.primary_key);
                 scratch.add(table, number, new, old)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes rows of any eager tables in one commit. Everything goes that goes before anything comes: a row may take over a primary key, or a key of a unique index, that another
+    /// one gives up. Entries that stay the same are left alone. The caller says what rows are, as for [`delete`](Self::delete).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert); a row is named by its place in `changes`. `InvalidArgument` also if two changes say what the row of one primary key was, or will be.
+    pub fn commit(&self, changes: &[(TableId, RowChange<'_>)]) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        check_distinct(changes.iter().copied())?;
+        // The changes of a table together, in the order of the call.
+        let mut order: Vec<(TableId, usize, &RowChange<'_>)> =
+            changes.iter().enumerate().map(|(number, (table, change))| (*table, number, change)).collect();
+        order.sort_by_key(|(table, _, _)| *table);
+        self.write_batch(|tables, scratch| {
+            for own in order.chunk_by(|(table, _, _), (next, _, _)| table == next) {
+                let Some((id, _, first)) = own.first() else { continue };
+                let table = find(tables, (*id).into())?;
+                table.definition.check_mode(false)?;
+                table.check_writable()?;
+                scratch.check_first(table, first.after().or(first.before()).as_ref())?;
+                own.iter().try_for_each(|(_, _, change)| scratch.take_away(table, change))?;
+                for (_, number, change) in own {
+                    if let Some(row) = change.after() {
+                        let old = change.before().filter(|old| old.primary_key == row.primary_key);
+                        scratch.add(table, *number, &row, old.as_ref())?;
+                    }
+                }
             }
             Ok(())
         })
@@ -96,16 +126,25 @@ impl TableDb {
         lazy: bool,
         fill: impl FnOnce(&Table, &mut Scratch) -> Result<()>,
     ) -> Result<()> {
+        let id = table.into();
+        self.write_batch(|tables, scratch| {
+            let table = find(tables, id)?;
+            table.definition.check_mode(lazy)?;
+            table.check_writable()?;
+            fill(table, scratch)
+        })
+    }
+
+    /// Writes what `fill` puts into a batch for tables of those that are open.
+    fn write_batch(&self, fill: impl FnOnce(&[Arc<Table>], &mut Scratch) -> Result<()>) -> Result<()> {
         // Taken out while it is used: an extractor or a listener that inserts again gets one of its own.
         let mut scratch = SCRATCH.with(|scratch| std::mem::take(&mut *scratch.borrow_mut()));
         scratch.clear();
         // Until the changes are visible: whoever adds an index waits for those who do not know of it.
         let writing = self.writers.enter();
-        let outcome = self.with_table(table, |table| {
-            table.definition.check_mode(lazy)?;
-            table.check_writable()?;
-            fill(table, &mut scratch)?;
-            let _claimed = self.claim(table, &mut scratch)?;
+        let tables = self.open_tables.load();
+        let outcome = fill(&tables, &mut scratch).and_then(|()| {
+            let _claimed = self.claim(&tables, &mut scratch)?;
             self.db.write(&mut scratch.batch, &self.write_options)
         });
         drop(writing);
@@ -144,7 +183,7 @@ impl Scratch {
             let second = index.entry(row, &mut self.other_key, &mut self.other_value)?;
             let is_same = !first || (self.key == self.other_key && self.value == self.other_value);
             if first != second || !is_same {
-                return Err(index.unstable());
+                return Err(index.spec.unstable());
             }
         }
         Ok(())
@@ -169,6 +208,17 @@ impl Scratch {
             }
         }
         Ok(())
+    }
+
+    /// Deletes what is not there any more after a change.
+    fn take_away(&mut self, table: &Table, change: &RowChange<'_>) -> Result<()> {
+        match change {
+            RowChange::Insert(_) => Ok(()),
+            RowChange::Update(old, new) if old.primary_key == new.primary_key => {
+                self.remove_entries(table, old, Some(new))
+            }
+            RowChange::Update(old, _) | RowChange::Delete(old) => self.remove(table, old),
+        }
     }
 
     /// Deletes a row, and its entries.

@@ -143,6 +143,15 @@ impl From<LazyTableId> for AnyTableId {
     }
 }
 
+/// The table of this id among those that are open.
+#[inline]
+fn find(tables: &[Arc<Table>], id: AnyTableId) -> Result<&Arc<Table>> {
+    match tables.binary_search_by_key(&id.0, |table| table.number()) {
+        Ok(position) => Ok(&tables[position]),
+        Err(_) => Err(Error::new(ErrorKind::NotFound, "no open table has this id")),
+    }
+}
+
 /// What the lock of the dictionary guards: a copy of the stored rows.
 #[derive(Debug, Default)]
 struct Dictionary {
@@ -331,11 +340,7 @@ impl TableDb {
     /// The open table of this id.
     #[inline]
     fn with_table<T>(&self, id: impl Into<AnyTableId>, work: impl FnOnce(&Arc<Table>) -> Result<T>) -> Result<T> {
-        let (id, tables) = (id.into(), self.open_tables.load());
-        match tables.binary_search_by_key(&id.0, |table| table.number()) {
-            Ok(position) => work(&tables[position]),
-            Err(_) => Err(Error::new(ErrorKind::NotFound, "no open table has this id")),
-        }
+        find(&self.open_tables.load(), id.into()).and_then(work)
     }
 
     /// The open table of this id, to keep.

@@ -12,6 +12,7 @@ use super::insert::Scratch;
 use super::layout::IndexId;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::row_locks::{LockMode, RowLocks};
+use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
@@ -41,7 +42,7 @@ impl Drop for Claimed<'_> {
 
 impl TableDb {
     /// Locks the keys that rows get in unique indexes, and refuses those that other rows have. `None` if there are none.
-    pub(super) fn claim(&self, table: &Table, scratch: &mut Scratch) -> Result<Option<Claimed<'_>>> {
+    pub(super) fn claim(&self, tables: &[Arc<Table>], scratch: &mut Scratch) -> Result<Option<Claimed<'_>>> {
         if scratch.claims.is_empty() {
             return Ok(None);
         }
@@ -49,7 +50,7 @@ impl TableDb {
         claims.sort_unstable();
         if let Some(twice) = claims.windows(2).find(|pair| pair[0].key == pair[1].key) {
             let what = format!("rows {} and {} have the same key", twice[0].row, twice[1].row);
-            return Err(violation(table, &twice[1], &what));
+            return Err(violation(tables, &twice[1], &what));
         }
         let claimed = self.lock_keys(claims)?;
         let freed: BTreeSet<&[u8]> = scratch.freed.iter().map(|key| &key[..]).collect();
@@ -58,7 +59,7 @@ impl TableDb {
                 continue;
             }
             if self.db.get(&claim.key)?.is_some() {
-                return Err(violation(table, claim, &format!("row {} has the key of a row that is there", claim.row)));
+                return Err(violation(tables, claim, &format!("row {} has the key of a row that is there", claim.row)));
             }
         }
         Ok(Some(claimed))
@@ -76,9 +77,11 @@ impl TableDb {
 }
 
 #[cold]
-fn violation(table: &Table, claim: &Claim, what: &str) -> Error {
-    let index = table.indexes.iter().find(|index| index.id == claim.index);
-    let index = index.map_or("?", |index| index.spec.name.as_str());
-    let message = format!("unique index {index} of table {}: {what}", table.definition.name);
+fn violation(tables: &[Arc<Table>], claim: &Claim, what: &str) -> Error {
+    let all = tables.iter().flat_map(|table| table.indexes.iter().map(move |index| (table, index)));
+    let (index, table) = all
+        .filter(|(_, index)| index.id == claim.index)
+        .fold(("?", "?"), |_, (table, index)| (index.spec.name.as_str(), table.definition.name.as_str()));
+    let message = format!("unique index {index} of table {table}: {what}");
     Error::new(ErrorKind::AlreadyExists, message)
 }

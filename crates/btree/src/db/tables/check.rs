@@ -21,7 +21,7 @@ impl State {
         while is_there {
             for ((tree, _, spec), expected) in table.indexes().zip(&mut expected) {
                 entry.clear();
-                if spec.entry(rows.key(), rows.value(), &mut entry) {
+                if spec.try_entry(rows.key(), rows.value(), &mut entry)? {
                     *expected += 1;
                     if self.read_row(view, tree.live()?, &entry)?.is_none() {
                         return Err(self.unfit(tree, "lacks the entry of a row"));

@@ -2,7 +2,7 @@
 
 use super::super::Db;
 use siltstone_base::Result;
-use siltstone_base::engine::{Row, TableId, TableSpec, Tables};
+use siltstone_base::engine::{Row, RowChange, TableId, TableSpec, Tables};
 
 impl Tables for Db {
     fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
@@ -27,6 +27,10 @@ impl Tables for Db {
 
     fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
         self.update_rows(table, rows)
+    }
+
+    fn commit(&self, changes: &[(TableId, RowChange<'_>)]) -> Result<()> {
+        self.commit_rows(changes)
     }
 
     fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {

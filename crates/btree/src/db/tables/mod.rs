@@ -18,7 +18,7 @@ mod unique;
 mod write;
 
 pub(super) use definition::TableDefinition;
-pub(super) use plan::{Plan, RowChange, Step};
+pub(super) use plan::{Plan, Step};
 pub(super) use read::walk;
 
 use super::catalog::open_index;

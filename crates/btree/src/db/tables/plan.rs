@@ -1,24 +1,16 @@
-//! What changes of rows mean for trees: steps in the order in which they are made. A row comes before its entries, so that undoing them ends with the row, whose stamp is its lock.
+//! What changes of rows mean for trees: steps in the order in which they are made.
+//!
+//! Whatever goes goes before anything comes: a row may take over a primary key, or a key of a unique index, that another one gives up. A row comes before its entries, so that
+//! undoing a change of one row ends with the row, whose stamp is its lock.
 
 use super::super::write::Expected;
 use super::OpenTable;
 use crate::page;
 use crate::tree::Tree;
-use siltstone_base::engine::{KvOp, Row};
+use siltstone_base::engine::{KvOp, Row, RowChange};
 use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::ops::Range;
-
-/// A change of one row.
-#[derive(Debug, Clone, Copy)]
-pub(in super::super) enum RowChange<'a> {
-    /// The row is new.
-    Insert(Row<'a>),
-    /// The row goes that was so.
-    Delete(Row<'a>),
-    /// The first row becomes the second.
-    Update(Row<'a>, Row<'a>),
-}
 
 /// A change of one tree.
 #[derive(Debug, Clone, Copy)]
@@ -43,21 +35,36 @@ pub(in super::super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// The steps of changes, in their order.
-    pub(in super::super) fn new(table: &OpenTable, changes: impl ExactSizeIterator<Item = RowChange<'a>>) -> Self {
+    /// The steps of changes of one table.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`IndexSpec::try_key`]; `InvalidArgument` names an index whose extractor does not yield the same twice for the first row.
+    pub(in super::super) fn new(
+        table: &OpenTable,
+        changes: impl ExactSizeIterator<Item = RowChange<'a>>,
+    ) -> Result<Self> {
         let mut plan = Self::default();
-        plan.steps.reserve(changes.len() * (table.specs.len() + 1));
-        for change in changes {
-            plan.add(table, change);
+        // What comes, which is made when everything is gone that goes.
+        let mut coming = Vec::with_capacity(changes.len() * (table.specs.len() + 1));
+        for (number, change) in changes.enumerate() {
+            if number == 0 {
+                plan.check_first(table, &change)?;
+            }
+            plan.add(table, change, &mut coming)?;
         }
-        plan
+        match plan.steps.is_empty() {
+            true => plan.steps = coming,
+            false => plan.steps.append(&mut coming),
+        }
+        Ok(plan)
     }
 
-    fn add(&mut self, table: &OpenTable, change: RowChange<'a>) {
+    fn add(&mut self, table: &OpenTable, change: RowChange<'a>, coming: &mut Vec<Kept<'a>>) -> Result<()> {
         let put = |row: Row<'a>| KvOp::Put { key: row.primary_key, value: row.value };
         let (old, new) = match change {
             RowChange::Insert(new) => {
-                self.steps.push(Kept::Row(put(new), Expected::Absent));
+                coming.push(Kept::Row(put(new), Expected::Absent));
                 (None, Some(new))
             }
             RowChange::Delete(old) => {
@@ -65,8 +72,8 @@ impl<'a> Plan<'a> {
                 (Some(old), None)
             }
             RowChange::Update(old, new) if old.primary_key != new.primary_key => {
-                self.add(table, RowChange::Delete(old));
-                return self.add(table, RowChange::Insert(new));
+                self.add(table, RowChange::Delete(old), coming)?;
+                return self.add(table, RowChange::Insert(new), coming);
             }
             RowChange::Update(old, new) => {
                 self.steps.push(Kept::Row(put(new), Expected::Value(old.value)));
@@ -74,30 +81,45 @@ impl<'a> Plan<'a> {
             }
         };
         for (index, spec) in table.specs.iter().enumerate() {
-            let old = old.and_then(|row| self.entry(spec, row));
-            let new = new.and_then(|row| self.entry(spec, row));
+            let old = self.entry(spec, old)?;
+            let new = self.entry(spec, new)?;
             let bytes =
                 |entry: &Option<(Range<usize>, usize)>| entry.as_ref().and_then(|(at, _)| self.entries.get(at.clone()));
             if bytes(&old) == bytes(&new) {
                 continue;
             }
-            for (entry, is_insertion) in [(old, false), (new, true)] {
-                let kept = entry.map(|(entry, key_len)| Kept::Entry { index, entry, key_len, is_insertion });
-                self.steps.extend(kept);
+            for (entry, is_insertion, steps) in [(old, false, &mut self.steps), (new, true, &mut *coming)] {
+                steps.extend(entry.map(|(entry, key_len)| Kept::Entry { index, entry, key_len, is_insertion }));
             }
         }
+        Ok(())
     }
 
-    /// The entry of a row, and how many of its bytes are the index key.
-    fn entry(&mut self, spec: &IndexSpec, row: Row<'_>) -> Option<(Range<usize>, usize)> {
+    /// The entry of a row, if there is one, and how many of its bytes are the index key.
+    fn entry(&mut self, spec: &IndexSpec, row: Option<Row<'_>>) -> Result<Option<(Range<usize>, usize)>> {
+        let Some(row) = row else { return Ok(None) };
         let start = self.entries.len();
-        let has_entry = spec.entry(row.primary_key, row.value, &mut self.entries);
+        let has_entry = spec.try_entry(row.primary_key, row.value, &mut self.entries)?;
         let entry = start..self.entries.len();
-        has_entry.then(|| (entry.clone(), entry.len().saturating_sub(row.primary_key.len())))
+        Ok(has_entry.then(|| (entry.clone(), entry.len().saturating_sub(row.primary_key.len()))))
+    }
+
+    /// Fails if extractors do not yield the same for the same row: one row of each call, its first, is tried.
+    fn check_first(&mut self, table: &OpenTable, change: &RowChange<'_>) -> Result<()> {
+        let row = change.after().or(change.before());
+        for spec in &table.specs {
+            let entries = [self.entry(spec, row)?, self.entry(spec, row)?];
+            let [first, second] = entries.map(|entry| entry.and_then(|(at, _)| self.entries.get(at)));
+            if first != second {
+                return Err(spec.unstable());
+            }
+            self.entries.clear();
+        }
+        Ok(())
     }
 
     /// The steps.
-    pub(in super::super) fn steps(&self) -> impl ExactSizeIterator<Item = Step<'_>> {
+    pub(in super::super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         self.steps.iter().map(|step| match step {
             Kept::Row(op, expected) => Step::Row { op: *op, expected: *expected },
             Kept::Entry { index, entry, key_len, is_insertion } => Step::Entry {
@@ -136,11 +158,16 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// The number of steps.
+    pub(in super::super) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
     /// For each step its tree, its key, and the length of its value.
     pub(in super::super) fn sizes<'p>(
         &'p self,
         table: &'p OpenTable,
-    ) -> impl ExactSizeIterator<Item = (&'p Tree, &'p [u8], usize)> {
+    ) -> impl Iterator<Item = (&'p Tree, &'p [u8], usize)> {
         let rows = table.table.rows.tree();
         self.steps().map(move |step| match step {
             Step::Row { op: KvOp::Put { key, value }, .. } => (rows, key, value.len()),

@@ -4,9 +4,9 @@ use super::super::Db;
 use super::super::state::{OpenTree, State};
 use super::super::write::{Group, Locked};
 use super::super::writers::Writer;
-use super::{OpenTable, Plan, RowChange, Step};
+use super::{OpenTable, Plan, Step};
 use siltstone_base::Result;
-use siltstone_base::engine::{KvOp, Row, TableId};
+use siltstone_base::engine::{KvOp, Row, RowChange, TableId, check_distinct};
 use siltstone_base::sync::Arc;
 
 /// What has to be locked: a row by its primary key, or a key of a unique index.
@@ -18,13 +18,20 @@ struct Claim<'a> {
     index: Option<(usize, bool)>,
 }
 
+/// What becomes of one table.
+struct Part<'a> {
+    table: Arc<OpenTable>,
+    plan: Plan<'a>,
+}
+
 impl Db {
     /// Inserts rows whose primary keys are new, with their index entries, as one batch.
     ///
     /// # Errors
     ///
     /// `NotFound` if no open table has this id; `AlreadyExists` for a primary key, or a key of a unique index, that another row has; `LimitExceeded` as for
-    /// [`write`](Self::write), where a row counts once and each of its entries once more; those of [`put`](Self::put). Nothing of the batch was then done.
+    /// [`write`](Self::write), where a row counts once and each of its entries once more; `InvalidArgument` for a primary key that comes twice. `Poisoned` or `InvalidArgument` name an index
+    /// whose extractor panics or breaks its promises; `Corruption` one whose extractor cannot read a row; those of [`put`](Self::put). Nothing of the batch was then done.
     pub fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
         self.0.write_rows(table, rows.iter().map(|row| RowChange::Insert(*row)))
     }
@@ -46,48 +53,97 @@ impl Db {
     pub fn update_rows(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
         self.0.write_rows(table, rows.iter().map(|(old, new)| RowChange::Update(*old, *new)))
     }
+
+    /// Changes rows of any tables as one batch. Whatever goes goes before anything comes: a row may take over a primary key, or a key of a unique index, that another one gives
+    /// up.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert) and of [`delete_rows`](Self::delete_rows).
+    pub fn commit_rows(&self, changes: &[(TableId, RowChange<'_>)]) -> Result<()> {
+        self.0.write_changes(changes)
+    }
 }
 
 impl State {
     fn write_rows<'a>(
         self: &Arc<Self>,
         table: TableId,
-        changes: impl ExactSizeIterator<Item = RowChange<'a>>,
+        changes: impl ExactSizeIterator<Item = RowChange<'a>> + Clone,
     ) -> Result<()> {
         let table = self.tables.get(table)?;
         if changes.len() == 0 {
             return Ok(());
         }
-        let plan = Plan::new(&table, changes);
-        plan.check_entries(&table, self.pool.page_len())?;
-        let needed = self.check_sizes(plan.sizes(&table))?;
+        let id = table.table.id();
+        let plan = Plan::new(&table, changes.clone())?;
+        self.write_parts(&[Part { table, plan }], || check_distinct(changes.map(|change| (id, change))))
+    }
+
+    /// Writes changes of any tables as one group.
+    fn write_changes(self: &Arc<Self>, changes: &[(TableId, RowChange<'_>)]) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        // The changes of a table together, in the order of the call.
+        let mut order: Vec<&(TableId, RowChange<'_>)> = changes.iter().collect();
+        order.sort_by_key(|(table, _)| *table);
+        let mut parts = Vec::new();
+        for own in order.chunk_by(|(table, _), (next, _)| table == next) {
+            let Some((table, _)) = own.first() else { continue };
+            let table = self.tables.get(*table)?;
+            let plan = Plan::new(&table, own.iter().map(|(_, change)| *change))?;
+            parts.push(Part { table, plan });
+        }
+        self.write_parts(&parts, || check_distinct(changes.iter().copied()))
+    }
+
+    /// Makes plans as one group.
+    fn write_parts(self: &Arc<Self>, parts: &[Part<'_>], check: impl FnOnce() -> Result<()>) -> Result<()> {
+        parts.iter().try_for_each(|part| part.plan.check_entries(&part.table, self.pool.page_len()))?;
+        let count = parts.iter().map(|part| part.plan.len()).sum();
+        let needed = self.check_sizes(count, parts.iter().flat_map(|part| part.plan.sizes(&part.table)))?;
+        check()?;
         self.hold_back();
-        self.bring_in_plan(&table, &plan);
+        parts.iter().for_each(|part| self.bring_in_plan(&part.table, &part.plan));
         let mut locked = None;
         let writer = loop {
             let writer = self.lock_with_room(needed)?;
             let owner = locked.as_ref().map_or(0, |Locked(_, owner)| *owner);
-            if !self.transactions.has_owners() || self.is_free(owner, &table, &plan)? {
+            if !self.transactions.has_owners() || self.are_free(owner, parts)? {
                 break writer;
             }
             // As for batches of a tree: behind whoever was first, and in one order.
             let owner = self.new_id()?;
             drop(writer);
             let owner = locked.insert(Locked(self, owner)).1;
-            let mut claims: Vec<_> = claims(&table, &plan).collect();
-            claims.sort_unstable();
-            claims.dedup();
-            for claim in claims {
-                self.lock_claim(self.writer.lock(), owner, &table, claim)?;
+            let with_table = |part| claims(part).map(move |claim| (claim, &part.table));
+            let mut claims: Vec<(Claim<'_>, &Arc<OpenTable>)> = parts.iter().flat_map(with_table).collect();
+            claims.sort_unstable_by_key(|(claim, _)| *claim);
+            claims.dedup_by(|(claim, _), (other, _)| claim == other);
+            for (claim, table) in claims {
+                self.lock_claim(self.writer.lock(), owner, table, claim)?;
             }
         };
-        table.table.rows.live()?;
+        for part in parts {
+            part.table.table.rows.live()?;
+        }
         let (number, end) = self.make_group_of(|number, group| {
-            plan.steps().try_for_each(|step| self.apply_step(&table, step, number, group))
+            let mut steps = parts.iter().flat_map(|part| part.plan.steps().map(move |step| (&part.table, step)));
+            steps.try_for_each(|(table, step)| self.apply_step(table, step, number, group))
         })?;
         let outcome = self.end_group(number, end, writer);
         self.wake_jobs();
         outcome
+    }
+
+    fn are_free(&self, owner: u64, parts: &[Part<'_>]) -> Result<bool> {
+        for part in parts {
+            if !self.is_free(owner, part)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Brings in what the steps of a plan will change, before the lock of writers is taken.
@@ -119,8 +175,9 @@ impl State {
     }
 
     #[cold]
-    fn is_free(&self, owner: u64, table: &OpenTable, plan: &Plan<'_>) -> Result<bool> {
-        for claim in claims(table, plan) {
+    fn is_free(&self, owner: u64, part: &Part<'_>) -> Result<bool> {
+        let table = &part.table;
+        for claim in claims(part) {
             let is_locked = match claim.index {
                 None => {
                     let stamp = table.table.rows.live()?.stamp(claim.key)?;
@@ -147,9 +204,9 @@ impl State {
 }
 
 /// What a plan needs locks of.
-fn claims<'p>(table: &'p OpenTable, plan: &'p Plan<'_>) -> impl Iterator<Item = Claim<'p>> {
-    let space = |tree: &OpenTree| tree.tree().space();
-    plan.steps().filter_map(move |step| match step {
+fn claims<'p>(part: &'p Part<'_>) -> impl Iterator<Item = Claim<'p>> {
+    let (table, space) = (&part.table, |tree: &OpenTree| tree.tree().space());
+    part.plan.steps().filter_map(move |step| match step {
         Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key }, .. } => {
             Some(Claim { space: space(&table.table.rows), key, index: None })
         }

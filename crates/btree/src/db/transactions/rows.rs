@@ -1,11 +1,11 @@
 //! Rows of tables, and their entries, in a transaction.
 
 use super::super::state::State;
-use super::super::tables::{OpenTable, Plan, RowChange, Step, walk};
+use super::super::tables::{OpenTable, Plan, Step, walk};
 use super::handle::Transaction;
 use crate::mtr::close_group;
 use crate::page::{self, FLAG_DELETED, Stamp};
-use siltstone_base::engine::{KvOp, Row, TableId};
+use siltstone_base::engine::{KvOp, Row, RowChange, TableId};
 use siltstone_base::row_locks::LockMode;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -175,7 +175,7 @@ impl Transaction {
                     return Err(Error::new(ErrorKind::NotFound, "no row has this primary key"));
                 }
             };
-            let plan = Plan::new(table, std::iter::once(change));
+            let plan = Plan::new(table, std::iter::once(change))?;
             plan.check_entries(table, state.pool.page_len())?;
             if let Some((index, index_key)) = self.locked_key(state, table, &plan)? {
                 let tree = table.index(index)?;
@@ -219,7 +219,7 @@ impl Transaction {
         before: Option<(u8, &[u8])>,
     ) -> Result<()> {
         let too_many = || Error::new(ErrorKind::LimitExceeded, "a transaction makes less than 2^32 changes");
-        u32::try_from(plan.steps().len()).ok().and_then(|steps| self.number.checked_add(steps)).ok_or_else(too_many)?;
+        u32::try_from(plan.len()).ok().and_then(|steps| self.number.checked_add(steps)).ok_or_else(too_many)?;
         let first = self.number;
         let mut outcome = Ok(());
         for step in plan.steps() {

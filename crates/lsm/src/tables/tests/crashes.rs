@@ -3,8 +3,8 @@
 
 use super::*;
 use siltstone_base::clock::ManualClock;
-use siltstone_base::engine::Admin;
-use siltstone_base::env::sim::{CrashConfig, CrashStates, SimDisk};
+use siltstone_base::engine::{Admin, RowChange};
+use siltstone_base::env::sim::{CrashConfig, CrashStates, Recording, SimDisk};
 use siltstone_base::executor::StepExecutor;
 use std::collections::HashMap;
 
@@ -87,8 +87,16 @@ fn every_crash_state_recovers_a_prefix_with_all_that_was_acknowledged() {
 
     let config =
         CrashConfig { states_per_cut: 64, random_subsets: 24, tail_cuts: 4, tears: 6, ..CrashConfig::default() };
+    let (states, prefixes) = explore(&recording, &history, config);
+    assert!(states > 300, "only {states} states");
+    let unseen: Vec<_> = (1..prefixes.len()).filter(|step| prefixes[*step] == 0).collect();
+    assert!(unseen.len() <= 1, "no state recovered to the steps {unseen:?} of {prefixes:?}");
+}
+
+/// Recovers every state that a crash may have left: it is a step of the history, and not before the last one that was acknowledged. Returns their number, and how many are which step.
+fn explore(recording: &Recording, history: &History, config: CrashConfig) -> (usize, Vec<usize>) {
     let (mut states, mut prefixes) = (0, vec![0; history.steps.len()]);
-    for state in CrashStates::new(&recording, config) {
+    for state in CrashStates::new(recording, config) {
         let Some(disk) = state.disk() else { continue };
         states += 1;
         let db = match try_open_disk(&disk) {
@@ -115,7 +123,38 @@ fn every_crash_state_recovers_a_prefix_with_all_that_was_acknowledged() {
         assert_eq!(digest(&db), found);
         TableDb::close(db).unwrap();
     }
-    assert!(states > 300, "only {states} states");
-    let unseen: Vec<_> = (1..prefixes.len()).filter(|step| prefixes[*step] == 0).collect();
-    assert!(unseen.len() <= 1, "no state recovered to the steps {unseen:?} of {prefixes:?}");
+    (states, prefixes)
+}
+
+#[test]
+fn no_crash_leaves_one_table_of_a_commit_without_the_other() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new(DIR)).unwrap();
+    disk.start_recording();
+    let mut history = History { steps: vec![(Digest::new(), 0)] };
+    let db = open_disk(&disk);
+    history.note(&db, &disk);
+    let tables = ["a", "b"].map(|name| {
+        let table = db.create_table(&spec(name, 1)).unwrap();
+        history.note(&db, &disk);
+        table
+    });
+    for number in 0..12_u32 {
+        let name = format!("{number:02}");
+        let counts = [number, number + 1].map(|count| format!("{count:02}{}", "c".repeat(30)));
+        let (old, new, own) = (row("count", &counts[0]), row("count", &counts[1]), row(&name, &counts[1]));
+        let count = if number == 0 { RowChange::Insert(new) } else { RowChange::Update(old, new) };
+        let [a, b] = tables;
+        let changes = [(b, count), (a, RowChange::Insert(own)), (a, count), (b, RowChange::Insert(own))];
+        db.commit(&changes).unwrap();
+        history.note(&db, &disk);
+        if number == 6 {
+            Admin::flush(&db).unwrap();
+        }
+    }
+    TableDb::close(db).unwrap();
+    let config = CrashConfig { states_per_cut: 32, random_subsets: 12, tears: 6, ..CrashConfig::default() };
+    let (states, prefixes) = explore(&disk.take_recording(), &history, config);
+    assert!(states > 100, "only {states} states");
+    assert!(prefixes.iter().skip(3).filter(|count| **count > 0).count() > 10, "{prefixes:?}");
 }

@@ -127,4 +127,5 @@ fn it_keeps_what_every_engine_of_tables_keeps() {
         Ok(Box::new(db) as Box<dyn siltstone_base::engine::Tables>)
     };
     siltstone_base::engine::conformance_tables::check_tables(&opener, dir.path());
+    siltstone_base::engine::conformance_tables::check_unique_tables(&opener, dir.path());
 }

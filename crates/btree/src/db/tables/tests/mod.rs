@@ -3,8 +3,10 @@
 mod transactions;
 
 use crate::{Counter, Db, DbOptions, Doublewrite, Durability, ErrorKind, TransactionOptions};
-use siltstone_base::engine::{Row, TableId, TableSpec};
-use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::engine::{Row, RowChange, TableId, TableSpec};
+use siltstone_base::index_spec::{IndexExtractor, IndexSpec};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn small() -> DbOptions {
     DbOptions::default()
@@ -116,6 +118,112 @@ fn a_batch_that_fails_leaves_rows_and_entries_as_they_were() {
     // A key that one row gives up may be another's in the same batch.
     db.update_rows(table, &[(row("a", "ig01"), row("a", "ig05")), (row("b", "me02"), row("b", "me01"))]).unwrap();
     assert_eq!(entries(&db, table, 1), ["01b", "05a"]);
+}
+
+#[test]
+fn whatever_goes_goes_before_anything_comes() {
+    use RowChange::{Delete, Insert, Update};
+    for snapshot in [false, true] {
+        for durability in [Durability::Os, Durability::Commit] {
+            let dir = tempfile::tempdir().unwrap();
+            let db = Db::open(dir.path(), &small().durability(durability).max_version_bytes(0)).unwrap();
+            let one = db.create_table(&stones()).unwrap();
+            let two = db.create_table(&TableSpec { name: "others".to_owned(), ..stones() }).unwrap();
+            db.insert(one, &[row("a", "ig01"), row("b", "me02"), row("c", "se03")]).unwrap();
+            db.insert(two, &[row("a", "ig01")]).unwrap();
+            let open = db.0.tables.get(one).unwrap();
+            let view = snapshot.then(|| db.0.view(0, 0));
+            // Unique keys are swapped, a primary key is taken over, and a row comes back as it was.
+            let changes = [
+                (one, Update(row("a", "ig01"), row("a", "ig02"))),
+                (two, Delete(row("a", "ig01"))),
+                (one, Update(row("b", "me02"), row("d", "me01"))),
+                (one, Insert(row("b", "ig04"))),
+                (two, Insert(row("a", "ig01"))),
+                (one, Delete(row("c", "se03"))),
+                (two, Insert(row("c", "se03"))),
+                (one, Insert(row("c", "se03"))),
+            ];
+            db.commit_rows(&changes).unwrap();
+            assert_eq!(rows(&db, one), ["a=ig02", "b=ig04", "c=se03", "d=me01"]);
+            assert_eq!(entries(&db, one, 0), ["iga", "igb", "med", "sec"]);
+            assert_eq!(entries(&db, one, 1), ["01d", "02a", "03c", "04b"]);
+            assert_eq!(
+                (rows(&db, two), entries(&db, two, 1)),
+                (vec!["a=ig01".to_owned(), "c=se03".to_owned()], vec!["01a".to_owned(), "03c".to_owned()])
+            );
+            if let Some(view) = &view {
+                assert_eq!(db.0.check_indexes(&open, view).unwrap(), 6, "as it was before");
+            }
+            // What fails in the last table leaves no trace in the first.
+            let fails =
+                [(one, Delete(row("a", "ig02"))), (one, Insert(row("e", "ig02"))), (two, Insert(row("d", "me01")))];
+            assert_eq!(db.commit_rows(&fails).unwrap_err().kind(), ErrorKind::AlreadyExists);
+            let twice = [(one, Delete(row("a", "ig02"))), (one, Update(row("a", "ig02"), row("f", "ig02")))];
+            assert_eq!(db.commit_rows(&twice).unwrap_err().kind(), ErrorKind::InvalidArgument);
+            assert_eq!((rows(&db, one).len(), entries(&db, one, 1)[1].as_str()), (4, "02a"));
+            drop(view);
+            db.0.settle();
+            db.check().unwrap();
+        }
+    }
+}
+
+/// Panics, changes its mind, or fails, by the first byte of the value.
+#[derive(Debug, Default)]
+struct Moody(AtomicU64);
+
+impl IndexExtractor for Moody {
+    fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+        assert_ne!(value[0], b'p', "asked for");
+        if value[0] == b'c' {
+            index_key.extend_from_slice(&self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        }
+        if value[0] == b't' {
+            index_key.clear();
+        }
+        true
+    }
+
+    fn try_extract(&self, key: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> crate::Result<bool> {
+        if value.first().is_none_or(|first| *first == b'u') {
+            return Err(siltstone_base::Error::corrupt("not a row"));
+        }
+        Ok(self.extract(key, value, index_key))
+    }
+}
+
+#[test]
+fn an_extractor_that_misbehaves_is_caught_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    let moody = IndexSpec::new("moody", Arc::new(Moody::default()));
+    let kind = IndexSpec::over_columns("kind", Some(0..1));
+    let table = db.create_table(&TableSpec { name: "t".to_owned(), indexes: vec![kind, moody] }).unwrap();
+    db.insert(table, &[row("1", "good")]).unwrap();
+    for (value, kind) in [
+        ("panics", ErrorKind::Poisoned),
+        ("changes", ErrorKind::InvalidArgument),
+        ("takes away", ErrorKind::InvalidArgument),
+        ("undecodable", ErrorKind::Corruption),
+    ] {
+        for outcome in [
+            db.insert(table, &[row("2", value)]),
+            db.delete_rows(table, &[row("1", value)]),
+            db.update_rows(table, &[(row("1", "good"), row("1", value))]),
+        ] {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), kind, "{value}: {error}");
+            assert!(error.to_string().contains("index moody"), "{error}");
+        }
+        let mut transaction = db.begin(&TransactionOptions::default()).unwrap();
+        assert_eq!(transaction.insert_row(table, row("3", value)).unwrap_err().kind(), kind, "{value}");
+        transaction.rollback().unwrap();
+    }
+    // Nobody was left behind with a lock.
+    db.update_rows(table, &[(row("1", "good"), row("1", "better"))]).unwrap();
+    assert_eq!((rows(&db, table), entries(&db, table, 1)), (vec!["1=better".to_owned()], vec!["1".to_owned()]));
+    db.check().unwrap();
 }
 
 #[test]
@@ -248,6 +356,7 @@ fn it_keeps_what_every_engine_of_tables_keeps() {
     let open =
         |path: &std::path::Path| Ok(Box::new(Db::open(path, &small())?) as Box<dyn siltstone_base::engine::Tables>);
     siltstone_base::engine::conformance_tables::check_tables(&open, dir.path());
+    siltstone_base::engine::conformance_tables::check_unique_tables(&open, dir.path());
 }
 
 #[test]
