@@ -1,6 +1,6 @@
 //! The laboratory: workloads over the engine traits, what it takes to measure them, and reports.
 //!
-//! Commands of `siltstone-bench` are the modules [`kv`], [`ycsb`], [`insert`], [`sysbench`], [`stalls`], [`all`] and [`report`]; [`engines`] opens whatever they run on.
+//! Commands of `siltstone-bench` are the modules [`kv`], [`ycsb`], [`insert`], [`sysbench`], [`redmine`], [`stalls`], [`all`] and [`report`]; [`engines`] opens whatever they run on.
 //! Nothing here prints: commands write to the writer that they are given.
 //!
 //! ```
@@ -33,6 +33,7 @@ mod machine;
 mod output;
 mod place;
 mod ratios;
+pub mod redmine;
 pub mod report;
 mod rng;
 mod row_guards;

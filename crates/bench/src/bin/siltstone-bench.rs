@@ -31,6 +31,8 @@ enum Command {
     InsertSql(arguments::insert_sql::InsertSqlArguments),
     /// The transactions of sysbench's oltp scripts: rows by key, ranges, updates of an indexed column.
     Sysbench(arguments::sysbench::SysbenchArguments),
+    /// Creating and processing tasks in Redmine, on a disk with other work to do.
+    Redmine(arguments::redmine::RedmineArguments),
     /// How evenly engines take writes: closed loop, then arrivals at parts of the maximum.
     Stalls(arguments::stalls::StallsArguments),
     /// Every experiment at one scale, then the page.
@@ -63,6 +65,9 @@ fn main() -> ExitCode {
         Command::InsertSql(arguments) => arguments.write(&mut std::io::BufWriter::with_capacity(1 << 16, text.lock())),
         Command::Sysbench(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::sysbench::run(&arguments.config()?, output).map(drop)
+        }),
+        Command::Redmine(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
+            siltstone_bench::redmine::run(&arguments.config()?, output).map(drop)
         }),
         Command::Stalls(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::stalls::run(&arguments.config()?, output).map(drop)

@@ -12,7 +12,7 @@ const REDO_BYTES: u64 = 2 << 30;
 /// What the engine is opened with: a profile, and for the sake of comparison one redo log and one way to the disk in all of them. All memory of the run is its
 /// buffer pool.
 pub(super) fn options(kind: EngineKind, settings: &EngineSettings) -> (Arc<dyn Env>, DbOptions) {
-    let env = env_of(settings.device);
+    let env = env_of(settings.device, settings.background_load);
     let memory = settings.cache_bytes + settings.write_buffers * settings.write_buffer_bytes;
     let profile = match kind {
         EngineKind::BtreeMysql84 => DbOptions::mysql84(),

@@ -20,7 +20,7 @@ pub(super) struct LsmOptions {
 
 impl LsmOptions {
     pub(super) fn new(settings: &EngineSettings, style: CompactionStyle) -> Self {
-        let env = env_of(settings.device);
+        let env = env_of(settings.device, settings.background_load);
         let sync_millis = match settings.durability {
             Durability::EveryMillis(millis) => millis,
             Durability::Commit | Durability::Os => 0,
@@ -63,7 +63,7 @@ impl LsmOptions {
 }
 
 /// The operating system's files, or those on a modelled device.
-pub(super) fn env_of(device: Device) -> Arc<dyn Env> {
+pub(super) fn env_of(device: Device, background_load: f64) -> Arc<dyn Env> {
     let posix: Arc<dyn Env> = Arc::new(PosixEnv::new());
     let model = match device {
         Device::None => return posix,
@@ -71,5 +71,5 @@ pub(super) fn env_of(device: Device) -> Arc<dyn Env> {
         Device::SlowSsd => DeviceModel::slow_ssd(),
         Device::Hdd => DeviceModel::hdd(),
     };
-    Arc::new(ThrottledEnv::new(posix, model, Arc::new(SystemClock::new())))
+    Arc::new(ThrottledEnv::new(posix, model.with_background_load(background_load), Arc::new(SystemClock::new())))
 }

@@ -97,6 +97,8 @@ pub struct EngineSettings {
     pub durability: Durability,
     /// The device beneath.
     pub device: Device,
+    /// What another stream asks of a modelled device, in parts of its capacity.
+    pub background_load: f64,
     /// Pages that our B-tree writes in a second when it is idle; twice as many at most. `None`: what its profile says.
     pub io_capacity: Option<usize>,
     /// Which changes of indexes wait in our B-tree's change buffer. `None`: what its profile says.
@@ -118,6 +120,7 @@ impl Default for EngineSettings {
             format_version: None,
             durability: Durability::Os,
             device: Device::None,
+            background_load: 0.0,
             io_capacity: None,
             change_buffering: None,
             compress: true,
@@ -162,6 +165,9 @@ impl EngineSettings {
         let mut words = format!(", {cache} MiB of cache, {buffers} write buffers of {buffer} MiB");
         if self.device != Device::None {
             words += &format!(", device {}", self.device);
+            if self.background_load > 0.0 {
+                words += &format!(" under a load of {}", self.background_load);
+            }
         }
         if self.direct {
             words += ", direct I/O";

@@ -10,6 +10,7 @@ pub mod all;
 pub mod insert;
 pub mod insert_sql;
 pub mod kv;
+pub mod redmine;
 pub mod report;
 pub mod stalls;
 pub mod sysbench;

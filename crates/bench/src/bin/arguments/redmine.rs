@@ -1,0 +1,54 @@
+//! Arguments of `redmine`.
+
+use super::CommonArguments;
+use clap::Args;
+use siltstone_base::Result;
+use siltstone_bench::redmine::{DataSet, Operation, RedmineConfig};
+
+/// Creating and processing tasks in Redmine, on a disk with other work to do.
+#[derive(Debug, Args)]
+pub struct RedmineArguments {
+    #[command(flatten)]
+    pub common: CommonArguments,
+    /// Data sets: small, large, giant.
+    #[arg(long, value_delimiter = ',', default_value = "small")]
+    data: Vec<DataSet>,
+    /// Operations: create_task, process_10_tasks, search.
+    #[arg(long, value_delimiter = ',', default_value = "create_task,process_10_tasks,search")]
+    operations: Vec<Operation>,
+    /// Application processes, one number after the other.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
+    clients: Vec<usize>,
+    /// What another stream asks of the modelled device, in parts of its capacity.
+    #[arg(long, value_delimiter = ',', default_value = "0,0.25,1,2,4")]
+    load: Vec<f64>,
+    /// Length of the measurement of one operation.
+    #[arg(long, default_value_t = 20.0)]
+    seconds: f64,
+    /// Milliseconds of the application, added to the mean of every operation.
+    #[arg(long, default_value_t = 0.0)]
+    app_ms: f64,
+    /// The LSM engine leaves its log to the operating system, as MyRocks did at the time.
+    #[arg(long)]
+    as_published: bool,
+}
+
+impl RedmineArguments {
+    /// What is to be run.
+    pub fn config(&self) -> Result<RedmineConfig> {
+        Ok(RedmineConfig {
+            engines: self.common.engine.clone(),
+            data_sets: self.data.clone(),
+            operations: self.operations.clone(),
+            clients: self.clients.clone(),
+            loads: self.load.clone(),
+            seconds: self.seconds,
+            app_ms: self.app_ms,
+            as_published: self.as_published,
+            seed: self.common.seed,
+            dir: self.common.dir.clone(),
+            settings: self.common.settings()?,
+            memory_is_given: self.common.memory_mb.is_some(),
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! The operations.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An operation of the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A task with ten comments.
+    CreateTask,
+    /// Ten tasks of a user.
+    Process10Tasks,
+    /// The tasks under a given one.
+    Search,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::CreateTask, Self::Process10Tasks, Self::Search];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CreateTask => "create_task",
+            Self::Process10Tasks => "process_10_tasks",
+            Self::Search => "search",
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Operation {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().copied().find(|operation| operation.name() == text);
+        found.ok_or("expected create_task, process_10_tasks or search")
+    }
+}

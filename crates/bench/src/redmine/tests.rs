@@ -1,0 +1,92 @@
+//! Rows, means, and every operation on both engines.
+
+use super::schema::{self, Issue, RowBuffer, decode_column, id_at_end};
+use super::session::trimmed_mean;
+use super::*;
+
+#[test]
+fn an_issue_has_ten_indexes_and_its_columns_are_found_by_them() {
+    let mut columns = [0; schema::ISSUE_COLUMNS];
+    (columns[Issue::AssignedTo as usize], columns[Issue::Parent as usize]) = (77, 5);
+    let mut row = RowBuffer::default();
+    row.set(9, &columns, b"a subject");
+    let spec = schema::issues();
+    assert_eq!(spec.indexes.len(), 10);
+    let mut entry = Vec::new();
+    assert!(spec.indexes[schema::BY_ASSIGNEE].entry(&row.key, &row.value, &mut entry));
+    assert_eq!(id_at_end(&entry).unwrap(), 9);
+    let mut other = RowBuffer::default();
+    other.set(77, &[], b"");
+    assert!(entry.starts_with(&other.key), "an index key is what a key of that number is");
+    assert_eq!(decode_column(&row.value, Issue::Parent as usize).unwrap(), 5);
+    row.put(Issue::Parent as usize, 6).unwrap();
+    assert_eq!(row.get(Issue::Parent as usize).unwrap(), 6);
+    row.value.truncate(10);
+    assert!(row.get(Issue::Parent as usize).is_err() && row.put(Issue::Parent as usize, 1).is_err());
+    assert!(id_at_end(b"abc").is_err());
+}
+
+#[test]
+fn the_first_and_the_last_tenth_are_left_out() {
+    let samples = [(0.0, 5.0), (5.0, 1.0), (6.0, 3.0), (9.0, 1.0)];
+    assert_eq!(trimmed_mean(&samples, 10.0), 2.0);
+    assert_eq!(trimmed_mean(&samples[..1], 10.0), 5.0, "of all, where nothing is in the middle");
+    assert_eq!(trimmed_mean(&[], 10.0), 0.0);
+}
+
+fn config(engine: EngineKind) -> RedmineConfig {
+    RedmineConfig {
+        engines: vec![engine],
+        data_sets: vec![DataSet::Small],
+        operations: Operation::ALL.to_vec(),
+        clients: vec![1, 2],
+        loads: vec![0.0, 4.0],
+        seconds: 0.2,
+        app_ms: 0.0,
+        as_published: false,
+        seed: 3,
+        dir: None,
+        settings: EngineSettings::default(),
+        memory_is_given: false,
+    }
+}
+
+#[test]
+fn every_operation_runs_on_both_engines() {
+    for engine in [EngineKind::LsmLeveled, EngineKind::Btree] {
+        let mut text = Vec::new();
+        let lines = run(&config(engine), &mut Output::new(&mut text, None, false)).unwrap();
+        assert_eq!(lines.len(), 2 * 2 * 3);
+        for line in &lines {
+            assert!(line.ops > 0 && line.mean_trimmed_us.is_some_and(|mean| mean > 0.0), "{line:?}");
+            assert_eq!(line.data_set.as_deref(), Some("small"));
+        }
+        assert!(String::from_utf8(text).unwrap().contains("process_10_tasks"));
+    }
+}
+
+#[test]
+fn as_published_the_lsm_engine_alone_leaves_its_log_to_the_system() {
+    let config = RedmineConfig {
+        as_published: true,
+        settings: EngineSettings { durability: Durability::Commit, ..EngineSettings::default() },
+        ..config(EngineKind::LsmLeveled)
+    };
+    let durability = |kind| config.settings(kind, DataSet::Small, 1.0).durability;
+    assert_eq!(durability(EngineKind::LsmLeveled), Durability::Os);
+    assert_eq!(durability(EngineKind::Btree), Durability::Commit);
+    let settings = config.settings(EngineKind::Btree, DataSet::Giant, 2.0);
+    assert_eq!((settings.background_load, settings.cache_bytes), (2.0, (1_024 << 20) / 3 * 2));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let refused = |change: fn(&mut RedmineConfig)| {
+        let mut config = config(EngineKind::LsmLeveled);
+        change(&mut config);
+        run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap_err().to_string()
+    };
+    assert!(refused(|config| config.loads = vec![-1.0]).contains("--load is out of bounds"));
+    assert!(refused(|config| config.data_sets.clear()).contains("--data is missing"));
+    assert!(refused(|config| config.clients = vec![0]).contains("--clients is out of bounds"));
+}
