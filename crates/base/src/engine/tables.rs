@@ -45,7 +45,7 @@ pub trait Tables: Admin {
     fn create_table(&self, spec: &TableSpec) -> Result<TableId>;
 
     /// Finds a table that was created before, perhaps by an earlier run, and gives it its extractors again.
-    /// The names and flags of the indexes must be those that it was created with. An unknown name is an error of kind
+    /// The names and flags of the indexes must be those that it was created with, and an engine may compare what extractors say of themselves. An unknown name is an error of kind
     /// [`NotFound`](crate::ErrorKind::NotFound).
     fn open_table(&self, spec: &TableSpec) -> Result<TableId>;
 

@@ -31,4 +31,11 @@ impl IndexExtractor for FixedColumns {
     fn fixed_len(&self) -> Option<usize> {
         Some(self.columns.iter().map(|column| column.len()).sum())
     }
+
+    /// Start and end of each column, as text.
+    fn identity(&self) -> Vec<u8> {
+        let columns: Vec<String> =
+            self.columns.iter().map(|column| format!("{}..{}", column.start, column.end)).collect();
+        format!("columns {}", columns.join(" ")).into_bytes()
+    }
 }

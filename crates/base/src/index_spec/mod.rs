@@ -29,6 +29,12 @@ pub trait IndexExtractor: Send + Sync + fmt::Debug {
     fn fixed_len(&self) -> Option<usize> {
         None
     }
+
+    /// What tells it from other extractors, in at most 4,096 bytes: an engine may keep it with the index, and refuse to open the table with an extractor of another one. Empty:
+    /// nobody can tell. The answer must never change.
+    fn identity(&self) -> Vec<u8> {
+        Vec::new()
+    }
 }
 
 /// A secondary index of a table.

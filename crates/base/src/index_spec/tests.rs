@@ -107,3 +107,10 @@ fn an_entry_may_hold_other_columns() {
     index.try_covered(b"pk", b"abcde", &mut covered).unwrap();
     assert_eq!(covered, b"efc", "too short for a column");
 }
+
+#[test]
+fn columns_say_where_they_are() {
+    assert_eq!(FixedColumns::new([4..6, 2..3]).identity(), b"columns 4..6 2..3");
+    assert_ne!(FixedColumns::new(Some(0..1)).identity(), FixedColumns::new(Some(1..2)).identity());
+    assert!(Even.identity().is_empty(), "nobody can tell");
+}

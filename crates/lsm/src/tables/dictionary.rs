@@ -5,7 +5,7 @@
 //! | kind | key behind it | value |
 //! | --- | --- | --- |
 //! | 1 | nothing | format (2 bytes), the smallest index id never given out (4 bytes) |
-//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes; the highest bit: it is lazy), for each: id, flags (1 byte), length of the name (2 bytes), name |
+//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes; the highest bit: it is lazy), for each: id, flags (1 byte), length of all index keys (4 bytes; 0 if entries say it), and three texts behind their lengths (2 bytes each): name, identity of the extractor, identity of what reads the covered columns |
 //! | 3 | index id (4 bytes) | nothing: the index is dropped |
 //!
 //! Flags of an index: 1 unique, 2 covering, 4 entries say how long their index key is, 8 entries hold columns beside, 16 it is being built.
@@ -19,10 +19,15 @@ use siltstone_base::{Error, ErrorKind, Result};
 pub(crate) const FAMILY: &str = "__system__";
 
 /// Version of the dictionary and of its rows.
-const FORMAT: u16 = 1;
+///
+/// In format 1 an index did not say how long its keys are, and entries of a unique one could have the form of others.
+const FORMAT: u16 = 2;
 
 /// Longest name of a table or an index, in bytes.
 pub(crate) const MAX_NAME_LEN: usize = 512;
+
+/// Longest identity of an extractor, in bytes.
+pub(crate) const MAX_IDENTITY_LEN: usize = 4096;
 
 /// Most secondary indexes of a table.
 pub(crate) const MAX_INDEXES: usize = 64;
@@ -82,10 +87,12 @@ pub(crate) struct IndexDefinition {
     pub(crate) name: String,
     pub(crate) unique: bool,
     pub(crate) covering: bool,
-    /// Entries say how long their index key is.
-    pub(crate) sized: bool,
-    /// Entries hold columns beside their keys.
-    pub(crate) covered: bool,
+    /// The length of all index keys. `None`: entries say how long theirs is.
+    pub(crate) fixed_len: Option<u32>,
+    /// What tells the extractor from others. Empty: nobody can tell.
+    pub(crate) identity: Vec<u8>,
+    /// Entries hold columns beside their keys; what tells their extractor from others.
+    pub(crate) covered: Option<Vec<u8>>,
     /// Entries of rows that were there before it are being made.
     pub(crate) building: bool,
 }
@@ -95,16 +102,27 @@ impl IndexDefinition {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad name.
+    /// `InvalidArgument` for a bad name, `LimitExceeded` for an extractor that says too much of itself, or promises longer keys than there are.
     pub(crate) fn new(spec: &IndexSpec, id: IndexId) -> Result<Self> {
         check_name("index", &spec.name)?;
+        let beyond = |what: &str| {
+            let message = format!("index {}: the extractor's {what} is beyond the limit", spec.name);
+            Error::new(ErrorKind::LimitExceeded, message)
+        };
+        let fixed_len = spec.extractor.fixed_len().map(u32::try_from).transpose();
+        let identity = spec.extractor.identity();
+        let covered = spec.covered.as_ref().map(|covered| covered.identity());
+        if identity.len().max(covered.as_ref().map_or(0, Vec::len)) > MAX_IDENTITY_LEN {
+            return Err(beyond("identity"));
+        }
         Ok(Self {
             id,
             name: spec.name.clone(),
             unique: spec.unique,
             covering: spec.covering,
-            sized: spec.extractor.fixed_len().is_none(),
-            covered: spec.covered.is_some(),
+            fixed_len: fixed_len.map_err(|_| beyond("length of keys"))?,
+            identity,
+            covered,
             building: false,
         })
     }
@@ -113,18 +131,43 @@ impl IndexDefinition {
         [
             (self.unique, UNIQUE),
             (self.covering, COVERING),
-            (self.sized, SIZED),
-            (self.covered, COVERED),
+            (self.fixed_len.is_none(), SIZED),
+            (self.covered.is_some(), COVERED),
             (self.building, BUILDING),
         ]
         .into_iter()
         .fold(0, |flags, (is_set, flag)| if is_set { flags | flag } else { flags })
     }
 
-    fn is_of(&self, spec: &IndexSpec) -> bool {
-        let sized = spec.extractor.fixed_len().is_none();
-        (self.name.as_str(), self.unique, self.covering) == (spec.name.as_str(), spec.unique, spec.covering)
-            && (self.sized, self.covered) == (sized, spec.covered.is_some())
+    /// What of this index `spec` says otherwise. Entries of another form, or of other columns, would be taken for stale ones, and the rows' own would be missed.
+    fn difference(&self, spec: &IndexSpec) -> Option<&'static str> {
+        // What an extractor says of itself is compared where both say something.
+        let differs = |one: &[u8], other: &[u8]| !one.is_empty() && !other.is_empty() && one != other;
+        let fixed_len = self.fixed_len.map(|len| len as usize);
+        let covered = spec.covered.as_ref().map(|covered| covered.identity());
+        let is_covered_otherwise = match (&self.covered, &covered) {
+            (None, None) => false,
+            (Some(own), Some(other)) => differs(own, other),
+            _ => true,
+        };
+        [
+            (self.name != spec.name, "name"),
+            (self.unique != spec.unique, "uniqueness"),
+            (self.covering != spec.covering, "covering"),
+            (fixed_len != spec.extractor.fixed_len(), "length of keys"),
+            (differs(&self.identity, &spec.extractor.identity()), "extractor"),
+            (is_covered_otherwise, "covered columns"),
+        ]
+        .into_iter()
+        .find_map(|(is_other, what)| is_other.then_some(what))
+    }
+
+    /// Fails if its parts cannot stand together in a table that is `lazy` or not.
+    fn check(&self, lazy: bool) -> Result<()> {
+        match lazy && (self.unique || self.covered.is_some()) {
+            true => Err(damaged("an index of a lazy table is unique, or holds columns")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -214,12 +257,18 @@ impl TableDefinition {
     /// Fails unless `spec` describes this table, which is `lazy`.
     pub(crate) fn check_spec(&self, spec: &TableSpec, lazy: bool) -> Result<()> {
         self.check_mode(lazy)?;
-        let same = self.indexes.len() == spec.indexes.len()
-            && self.indexes.iter().zip(&spec.indexes).all(|(own, other)| own.is_of(other));
-        if same {
-            return Ok(());
+        if self.indexes.len() != spec.indexes.len() {
+            let counts = (self.indexes.len(), spec.indexes.len());
+            let message = format!("table {} has {} secondary indexes, not {}", self.name, counts.0, counts.1);
+            return Err(Error::invalid_argument(message));
         }
-        Err(Error::invalid_argument(format!("table {} was created with other indexes", self.name)))
+        for (own, other) in self.indexes.iter().zip(&spec.indexes) {
+            if let Some(what) = own.difference(other) {
+                let message = format!("index {} of table {} was created with another {what}", own.name, self.name);
+                return Err(Error::invalid_argument(message));
+            }
+        }
+        Ok(())
     }
 
     /// Fails unless the table is changed in this way.
@@ -244,8 +293,12 @@ impl TableDefinition {
         for index in &self.indexes {
             value.extend_from_slice(&index.id.to_bytes());
             value.push(index.flags());
-            value.extend_from_slice(&(index.name.len() as u16).to_be_bytes());
-            value.extend_from_slice(index.name.as_bytes());
+            value.extend_from_slice(&index.fixed_len.unwrap_or(0).to_be_bytes());
+            // Their lengths were checked when the index was defined.
+            for text in [index.name.as_bytes(), &index.identity, index.covered.as_deref().unwrap_or_default()] {
+                value.extend_from_slice(&(text.len() as u16).to_be_bytes());
+                value.extend_from_slice(text);
+            }
         }
         (table_key(&self.name), value)
     }
@@ -266,17 +319,24 @@ impl TableDefinition {
             if flags & !(UNIQUE | COVERING | SIZED | COVERED | BUILDING) != 0 {
                 return Err(Error::not_supported("an index in the dictionary has an unknown flag"));
             }
-            let len = usize::from(value.u16()?);
-            let name = text(value.take(len)?)?;
-            indexes.push(IndexDefinition {
+            let fixed_len = Some(value.u32()?).filter(|_| flags & SIZED == 0);
+            let name = text(value.prefixed()?)?;
+            let (identity, covered) = (identity(value.prefixed()?)?, identity(value.prefixed()?)?);
+            let index = IndexDefinition {
                 id,
                 name,
                 unique: flags & UNIQUE != 0,
                 covering: flags & COVERING != 0,
-                sized: flags & SIZED != 0,
-                covered: flags & COVERED != 0,
+                fixed_len,
+                identity,
+                covered: Some(covered).filter(|_| flags & COVERED != 0),
                 building: flags & BUILDING != 0,
-            });
+            };
+            index.check(lazy)?;
+            if indexes.iter().any(|other: &IndexDefinition| other.name == index.name) {
+                return Err(damaged("two indexes of a table have one name"));
+            }
+            indexes.push(index);
         }
         value.end()?;
         Ok(Self { name, primary, lazy, indexes })
@@ -307,6 +367,13 @@ fn text(bytes: &[u8]) -> Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| damaged("a name is not UTF-8"))
 }
 
+fn identity(bytes: &[u8]) -> Result<Vec<u8>> {
+    match bytes.len() <= MAX_IDENTITY_LEN {
+        true => Ok(bytes.to_vec()),
+        false => Err(damaged("the length of an identity is out of bounds")),
+    }
+}
+
 /// Reads big-endian fields from the front; a short row is corruption.
 struct Reader<'a>(&'a [u8]);
 
@@ -323,6 +390,12 @@ impl<'a> Reader<'a> {
 
     fn u32(&mut self) -> Result<u32> {
         Ok(self.take(4)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+    }
+
+    /// Bytes behind their length.
+    fn prefixed(&mut self) -> Result<&'a [u8]> {
+        let len = usize::from(self.u16()?);
+        self.take(len)
     }
 
     fn rest(&mut self) -> &'a [u8] {

@@ -168,6 +168,18 @@ impl Dictionary {
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "no table has this id"))
     }
 
+    /// Fails unless every id was given out, and is that of one index, or of one that is dropped: entries of the others would be removed, or mixed.
+    fn check_ids(&self, dropped: Vec<IndexId>) -> Result<()> {
+        let mut ids: Vec<IndexId> = self.tables.values().flat_map(TableDefinition::ids).chain(dropped).collect();
+        ids.sort_unstable();
+        let what = match () {
+            () if ids.last().is_some_and(|last| last.0 >= self.next_id) => "an index has an id that was not given out",
+            () if ids.windows(2).any(|pair| pair[0] == pair[1]) => "two indexes have one id, or one that is dropped",
+            () => return Ok(()),
+        };
+        Err(Error::corrupt(format!("dictionary of tables: {what}")))
+    }
+
     /// Fails while an index is being added to the table.
     fn check_not_building(&self, definition: &TableDefinition) -> Result<()> {
         if self.building == Some(definition.primary) {
@@ -275,7 +287,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound`; `InvalidArgument` if it was created with indexes of other names or flags, or is lazy; `Busy` while an index is added to it.
+    /// `NotFound`; `InvalidArgument` if it was created with indexes of other names, flags, lengths of keys or extractors, as far as those say who they are, or is lazy; `Busy` while an index is added to it.
     pub fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
         self.open_existing(spec, false).map(TableId)
     }
@@ -374,13 +386,9 @@ impl TableDb {
         }
         rows.status()?;
         if dictionary.next_id != 0 {
-            let given_out = |id: IndexId| id.0 < dictionary.next_id;
-            if dictionary.tables.values().flat_map(TableDefinition::ids).all(given_out) {
-                return Ok(());
-            }
-            return Err(Error::corrupt("dictionary of tables: an index has an id that was not given out"));
+            return dictionary.check_ids(self.dropped.all());
         }
-        if !dictionary.tables.is_empty() {
+        if !dictionary.tables.is_empty() || !self.dropped.all().is_empty() {
             return Err(Error::corrupt("dictionary of tables: the next index id is missing"));
         }
         let mut keys = self.db.iter_cf(&self.rows, &ReadOptions::default())?;
