@@ -1,6 +1,6 @@
 //! Whether indexes and rows agree.
 
-use super::fetch::{Entries, Yields, at_position};
+use super::fetch::{BatchLen, Entries, Yields, at_position};
 use super::index::{Index, Table};
 use super::layout::without_id;
 use super::scan::{IndexScan, Walk};
@@ -13,8 +13,9 @@ use siltstone_base::engine::Row;
 /// Differences of an index that are shown.
 const SHOWN: usize = 16;
 
-/// Entries and rows that are compared at a time.
+/// Entries that are looked for at a time, and their bytes.
 const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// What [`TableDb::check_table`] says of an index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +29,8 @@ pub struct IndexCheck {
     pub stale: u64,
     /// Entries that rows yield, and that are not there, or hold other covered columns.
     pub missing: u64,
+    /// Those among the missing in whose place the entry of another row stands: two rows have one key of a unique index, or the extractor yields keys that are beginnings of others.
+    pub taken: u64,
     /// The first faults.
     pub differences: Vec<IndexDifference>,
 }
@@ -63,7 +66,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id, `Corruption` if an entry or a row does not decode, with its position, `Poisoned` if an extractor panics, and those of a read.
+    /// `NotFound` if no open table has this id, or it or one of its indexes is dropped at the same time, `Corruption` if an entry or a row does not decode, with its position, `Poisoned` if an extractor panics, and those of a read.
     pub fn check_table(&self, table: impl Into<AnyTableId>) -> Result<Vec<IndexCheck>> {
         let table = self.table(table)?;
         let snapshot = self.db.snapshot();
@@ -82,9 +85,10 @@ impl TableDb {
         let scan = IndexScan::all().at(snapshot).in_background();
         let mut walk = Walk::new(self, index, &scan)?;
         let (mut entries, mut yields) = (Entries::default(), Yields::default());
+        let mut batch_len = BatchLen::default();
         loop {
             entries.clear();
-            while entries.len() < BATCH
+            while entries.len() < batch_len.get()
                 && let Some(entry) = walk.wanted()?
             {
                 entries.push(entry);
@@ -93,7 +97,8 @@ impl TableDb {
             if entries.len() == 0 {
                 return Ok(check);
             }
-            let rows = self.rows_of(table, &entries, &entries.by_primary_key(), snapshot, false)?;
+            let rows = self.rows_of(table, &entries, snapshot, false)?;
+            batch_len.note(&rows);
             for (at, row) in rows.iter().enumerate() {
                 let entry = entries.get(at);
                 let is_yielded = row.as_ref().map_or(Ok(false), |value| {
@@ -122,19 +127,25 @@ impl TableDb {
         let options = ReadOptions::default().snapshot(Some(snapshot.clone())).fill_cache(false);
         let bounded = options.clone().iterate_upper_bound(Some(table.definition.primary.end().to_vec()));
         let mut rows = self.db.iter_cf(&self.rows, &bounded)?;
+        self.check_not_dropped(table.definition.primary)?;
         rows.seek(&table.definition.primary.to_bytes());
-        let mut number = 0;
+        let (mut number, mut bytes) = (0, 0);
         // Of each index: key, value and primary key of what rows yield.
         let mut yielded: Vec<Vec<[Vec<u8>; 3]>> = indexes.iter().map(|_| Vec::new()).collect();
         loop {
             let is_over = !rows.valid();
-            if is_over || number % BATCH as u64 == 0 {
-                for (yielded, check) in yielded.iter_mut().zip(&mut *checks) {
+            if is_over || number % BATCH as u64 == 0 || bytes > BATCH_BYTES {
+                bytes = 0;
+                for ((index, yielded), check) in indexes.iter().zip(&mut yielded).zip(&mut *checks) {
                     let keys: Vec<&[u8]> = yielded.iter().map(|[key, _, _]| &key[..]).collect();
                     let found = self.db.multi_get_cf(&self.rows, &keys, &options);
+                    self.check_not_dropped(index.id)?;
                     for ([key, value, primary_key], found) in yielded.iter().zip(found) {
-                        if found?.is_none_or(|found| *found != **value) {
+                        let found = found?;
+                        if found.as_ref().is_none_or(|found| **found != **value) {
                             check.missing += 1;
+                            let other = found.as_ref().and_then(|found| index.form.decode(without_id(key), found));
+                            check.taken += u64::from(other.is_some_and(|other| other.primary_key != &primary_key[..]));
                             check.differs(without_id(key), primary_key, true);
                         }
                     }
@@ -148,6 +159,7 @@ impl TableDb {
             for (index, yielded) in indexes.iter().zip(&mut yielded) {
                 let (mut key, mut value) = (Vec::new(), Vec::new());
                 if index.entry(&row, &mut key, &mut value).map_err(|error| at_position(error, number))? {
+                    bytes += key.len() + value.len() + row.primary_key.len();
                     yielded.push([key, value, row.primary_key.to_vec()]);
                 }
             }

@@ -35,6 +35,12 @@ impl DroppedIndexes {
         Vec::clone(&self.ids.load())
     }
 
+    /// Whether an index is dropped. Its entries are only removed once this says so: what was read, or pinned, before is whole.
+    #[inline]
+    pub(crate) fn contains(&self, id: IndexId) -> bool {
+        self.ids.load().binary_search(&id).is_ok()
+    }
+
     #[inline]
     fn contains_key(&self, key: &[u8]) -> bool {
         let ids = self.ids.load();

@@ -11,7 +11,8 @@ use siltstone_base::{Error, ErrorKind, Result};
 
 impl TableDb {
     /// Drops a table with its indexes. It is gone when this returns, also after a crash; its space comes back as compactions
-    /// reach it, or at once with [`reclaim`](Self::reclaim). Inserts that run beside the drop are lost with the table.
+    /// reach it, or at once with [`reclaim`](Self::reclaim). Inserts that run beside the drop are lost with the table; reads that run beside it see all of what they read, or end with
+    /// `NotFound`.
     ///
     /// # Errors
     ///
@@ -72,6 +73,12 @@ impl TableDb {
         }
     }
 
+    /// Fails if an index is dropped: what was read of it since may be a part. What is read through an iterator that was made before is whole.
+    #[inline]
+    pub(super) fn check_not_dropped(&self, id: IndexId) -> Result<()> {
+        if self.dropped.contains(id) { Err(dropped_meanwhile()) } else { Ok(()) }
+    }
+
     /// Rewrites what still holds entries of dropped tables, so that their space comes back now.
     pub fn reclaim(&self) -> Result<()> {
         let options = CompactRangeOptions::default().force_bottommost(true);
@@ -113,4 +120,9 @@ impl TableDb {
         entries.status()?;
         Ok(entries.valid())
     }
+}
+
+#[cold]
+fn dropped_meanwhile() -> Error {
+    Error::new(ErrorKind::NotFound, "the table or index was dropped meanwhile")
 }

@@ -13,9 +13,35 @@ use crate::snapshot::Snapshot;
 use siltstone_base::engine::Row;
 use siltstone_base::{Error, Result};
 
-/// Entries whose rows are read together: few at first, for scans that end soon.
+/// Rows that are read together: few at first, for scans that end soon.
 const FIRST_BATCH: usize = 16;
 const BATCH: usize = 256;
+
+/// About how many bytes of rows are held at a time.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// How many rows are read together next: as many as the last ones let expect to be of a bearable size.
+#[derive(Debug)]
+pub(super) struct BatchLen(usize);
+
+impl Default for BatchLen {
+    fn default() -> Self {
+        Self(FIRST_BATCH)
+    }
+}
+
+impl BatchLen {
+    pub(super) fn get(&self) -> usize {
+        self.0
+    }
+
+    /// Rows were read, as many as it said or fewer.
+    pub(super) fn note(&mut self, rows: &[Option<PinnedValue>]) {
+        let bytes: usize = rows.iter().flatten().map(|row| row.len()).sum();
+        let bearable = rows.len().saturating_mul(BATCH_BYTES) / bytes.max(1);
+        self.0 = bearable.clamp(1, (2 * self.0).min(BATCH));
+    }
+}
 
 /// Entries that wait for their rows.
 #[derive(Debug, Default)]
@@ -85,6 +111,26 @@ impl TableDb {
         &self,
         table: &Table,
         entries: &Entries,
+        snapshot: &Snapshot,
+        fill_cache: bool,
+    ) -> Result<Vec<Option<PinnedValue>>> {
+        let order = entries.by_primary_key();
+        let mut rows: Vec<Option<PinnedValue>> = (0..entries.len()).map(|_| None).collect();
+        for (at, row) in order.iter().zip(self.rows_at(table, entries, &order, snapshot, fill_cache)?) {
+            rows[*at] = row;
+        }
+        Ok(rows)
+    }
+
+    /// The rows of the entries at these positions, at a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the table is dropped, and those of a read.
+    pub(super) fn rows_at(
+        &self,
+        table: &Table,
+        entries: &Entries,
         wanted: &[usize],
         snapshot: &Snapshot,
         fill_cache: bool,
@@ -93,10 +139,9 @@ impl TableDb {
             wanted.iter().map(|at| table.definition.primary.key(entries.get(*at).primary_key)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let options = ReadOptions::default().snapshot(Some(snapshot.clone())).fill_cache(fill_cache);
-        let mut rows: Vec<Option<PinnedValue>> = (0..entries.len()).map(|_| None).collect();
-        for (at, row) in wanted.iter().zip(self.db.multi_get_cf(&self.rows, &keys, &options)) {
-            rows[*at] = row?;
-        }
+        let rows = self.db.multi_get_cf(&self.rows, &keys, &options).into_iter().collect::<Result<_>>()?;
+        // A drop beside removes rows whatever snapshots there are.
+        self.check_not_dropped(table.definition.primary)?;
         Ok(rows)
     }
 
@@ -105,7 +150,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id or it has no such index, `Busy` if the index is being built, `InvalidArgument` for a snapshot from before the index, `Corruption` if an entry does not decode or, of an eager table,
+    /// `NotFound` if no open table has this id or it has no such index, or it is dropped at the same time, `Busy` if the index is being built, `InvalidArgument` for a snapshot from before the index, `Corruption` if an entry does not decode or, of an eager table,
     /// leads to no row, with its position in the scan, or if a row does not decode, `Poisoned` if an extractor panics, and those of a read.
     pub fn scan_rows_by(
         &self,
@@ -119,11 +164,11 @@ impl TableDb {
         let (scan, snapshot) = scan.at_one_moment(self);
         let mut walk = Walk::new(self, index, &scan)?;
         let (mut entries, mut yields) = (Entries::default(), Yields::default());
-        let (mut seen, mut size) = (0, FIRST_BATCH);
+        let (mut seen, mut batch_len) = (0, BatchLen::default());
         while seen < scan.most() {
             entries.clear();
             let first = walk.position();
-            while entries.len() < size.min(scan.most() - seen)
+            while entries.len() < batch_len.get().min(scan.most() - seen)
                 && let Some(entry) = walk.wanted()?
             {
                 entries.push(entry);
@@ -132,7 +177,8 @@ impl TableDb {
             if entries.len() == 0 {
                 break;
             }
-            let rows = self.rows_of(&table, &entries, &entries.by_primary_key(), &snapshot, true)?;
+            let rows = self.rows_of(&table, &entries, &snapshot, true)?;
+            batch_len.note(&rows);
             for (at, row) in rows.iter().enumerate() {
                 let entry = entries.get(at);
                 let position = first + at as u64;
@@ -152,7 +198,6 @@ impl TableDb {
                 found(entry, row);
                 seen += 1;
             }
-            size = (size * 2).min(BATCH);
         }
         Ok(seen)
     }

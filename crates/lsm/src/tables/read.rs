@@ -27,7 +27,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id, and those of a read.
+    /// `NotFound` if no open table has this id, or it is dropped at the same time, and those of a read.
     pub fn get_row(
         &self,
         table: impl Into<AnyTableId>,
@@ -36,7 +36,7 @@ impl TableDb {
     ) -> Result<bool> {
         let id = self.with_table(table, |table| Ok(table.definition.primary))?;
         let Some(value) = with_key(id.to_bytes(), primary_key, |key| self.db.get(key))? else {
-            return Ok(false);
+            return self.check_not_dropped(id).map(|()| false);
         };
         found(&value);
         Ok(true)
@@ -57,6 +57,7 @@ impl TableDb {
         let id = self.with_table(table, |table| Ok(table.definition.primary))?;
         let options = ReadOptions::default().iterate_upper_bound(Some(id.end().to_vec()));
         let mut rows = self.db.iter_cf(&self.rows, &options)?;
+        self.check_not_dropped(id)?;
         with_key(id.to_bytes(), from, |key| rows.seek(key));
         let mut seen = 0;
         while seen < limit && rows.valid() {

@@ -115,6 +115,7 @@ impl<'a> Walk<'a> {
             options = options.iterate_lower_bound(Some(index.id.to_bytes().to_vec()));
         }
         let entries = db.db.iter_cf(&db.rows, &options)?;
+        db.check_not_dropped(index.id)?;
         let mut walk = Self { index, scan, entries, whole: Vec::new(), position: 0 };
         walk.start()?;
         Ok(walk)
@@ -216,7 +217,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id or it has no such index, `Busy` if the index is being built, `InvalidArgument` for a lazy table or a snapshot from before the index,
+    /// `NotFound` if no open table has this id or it has no such index, or it is dropped at the same time, `Busy` if the index is being built, `InvalidArgument` for a lazy table or a snapshot from before the index,
     /// `Corruption` if an entry does not decode, with its position, and those of a read.
     pub fn scan_entries(
         &self,

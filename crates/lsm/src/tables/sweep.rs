@@ -12,7 +12,7 @@
 //! nothing lies beneath. When each pass began is kept in memory alone: it spares reads, and a restart loses it.
 
 use super::TableDb;
-use super::fetch::{Entries, Yields, at_position};
+use super::fetch::{BatchLen, Entries, Yields, at_position};
 use super::index::{Index, Table};
 use super::layout::{IndexEntry, IndexId};
 use super::scan::{IndexScan, Walk};
@@ -33,9 +33,6 @@ const STEP_BYTES: usize = 2 << 20;
 
 /// Entries that are deleted by one write: the rows of all of them are looked at once more while nobody else writes.
 const WRITE_ENTRIES: usize = 64;
-
-/// How often a write is tried whose rows change meanwhile.
-const TRIES: usize = 4;
 
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -209,20 +206,23 @@ impl TableDb {
             }
             suspects = kept;
         }
-        let rows = self.rows_of(table, &entries, &suspects, &snapshot, false)?;
         let (mut yields, mut stale) = (Yields::default(), Vec::new());
-        for &at in &suspects {
-            let entry = entries.get(at);
-            let is_yielded = match &rows[at] {
-                None => Ok(false),
-                Some(value) => {
+        let (mut unread, mut batch_len) = (&suspects[..], BatchLen::default());
+        while !unread.is_empty() {
+            let (now, later) = unread.split_at(batch_len.get().min(unread.len()));
+            unread = later;
+            let rows = self.rows_at(table, &entries, now, &snapshot, false)?;
+            for (&at, row) in now.iter().zip(&rows) {
+                let entry = entries.get(at);
+                let is_yielded = row.as_ref().map_or(Ok(false), |value| {
                     let row = Row { primary_key: entry.primary_key, value };
                     yields.yields(index, &row, entry.index_key)
+                });
+                if !is_yielded.map_err(|error| at_position(error, pass.entries + at as u64))? {
+                    stale.push(entry);
                 }
-            };
-            if !is_yielded.map_err(|error| at_position(error, pass.entries + at as u64))? {
-                stale.push(entry);
             }
+            batch_len.note(&rows);
         }
         let mut removed = 0;
         for group in stale.chunks(WRITE_ENTRIES) {
@@ -251,38 +251,25 @@ impl TableDb {
 
     /// Deletes entries that were stale at the snapshot, but for those whose rows changed since. Returns how many.
     fn remove_stale(&self, table: &Table, index: &Index, stale: &[IndexEntry<'_>], snapshot: &Snapshot) -> Result<u64> {
-        let key_of = |entry: &IndexEntry<'_>| {
-            let row = table.definition.primary.key(entry.primary_key);
-            (row, index.id.key(&[entry.index_key, entry.primary_key].concat()))
+        let mut batch = WriteBatch::new();
+        let watched = |entry: &IndexEntry<'_>| {
+            batch.delete(index.id.key(&[entry.index_key, entry.primary_key].concat()));
+            let key = table.definition.primary.key(entry.primary_key);
+            Watched { family: self.rows.clone(), key, seqno: snapshot.seqno() }
         };
-        let mut keys: Vec<(Vec<u8>, Vec<u8>)> = stale.iter().map(key_of).collect();
+        let watched: Vec<Watched> = stale.iter().map(watched).collect();
         // A lost tombstone is written again by the next pass.
         let options = self.write_options.clone().sync(false);
-        for _ in 0..TRIES {
-            if keys.is_empty() {
-                return Ok(0);
+        match self.db.write_if_unchanged(watched, &mut batch, &options) {
+            Ok(()) => Ok(stale.len() as u64),
+            // Its own row changed: only then may an entry be left, for rows that do not change are passed over by the next pass.
+            Err(error) if error.kind() == ErrorKind::Busy && stale.len() < 2 => Ok(0),
+            Err(error) if error.kind() == ErrorKind::Busy => {
+                let (first, second) = stale.split_at(stale.len() / 2);
+                let removed = self.remove_stale(table, index, first, snapshot)?;
+                Ok(removed + self.remove_stale(table, index, second, snapshot)?)
             }
-            let mut batch = WriteBatch::new();
-            keys.iter().for_each(|(_, entry)| batch.delete(entry));
-            let watched = |(row, _): &(Vec<u8>, _)| Watched {
-                family: self.rows.clone(),
-                key: row.clone(),
-                seqno: snapshot.seqno(),
-            };
-            let watched: Vec<Watched> = keys.iter().map(watched).collect();
-            match self.db.write_if_unchanged(watched, &mut batch, &options) {
-                Ok(()) => return Ok(keys.len() as u64),
-                Err(error) if error.kind() == ErrorKind::Busy => {}
-                Err(error) => return Err(error),
-            }
-            let mut unchanged = Vec::with_capacity(keys.len());
-            for key in keys {
-                if !self.db.is_changed_since(&self.rows, &key.0, snapshot.seqno())? {
-                    unchanged.push(key);
-                }
-            }
-            keys = unchanged;
+            Err(error) => Err(error),
         }
-        Ok(0)
     }
 }

@@ -1,6 +1,8 @@
 //! Indexes that are added and dropped.
 
 use super::*;
+use crate::options::CompactRangeOptions;
+use siltstone_base::engine::{Admin, RowChange};
 use siltstone_base::index_spec::LazyIndexSpec;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,7 +77,8 @@ fn rows_change_while_an_index_is_added() {
     let table = db.create_table(&spec("t", 1)).unwrap();
     let lazy = LazyTableSpec { name: "lazy".to_owned(), indexes: Vec::new() };
     let lazy = db.create_lazy_table(&lazy).unwrap();
-    let value = |key: usize, round: usize| format!("{:03}{round:03}", (key * 7 + round) % 1000);
+    // Every second change leaves what is indexed as it was.
+    let value = |key: usize, round: usize| format!("{:03}{round:03}", (key * 7 + round / 2) % 1000);
     let name = |key: usize| format!("{key:03}");
     for key in 0..400 {
         db.insert(table, &[row(&name(key), &value(key, 0))]).unwrap();
@@ -116,7 +119,143 @@ fn rows_change_while_an_index_is_added() {
         assert!(check.is_sound() && check.stale == 0, "{check:?}");
     }
     sound(&db, lazy, 400);
+    // What goes now goes for good: no entry was put twice.
+    Admin::flush(&db).unwrap();
+    let mut left = Vec::new();
+    db.scan_rows(table, b"", usize::MAX, &mut |row| left.push((row.primary_key.to_vec(), row.value.to_vec()))).unwrap();
+    let left: Vec<Row<'_>> = left.iter().map(|(primary_key, value)| Row { primary_key, value }).collect();
+    db.delete(table, &left).unwrap();
+    none_left(&db, table);
     assert_eq!(db.db().metrics().get(crate::metrics::Counter::SingleDeleteMismatches), 0);
+}
+
+/// Nothing is stored of an eager table that has no rows, whatever was deleted where.
+fn none_left(db: &TableDb, table: TableId) {
+    let ids: Vec<IndexId> = db.table(table).unwrap().definition.ids().collect();
+    let own = |key: &Vec<u8>| IndexId::of_key(key).is_some_and(|id| ids.contains(&id));
+    let compact = CompactRangeOptions::default().force_bottommost(true);
+    for is_compacted in [false, true] {
+        Admin::flush(db).unwrap();
+        if is_compacted {
+            db.db().compact_range(&db.rows, None, None, &compact).unwrap();
+        }
+        assert_eq!(stored(db, &db.rows).iter().filter(|key| own(key)).count(), 0, "compacted: {is_compacted}");
+    }
+}
+
+/// Makes a change the first time that it is asked about a row of some value, and sorts by the first two bytes.
+struct Meddles {
+    at: &'static [u8],
+    change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl std::fmt::Debug for Meddles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Meddles")
+    }
+}
+
+impl IndexExtractor for Meddles {
+    fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+        let change = if value == self.at { self.change.lock().take() } else { None };
+        if let Some(change) = change {
+            change();
+        }
+        index_key.extend_from_slice(&value[..2]);
+        true
+    }
+
+    fn fixed_len(&self) -> Option<usize> {
+        Some(2)
+    }
+}
+
+/// An index by the first two bytes that makes a change when the entry of the row of value `at` is made.
+fn meddling(at: &'static [u8], change: impl FnOnce() + Send + 'static) -> IndexSpec {
+    let change: Box<dyn FnOnce() + Send> = Box::new(change);
+    IndexSpec::new("added", Arc::new(Meddles { at, change: Mutex::new(Rank(1), Some(change)) }))
+}
+
+/// The filler finds the row changed and leaves it to its writer, who found the entry unchanged and left it alone: nobody would make it.
+#[test]
+fn a_row_whose_indexed_columns_stay_gets_its_entry_when_it_changes_during_the_fill() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Arc::new(open(dir.path()));
+    let table = db.create_table(&spec("t", 1)).unwrap();
+    insert(&db, table, &[("1", "abc"), ("2", "abd"), ("3", "xyz")]);
+    let writer = Arc::clone(&db);
+    let index = meddling(b"abd", move || {
+        writer.update(table, &[(row("2", "abd"), row("2", "abe"))]).unwrap();
+        writer.update(table, &[(row("2", "abe"), row("2", "abf"))]).unwrap();
+    });
+    assert_eq!(db.add_index(table, &index).unwrap(), 1);
+    sound(&db, table, 3);
+    assert_eq!(scan(&db, table, 1, "", 9), ["ab1", "ab2", "xy3"]);
+    db.delete(table, &[row("1", "abc"), row("2", "abf"), row("3", "xyz")]).unwrap();
+    none_left(&db, table);
+}
+
+/// Rows that a writer who knows of the index changed before the fill's snapshot have their entries already: put once more, they would come back from the dead.
+#[test]
+fn no_entry_is_put_twice_by_a_writer_before_the_fill_and_by_the_fill() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let table = db.create_table(&spec("t", 1)).unwrap();
+    insert(&db, table, &[("1", "abc"), ("2", "abd")]);
+    // A writer that does not end keeps the fill waiting.
+    let slow = db.writers.enter();
+    std::thread::scope(|scope| {
+        let adding = scope.spawn(|| db.add_index(table, &spec("t", 2).indexes[1]).unwrap());
+        while db.table(table).unwrap().indexes.len() < 2 {
+            std::thread::yield_now();
+        }
+        insert(&db, table, &[("7", "xyz")]);
+        db.update(table, &[(row("1", "abc"), row("1", "qrs"))]).unwrap();
+        // What was put by now is in a table, and what the fill puts in a memtable.
+        Admin::flush(&db).unwrap();
+        drop(slow);
+        assert_eq!(adding.join().unwrap(), 1);
+    });
+    sound(&db, table, 3);
+    assert_eq!(scan(&db, table, 1, "", 9), ["bd2", "rs1", "yz7"]);
+    Admin::flush(&db).unwrap();
+    db.delete(table, &[row("7", "xyz"), row("1", "qrs"), row("2", "abd")]).unwrap();
+    assert_eq!(scan(&db, table, 1, "", 9), Vec::<String>::new());
+    none_left(&db, table);
+}
+
+/// A row without an entry yet would not hold its key against others, and would take theirs away with it.
+#[test]
+fn rows_do_not_change_while_a_unique_index_is_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Arc::new(open(dir.path()));
+    let table = db.create_table(&spec("t", 1)).unwrap();
+    insert(&db, table, &[("1", "abc"), ("2", "xyz")]);
+    let writer = Arc::clone(&db);
+    let index = meddling(b"abc", move || {
+        let kind = |outcome: Result<()>| outcome.unwrap_err().kind();
+        assert_eq!(kind(writer.insert(table, &[row("3", "abq")])), ErrorKind::Busy);
+        assert_eq!(kind(writer.delete(table, &[row("1", "abc")])), ErrorKind::Busy);
+        assert_eq!(kind(writer.update(table, &[(row("1", "abc"), row("1", "abd"))])), ErrorKind::Busy);
+        assert_eq!(kind(writer.commit(&[(table, RowChange::Insert(row("3", "abq")))])), ErrorKind::Busy);
+    });
+    // A writer that began before may still put a row.
+    let slow = db.writers.enter();
+    std::thread::scope(|scope| {
+        let adding = scope.spawn(|| db.add_index(table, &index.unique(true)).unwrap());
+        while db.table(table).unwrap().indexes.len() < 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!(db.insert(table, &[row("3", "xyq")]).unwrap_err().kind(), ErrorKind::Busy);
+        assert_eq!(get(&db, table, "1").as_deref(), Some("abc"), "rows can be read");
+        drop(slow);
+        assert_eq!(adding.join().unwrap(), 1);
+    });
+    sound(&db, table, 2);
+    assert_eq!(db.insert(table, &[row("3", "abq")]).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    db.delete(table, &[row("1", "abc")]).unwrap();
+    insert(&db, table, &[("3", "abq")]);
+    sound(&db, table, 2);
 }
 
 #[test]

@@ -238,3 +238,60 @@ fn a_table_is_a_partition_whose_space_comes_back_at_once() {
     db.drop_table(days[2]).unwrap();
     assert_eq!(bytes(), 0);
 }
+
+/// Many rows, in tables of which a drop deletes the files at once.
+fn many(db: &TableDb, name: &str) -> TableId {
+    let table = db.create_table(&spec(name, 1)).unwrap();
+    let names: Vec<_> = (0..300).map(|i| (format!("{i:03}"), format!("{:03}", i * 7 % 300))).collect();
+    db.insert(table, &names.iter().map(|(key, value)| row(key, value)).collect::<Vec<_>>()).unwrap();
+    Admin::flush(db).unwrap();
+    let options = CompactRangeOptions::default().force_bottommost(true);
+    db.db().compact_range(&db.rows, None, None, &options).unwrap();
+    table
+}
+
+/// A reader that began before a drop sees all, or is told; never a part, and never that the database is damaged.
+#[test]
+fn a_scan_beside_a_drop_sees_all_or_ends_with_not_found() {
+    use super::super::scan::Walk;
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    // What is read through an iterator stays.
+    let table = many(&db, "entries");
+    let mut seen = 0;
+    let drop_at_first = |seen: &mut usize, table| {
+        *seen += 1;
+        if *seen == 1 {
+            db.drop_table(table).unwrap();
+            db.reclaim().unwrap();
+        }
+    };
+    db.scan_entries(table, 0, &IndexScan::all(), &mut |_| drop_at_first(&mut seen, table)).unwrap();
+    assert_eq!(seen, 300);
+    let (table, mut seen) = (many(&db, "rows"), 0);
+    db.scan_rows(table, b"", usize::MAX, &mut |_| drop_at_first(&mut seen, table)).unwrap();
+    assert_eq!(seen, 300);
+    // Rows of entries are looked up as they are now.
+    let (table, mut seen) = (many(&db, "rows by entries"), 0);
+    let outcome = db.scan_rows_by(table, 0, &IndexScan::all(), &mut |_, _| drop_at_first(&mut seen, table));
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(seen < 300);
+    // Of an index that goes, all entries are there, and all rows.
+    let (table, mut seen) = (many(&db, "index"), 0);
+    let scanned = db.scan_rows_by(table, 0, &IndexScan::all(), &mut |_, _| {
+        seen += 1;
+        if seen == 1 {
+            db.drop_index(table, "by_0").unwrap();
+            db.reclaim().unwrap();
+        }
+    });
+    assert_eq!(scanned.unwrap(), 300);
+    // Whoever found the table and comes too late for its files.
+    let table = many(&db, "late");
+    let known = db.table(table).unwrap();
+    db.drop_table(table).unwrap();
+    let walk = Walk::new(&db, known.index(0).unwrap(), &IndexScan::all()).map(drop);
+    assert_eq!(walk.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(db.check_not_dropped(known.definition.primary).unwrap_err().kind(), ErrorKind::NotFound);
+    db.check_not_dropped(IndexId(u32::MAX - 9)).unwrap();
+}

@@ -323,3 +323,28 @@ fn a_primary_key_that_comes_twice_in_one_call_is_refused() {
     check(&db, table);
     assert_eq!(scan(&db, table, 0, "", 9), ["ab1"]);
 }
+
+/// All of the value.
+#[derive(Debug)]
+struct Whole;
+
+impl IndexExtractor for Whole {
+    fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+        index_key.extend_from_slice(value);
+        true
+    }
+}
+
+/// The extractor breaks its contract: of two rows with one stored key, the later one has the entry.
+#[test]
+fn an_entry_in_the_place_of_another_rows_is_told_from_one_that_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let whole = IndexSpec::new("whole", Arc::new(Whole));
+    let table = db.create_table(&TableSpec { name: "t".to_owned(), indexes: vec![whole] }).unwrap();
+    insert(&db, table, &[("bc", "a"), ("c", "ab"), ("d", "x")]);
+    db.db().delete(IndexId(table.0 + 1).key(b"xd")).unwrap();
+    let check = &db.check_table(table).unwrap()[0];
+    assert_eq!((check.entries, check.stale, check.missing, check.taken), (1, 0, 2, 1));
+    assert!(!check.is_sound());
+}

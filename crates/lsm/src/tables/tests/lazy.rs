@@ -7,6 +7,7 @@ use crate::options::{CompactRangeOptions, TableOptions};
 use siltstone_base::engine::Admin;
 use siltstone_base::index_spec::LazyIndexSpec;
 use siltstone_base::sync::{OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn lazy(name: &str) -> LazyTableSpec {
     let index = |from| LazyIndexSpec::new(format!("by_{from}"), Arc::new(Slice { from, len: 2 }));
@@ -285,4 +286,84 @@ fn the_trigger_lives_on_after_a_load_of_new_rows() {
     assert_eq!(sweep(&db, table).removed, 0);
     (1..=5).for_each(put);
     assert!(db.sweep_above(table, 0.3, usize::MAX).unwrap().is_some_and(|swept| swept.removed > 0));
+}
+
+/// Changes some rows, the first time that it is asked about a row of this value.
+#[derive(Debug)]
+struct ChangesRows {
+    db: OnceLock<(Weak<TableDb>, LazyTableId)>,
+    at: &'static str,
+    rows: [&'static str; 3],
+    is_done: AtomicBool,
+}
+
+impl IndexExtractor for ChangesRows {
+    fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+        if value == self.at.as_bytes()
+            && let Some((db, table)) = self.db.get()
+            && let Some(db) = db.upgrade()
+            && !self.is_done.swap(true, Ordering::Relaxed)
+        {
+            let rows = self.rows.map(|key| row(key, "qr"));
+            db.upsert(*table, &rows).unwrap();
+        }
+        index_key.extend_from_slice(&value[..2]);
+        true
+    }
+}
+
+/// Rows that are known to be unchanged are passed over by later sweeps: so no entry may be left of a row that did not change, whatever other rows do.
+#[test]
+fn a_sweep_leaves_only_entries_whose_own_rows_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DbOptions::default().create_if_missing(true);
+    let rows = ColumnFamilyOptions::default().table(TableOptions::default().bloom_bits_per_key(10.0));
+    let db = Arc::new(TableDb::open(dir.path(), &options, &rows, &WriteOptions::default()).unwrap());
+    let (at, rows, is_done) = ("xy000", ["003", "010", "040"], AtomicBool::new(false));
+    let extractor = Arc::new(ChangesRows { db: OnceLock::new(), at, rows, is_done });
+    let index = LazyIndexSpec::new("by", Arc::clone(&extractor) as Arc<dyn IndexExtractor>);
+    let table = db.create_lazy_table(&LazyTableSpec { name: "t".to_owned(), indexes: vec![index] }).unwrap();
+    for kind in ["ab", "xy"] {
+        let values: Vec<_> = (0..60).map(|key| (format!("{key:03}"), format!("{kind}{key:03}"))).collect();
+        db.upsert(table, &values.iter().map(|(key, value)| row(key, value)).collect::<Vec<_>>()).unwrap();
+    }
+    compact(&db);
+    extractor.db.set((Arc::downgrade(&db), table)).unwrap();
+    let swept = sweep(&db, table);
+    assert_eq!((swept.entries, swept.removed, swept.left), (120, 57, 3));
+    Admin::flush(&*db).unwrap();
+    // The three of the first kind, and now also those of the second.
+    let swept = sweep(&db, table);
+    assert_eq!((swept.removed, swept.left), (6, 0));
+    assert!(swept.rows < 30, "most are known to be unchanged: {swept:?}");
+    assert_eq!(db.check_table(table).unwrap()[0].stale, 0);
+    assert_eq!(keys(&db, table, 0), 60);
+}
+
+/// Rows that are large are not held by the thousand.
+#[test]
+fn few_large_rows_are_held_at_a_time() {
+    use super::super::fetch::BatchLen;
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let table = db.create_lazy_table(&lazy("t")).unwrap();
+    let value = |kind: &str| format!("{kind}{}", "v".repeat(300_000));
+    for kind in ["abc", "xyz"] {
+        for key in 0..20 {
+            db.upsert(table, &[row(&format!("{key:03}"), &value(kind))]).unwrap();
+        }
+    }
+    let mut batch_len = BatchLen::default();
+    let read = |count: usize| -> Vec<_> {
+        (0..count).map(|key| db.db().get(IndexId(table.0).key(format!("{key:03}").as_bytes())).unwrap()).collect()
+    };
+    batch_len.note(&read(16));
+    assert_eq!(batch_len.get(), 3);
+    batch_len.note(&read(3));
+    assert_eq!(batch_len.get(), 3);
+    (0..9).for_each(|_| batch_len.note(&[const { None }; 3]));
+    assert_eq!(batch_len.get(), 256);
+    assert_eq!(sweep(&db, table).removed, 40);
+    assert_eq!(db.scan_rows_by(table, 0, &all(), &mut |_, _| {}).unwrap(), 20);
+    assert!(db.check_table(table).unwrap().iter().all(|check| check.is_sound() && check.stale == 0));
 }
