@@ -4,6 +4,7 @@ use super::AllConfig;
 use crate::engines::{Device, EngineKind, EngineSettings};
 use crate::insert::{self, BinlogMode, InsertConfig, Schema};
 use crate::kv::KvConfig;
+use crate::redmine::{DataSet, Operation, RedmineConfig};
 use crate::stalls::{Offered, StallsConfig, Step};
 use crate::sysbench::SysbenchConfig;
 use crate::ycsb::YcsbConfig;
@@ -22,6 +23,8 @@ pub enum Experiment {
     Insert(InsertConfig),
     /// Of `sysbench`.
     Sysbench(SysbenchConfig),
+    /// Of `redmine`: one data set under one load.
+    Redmine(RedmineConfig),
     /// Of `stalls`.
     Stalls(StallsConfig),
 }
@@ -69,6 +72,7 @@ impl Cell {
             Experiment::Ycsb(config) => (config.settings.memory_bytes(), config.engines.len()),
             Experiment::Insert(config) => (config.settings.memory_bytes(), config.engines.len()),
             Experiment::Sysbench(config) => (config.settings.memory_bytes(), config.engines.len()),
+            Experiment::Redmine(config) => (config.most_memory(), config.engines.len()),
             Experiment::Stalls(config) => (config.settings.memory_bytes(), config.engines.len()),
         };
         Self {
@@ -90,6 +94,7 @@ impl Cell {
             Experiment::Ycsb(config) => &mut config.dir,
             Experiment::Insert(config) => &mut config.dir,
             Experiment::Sysbench(config) => &mut config.dir,
+            Experiment::Redmine(config) => &mut config.dir,
             Experiment::Stalls(config) => &mut config.dir,
         };
         *dir = Some(databases.to_path_buf());
@@ -108,6 +113,7 @@ impl Cell {
             Experiment::Ycsb(config) => config.config_hash(),
             Experiment::Insert(config) => config.config_hash(),
             Experiment::Sysbench(config) => config.config_hash(),
+            Experiment::Redmine(config) => config.first_config_hash(),
             Experiment::Stalls(config) => config.config_hash(),
         }
     }
@@ -119,6 +125,7 @@ pub fn plan(config: &AllConfig) -> Vec<Cell> {
     cells.extend(in_memory(config));
     cells.extend([Device::FastSsd, Device::SlowSsd].map(|device| beyond_memory(config, device)));
     cells.extend(oltp(config));
+    cells.extend(redmine(config));
     cells.push(evenness(config));
     cells
 }
@@ -258,6 +265,44 @@ fn oltp(config: &AllConfig) -> [Cell; 3] {
         });
         Cell::new(format!("sysbench-{name}"), "sysbench on a slow SSD, a part in memory", data, length, experiment)
     })
+}
+
+/// Redmine on a hard disk that has nothing else to do, and on one of which another stream asks for four times what it has; with the durability that was
+/// published, and with the same for both engines.
+fn redmine(config: &AllConfig) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for data_set in [DataSet::Small, DataSet::Large] {
+        for load in [0.0, 4.0] {
+            for as_published in [true, false] {
+                let seconds = config.scale.of(1.0, 20.0, 120.0);
+                let clients = config.scale.of(vec![1], vec![1, 2, 4], vec![1, 2, 4]);
+                let length = seconds * (clients.len() * Operation::ALL.len()) as f64 + 5.0;
+                let experiment = Experiment::Redmine(RedmineConfig {
+                    engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::BtreeMysql84],
+                    data_sets: vec![data_set],
+                    operations: Operation::ALL.to_vec(),
+                    clients,
+                    loads: vec![load],
+                    seconds,
+                    app_ms: 0.0,
+                    as_published,
+                    seed: config.seed,
+                    dir: None,
+                    settings: EngineSettings {
+                        device: Device::Hdd,
+                        durability: Durability::Commit,
+                        direct: true,
+                        ..EngineSettings::default()
+                    },
+                    memory_is_given: false,
+                });
+                let mode = if as_published { "published" } else { "equal" };
+                let name = format!("redmine-{data_set}-load{load}-{mode}");
+                cells.push(Cell::new(name, "Redmine on a hard disk", data_set.bytes(), length, experiment));
+            }
+        }
+    }
+    cells
 }
 
 fn evenness(config: &AllConfig) -> Cell {

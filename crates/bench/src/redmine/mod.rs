@@ -105,14 +105,30 @@ impl RedmineConfig {
 
     fn setup(&self, kind: EngineKind, data_set: DataSet, load: f64) -> String {
         let settings = self.settings(kind, data_set, load);
-        let text = format!("{data_set} data set, load {load}, durability {}", settings.durability);
-        text + &settings.in_words()
+        let durability = match self.as_published {
+            true => "as published: the LSM tree's log is left to the operating system".to_owned(),
+            false => settings.durability.to_string(),
+        };
+        format!("{data_set} data set, load {load}, durability {durability}") + &settings.in_words()
     }
 
-    pub(crate) fn config_hash(&self, kind: EngineKind, data_set: DataSet, load: f64) -> String {
+    /// The most memory that an engine is given.
+    pub(crate) fn most_memory(&self) -> u64 {
+        let memory = |&data_set: &DataSet| self.settings(EngineKind::Btree, data_set, 0.0).memory_bytes();
+        self.data_sets.iter().map(memory).max().unwrap_or_default()
+    }
+
+    /// The hash of the first data set under the first load.
+    pub(crate) fn first_config_hash(&self) -> String {
+        let data_set = self.data_sets.first().copied().unwrap_or(DataSet::Small);
+        self.config_hash(data_set, self.loads.first().copied().unwrap_or_default())
+    }
+
+    /// The same for all engines.
+    pub(crate) fn config_hash(&self, data_set: DataSet, load: f64) -> String {
         let Self { seconds, as_published, seed, .. } = *self;
         let identity = Identity { data_set: data_set.to_string(), seconds, as_published, seed };
-        crate::engines::config_hash(&identity, &self.settings(kind, data_set, load))
+        crate::engines::config_hash(&identity, &self.settings(EngineKind::Btree, data_set, load))
     }
 }
 

@@ -114,7 +114,7 @@ impl<'a> Session<'a> {
             experiment: "redmine".to_owned(),
             workload: operation.name().to_owned(),
             engine: engine.name(),
-            config_hash: config.config_hash(self.kind, self.data_set, self.load),
+            config_hash: config.config_hash(self.data_set, self.load),
             setup: config.setup(self.kind, self.data_set, self.load),
             pair: 1,
             threads: threads as u32,
@@ -123,7 +123,9 @@ impl<'a> Session<'a> {
             device_load: Some(self.load),
             data_set: Some(self.data_set.to_string()),
             kb_written_per_row: measured.usage.written.map(|written| written as f64 / 1e3 / measured.ops.max(1) as f64),
-            ..ResultLine::default()
+            as_published: Some(config.as_published),
+            data_bytes: Some(self.data_set.bytes()),
+            ..config.settings(self.kind, self.data_set, self.load).line()
         };
         Ok(measured.line(stats, name))
     }
