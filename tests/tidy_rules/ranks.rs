@@ -52,6 +52,7 @@ const LSM_RANKS: &[(&str, u8)] = &[
     ("range_tombstones", 0),
     ("wide_columns", 0),
     ("snapshot", 0),
+    ("trace", 1),
     // Options name the block cache, which is part of `sst`.
     ("options", 1),
     ("expiry", 1),
@@ -77,6 +78,7 @@ const LSM_RANKS: &[(&str, u8)] = &[
     ("copies", 7),
     ("engine", 7),
     ("transaction", 7),
+    ("async_db", 8),
     ("probes", 8),
     ("tables", 8),
     ("testing", 8),

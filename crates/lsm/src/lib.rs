@@ -44,9 +44,14 @@
 //! | let rows expire | [`ColumnFamilyOptions::expiry`], [`Db::expiry_report`], and the crate `siltstone-ttl` |
 //! | know what the engine does | [`EventListener`], [`Db::statistics`], [`Metrics`], [`Db::property`] |
 //!
+//! Features: `tokio` adds `AsyncDb`, for programs whose threads must not wait; `tracing` adds spans, and `TracingListener`; `metrics` adds `Db::publish_metrics`, for the recorder that a program
+//! has installed; `bzip2` reads tables that are compressed so.
+//!
 //! Options and properties keep RocksDB's names and meaning. Every failure is an [`Error`] with an [`ErrorKind`] to act on; it
 //! names files, offsets and options, never keys or values.
 
+#[cfg(feature = "tokio")]
+mod async_db;
 mod batch;
 mod blob;
 mod bulk_load;
@@ -76,11 +81,14 @@ mod table_cache;
 mod tables;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trace;
 mod transaction;
 mod version;
 mod wal;
 mod wide_columns;
 
+#[cfg(feature = "tokio")]
+pub use async_db::{AsyncDb, AsyncDbOptions, AsyncScan, ScannedRow};
 pub use batch::{BatchEntry, BatchIter, MAX_KEY_LEN, MAX_VALUE_LEN, WriteBatch};
 pub use bulk_load::{BulkLoadOptions, BulkLoader};
 pub use copies::{
@@ -122,6 +130,8 @@ pub use sst::{
     TablePropertiesCollectorFactory,
 };
 pub use tables::{AnyTableId, IndexCheck, IndexDifference, IndexEntry, IndexScan, LazyFigures, Swept, TableDb};
+#[cfg(feature = "tracing")]
+pub use trace::TracingListener;
 pub use transaction::{
     OptimisticTransaction, OptimisticTransactionDb, Transaction, TransactionDb, TransactionDbOptions,
     WriteBatchWithIndex,

@@ -6,13 +6,14 @@ use crate::file_meta::FileMeta;
 use crate::file_names::FileName;
 use crate::key::InternalKeyComparator;
 use crate::metrics::Metrics;
+use crate::options::ReadTier;
 use crate::sst::{BlockCache, TableReader, TableReaderOptions};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoPriority, RandomFile};
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::sync::Arc;
-use siltstone_base::{Error, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,20 @@ impl TableCache {
     pub(crate) fn reader<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
         match file.reader.get() {
             Some(reader) => Ok(reader),
+            None => self.open(file),
+        }
+    }
+
+    /// The same for a read that goes as far as `tier` lets it.
+    ///
+    /// # Errors
+    ///
+    /// Moreover `Incomplete` for a table that is not open yet where nothing may be read.
+    #[inline]
+    pub(crate) fn reader_within<'a>(&self, file: &'a FileMeta, tier: ReadTier) -> Result<&'a Arc<TableReader>> {
+        match file.reader.get() {
+            Some(reader) => Ok(reader),
+            None if tier == ReadTier::BlockCache => Err(not_open()),
             None => self.open(file),
         }
     }
@@ -147,4 +162,9 @@ impl TableCache {
         }
         Err(Error::io("open", &path, error))
     }
+}
+
+#[cold]
+fn not_open() -> Error {
+    Error::new(ErrorKind::Incomplete, "table is not open")
 }

@@ -8,6 +8,7 @@ use super::transfer::NewDirectory;
 use crate::db::{ColumnFamily, Db};
 use crate::key::SeqNo;
 use crate::options::FlushOptions;
+use crate::trace::{self, Work};
 use siltstone_base::{ErrorKind, Result};
 use std::path::Path;
 
@@ -67,6 +68,7 @@ impl Checkpoint {
     /// made of the checkpoint is then removed.
     pub fn create(&self, dir: impl AsRef<Path>, options: &CheckpointOptions) -> Result<SeqNo> {
         let db = &self.db;
+        let _span = trace::enter(Work::Checkpoint(dir.as_ref()));
         let mut target = NewDirectory::create(&**db.env(), dir.as_ref())?;
         let _kept = KeptFiles::of(db);
         let live = live_files(db, options.log_size_for_flush)?;

@@ -8,6 +8,7 @@ use super::checkpoint::{Checkpoint, live_files};
 use super::transfer::NewDirectory;
 use crate::db::{LiveFile, LiveFileKind, LiveFiles};
 use crate::key::SeqNo;
+use crate::trace::{self, Work};
 use siltstone_base::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,6 +48,7 @@ impl Checkpoint {
     /// Those of [`create`](Self::create).
     pub fn copy_live(&self, dir: impl AsRef<Path>, options: &LiveCopyOptions) -> Result<LiveCopyInfo> {
         let db = self.db();
+        let _span = trace::enter(Work::Checkpoint(dir.as_ref()));
         let mut target = NewDirectory::create(&**db.env(), dir.as_ref())?;
         let mut copied = BTreeMap::new();
         let mut info = LiveCopyInfo { seqno: 0, rounds: 0, bytes: 0 };

@@ -47,7 +47,7 @@ impl DbInner {
         for (request, slot) in &mut group.followers {
             let first = seqno;
             seqno += slot.as_ref().map_or(0, |batch| u64::from(batch.applied_count()));
-            if own_request.is_some_and(|own| Arc::ptr_eq(own, request)) {
+            if request.is_unattended || own_request.is_some_and(|own| Arc::ptr_eq(own, request)) {
                 mine.extend(slot.as_ref().map(|batch| (batch, first)));
             } else if let Some(batch) = slot.take() {
                 request.return_batch(batch);

@@ -5,6 +5,8 @@
 
 mod admission;
 mod approximate;
+#[cfg(feature = "tokio")]
+mod attend;
 mod background;
 mod check;
 mod checked;

@@ -29,6 +29,7 @@ use crate::options::file::OptionsFile;
 use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteAdmission};
 use crate::snapshot::SnapshotList;
 use crate::sst::{BlockCache, encode_session_id};
+use crate::trace::{self, Work};
 use crate::version::set::{self, FamilyRecord, list_families};
 use crate::version::{FamilyConfig, Version, VersionEdit, VersionSet, VersionSetConfig};
 use crate::wal::WalWriter;
@@ -89,6 +90,7 @@ fn open_for(
     undecided: Undecided,
 ) -> Result<(Arc<DbInner>, PreparedBatches)> {
     validate(options, named)?;
+    let _span = trace::enter(Work::Open(dir, false));
     let mut surroundings = surroundings(dir, options)?;
     let env = Arc::clone(&surroundings.env);
     if options.create_if_missing {
@@ -211,6 +213,7 @@ pub(crate) fn open_read_only(
     named: &[(&str, ColumnFamilyOptions)],
 ) -> Result<Arc<DbInner>> {
     validate(options, named)?;
+    let _span = trace::enter(Work::Open(dir, true));
     let mut surroundings = surroundings(dir, options)?;
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);

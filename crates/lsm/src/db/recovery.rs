@@ -26,6 +26,7 @@ use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::Memtable;
 use crate::options::WalRecoveryMode;
+use crate::trace::{self, Work};
 use crate::version::{FileNumbers, VersionEdit};
 use crate::wal::{LogEnd, ReadOutcome, WalReader};
 use siltstone_base::env::{Access, FileKind, FileOptions, IoContext, IoPriority};
@@ -90,6 +91,7 @@ enum ReplayEnd {
 impl Recovery<'_> {
     /// Replays the WALs of numbers `logs`, ascending.
     pub(crate) fn replay(&mut self, logs: &[u64]) -> Result<()> {
+        let _span = trace::enter(Work::Recovery(logs.len()));
         let mut counting = Vec::with_capacity(logs.len());
         for number in logs {
             if !self.is_premature(*number)? {

@@ -50,6 +50,13 @@ impl Db {
         self.handle.inner.prometheus_text()
     }
 
+    /// Hands the same to the recorder that the program has installed for the crate `metrics`: tickers as counters, of distributions the quantiles (`….p50`, `.p95`, `.p99`,
+    /// `.max`) as gauges and number and sum (`.count`, `.sum`) as counters, properties as gauges with labels. To be called as often as somebody looks; nothing is handed over in between.
+    #[cfg(feature = "metrics")]
+    pub fn publish_metrics(&self) {
+        self.handle.inner.publish_metrics();
+    }
+
     /// Who holds how much memory at the moment. Walks over all tables.
     pub fn memory_report(&self) -> MemoryReport {
         self.handle.inner.memory_report()

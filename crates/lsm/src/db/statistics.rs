@@ -25,6 +25,17 @@ impl DbInner {
 
     /// The same, and the properties of all families that are numbers, as Prometheus reads them.
     pub(crate) fn prometheus_text(&self) -> String {
+        prometheus_text(&self.statistics(), &self.gauges())
+    }
+
+    /// The same for the recorder of the program.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn publish_metrics(&self) {
+        crate::metrics::publish(&self.statistics(), &self.gauges());
+    }
+
+    /// The properties of all families that are numbers and cost little. Those of one name follow each other.
+    fn gauges(&self) -> Vec<Gauge> {
         let families = self.families.load();
         let mut gauges = Vec::new();
         for property in Property::ALL.iter().filter(|property| !property.is_text() && !property.is_costly()) {
@@ -48,7 +59,7 @@ impl DbInner {
                 gauges.push(Gauge { name: "rocksdb.num-files-at-level".to_owned(), labels, value });
             }
         }
-        prometheus_text(&self.statistics(), &gauges)
+        gauges
     }
 
     /// Does `operation`, and counts how long it took where operations are timed.

@@ -19,6 +19,7 @@ use crate::batch::{BatchEntry, Step, WriteBatch, encode_header};
 use crate::key::{MAX_SEQNO, SeqNo, ValueType};
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::WriteOptions;
+use crate::trace;
 use crate::wal::WalWriter;
 use crate::wide_columns::columns;
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -182,10 +183,11 @@ impl DbInner {
         if options.low_pri {
             self.yield_to_writers(batch.size_bytes() as u64, options)?;
         }
-        self.timed(HistogramKind::DbWrite, || match self.try_lead() {
+        let write = || match self.try_lead() {
             Some(leader) => self.lead(leader, Some((batch, options)), None),
             None => self.follow(batch, options, None),
-        })
+        };
+        trace::write(&*self.clock, || self.timed(HistogramKind::DbWrite, write))
     }
 
     /// Waits until no other writer leads, and leads without a batch: for switches, new families and closing.
@@ -274,7 +276,7 @@ impl DbInner {
         request.outcome()
     }
 
-    fn wait_for_turn(&self, request: &Request) {
+    pub(super) fn wait_for_turn(&self, request: &Request) {
         const SPINS: u32 = 200;
         let mut ready = || {
             request.is_done() || request.inserts_itself() || (!request.has_inserted() && !self.write_side.is_locked())

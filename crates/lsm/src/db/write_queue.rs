@@ -29,6 +29,8 @@ pub(crate) struct Request {
     /// What must not have changed for the batch to be written.
     pub(crate) check: Option<Arc<Check>>,
     pub(crate) signal: Signal,
+    /// Nobody waits for this request alone: whoever leads its group inserts its batch.
+    pub(crate) is_unattended: bool,
     phase: AtomicU8,
     slot: Mutex<Slot>,
 }
@@ -48,9 +50,20 @@ const DONE: u8 = 4;
 
 impl Request {
     pub(crate) fn new(batch: WriteBatch, options: WriteOptions, check: Option<Arc<Check>>) -> Arc<Self> {
+        Arc::new(Self::of(batch, options, check, false))
+    }
+
+    /// A request that shares the thread that waits for it with others.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn unattended(batch: WriteBatch, options: WriteOptions) -> Arc<Self> {
+        Arc::new(Self::of(batch, options, None, true))
+    }
+
+    fn of(batch: WriteBatch, options: WriteOptions, check: Option<Arc<Check>>, is_unattended: bool) -> Self {
         let bytes = batch.size_bytes();
         let slot = Mutex::new(ranks::WRITE_REQUEST, Slot { batch, first_seqno: 0, outcome: Ok(()) });
-        Arc::new(Self { options, bytes, check, signal: Signal::new(), phase: AtomicU8::new(WAITING), slot })
+        let phase = AtomicU8::new(WAITING);
+        Self { options, bytes, check, signal: Signal::new(), is_unattended, phase, slot }
     }
 
     /// Takes the batch out, for the leader or, at the end, for its writer.

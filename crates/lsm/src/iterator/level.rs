@@ -82,7 +82,7 @@ impl LevelIter {
         self.table = None;
         let Some(file) = self.files.get(index) else { return false };
         self.index = index;
-        match self.table_cache.reader(file) {
+        match self.table_cache.reader_within(file, self.options.read_tier) {
             Ok(reader) => {
                 let reader = Arc::clone(reader);
                 self.table = Some(match self.purpose {

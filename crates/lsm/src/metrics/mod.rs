@@ -6,6 +6,8 @@
 //! that happened before it began, and some of those that run beside it.
 
 mod counter;
+#[cfg(feature = "metrics")]
+mod facade;
 mod histogram;
 mod perf;
 mod property;
@@ -15,6 +17,8 @@ mod table;
 mod tests;
 
 pub use counter::Counter;
+#[cfg(feature = "metrics")]
+pub(crate) use facade::publish;
 pub use histogram::{HistogramData, HistogramKind};
 pub use perf::PerfContext;
 pub use property::Property;

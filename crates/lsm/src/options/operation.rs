@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum ReadTier {
     /// To the disk.
     All,
-    /// Memtables and cached blocks; `Incomplete` where that is not enough.
+    /// Memtables, and cached blocks of tables that are open; `Incomplete` where that is not enough.
     BlockCache,
 }
 

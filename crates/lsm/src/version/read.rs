@@ -36,7 +36,8 @@ impl Version {
                 for (index, file) in level.files().iter().enumerate() {
                     if level.covers(&self.comparator, index, user_key) {
                         let hash = *hash.get_or_insert_with(|| xxph3(user_key));
-                        let found = table_cache.reader(file)?.get_counted(options, key, Some(hash), counts)?;
+                        let reader = table_cache.reader_within(file, options.read_tier)?;
+                        let found = reader.get_counted(options, key, Some(hash), counts)?;
                         if let Some(entry) = found {
                             return Ok(Some((number, entry)));
                         }
@@ -44,7 +45,8 @@ impl Version {
                 }
             } else if let Some(file) = level.find(&self.comparator, key.internal_key()) {
                 let hash = *hash.get_or_insert_with(|| xxph3(user_key));
-                let found = table_cache.reader(file)?.get_counted(options, key, Some(hash), counts)?;
+                let reader = table_cache.reader_within(file, options.read_tier)?;
+                let found = reader.get_counted(options, key, Some(hash), counts)?;
                 if let Some(entry) = found {
                     return Ok(Some((number, entry)));
                 }
@@ -90,7 +92,8 @@ impl Version {
             if number > 0 {
                 // Versions of one key may go on in the next table of the run; the filter of the first one knows the key.
                 let Some(file) = level.find(&self.comparator, key.internal_key()) else { continue };
-                if (since == 0 || file.largest_seqno > since) && table_cache.reader(file)?.may_have(options, key, hash)
+                if (since == 0 || file.largest_seqno > since)
+                    && table_cache.reader_within(file, options.read_tier)?.may_have(options, key, hash)
                 {
                     let purpose = IterPurpose::User { read_ahead_size: 0 };
                     let run = LevelIter::new(level.shared_files(), Arc::clone(table_cache), *options, purpose);
@@ -102,7 +105,7 @@ impl Version {
             }
             for (index, file) in level.files().iter().enumerate() {
                 if (since == 0 || file.largest_seqno > since) && level.covers(&self.comparator, index, user_key) {
-                    let reader = table_cache.reader(file)?;
+                    let reader = table_cache.reader_within(file, options.read_tier)?;
                     if reader.may_have(options, key, hash) {
                         let table = TableIter::new(Arc::clone(reader), *options, 0);
                         if !visit(&mut ChildIter::Table(table))? {
@@ -159,7 +162,7 @@ impl Version {
         for (number, level) in self.levels.iter().enumerate() {
             if number == 0 {
                 for file in level.files() {
-                    let reader = Arc::clone(table_cache.reader(file)?);
+                    let reader = Arc::clone(table_cache.reader_within(file, read.read_tier)?);
                     children.push(ChildIter::Table(TableIter::new(reader, read, options.readahead_size)));
                 }
             } else if !level.is_empty() {

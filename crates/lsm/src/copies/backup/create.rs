@@ -12,6 +12,7 @@ use crate::db::{Db, LiveFile, LiveFileKind};
 use crate::file_copy::{copy_between, read_prefix};
 use crate::file_names::FileName;
 use crate::sst::origin_of_table;
+use crate::trace::{self, Work};
 use siltstone_base::checksum::crc32c;
 use siltstone_base::env::{Env, FileKind, FileOptions, write_file_atomically};
 use siltstone_base::{Error, Result};
@@ -30,6 +31,7 @@ impl BackupEngine {
     /// Those of [`Db::live_files`], and errors of I/O. There is no backup then; files of it that are there are removed when the backups are opened
     /// next, or another one is deleted.
     pub fn create(&mut self, db: &Db, options: &CreateBackupOptions) -> Result<BackupInfo> {
+        let _span = trace::enter(Work::Backup(db.dir()));
         let _kept = KeptFiles::of(db);
         let live = live_files(db, if options.flush_before_backup { 0 } else { u64::MAX })?;
         let id = self.next_id()?;

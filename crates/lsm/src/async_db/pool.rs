@@ -1,0 +1,99 @@
+//! The threads that do what a task must not wait for on its own.
+
+use siltstone_base::clock::SystemClock;
+use siltstone_base::executor::{Budget, Executor, Job, Priority, Progress, ThreadExecutor};
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+use std::fmt;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::sync::oneshot;
+
+/// A bounded number of threads. One is kept for what writes, so that reads never keep writers waiting; and there is one more than was asked for, because writes of low
+/// priority may keep one for long.
+#[derive(Clone)]
+pub(super) struct Pool {
+    executor: Arc<dyn Executor>,
+}
+
+impl Pool {
+    /// Starts `threads` threads, and those that write. `dir` is told if that fails.
+    pub(super) fn new(threads: usize, dir: &Path) -> Result<Self> {
+        let executor = ThreadExecutor::new(threads + 2, Arc::new(SystemClock::new()));
+        let executor = executor.map_err(|error| Error::io("start threads for", dir, error))?;
+        Ok(Self { executor: Arc::new(executor) })
+    }
+
+    /// Hands a job over.
+    pub(super) fn submit(&self, priority: Priority, job: Box<dyn Job>) {
+        self.executor.submit(priority, job);
+    }
+
+    /// Has `work` done by a thread, if somebody still waits for the answer by then.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        priority: Priority,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Answer<T> {
+        let (sender, receiver) = oneshot::channel();
+        let work = move || {
+            if !sender.is_closed() {
+                // Nobody may be there for it any more: it is then dropped here.
+                let _ = sender.send(work());
+            }
+        };
+        self.submit(priority, Box::new(Errand(Some(work))));
+        Answer(receiver)
+    }
+
+    /// Has `work` done by a thread, whoever waits for it.
+    pub(super) fn run(&self, priority: Priority, work: impl FnOnce() + Send + 'static) {
+        self.submit(priority, Box::new(Errand(Some(work))));
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("threads", &self.executor.threads()).finish_non_exhaustive()
+    }
+}
+
+/// Something that is done once, in one step.
+struct Errand<F>(Option<F>);
+
+impl<F: FnOnce() + Send> Job for Errand<F> {
+    fn name(&self) -> &'static str {
+        "errand of a task"
+    }
+
+    fn step(&mut self, _: &mut Budget<'_>) -> Progress {
+        if let Some(work) = self.0.take() {
+            work();
+        }
+        Progress::Done
+    }
+
+    /// Whoever waits is told by the end of the channel.
+    fn poisoned(&mut self, _: &str) {}
+}
+
+/// What a thread of the pool will answer.
+#[derive(Debug)]
+pub(super) struct Answer<T>(oneshot::Receiver<T>);
+
+impl<T> Answer<T> {
+    /// What `receiver` gets.
+    pub(super) fn new(receiver: oneshot::Receiver<T>) -> Self {
+        Self(receiver)
+    }
+}
+
+impl<T> Future for Answer<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.0).poll(context));
+        Poll::Ready(answer.map_err(|_| Error::new(ErrorKind::Poisoned, "what was done for a task panicked")))
+    }
+}

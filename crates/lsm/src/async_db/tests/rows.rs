@@ -1,0 +1,222 @@
+//! Reads and scans: as a map would answer, from memory on the spot, and of one moment.
+
+use super::*;
+use crate::{ColumnFamilyOptions, FlushOptions, ReadOptions, ReadTier, UInt64AddOperator, WriteOptions};
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+/// Xorshift64.
+struct Random(u64);
+
+impl Random {
+    /// A number below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+async fn rows(mut scan: super::super::AsyncScan) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    while let Some(row) = scan.next().await {
+        let row = row.unwrap();
+        rows.push((row.key().to_vec(), row.value().to_vec()));
+    }
+    assert!(scan.next().await.is_none(), "it stays at its end");
+    rows
+}
+
+fn bounded(lower: &[u8], upper: &[u8]) -> ReadOptions {
+    ReadOptions::default().iterate_lower_bound(Some(lower.to_vec())).iterate_upper_bound(Some(upper.to_vec()))
+}
+
+/// One task writes and reads keys of its own, and answers as a map does.
+async fn work(db: AsyncDb, task: u8, seed: u64) -> Model {
+    let mut random = Random(seed);
+    let mut model = Model::new();
+    let family = db.db().default_family();
+    for _ in 0..300 {
+        let mut key = || vec![b'a' + task, b'0' + random.below(40) as u8];
+        let (key, other) = (key(), key());
+        match random.below(12) {
+            0..4 => {
+                let value = vec![b'v'; random.below(2_000) as usize];
+                db.put(&key, &value).await.unwrap();
+                model.insert(key, value);
+            }
+            4 => {
+                db.delete(&key).await.unwrap();
+                model.remove(&key);
+            }
+            5 => db.flush(&FlushOptions::default().wait(random.below(2) == 0)).await.unwrap(),
+            6..8 => {
+                let keys = [&key, &other, &key];
+                let found = db.multi_get_cf(&family, &keys, &ReadOptions::default()).await.unwrap();
+                for (key, found) in keys.into_iter().zip(found) {
+                    assert_eq!(found.unwrap().as_deref(), model.get(key).map(Vec::as_slice), "seed {seed}");
+                }
+            }
+            8 => {
+                let (lower, upper) = (key.clone().min(other.clone()), key.max(other));
+                let expected = model.range(lower.clone()..upper.clone());
+                let mut expected: Vec<_> = expected.map(|(key, value)| (key.clone(), value.clone())).collect();
+                let options = bounded(&lower, &upper);
+                assert_eq!(rows(db.scan(&family, &options)).await, expected, "seed {seed}");
+                expected.reverse();
+                assert_eq!(rows(db.scan_backward(&family, &options)).await, expected, "seed {seed}");
+            }
+            _ => {
+                let found = db.get(&key).await.unwrap();
+                assert_eq!(found.as_deref(), model.get(&key).map(Vec::as_slice), "seed {seed}");
+            }
+        }
+    }
+    model
+}
+
+#[test]
+fn tasks_find_what_a_map_would_have() {
+    const SEED: u64 = 20_261_122;
+    let disk = SimDisk::new();
+    on_runtime(async {
+        let db = open_with(&disk, AsyncDbOptions::default().scan_batch_bytes(1 << 10).io_threads(2)).await;
+        let tasks: Vec<_> = (0..8).map(|task| tokio::spawn(work(db.clone(), task, SEED + u64::from(task)))).collect();
+        let mut model = Model::new();
+        for task in tasks {
+            model.extend(task.await.unwrap());
+        }
+        let expected: Vec<_> = model.into_iter().collect();
+        assert_eq!(rows(db.scan(&db.db().default_family(), &ReadOptions::default())).await, expected);
+        db.close().await.unwrap();
+        let db = open(&disk).await;
+        assert_eq!(rows(db.scan(&db.db().default_family(), &ReadOptions::default())).await, expected);
+        db.close().await.unwrap();
+    });
+}
+
+/// Memory answers at the first poll; a table that is not open, or a block that is not cached, is read elsewhere.
+#[test]
+fn what_memory_has_is_answered_on_the_spot() {
+    let disk = SimDisk::new();
+    on_runtime(async {
+        let db = open(&disk).await;
+        db.put("key", "value").await.unwrap();
+        let Poll::Ready(found) = poll(pin!(db.get("key"))) else { panic!("a memtable has it") };
+        assert_eq!(found.unwrap().as_deref(), Some(&b"value"[..]));
+        db.flush(&FlushOptions::default()).await.unwrap();
+        db.close().await.unwrap();
+
+        let db = open(&disk).await;
+        let family = db.db().default_family();
+        let memory = ReadOptions::default().read_tier(ReadTier::BlockCache);
+        let Poll::Ready(found) = poll(pin!(db.get_cf(&family, "key", &memory))) else { panic!("it reads nothing") };
+        assert_eq!(kind(&found), Some(ErrorKind::Incomplete), "the table is not open yet");
+        assert!(poll(pin!(db.get("key"))).is_pending());
+        assert!(poll(pin!(db.multi_get_cf(&family, &["key"], &ReadOptions::default()))).is_pending());
+        assert_eq!(value(&db, "key").await.as_deref(), Some("value"));
+        let Poll::Ready(found) = poll(pin!(db.get("key"))) else { panic!("the block is cached") };
+        assert_eq!(found.unwrap().as_deref(), Some(&b"value"[..]));
+        db.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_scan_is_of_the_moment_when_it_was_made() {
+    const ROWS: usize = 2_000;
+    let disk = SimDisk::new();
+    on_runtime(async {
+        let db = open_with(&disk, AsyncDbOptions::default().scan_batch_bytes(1 << 10)).await;
+        let family = db.db().default_family();
+        for row in 0..ROWS {
+            db.put(format!("{row:05}"), "before").await.unwrap();
+        }
+        let mut scan = db.scan(&family, &ReadOptions::default());
+        let unread = db.scan(&family, &ReadOptions::default());
+        for row in 0..ROWS {
+            if row % 50 == 0 {
+                // Before the first batch, and between the others.
+                db.put(format!("{:05}", ROWS - row), "after").await.unwrap();
+                db.put(format!("{row:05} new"), "after").await.unwrap();
+                db.flush(&FlushOptions::default()).await.unwrap();
+            }
+            let found = scan.next().await.unwrap().unwrap();
+            assert_eq!((found.key(), found.value()), (format!("{row:05}").as_bytes(), &b"before"[..]));
+        }
+        assert!(scan.next().await.is_none());
+        drop(unread);
+        drop(scan);
+        // What they held is let go by another thread.
+        until(|| db.db().property("rocksdb.num-snapshots").unwrap() == "0").await;
+        db.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_scan_ends_with_its_error() {
+    let disk = SimDisk::new();
+    on_runtime(async {
+        let db = open(&disk).await;
+        let family = db.db().create_family("gone", &ColumnFamilyOptions::default()).unwrap();
+        db.db().drop_family(&family).unwrap();
+        let mut scan = db.scan(&family, &ReadOptions::default());
+        assert_eq!(kind(&scan.next().await.unwrap()), Some(ErrorKind::NotFound));
+        assert!(scan.next().await.is_none());
+        drop(scan);
+        db.close().await.unwrap();
+    });
+}
+
+#[test]
+fn what_panics_for_one_task_is_told_to_that_one() {
+    let disk = SimDisk::new();
+    on_runtime(async {
+        let db = open_with(&disk, AsyncDbOptions::default().io_threads(1)).await;
+        for _ in 0..5 {
+            let outcome = db.run(|_| -> Result<()> { panic!("planned") }).await;
+            assert_eq!(kind(&outcome), Some(ErrorKind::Poisoned));
+        }
+        assert_eq!(db.run(|db| Ok(db.latest_seqno())).await.unwrap(), 0);
+        db.close().await.unwrap();
+    });
+}
+
+#[test]
+fn operands_are_merged_and_families_are_apart() {
+    let disk = SimDisk::new();
+    on_runtime(async {
+        let adding = ColumnFamilyOptions::default().merge_operator(Some(Arc::new(UInt64AddOperator)));
+        let options = options(&disk).create_missing_column_families(true);
+        let families = [("default", ColumnFamilyOptions::default()), ("sums", adding)];
+        let db = AsyncDb::open_families("/db", &options, &families, &AsyncDbOptions::default()).await.unwrap();
+        let sums = db.db().family("sums").unwrap();
+        for operand in [1_u64, 2, 3] {
+            db.merge_cf(&sums, "a", operand.to_le_bytes(), &WriteOptions::default()).await.unwrap();
+            db.flush_families(&[&sums], &FlushOptions::default()).await.unwrap();
+        }
+        let found = db.get_cf(&sums, "a", &ReadOptions::default()).await.unwrap();
+        assert_eq!(found.as_deref(), Some(&6_u64.to_le_bytes()[..]));
+        assert_eq!(value(&db, "a").await, None);
+        db.sync_wal().await.unwrap();
+        db.close().await.unwrap();
+    });
+}
+
+#[test]
+fn options_beyond_their_bounds_are_refused_by_name() {
+    let disk = SimDisk::new();
+    on_runtime(async {
+        let tasks = AsyncDbOptions::default();
+        for (name, tasks) in [
+            ("io_threads", tasks.clone().io_threads(0)),
+            ("max_queued_bytes", tasks.clone().max_queued_bytes(100)),
+            ("scan_batch_bytes", tasks.clone().scan_batch_bytes(1 << 31)),
+        ] {
+            let error = AsyncDb::open("/db", &options(&disk), &tasks).await.unwrap_err();
+            assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains(name), "{error}");
+        }
+    });
+}
