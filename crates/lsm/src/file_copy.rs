@@ -9,6 +9,9 @@ use std::path::Path;
 /// Bytes that are copied at a time.
 const CHUNK_LEN: usize = 1 << 20;
 
+/// Bytes after which writing a copy back is started: the sync at its end, which writers of logs on the same device would wait for, then has little to do.
+const WRITE_BACK_BYTES: u64 = 8 << 20;
+
 /// Reads the first `len` bytes of a file; returns their CRC32c. `take` gets them piece by piece.
 pub(crate) fn read_prefix(
     env: &dyn Env,
@@ -54,7 +57,17 @@ pub(crate) fn copy_between(
     let context = IoContext::new(kind, IoPriority::Low);
     let failed = |what: &'static str, error| Error::io(what, to, error);
     let mut file = target.create_append(to, &FileOptions::new(kind)).map_err(|error| failed("create", error))?;
-    let append = |bytes: &[u8]| file.append(bytes, context).map_err(|error| failed("write", error));
+    let mut written_back = 0;
+    let append = |bytes: &[u8]| {
+        file.append(bytes, context).map_err(|error| failed("write", error))?;
+        let waiting = file.len() - written_back;
+        if waiting >= WRITE_BACK_BYTES {
+            // A hint: an error shows at the sync.
+            let _ = file.sync_range(written_back, waiting);
+            written_back += waiting;
+        }
+        Ok(())
+    };
     let crc = read_prefix(source, from, kind, len, append)?;
     file.sync_data(context).map_err(|error| failed("sync", error))?;
     file.finish().map_err(|error| failed("close", error))?;

@@ -1,13 +1,16 @@
 //! Following a database that another process writes: a view that is brought up to date when it is asked to.
 //!
-//! A view is the directory opened for reading only. The one who writes may replace the MANIFEST and delete files meanwhile, always after an edit of the
-//! MANIFEST: so a view counts only if the MANIFEST is the same before and after, with every table opened in between. It then needs no name any more.
-//! Tables that are open already, in the view before or in an attempt that failed, are not opened again: an attempt takes as long as what is new takes, and so the
-//! next one is likely to count.
+//! A view is the directory opened for reading only. The one who writes may go on meanwhile: edit or replace the MANIFEST, and delete files that no edit needs any more. So a view
+//! counts if the same MANIFEST is alive afterwards, if every table could be opened, and if each WAL that the MANIFEST needed when it was read is still there once all were replayed: then it is the state of the moment at
+//! which the MANIFEST was read, and what the WALs got since. It needs no name any more. WALs are deleted in order, so those that begin meanwhile are looked for by the newest that was
+//! there before: if the MANIFEST needs that one and it is still there, none behind it is missing.
+//!
+//! Tables that are open already, in the view before or in an attempt that failed, are not opened again: an attempt takes as long as what is new, and the WALs.
 
 use crate::db::Db;
 use crate::file_names::FileName;
 use crate::key::SeqNo;
+use crate::metrics::Property;
 use crate::options::{ColumnFamilyOptions, DbOptions, WalRecoveryMode};
 use crate::sst::BlockCache;
 use siltstone_base::clock::SystemClock;
@@ -20,6 +23,9 @@ use std::time::Duration;
 
 /// Times that a view is begun anew because the MANIFEST changed meanwhile.
 const ATTEMPTS: u32 = 100;
+
+/// Times that the same damage is met before it is taken for damage: what is being written may look like it for a moment.
+const SAME_DAMAGE: u32 = 10;
 
 /// The longest pause between two of them; the first is a thousandth of it, and each twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -74,9 +80,19 @@ struct Marks {
 }
 
 impl Marks {
-    /// Whether the same files were alive.
+    /// Whether the MANIFEST was the same.
     fn are_of_one_state(&self, other: &Self) -> bool {
         self.current == other.current && self.manifest_len == other.manifest_len
+    }
+
+    /// Whether a view whose oldest WAL has the number `oldest`, and that was opened between these marks and `after`, lacks nothing.
+    fn frame(&self, after: &Self, oldest: u64) -> bool {
+        if self.are_of_one_state(after) {
+            return true;
+        }
+        let is_there = |(number, _): &(u64, u64)| after.wals.binary_search_by_key(number, |(other, _)| *other).is_ok();
+        let mut needed = self.wals.iter().filter(|(number, _)| *number >= oldest).peekable();
+        self.current == after.current && needed.peek().is_some() && needed.all(is_there)
     }
 }
 
@@ -141,6 +157,7 @@ fn open_view(
 ) -> Result<View> {
     let named: Vec<_> = families.iter().map(|(name, options)| (name.as_str(), options.clone())).collect();
     let mut earlier = seen.cloned();
+    let mut damage: Option<(Error, u32)> = None;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
         // The logs first: what comes into them while they are read is no reason to begin anew, and is looked for next time.
@@ -153,18 +170,39 @@ fn open_view(
             outcome.map(|()| db)
         });
         let after = marks(dir, env);
-        match (before, after) {
-            (Ok(before), Ok(after)) if before.are_of_one_state(&after) => match opened {
-                // What is being written may look like damage where a log must not have any.
-                Err(error) if error.kind() == ErrorKind::Corruption && before.wals != after.wals => {}
-                opened => return opened.map(|db| View { db, marks: before }),
-            },
+        match (before, after, opened) {
+            (Ok(before), Ok(after), Ok(db)) if before.frame(&after, oldest_wal(&db)?) => {
+                return Ok(View { db, marks: before });
+            }
+            // Nothing happened that could have caused it.
+            (Ok(before), Ok(after), Err(error)) if before == after => return Err(error),
             // There is no database, before or after.
-            (Err(before), Err(_)) => return Err(opened.err().unwrap_or(before)),
+            (Err(before), Err(_), opened) => return Err(opened.err().unwrap_or(before)),
+            (_, _, Err(error)) => {
+                let is_same = |(other, _): &(Error, u32)| {
+                    (other.kind(), other.file(), other.offset()) == (error.kind(), error.file(), error.offset())
+                };
+                let times = damage.take().filter(is_same).map_or(0, |(_, times)| times) + 1;
+                if error.kind() != ErrorKind::MissingFile && times >= SAME_DAMAGE {
+                    return Err(error);
+                }
+                damage = Some((error, times));
+            }
             _ => {}
         }
     }
-    Err(Error::new(ErrorKind::Busy, "the directory changed again and again while it was opened").with_file(dir))
+    let busy = Error::new(ErrorKind::Busy, "the directory changed again and again while it was opened");
+    let busy = busy.with_file(dir);
+    Err(match damage {
+        Some((error, _)) => busy.with_source(error),
+        None => busy,
+    })
+}
+
+/// The oldest WAL that the MANIFEST of a view needs.
+fn oldest_wal(db: &Db) -> Result<u64> {
+    let stated = db.property(&Property::MinLogNumberToKeep.name())?;
+    stated.parse().map_err(|_| Error::invalid_argument("the oldest WAL is no number"))
 }
 
 /// Waits before an attempt that is not the first.
@@ -192,4 +230,34 @@ fn marks(dir: &Path, env: &dyn Env) -> Result<Marks> {
     }
     wals.sort_unstable();
     Ok(Marks { current, manifest_len, wals })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(current: &str, manifest_len: u64, wals: &[u64]) -> Marks {
+        Marks { current: current.into(), manifest_len, wals: wals.iter().map(|number| (*number, 10)).collect() }
+    }
+
+    #[test]
+    fn a_view_counts_if_no_log_that_it_needs_went_meanwhile() {
+        let before = marks("MANIFEST-1", 100, &[4, 7, 9]);
+        for (after, oldest, counts) in [
+            // Nothing happened.
+            (marks("MANIFEST-1", 100, &[4, 7, 9]), 7, true),
+            // Edits and logs came.
+            (marks("MANIFEST-1", 150, &[7, 9, 12]), 7, true),
+            // A log that was needed went, and what it had is in tables that the view does not know.
+            (marks("MANIFEST-1", 150, &[9, 12]), 7, false),
+            // All that were there before had gone when the MANIFEST was read: some that came since may have gone, too.
+            (marks("MANIFEST-1", 150, &[12]), 10, false),
+            // Another MANIFEST is alive.
+            (marks("MANIFEST-2", 50, &[4, 7, 9]), 7, false),
+        ] {
+            assert_eq!(before.frame(&after, oldest), counts, "{after:?} from {oldest} on");
+        }
+        // A writer that has no log yet.
+        assert!(!marks("MANIFEST-1", 100, &[]).frame(&marks("MANIFEST-1", 150, &[3]), 0));
+    }
 }

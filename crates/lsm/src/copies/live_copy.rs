@@ -41,7 +41,7 @@ pub struct LiveCopyInfo {
 impl Checkpoint {
     /// Makes `dir`, which must not exist or be empty, a copy of the database that shares no file with it, over all families. It is of the moment of its last round, not of the
     /// call, and durable when this returns. As in [`create`](Self::create), nothing else is in it than what was written before that moment, and all of that but for entries that are written
-    /// without the WAL beside this call.
+    /// without the WAL beside this call. While a round runs no file of the database is deleted: what compactions replace meanwhile takes space until its end.
     ///
     /// # Errors
     ///

@@ -51,43 +51,39 @@ impl DbInner {
         if !options.low_pri {
             pacer.hold_back(turn.until_nanos);
         }
+        let mut held = HeldWrite::new(self);
         let mut now = started;
         while now < turn.until_nanos {
             let rest = Duration::from_micros((turn.until_nanos - now).div_ceil(1000));
             self.executor.sleep(rest.min(MAX_WAIT));
+            held.waited(turn.cause, (self.now_nanos() - now) / 1000);
             now = self.now_nanos();
             self.errors.check()?;
             if self.is_closing() {
                 return Err(closing());
             }
         }
-        let waited_micros = (now - started) / 1000;
-        self.count_stall(turn.cause, waited_micros);
         Ok(())
     }
 
     /// Lets a write of low priority wait while other writers are held back. It does so before it stands in the queue, where others would wait for it.
     #[cold]
     pub(super) fn yield_to_writers(&self, bytes: u64, options: &WriteOptions) -> Result<()> {
-        let started = self.now_nanos();
-        let mut now = started;
-        let mut cause = None;
+        let mut now = self.now_nanos();
+        let mut held = HeldWrite::new(self);
         while let Some(held_back) = self.held_back(now) {
             let Some(until_nanos) = self.low_priority.wait_for(now, bytes, held_back) else { break };
             if options.no_slowdown {
                 return Err(delayed());
             }
-            cause = Some(held_back.cause);
             let rest = Duration::from_micros((until_nanos - now).div_ceil(1000));
             self.executor.sleep(rest.min(MAX_WAIT));
+            held.waited(held_back.cause, (self.now_nanos() - now) / 1000);
             now = self.now_nanos();
             self.errors.check()?;
             if self.is_closing() {
                 return Err(closing());
             }
-        }
-        if let Some(cause) = cause {
-            self.count_stall(cause, (now - started) / 1000);
         }
         Ok(())
     }
@@ -105,11 +101,6 @@ impl DbInner {
                 until_nanos: now_nanos.saturating_add(MAX_WAIT.as_nanos() as u64),
             }),
         }
-    }
-
-    fn count_stall(&self, cause: StallCause, waited_micros: u64) {
-        self.metrics.add_all([(Counter::stall_micros(cause), waited_micros), (Counter::StalledWrites, 1)]);
-        self.metrics.record(HistogramKind::WriteStall, waited_micros);
     }
 
     fn now_nanos(&self) -> u64 {
@@ -153,6 +144,7 @@ impl DbInner {
     /// Sleeps or parks until the controller admits `bytes`.
     #[cold]
     pub(super) fn wait_for_admission(&self, bytes: u64, options: &WriteOptions) -> Result<()> {
+        let mut held = HeldWrite::new(self);
         loop {
             let now_micros = self.clock.now_micros();
             let (cause, stopped, wait) = match self.controller.admit(bytes, now_micros) {
@@ -163,13 +155,15 @@ impl DbInner {
             if options.no_slowdown {
                 return Err(delayed());
             }
-            if stopped {
-                self.park(bytes)?;
-            } else {
-                self.executor.sleep(wait);
-            }
-            let waited_micros = self.clock.now_micros() - now_micros;
-            self.count_stall(cause, waited_micros);
+            let parked = match stopped {
+                true => self.park(bytes),
+                false => {
+                    self.executor.sleep(wait);
+                    Ok(())
+                }
+            };
+            held.waited(cause, self.clock.now_micros() - now_micros);
+            parked?;
             self.errors.check()?;
             if self.is_closing() {
                 return Err(closing());
@@ -192,6 +186,33 @@ impl DbInner {
         match waited {
             Waited::Stuck => Err(Error::new(ErrorKind::Busy, "writers are stopped and no background work is left")),
             _ => Ok(()),
+        }
+    }
+}
+
+/// A write that may have to wait, in several turns and for several causes. One that had to is counted once, however its waiting ended. Those of its group wait with it, and are not counted.
+struct HeldWrite<'a> {
+    db: &'a DbInner,
+    /// `None` until it waits.
+    waited_micros: Option<u64>,
+}
+
+impl<'a> HeldWrite<'a> {
+    fn new(db: &'a DbInner) -> Self {
+        Self { db, waited_micros: None }
+    }
+
+    fn waited(&mut self, cause: StallCause, micros: u64) {
+        self.db.metrics.add(Counter::stall_micros(cause), micros);
+        *self.waited_micros.get_or_insert(0) += micros;
+    }
+}
+
+impl Drop for HeldWrite<'_> {
+    fn drop(&mut self) {
+        if let Some(micros) = self.waited_micros {
+            self.db.metrics.add(Counter::StalledWrites, 1);
+            self.db.metrics.record(HistogramKind::WriteStall, micros);
         }
     }
 }

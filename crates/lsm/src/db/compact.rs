@@ -315,6 +315,9 @@ impl Compacting {
     /// Ends the job; after an error the inputs stay as they were, and may be picked again after a while.
     pub(super) fn end(&mut self, outcome: Result<()>) -> Progress {
         let db = Arc::clone(&self.db);
+        // An edit of the MANIFEST rewrites nothing, and what was not wanted any more tells nothing. One that is poisoned here is not counted again.
+        let is_aborted = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Aborted);
+        let is_measured = self.compaction.as_ref().is_some_and(|compaction| !compaction.is_edit()) && !is_aborted;
         let running = std::mem::take(&mut self.running);
         if !running.is_empty() && outcome.is_err() && !db.versions.lock().is_manifest_broken() {
             running.into_iter().for_each(CompactionJob::abandon);
@@ -332,8 +335,10 @@ impl Compacting {
         }
         let micros = db.clock.now_micros() - self.started_micros;
         self.info.duration = Duration::from_micros(micros);
-        db.metrics.add(Counter::CompactionMicros, micros);
-        db.metrics.record(HistogramKind::CompactionTime, micros);
+        if is_measured {
+            db.metrics.add(Counter::CompactionMicros, micros);
+            db.metrics.record(HistogramKind::CompactionTime, micros);
+        }
         if self.info.subcompactions > 0 {
             db.metrics.record(HistogramKind::NumSubcompactionsScheduled, self.info.subcompactions as u64);
         }

@@ -13,8 +13,9 @@ impl DbInner {
         let stalls = stalls.into_iter().map(|cause| counters.get(Counter::stall_micros(cause))).sum();
         let others = [
             ("rocksdb.stall.micros", stalls),
-            ("rocksdb.block.cache.hit", cache.hits),
-            ("rocksdb.block.cache.miss", cache.misses),
+            // As in RocksDB, what the tier of compressed blocks has is a hit.
+            ("rocksdb.block.cache.hit", cache.hits.saturating_add(tier.hits)),
+            ("rocksdb.block.cache.miss", cache.misses.saturating_sub(tier.hits)),
             ("rocksdb.block.cache.add", cache.inserts),
             ("rocksdb.block.cache.add.failures", cache.rejections),
             ("siltstone.block.cache.evictions", cache.evictions),

@@ -54,7 +54,7 @@ counters! {
     CompactReadBytes = "rocksdb.compact.read.bytes",
     /// Bytes of tables that compactions wrote.
     CompactWriteBytes = "rocksdb.compact.write.bytes",
-    /// Microseconds that compactions took.
+    /// Microseconds that compactions took which rewrote tables.
     CompactionMicros = "siltstone.compaction.micros",
     /// Entries that compactions dropped because a newer one of the same key hides them.
     CompactionKeyDropNewerEntry = "rocksdb.compaction.key.drop.new",
@@ -72,15 +72,15 @@ counters! {
     /// [`WriteBatch::single_delete`](crate::WriteBatch::single_delete) asks for was not kept.
     SingleDeleteMismatches = "siltstone.compaction.single.delete.mismatches",
     /// Microseconds that writers waited because too many memtables waited for their flush.
-    StallMemtableLimitMicros = "rocksdb.memtable.limit.micros",
+    StallMemtableLimitMicros = "siltstone.stall.memtable.limit.micros",
     /// Microseconds that writers waited because level 0 had too many files.
-    StallL0FileCountMicros = "rocksdb.l0.file.count.micros",
+    StallL0FileCountMicros = "siltstone.stall.l0.file.count.micros",
     /// Microseconds that writers waited because too many bytes waited for their compaction.
-    StallPendingCompactionBytesMicros = "rocksdb.pending.compaction.bytes.micros",
+    StallPendingCompactionBytesMicros = "siltstone.stall.pending.compaction.bytes.micros",
     /// Writes that were slowed down or stopped.
     StalledWrites = "siltstone.write.stalled",
     /// Times that the rate limiter made a flush or a compaction wait between two steps.
-    RateLimiterWaits = "rocksdb.number.rate_limiter.drains",
+    RateLimiterWaits = "siltstone.rate.limiter.waits",
     /// Microseconds that it made them wait, together.
     RateLimiterWaitMicros = "siltstone.rate.limiter.wait.micros",
     /// Keys that callers asked for, one by one or several at a time.

@@ -3,7 +3,7 @@
 //! A value is counted in the bucket of its range: exactly below 16, to an eighth of a power of two above. Each thread that measures something counts in cells of its own,
 //! which are made when it does so first; a reader adds them up.
 
-use super::{SHARED_SLOT, SLOTS, slot};
+use super::{SLOTS, is_shared, slot};
 use siltstone_base::sync::OnceLock;
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
@@ -40,7 +40,7 @@ histograms! {
     DbMultiGet = "rocksdb.db.multiget.micros",
     /// Microseconds of a flush.
     FlushTime = "rocksdb.db.flush.micros",
-    /// Microseconds of a compaction, failed ones included.
+    /// Microseconds of a compaction that rewrote tables, failed ones included.
     CompactionTime = "rocksdb.compaction.times.micros",
     /// Microseconds of a sync of a WAL.
     WalFileSync = "rocksdb.wal.file.sync.micros",
@@ -112,7 +112,10 @@ impl Cells {
             add(bucket, 1);
         }
         add(&self.sum, value);
-        self.max.fetch_max(value, Ordering::Relaxed);
+        // Mostly it is no new one, and a look costs less than a locked operation.
+        if value > self.max.load(Ordering::Relaxed) {
+            self.max.fetch_max(value, Ordering::Relaxed);
+        }
     }
 }
 
@@ -132,7 +135,7 @@ impl Histograms {
     pub(super) fn record(&self, kind: HistogramKind, value: u64) {
         let slot = slot();
         if let Some(cells) = self.slots.get(slot).and_then(|cells| cells.get(kind as usize)) {
-            cells.get_or_init(|| Box::new(Cells::new())).record(value, slot == SHARED_SLOT);
+            cells.get_or_init(|| Box::new(Cells::new())).record(value, is_shared(slot));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Metrics: what the engine counts while it works, and how that is read.
 //!
 //! Thread safety: [`Metrics`] is written by every thread without a lock. Each thread owns one slot of a fixed number, so that
-//! counting is a plain load and store to a cache line that nobody else writes; threads beyond that number share the last
-//! slot with atomic additions. A slot is given back when its thread ends. A reader sums the slots: it sees every addition
+//! counting is a plain load and store to a cache line that nobody else writes; threads beyond that number share a few
+//! slots with atomic additions. A slot is given back when its thread ends. A reader sums the slots: it sees every addition
 //! that happened before it began, and some of those that run beside it.
 
 mod counter;
@@ -28,41 +28,55 @@ pub use table::{LevelStats, MetricsTable, NextLimit};
 
 use histogram::Histograms;
 use siltstone_base::sync::CachePadded;
-use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::fmt;
 
-/// Slots: one for each of the first threads, the last one for all others.
-const SLOTS: usize = 32;
-const SHARED_SLOT: usize = SLOTS - 1;
+/// Slots of the first threads, one each.
+const OWN_SLOTS: usize = 120;
+/// Slots that all others share.
+const SHARED_SLOTS: usize = 8;
+const SLOTS: usize = OWN_SLOTS + SHARED_SLOTS;
 const COUNTERS: usize = Counter::ALL.len();
 
-/// Bit i: slot i belongs to a live thread. The shared slot is never taken.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// Bit i of word w: slot 64 w + i belongs to a live thread. Shared slots are never taken.
+static TAKEN: [AtomicU64; OWN_SLOTS.div_ceil(64)] = [const { AtomicU64::new(0) }; OWN_SLOTS.div_ceil(64)];
+
+/// How many threads have got a shared slot: the next one gets the next.
+static SHARERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether several threads may write to a slot.
+#[inline]
+const fn is_shared(slot: usize) -> bool {
+    slot >= OWN_SLOTS
+}
 
 /// The slot of one thread, in all databases of the process.
 struct Slot(usize);
 
 impl Slot {
     fn take() -> Self {
-        let mut taken = TAKEN.load(Ordering::Relaxed);
-        loop {
-            let free = taken.trailing_ones() as usize;
-            if free >= SHARED_SLOT {
-                return Self(SHARED_SLOT);
-            }
-            // Acquire: what the slot's last owner counted happens before what this one does.
-            match TAKEN.compare_exchange_weak(taken, taken | 1 << free, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Self(free),
-                Err(now) => taken = now,
+        for (number, word) in TAKEN.iter().enumerate() {
+            let mut taken = word.load(Ordering::Relaxed);
+            loop {
+                let free = taken.trailing_ones() as usize;
+                if free >= 64 || is_shared(number * 64 + free) {
+                    break;
+                }
+                // Acquire: what the slot's last owner counted happens before what this one does.
+                match word.compare_exchange_weak(taken, taken | 1 << free, Ordering::Acquire, Ordering::Relaxed) {
+                    Ok(_) => return Self(number * 64 + free),
+                    Err(now) => taken = now,
+                }
             }
         }
+        Self(OWN_SLOTS + SHARERS.fetch_add(1, Ordering::Relaxed) % SHARED_SLOTS)
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if self.0 != SHARED_SLOT {
-            TAKEN.fetch_and(!(1 << self.0), Ordering::Release);
+        if let Some(word) = TAKEN.get(self.0 / 64).filter(|_| !is_shared(self.0)) {
+            word.fetch_and(!(1 << (self.0 % 64)), Ordering::Release);
         }
     }
 }
@@ -71,10 +85,10 @@ thread_local! {
     static SLOT: Slot = Slot::take();
 }
 
-/// The slot of the calling thread; the shared one while the thread's locals are being destroyed.
+/// The slot of the calling thread; a shared one while the thread's locals are being destroyed.
 #[inline]
 fn slot() -> usize {
-    SLOT.try_with(|slot| slot.0).unwrap_or(SHARED_SLOT)
+    SLOT.try_with(|slot| slot.0).unwrap_or(OWN_SLOTS)
 }
 
 /// The counters of one open database.
@@ -133,7 +147,7 @@ impl Metrics {
         let cells = &self.slots[slot];
         for (counter, amount) in amounts {
             let cell = &cells[counter as usize];
-            if slot == SHARED_SLOT {
+            if is_shared(slot) {
                 cell.fetch_add(amount, Ordering::Relaxed);
             } else {
                 // Only this thread writes the cell.

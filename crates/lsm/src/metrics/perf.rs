@@ -1,6 +1,6 @@
 //! What one thread's operations cost: the difference of two readings of the counters that this thread alone writes.
 
-use super::{COUNTERS, Counter, Counters, Metrics, SHARED_SLOT, slot};
+use super::{COUNTERS, Counter, Counters, Metrics, is_shared, slot};
 use siltstone_base::sync::atomic::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,6 +22,8 @@ use std::marker::PhantomData;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Blocks that a read of several keys fetches together are not counted as blocks read. An executor that steps jobs on the thread that waits lets it count for them as well.
 ///
 /// Thread safety: belongs to the thread that made it.
 pub struct PerfContext<'a> {
@@ -49,10 +51,10 @@ impl fmt::Debug for PerfContext<'_> {
 }
 
 impl Metrics {
-    /// Counts what the calling thread does from now on. `None` for a thread that shares its counters, as those have to that come when 31 others are alive.
+    /// Counts what the calling thread does from now on. `None` for a thread that shares its counters, as those have to that come when 120 others are alive.
     pub fn perf_context(&self) -> Option<PerfContext<'_>> {
         let slot = slot();
-        (slot != SHARED_SLOT).then(|| PerfContext {
+        (!is_shared(slot)).then(|| PerfContext {
             metrics: self,
             slot,
             before: self.counters_of(slot),

@@ -70,7 +70,9 @@ pub(crate) fn prometheus_text(statistics: &Statistics, gauges: &[Gauge]) -> Stri
         let name = metric_name(name);
         let _ = writeln!(text, "# TYPE {name} summary");
         for quantile in [0.5, 0.95, 0.99] {
-            let _ = writeln!(text, "{name}{{quantile=\"{quantile}\"}} {}", data.quantile(quantile));
+            // Of nothing there is none: 0 would read as one that is very good.
+            let value = if data.count() == 0 { f64::NAN } else { data.quantile(quantile) };
+            let _ = writeln!(text, "{name}{{quantile=\"{quantile}\"}} {value}");
         }
         let _ = writeln!(text, "{name}_sum {}\n{name}_count {}", data.sum(), data.count());
     }
@@ -118,8 +120,7 @@ mod tests {
         assert!(text.contains("rocksdb.number.keys.written COUNT : 3\n"), "{text}");
         assert!(text.contains("rocksdb.block.cache.miss COUNT : 7\n"), "{text}");
         let flush = "rocksdb.db.flush.micros P50 : 99.500000 P95 : 100.000000 P99 : 100.000000 P100 : 100.000000 COUNT : 1 SUM : 100\n";
-        assert!(text.contains("rocksdb.db.flush.micros P50 : ") && text.contains("COUNT : 1 SUM : 100\n"), "{text}");
-        assert_eq!(flush.matches(" : ").count(), 6);
+        assert!(text.contains(flush), "{text}");
         assert_eq!(statistics.ticker("rocksdb.block.cache.miss"), Some(7));
         assert_eq!(statistics.ticker("rocksdb.none"), None);
         assert_eq!(statistics.histogram("rocksdb.db.flush.micros").map(HistogramData::max), Some(100));

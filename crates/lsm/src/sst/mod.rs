@@ -64,5 +64,6 @@ pub(crate) use external::EXTERNAL_VERSION;
 pub(crate) use iter::TableIter;
 pub(crate) use output::WriteBack;
 pub use pinned::PinnedBytes;
-pub(crate) use reader::{GetCounts, TableEntry, TableReadOptions, TableReader, TableReaderOptions, origin_of_table};
+pub(crate) use reader::{GetCounts, TableEntry, TableReadOptions, TableReader, TableReaderOptions};
+pub(crate) use reader::{TableOrigin, origin_of_table};
 pub(crate) use unique_id::encode_session_id;

@@ -16,6 +16,9 @@ use crate::sync::{Mutex, Rank};
 /// Taken below every lock of an engine.
 const RANK: Rank = Rank(u16::MAX);
 
+/// Times that a lock file is opened anew because it was removed meanwhile.
+const TRIES: u32 = 100;
+
 /// The locks that this process holds. Opening, locking and closing a lock file happen under its lock.
 static HELD: Mutex<Vec<Entry>> = Mutex::new(RANK, Vec::new());
 
@@ -56,6 +59,21 @@ pub(super) struct PosixLock {
 impl PosixLock {
     /// Takes the lock on a file, creating it if need be, or fails with [`io::ErrorKind::WouldBlock`].
     pub(super) fn take(path: &Path) -> io::Result<Self> {
+        Self::take_with(path, || ())
+    }
+
+    /// The same. `between` is called when the file is open and not locked yet: others may remove it or put another in its place then.
+    fn take_with(path: &Path, mut between: impl FnMut()) -> io::Result<Self> {
+        for _ in 0..TRIES {
+            if let Some(lock) = Self::try_take(path, &mut between)? {
+                return Ok(lock);
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Locks the file that has the name now; `None` if it has lost it meanwhile: whoever comes next would lock another one.
+    fn try_take(path: &Path, between: &mut dyn FnMut()) -> io::Result<Option<Self>> {
         let mut held = HELD.lock();
         if let Some(file) = FileId::of_path(path)?
             && held.iter().any(|entry| entry.file == file)
@@ -71,13 +89,17 @@ impl PosixLock {
             std::mem::forget(descriptor);
             return Err(io::ErrorKind::WouldBlock.into());
         }
+        between();
         match rustix::fs::fcntl_lock(&descriptor, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::AGAIN | Errno::ACCESS) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(error) => return Err(error.into()),
         }
+        if FileId::of_path(path)? != Some(file) {
+            return Ok(None);
+        }
         held.push(Entry { file, path: path.to_path_buf() });
-        Ok(Self { descriptor: Some(descriptor), file })
+        Ok(Some(Self { descriptor: Some(descriptor), file }))
     }
 }
 
@@ -104,4 +126,30 @@ pub(super) fn refuse_held(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lock on a file without a name would keep nobody out.
+    #[test]
+    fn a_lock_file_that_is_removed_before_it_is_locked_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let mut removals = 0;
+        let lock = PosixLock::take_with(&path, || {
+            if removals < 2 {
+                rustix::fs::unlink(&path).unwrap();
+                removals += 1;
+            }
+        });
+        let lock = lock.unwrap();
+        assert_eq!((removals, FileId::of_path(&path).unwrap()), (2, Some(lock.file)));
+        assert_eq!(PosixLock::take(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(lock);
+        drop(PosixLock::take(&path).unwrap());
+        let always = PosixLock::take_with(&path, || rustix::fs::unlink(&path).unwrap());
+        assert_eq!(always.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
 }

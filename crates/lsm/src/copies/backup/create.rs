@@ -11,7 +11,7 @@ use crate::copies::transfer::file_kind;
 use crate::db::{Db, LiveFile, LiveFileKind};
 use crate::file_copy::{copy_between, read_prefix};
 use crate::file_names::FileName;
-use crate::sst::origin_of_table;
+use crate::sst::{TableOrigin, origin_of_table};
 use crate::trace::{self, Work};
 use siltstone_base::checksum::crc32c;
 use siltstone_base::env::{Env, FileKind, FileOptions, write_file_atomically};
@@ -97,11 +97,13 @@ impl BackupEngine {
         // RocksDB knows tables by no other name.
         let extension = if file.kind == LiveFileKind::Table { "sst" } else { "blob" };
         let path_of = |mark: &str| format!("{SHARED}/{:06}_{mark}_{}.{extension}", file.number, file.size);
-        let session = match file.kind {
-            LiveFileKind::Table => session(&**db.env(), &from, file.size)?,
+        let origin = match file.kind {
+            LiveFileKind::Table => origin(&**db.env(), &from, file.size)?,
             _ => None,
         };
-        let of_session = session.map(|session| path_of(&format!("s{session}")));
+        // One that was taken in has its number from the database, and may share its session with others that its writer wrote for other databases.
+        let of_session = origin.as_ref().filter(|origin| !origin.is_external);
+        let of_session = of_session.map(|origin| path_of(&format!("s{}", origin.session)));
         // What another table has that goes by the same name.
         let is_other = |path: &String| known.get(path).zip(file.crc).is_some_and(|(known, stated)| *known != stated);
         let path = match of_session.filter(|path| !is_other(path)) {
@@ -109,7 +111,10 @@ impl BackupEngine {
             // Equal bytes, as far as anybody can tell.
             None => match file.crc {
                 Some(crc) => path_of(&crc.to_string()),
-                None => path_of(&read_prefix(&**db.env(), &from, kind, file.size, |_| Ok(()))?.to_string()),
+                None => match origin.as_ref().and_then(|origin| self.same_table(file, origin, known)) {
+                    Some(path) => path,
+                    None => path_of(&read_prefix(&**db.env(), &from, kind, file.size, |_| Ok(()))?.to_string()),
+                },
             },
         };
         let to = self.dir.join(&path);
@@ -127,6 +132,21 @@ impl BackupEngine {
         }
         env.rename(&temporary, &to).map_err(|error| Error::io("rename", &to, error))?;
         Ok(BackedUpFile { path, crc })
+    }
+
+    /// The shared file that has the table `file` under a checksum that nobody knows without reading all of it: one of its number and its size, which the same writer wrote as the same of
+    /// its tables.
+    fn same_table(&self, file: &LiveFile, origin: &TableOrigin, known: &BTreeMap<String, u32>) -> Option<String> {
+        let (begin, end) = (format!("{SHARED}/{:06}_", file.number), format!("_{}.sst", file.size));
+        let mut candidates =
+            known.range(begin.clone()..).map(|(path, _)| path).take_while(|path| path.starts_with(&begin));
+        let is_same = |path: &&String| {
+            let path = self.dir.join(path);
+            let is_there = self.env.file_len(&path).is_ok_and(|len| len == file.size);
+            // One that cannot be read is none: the table is then read.
+            is_there && origin_of(&*self.env, &path, file.size).is_ok_and(|found| found.as_ref() == Some(origin))
+        };
+        candidates.find(|path| path.ends_with(&end) && is_same(path)).cloned()
     }
 
     /// Copies a file that only this backup has.
@@ -156,12 +176,14 @@ impl BackupEngine {
     }
 }
 
-/// The session that wrote the table at `path`, if it says which and if no other table can have its session and its number. One that was taken in has its number from the
-/// database, and may share its session with others that its writer wrote for other databases.
-fn session(env: &dyn Env, path: &Path, len: u64) -> Result<Option<String>> {
+/// Who wrote the table at `path`, if it says so in a way that can be part of a name.
+fn origin(env: &dyn Env, path: &Path, len: u64) -> Result<Option<TableOrigin>> {
+    let is_name = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    Ok(origin_of(env, path, len)?.filter(|origin| is_name(&origin.session)))
+}
+
+fn origin_of(env: &dyn Env, path: &Path, len: u64) -> Result<Option<TableOrigin>> {
     let file = env.open_random(path, &FileOptions::new(FileKind::Table));
     let file = file.map_err(|error| Error::io("open", path, error))?;
-    let origin = origin_of_table(file, path, len)?;
-    let session = origin.filter(|origin| !origin.is_external).map(|origin| origin.session);
-    Ok(session.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())))
+    origin_of_table(file, path, len)
 }

@@ -117,7 +117,7 @@ pub(super) fn name_in_database(path: &str, id: u32) -> Result<FileName> {
     let wrong = || Error::corrupt("the list of a backup names a file that is none of a backup");
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
-        ["private", directory, name] if *directory == id.to_string() => match FileName::parse(name) {
+        ["private", directory, name] if *directory == id.to_string() => match canonical(name) {
             Some(
                 found @ (FileName::Current
                 | FileName::Identity
@@ -140,6 +140,11 @@ pub(super) fn name_in_database(path: &str, id: u32) -> Result<FileName> {
         }
         _ => Err(wrong()),
     }
+}
+
+/// What a file is by its name, if it is written as databases write it: one with other digits would be another file.
+pub(super) fn canonical(name: &str) -> Option<FileName> {
+    FileName::parse(name).filter(|found| found.to_string() == name)
 }
 
 /// The length that the name of a shared file states, if it does.

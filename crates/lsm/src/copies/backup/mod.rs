@@ -101,8 +101,8 @@ impl BackupEngine {
     ///
     /// # Errors
     ///
-    /// `Locked` if another engine has it open; errors of I/O. A backup whose list is damaged is no error here: see [`list`](Self::list) and
-    /// [`damaged`](Self::damaged).
+    /// `Locked` if another engine has it open; `LimitExceeded` if the lists of all backups are too large together; errors of I/O, those of reading a list included. A backup whose list is
+    /// damaged is no error here: see [`list`](Self::list) and [`damaged`](Self::damaged).
     pub fn open(dir: impl AsRef<Path>, options: &BackupEngineOptions) -> Result<Self> {
         let dir = dir.as_ref().to_path_buf();
         let env: Arc<dyn Env> = match &options.env {
@@ -145,7 +145,8 @@ impl BackupEngine {
             return Err(no_such_backup(id));
         }
         let (meta, directory) = (self.meta_path(id), self.dir.join("meta"));
-        self.env.remove_file(&meta).map_err(|error| Error::io("delete", &meta, error))?;
+        // It may be gone: one whose writing failed was taken back, perhaps not durably.
+        self.remove_file(&meta)?;
         self.env.sync_dir(&directory).map_err(|error| Error::io("sync", &directory, error))?;
         self.backups.remove(&id);
         self.collect_garbage()
@@ -185,14 +186,28 @@ impl BackupEngine {
     }
 
     fn read_lists(&mut self) -> Result<()> {
-        let mut left = MAX_LISTS_BYTES;
+        self.read_lists_within(MAX_LISTS_BYTES)
+    }
+
+    /// Only what a list says can show that it is damaged: one that could not be read now may be read the next time, and whoever takes it for damaged deletes it.
+    fn read_lists_within(&mut self, mut left: u64) -> Result<()> {
         for name in self.names("meta")? {
             let Some(id) = backup_id(&name) else { continue };
             let path = self.meta_path(id);
-            let text = read_file(&*self.env, &path, FileKind::Other, MAX_META_BYTES.min(left));
-            left -= text.as_ref().map_or(0, |text| (text.len() as u64).min(left));
-            let text = text.map_err(|error| Error::io("read", &path, error));
-            let meta = text.and_then(|text| Meta::decode(&text, id).map_err(|error| error.with_file(&path)));
+            let meta = match read_file(&*self.env, &path, FileKind::Other, MAX_META_BYTES.min(left)) {
+                Ok(text) => {
+                    left -= (text.len() as u64).min(left);
+                    Meta::decode(&text, id).map_err(|error| error.with_file(&path))
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge && left >= MAX_META_BYTES => {
+                    Err(Error::corruption(&path, MAX_META_BYTES, "the list of a backup is too long"))
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                    let message = format!("the lists of all backups have more than {MAX_LISTS_BYTES} bytes together");
+                    return Err(Error::new(ErrorKind::LimitExceeded, message).with_file(&path));
+                }
+                Err(error) => return Err(Error::io("read", &path, error)),
+            };
             self.backups.insert(id, meta);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! and delete that, CURRENT first; copy, comparing again; sync; write CURRENT. A crash in between leaves a directory that is no database, and the restore is
 //! done again.
 
-use super::meta::{BackedUpFile, name_in_database, stated_len};
+use super::meta::{BackedUpFile, canonical, name_in_database, stated_len};
 use super::{BackupEngine, RestoreOptions};
 use crate::file_copy::{copy_file, read_prefix};
 use crate::file_names::FileName;
@@ -43,7 +43,7 @@ impl BackupEngine {
             }
             Err(error) => return Err(Error::io("read", &path, error)),
         };
-        let named = std::str::from_utf8(&content).ok().and_then(|text| FileName::parse(text.strip_suffix('\n')?));
+        let named = std::str::from_utf8(&content).ok().and_then(|text| canonical(text.strip_suffix('\n')?));
         match named {
             Some(name @ FileName::Manifest(_)) if meta.file(name, id).is_some() => Ok(content),
             _ => Err(Error::corruption(&path, 0, "CURRENT of a backup names no MANIFEST of it")),

@@ -290,13 +290,14 @@ impl DbInner {
             return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left"));
         }
         let first = if with_seqnos { leader.side.last_seqno + 1 } else { 0 };
-        let installed = self.install_at(&leader.side, family, tables, first, last_seqno);
-        if matches!(installed, Ok(Attempt::NeedsSeqnos)) {
-            return installed;
+        let mut is_offered = false;
+        let installed = self.install_at(&leader.side, family, tables, (first, last_seqno), &mut is_offered);
+        // Also after an error: an edit that could not be synced may be in the MANIFEST after a crash, and no other entry may have its numbers then. What the MANIFEST never
+        // saw uses up none: who follows the WALs would look for it in vain.
+        if is_offered {
+            leader.side.last_seqno = last_seqno;
+            self.visible_seqno.store(last_seqno, Ordering::Release);
         }
-        // Also after an error: an edit that could not be synced may be in the MANIFEST after a crash, and no other entry may have its numbers then.
-        leader.side.last_seqno = last_seqno;
-        self.visible_seqno.store(last_seqno, Ordering::Release);
         installed
     }
 
@@ -318,14 +319,14 @@ impl DbInner {
     }
 
     /// Installs `tables` with the sequence numbers `first`, `first + 1` and so on: RocksDB tells the age of tables in level 0 by them. 0: all of them with 0. `last`
-    /// is used up then.
+    /// is used up once the edit `is_offered` to the MANIFEST.
     fn install_at(
         &self,
         side: &WriteSide,
         family: &Family,
         tables: &[Brought],
-        first: SeqNo,
-        last: SeqNo,
+        (first, last): (SeqNo, SeqNo),
+        is_offered: &mut bool,
     ) -> Result<Attempt> {
         let mut versions = self.versions.lock();
         self.check_writable()?;
@@ -342,6 +343,7 @@ impl DbInner {
         for ((brought, ((smallest, largest), seqno)), place) in tables.iter().zip(bounds).zip(&places.places) {
             edit.add_file(place.level, file_meta(brought, smallest, largest, seqno, now));
         }
+        *is_offered = true;
         let installed = versions.log_and_apply(&mut [edit]);
         if let Ok(installed) = &installed {
             for (_, version) in installed.iter().filter(|(id, _)| id.0 == family.id) {

@@ -44,3 +44,32 @@ fn a_compaction_that_comes_between_costs_a_number_and_not_the_load() {
     assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"1"[..]));
     db.check().unwrap();
 }
+
+/// Who follows the WALs would look for the number in vain.
+#[test]
+fn a_load_that_the_manifest_never_saw_uses_up_no_number() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/in")).unwrap();
+    let executor = StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000)));
+    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env()));
+    let options = options.executor(Some(Arc::new(executor)));
+    let mut writer = SstFileWriter::create("/in/a.sst", &options, &ColumnFamilyOptions::default()).unwrap();
+    writer.put("b", "1").unwrap();
+    writer.finish().unwrap();
+    let db = Db::open("/db", &options).unwrap();
+    let mut updates = db.updates_since(1).unwrap();
+    let dropped = db.create_family("dropped", &ColumnFamilyOptions::default()).unwrap();
+    let (inner, family) = (&db.handle.inner, &dropped.0);
+    let ingest = IngestExternalFileOptions::default();
+    let brought = inner.bring(inner.examine(family, &[Path::new("/in/a.sst")]).unwrap(), &ingest).unwrap();
+    // It goes when the tables are there already.
+    db.drop_family(&dropped).unwrap();
+    {
+        let mut leader = inner.lock_write_side();
+        let error = inner.try_install(&mut leader, family, &brought.tables, true).unwrap_err();
+        assert_eq!((error.kind(), leader.side.last_seqno), (ErrorKind::NotFound, 0));
+    }
+    drop(brought);
+    db.put("a", "1").unwrap();
+    assert_eq!(updates.next_batch().unwrap().unwrap().seqno, 1);
+}

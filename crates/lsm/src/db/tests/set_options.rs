@@ -2,6 +2,7 @@
 
 use super::basics::options;
 use crate::event::{CompactionInfo, CompactionReason, EventListener, OptionsInfo};
+use crate::metrics::HistogramKind;
 use crate::options::CompactionStyle;
 use crate::{
     ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db, ErrorKind, FlushOptions, WriteAdmission,
@@ -293,7 +294,10 @@ fn admission_changes_with_what_slows_writers_down() {
     let paced = stalled_by_puts();
     db.set_db_options(&[("write_admission", "rocksdb")]).unwrap();
     assert_eq!((inner.pacer().is_some(), inner.controller.is_engaged()), (false, true));
-    assert!(stalled_by_puts() > paced, "a KiB a second");
+    let delayed = stalled_by_puts();
+    assert!(delayed > paced, "a KiB a second");
+    // Each of them waits for seconds, in many turns.
+    assert!(delayed <= 5 && db.metrics().histogram(HistogramKind::WriteStall).max() > 1_000_000, "{delayed}");
     assert_eq!(db.options().write_admission, WriteAdmission::Rocksdb);
     db.set_db_options(&[("write_admission", "paced")]).unwrap();
     assert_eq!((inner.pacer().is_some(), inner.controller.is_engaged()), (true, false));

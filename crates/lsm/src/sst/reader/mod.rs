@@ -4,7 +4,7 @@
 
 mod open;
 
-pub(crate) use open::origin_of_table;
+pub(crate) use open::{TableOrigin, origin_of_table};
 
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
 use crate::metrics::{Counter, Metrics};

@@ -130,10 +130,12 @@ impl TableReader {
 }
 
 /// Who wrote a table.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TableOrigin {
     /// The session; empty if the table does not say.
     pub(crate) session: String,
+    /// The number that its writer gave it; no other table of the session has it.
+    pub(crate) original_number: u64,
     /// Whether it was written outside of a database.
     pub(crate) is_external: bool,
 }
@@ -154,7 +156,11 @@ pub(crate) fn origin_of_table(file: Arc<dyn RandomFile>, path: &Path, file_size:
     let Some(handle) = MetaBlocks::read(&fetcher, &footer, context)?.properties else { return Ok(None) };
     let properties = TableProperties::decode(&fetcher.properties_block(handle, context)?);
     let properties = properties.map_err(|error| fetcher.blame(error, handle))?;
-    Ok(Some(TableOrigin { session: properties.session_id, is_external: properties.external_version.is_some() }))
+    Ok(Some(TableOrigin {
+        session: properties.session_id,
+        original_number: properties.original_file_number,
+        is_external: properties.external_version.is_some(),
+    }))
 }
 
 /// The prefixes of a hash index; `None` if they are not there, or too many to be of use.
