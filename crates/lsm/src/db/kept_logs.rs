@@ -24,6 +24,16 @@ impl DbInner {
         committed.chain(undecided).min()
     }
 
+    /// Bytes of the WALs that stay for what was prepared, and for nothing else.
+    pub(crate) fn prepared_log_bytes(&self) -> u64 {
+        let Some(oldest) = self.oldest_prepared_log(|_, _| false) else { return 0 };
+        let state = self.state.lock();
+        // The last one is being written.
+        let newest = state.wals.back().map_or(0, |wal| wal.number);
+        let needed = self.oldest_needed_log(newest, |_, _| false);
+        state.wals.iter().filter(|wal| (oldest..needed).contains(&wal.number)).map(|wal| wal.size).sum()
+    }
+
     /// Families whose active memtables keep the oldest WALs although these could go: to flush them is what makes the WALs together smaller. And the oldest WAL
     /// of those that flushes can free at all; what lies below is held by transactions that nobody has decided about.
     pub(crate) fn who_pins_logs(&self) -> Option<(u64, Vec<Arc<Family>>)> {

@@ -5,6 +5,7 @@
 
 mod admission;
 mod approximate;
+mod archive;
 #[cfg(feature = "tokio")]
 mod attend;
 mod background;
@@ -69,6 +70,7 @@ mod write_queue;
 mod write_stall;
 
 pub use approximate::ApproximateSize;
+pub(crate) use archive::FOLDER as WAL_ARCHIVE;
 pub use check::TreeReport;
 pub(crate) use checked::Watched;
 pub use column_family::ColumnFamily;

@@ -94,6 +94,7 @@ impl DbInner {
         files.extend(self.obsolete_manifests(manifest_number));
         files.extend(self.take_obsolete_wals(kept_log));
         self.delete_files(files);
+        self.purge_archive();
     }
 
     /// Deletes `files`, now or when files may be deleted again.
@@ -178,6 +179,9 @@ impl DbInner {
     }
 
     fn delete_file(&self, file: &Path) {
+        if self.try_archive(file) {
+            return;
+        }
         match self.env.remove_file(file) {
             Ok(()) => {
                 self.metrics.add(Counter::ObsoleteFilesDeleted, 1);

@@ -1,5 +1,6 @@
 //! Opening: lock, MANIFEST, WALs, a new MANIFEST, a new WAL; then what is left over is deleted.
 
+use super::archive::WalArchive;
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
@@ -138,7 +139,7 @@ fn open_for(
     let mut recovery = replay(&surroundings, &versions, &families, undecided)?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
-    let last_seqno = recovery.last_seqno;
+    let (last_seqno, is_whole) = (recovery.last_seqno, recovery.is_whole);
     let mut prepared = recovery.prepared.into_batches()?;
     if is_planted(PlantedBug::PreparedIsLost) {
         prepared.clear();
@@ -168,6 +169,9 @@ fn open_for(
     let lock = Some(lock);
     let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, options_files, lock };
     let inner = Arc::new(assemble(parts, wal_number, false)?);
+    if !is_whole {
+        inner.wal_archive.set_unsound_below(wal_number);
+    }
     {
         let is_begun = begun.is_some();
         let (wal, live) = begun.map_or_else(|| inner.begin_wal(wal_number), Ok)?;
@@ -479,6 +483,7 @@ fn replay<'a>(
         oldest_kept,
         replayed_seqno: 0,
         numbers_unknown: false,
+        is_whole: true,
         own_log: None,
         synced_wals: versions.synced_wals().clone(),
         prepared: PreparedTransactions::default(),
@@ -556,6 +561,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         errors: ErrorState::new(),
         obsolete_tables,
         deletions: FileDeletions::new(),
+        wal_archive: WalArchive::new(),
         options_files,
         io_rate: IoRate::new(options, &surroundings.clock),
         prepared_logs: PreparedLogs::new(),

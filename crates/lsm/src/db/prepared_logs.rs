@@ -32,6 +32,11 @@ impl PreparedLogs {
         self.by_name.lock().remove(name);
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.by_name.lock().len()
+    }
+
     /// The oldest WAL that has one.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.by_name.lock().values().min().copied()

@@ -77,6 +77,8 @@ impl DbInner {
             Property::CurrentSuperVersionNumber => active.id(),
             Property::EstimateLiveDataSize => last_level_bytes(version),
             Property::MinLogNumberToKeep => self.versions.lock().min_log_number_to_keep(),
+            Property::PreparedTransactions => self.prepared_logs.count() as u64,
+            Property::PreparedLogBytes => self.prepared_log_bytes(),
             Property::TotalSstFilesSize => version.total_bytes() + family.replaced.bytes_beside(&pinned).1,
             Property::LiveSstFilesSize => version.total_bytes(),
             Property::NumBlobFiles => version.blob_files().numbers().count() as u64,

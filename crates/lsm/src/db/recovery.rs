@@ -70,6 +70,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) replayed_seqno: SeqNo,
     /// Whether the last record committed what no WAL prepared that is left: it may have taken numbers that nobody counted.
     pub(crate) numbers_unknown: bool,
+    /// Whether all WALs were replayed to their ends: none was torn, damaged or left out.
+    pub(crate) is_whole: bool,
     /// The WAL that was last found to be this engine's.
     pub(crate) own_log: Option<u64>,
     /// Bytes of WALs that the MANIFEST says were synced, by number.
@@ -98,6 +100,7 @@ impl Recovery<'_> {
                 counting.push(*number);
             }
         }
+        self.is_whole = counting.len() == logs.len();
         let logs = &counting[..];
         self.check_synced_wals_exist(logs)?;
         for (index, number) in logs.iter().enumerate() {
@@ -114,6 +117,7 @@ impl Recovery<'_> {
                 Some(Verdict::Stop) => ReplayEnd::Damaged,
                 _ => self.replay_log(*number, predecessor, later)?,
             };
+            self.is_whole &= missing.is_none();
             match end {
                 ReplayEnd::Complete => {}
                 ReplayEnd::Damaged if is_planted(PlantedBug::ReplayBeyondTornRecord) => {}
@@ -249,6 +253,7 @@ impl Recovery<'_> {
                 }
                 Err(error) => return Err(error),
             };
+            self.is_whole = false;
             let damage = Damage { point: LogPoint { number, offset }, error, is_torn };
             match self.judge(damage, Some(&mut reader), later)? {
                 Verdict::Stop => return Ok(ReplayEnd::Damaged),

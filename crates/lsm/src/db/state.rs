@@ -1,5 +1,6 @@
 //! What the database's state lock guards, and what every part of the database room shares.
 
+use super::archive::WalArchive;
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
@@ -96,6 +97,7 @@ pub(crate) struct DbInner {
     pub(crate) errors: ErrorState,
     pub(crate) obsolete_tables: Arc<ObsoleteTables>,
     pub(crate) deletions: FileDeletions,
+    pub(crate) wal_archive: WalArchive,
     pub(crate) options_files: OptionsFiles,
     /// The rate that flushes and compactions keep to.
     pub(crate) io_rate: IoRate,

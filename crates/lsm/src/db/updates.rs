@@ -166,7 +166,7 @@ fn next_of(reader: &mut Option<WalReader>, record: &mut Vec<u8>, db: &DbInner, n
 }
 
 impl DbInner {
-    /// The numbers of the WALs in the directory from `from` on, ascending: those that are live, and those before them that are not deleted yet. Another one behind them is what
+    /// The numbers of the WALs in the directory from `from` on, ascending: those that are live, and those before them that are archived or not deleted yet. Another one behind them is what
     /// a switch left that failed.
     fn wal_files(&self, from: u64) -> Result<Vec<u64>> {
         let live: Vec<u64> = self.state.lock().wals.iter().map(|wal| wal.number).collect();
@@ -179,15 +179,24 @@ impl DbInner {
                 _ => None,
             })
             .collect();
+        numbers.extend(self.archived_wals(from)?.into_iter().filter(is_ours));
         numbers.sort_unstable();
+        numbers.dedup();
         Ok(numbers)
     }
 
     /// Opens the WAL `number`; `None` if it is obsolete and was deleted: somebody may have begun with that before deletions were disabled.
     fn wal_reader(&self, number: u64) -> Result<Option<WalReader>> {
-        let path = FileName::Wal(number).path(&self.dir);
+        let mut path = FileName::Wal(number).path(&self.dir);
         let options = FileOptions::new(FileKind::Wal).access(Access::Sequential);
-        let file = match self.env.open_random(&path, &options) {
+        let mut opened = self.env.open_random(&path, &options);
+        if opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+            && self.wal_archive.written_bytes(number).is_some()
+        {
+            path = self.archived_path(number);
+            opened = self.env.open_random(&path, &options);
+        }
+        let file = match opened {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.is_obsolete_wal(number) => {
                 return Ok(None);
@@ -206,14 +215,16 @@ impl DbInner {
     }
 
     /// How much of the WAL `number` is whole: behind that may be what an append left that failed.
-    fn written_bytes(&self, number: u64) -> u64 {
+    pub(super) fn written_bytes(&self, number: u64) -> u64 {
         let state = self.state.lock();
         let is_newest = state.wals.back().is_some_and(|wal| wal.number == number);
         let found = state.wals.iter().find(|wal| wal.number == number);
         let live = found.map(|wal| if is_newest { wal.written.load(Ordering::Acquire) } else { wal.size });
         let obsolete = || state.obsolete_wals.iter().find(|(obsolete, _)| *obsolete == number).map(|(_, size)| *size);
-        // Of an earlier opening: recovery has read it, and it goes at once.
-        live.or_else(obsolete).unwrap_or(u64::MAX)
+        let known = live.or_else(obsolete);
+        drop(state);
+        // Of an earlier opening: recovery has read it.
+        known.or_else(|| self.wal_archive.written_bytes(number)).unwrap_or(u64::MAX)
     }
 }
 

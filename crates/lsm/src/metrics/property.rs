@@ -124,6 +124,10 @@ properties! {
     BlockCacheUsage = "block-cache-usage",
     /// Bytes of the block cache that readers hold.
     BlockCachePinnedUsage = "block-cache-pinned-usage",
+    /// Transactions that are prepared and not decided. Of the database.
+    PreparedTransactions = "prepared-transactions",
+    /// Bytes of WALs that are kept for transactions alone that are prepared and not decided, or committed and in no table: no flush frees what the former hold. Of the database.
+    PreparedLogBytes = "prepared-log-bytes",
     /// Bytes that the block cache holds of compressed blocks.
     CompressedBlockCacheUsage = "compressed-block-cache-usage",
 }
@@ -159,7 +163,14 @@ impl Property {
 
     /// Whether RocksDB does not have it.
     const fn is_own(self) -> bool {
-        matches!(self, Self::Pacing | Self::IoRate | Self::CompressedBlockCacheUsage)
+        matches!(
+            self,
+            Self::Pacing
+                | Self::IoRate
+                | Self::PreparedTransactions
+                | Self::PreparedLogBytes
+                | Self::CompressedBlockCacheUsage
+        )
     }
 
     /// Whether the value is text; otherwise it is a number in decimal.
@@ -197,6 +208,8 @@ impl Property {
                 | Self::MinLogNumberToKeep
                 | Self::ActualDelayedWriteRate
                 | Self::IoRate
+                | Self::PreparedTransactions
+                | Self::PreparedLogBytes
                 | Self::IsWriteStopped
                 | Self::BlockCacheCapacity
                 | Self::BlockCacheUsage

@@ -82,6 +82,12 @@ siltstone_base::define_options! {
         /// Bytes of live WALs above which the families that pin the oldest one are flushed. 0: four times the sum of all
         /// families' write buffers.
         max_total_wal_size: u64 = 0,
+        /// WALs that recovery does not need any more are kept in the folder `archive` for so many seconds, and [`Db::updates_since`](crate::Db::updates_since) reads them there. 0: for no
+        /// certain time. In an OPTIONS file: `WAL_ttl_seconds`. What is too old goes when files are deleted next; where neither this nor
+        /// [`wal_size_limit_mb`](Self::wal_size_limit_mb) is set, WALs are deleted at once, and what is in the archive stays.
+        wal_ttl_seconds: u64 = 0,
+        /// Archived WALs may have so many MiB together: beyond, the oldest go. 0: any number. In an OPTIONS file: `WAL_size_limit_MB`.
+        wal_size_limit_mb: u64 = 0,
         /// Syncs the WAL in the background at least this often, in milliseconds, when there is something to sync. 0:
         /// writes without [`sync`](super::WriteOptions::sync) are left to the operating system.
         wal_sync_interval_millis: u64 = 0,

@@ -6,6 +6,7 @@
 
 use super::meta::{BackedUpFile, canonical, name_in_database, stated_len};
 use super::{BackupEngine, RestoreOptions};
+use crate::db::WAL_ARCHIVE;
 use crate::file_copy::{copy_file, read_prefix};
 use crate::file_names::FileName;
 use siltstone_base::checksum::crc32c;
@@ -50,7 +51,7 @@ impl BackupEngine {
         }
     }
 
-    /// Makes `dir` the database that backup `id` is of. Nothing is changed unless every file of the backup is as it was.
+    /// Makes `dir`, in the environment of the backups, the database that backup `id` is of. Nothing is changed unless every file of the backup is as it was.
     ///
     /// # Errors
     ///
@@ -114,6 +115,18 @@ impl BackupEngine {
         if names.contains(&FileName::Current) {
             self.remove_file(&FileName::Current.path(dir))?;
             self.env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+        }
+        // Whoever follows the database that comes would take for its own what is archived here.
+        let archive = dir.join(WAL_ARCHIVE);
+        let archived = match self.env.list_dir(&archive) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(Error::io("list", &archive, error)),
+        };
+        for entry in archived.iter().filter(|entry| !entry.is_dir) {
+            if let Some(name @ FileName::Wal(_)) = FileName::parse(&entry.name) {
+                self.remove_file(&name.path(&archive))?;
+            }
         }
         for name in names {
             if !matches!(name, FileName::Lock | FileName::Current | FileName::InfoLog | FileName::OldInfoLog(_)) {

@@ -215,3 +215,82 @@ fn a_restored_backup_can_be_read_with_its_wals_by_whoever_may_only_read() {
     let reader = Db::open_read_only("/restored", &simulated(&disk), &[]).unwrap();
     assert!(rows(&reader) == rows_up_to(120));
 }
+
+#[test]
+fn a_table_from_outside_is_read_for_its_first_backup_alone() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/in")).unwrap();
+    let db = filled(&disk, simulated(&disk), 10);
+    let mut writer = SstFileWriter::create("/in/a.sst", &simulated(&disk), &db.default_family().options()).unwrap();
+    let mut random = 1_u64;
+    for key in 0..2_000 {
+        // What no codec makes smaller.
+        let value: Vec<u8> = std::iter::repeat_with(|| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random as u8
+        })
+        .take(500)
+        .collect();
+        writer.put(format!("z{key:05}"), value).unwrap();
+    }
+    writer.finish().unwrap();
+    db.ingest_external_files(&db.default_family(), &["/in/a.sst"], &IngestExternalFileOptions::default()).unwrap();
+    let read_by = |work: &mut dyn FnMut()| {
+        let stats = |disk: &SimDisk| disk.env().io_stats().read_bytes(IoContext::new(FileKind::Table, IoPriority::Low));
+        let before = stats(&disk);
+        work();
+        stats(&disk) - before
+    };
+    let mut backups = engine(&disk);
+    let first = read_by(&mut || drop(backups.create(&db, &CreateBackupOptions::default()).unwrap()));
+    assert!(first > 1_000_000, "{first}");
+    drop(backups);
+    let mut backups = engine(&disk);
+    let second = read_by(&mut || drop(backups.create(&db, &CreateBackupOptions::default()).unwrap()));
+    assert!(second < 100_000, "{second}");
+    backups.verify(2).unwrap();
+}
+
+/// Whoever takes it for damaged deletes it.
+#[test]
+fn a_list_that_cannot_be_read_now_is_no_damage() {
+    let disk = SimDisk::new();
+    let db = filled(&disk, simulated(&disk), 100);
+    let mut backups = engine(&disk);
+    backups.create(&db, &CreateBackupOptions::default()).unwrap();
+    drop(backups);
+    let reads = OpFilter { class: Some(OpClass::Open), file: Some(FileKind::Other), ..OpFilter::default() };
+    disk.set_fault(FaultPlan::once(FaultKind::Io, 0).filter(reads));
+    let error = BackupEngine::open("/backups", &BackupEngineOptions::default().env(Some(disk.env()))).unwrap_err();
+    assert_eq!((error.kind(), disk.fault_hits().len()), (ErrorKind::Io, 1), "{error}");
+    disk.clear_fault();
+    let backups = engine(&disk);
+    assert!(backups.damaged().is_empty());
+    backups.verify(1).unwrap();
+}
+
+/// A file under a name with other digits would be another file.
+#[test]
+fn names_with_other_digits_are_none_of_a_backup() {
+    let disk = SimDisk::new();
+    let db = filled(&disk, simulated(&disk), 100);
+    let mut backups = engine(&disk);
+    backups.create(&db, &CreateBackupOptions::default()).unwrap();
+    drop((backups, db));
+    let manifest = names(&disk, "/backups/private/1").into_iter().find(|name| name.starts_with("MANIFEST-")).unwrap();
+    let short = format!("MANIFEST-{}", manifest.trim_start_matches("MANIFEST-").trim_start_matches('0'));
+    let list = read(&disk, "/backups/meta/1");
+    let edited = list.replace(&format!("private/1/{manifest} "), &format!("private/1/{short} "));
+    assert_ne!(list, edited);
+    let env = disk.env();
+    let path = Path::new("/backups/private/1");
+    env.rename(&path.join(&manifest), &path.join(&short)).unwrap();
+    env.remove_file(Path::new("/backups/meta/1")).unwrap();
+    write(&disk, "/backups/meta/1", edited.as_bytes());
+    let backups = engine(&disk);
+    let error = backups.restore(1, "/db", &RestoreOptions::default().replace(true)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(rows_in("/db", &simulated(&disk)) == rows_up_to(100), "nothing was touched");
+}

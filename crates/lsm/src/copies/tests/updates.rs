@@ -150,3 +150,106 @@ fn a_file_that_looks_like_the_next_wal_ends_nothing() {
     db.put("b", "2").unwrap();
     assert_eq!(updates.next_batch().unwrap().unwrap().seqno, 2);
 }
+
+/// The WALs below the folder that archives them.
+fn archived(disk: &SimDisk) -> Vec<String> {
+    let entries = disk.env().list_dir(Path::new("/db/archive")).unwrap_or_default();
+    let mut names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
+    names.sort();
+    names
+}
+
+fn fill(db: &Db, numbers: std::ops::RangeInclusive<u64>) {
+    for number in numbers {
+        write_row(db, number, &WriteOptions::default());
+        if number % 100 == 0 {
+            db.flush_families(&db.families().iter().collect::<Vec<_>>(), &FlushOptions::default()).unwrap();
+        }
+    }
+}
+
+/// How many entries a follower finds that begins with `from`.
+fn count_from(db: &Db, from: u64) -> u64 {
+    let mut updates = db.updates_since(from).unwrap();
+    drain(&mut updates).iter().map(|(_, entries)| entries.len() as u64).sum()
+}
+
+#[test]
+fn archived_wals_are_read_before_and_after_an_opening() {
+    let disk = SimDisk::new();
+    let options = simulated(&disk).wal_ttl_seconds(3600);
+    let db = Db::open("/db", &options).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    fill(&db, 1..=1000);
+    assert!(archived(&disk).len() >= 9, "{:?}", archived(&disk));
+    assert_eq!(count_from(&db, 1), 2000);
+    assert_eq!(count_from(&db, 1001), 1000);
+    db.close().unwrap();
+    let db = Db::open("/db", &simulated(&disk).wal_ttl_seconds(3600)).unwrap();
+    fill(&db, 1001..=1200);
+    assert_eq!(count_from(&db, 1), 2400, "from both lives, without gaps");
+    db.close().unwrap();
+    // Nothing is archived any more, and what is there stays.
+    let before = archived(&disk);
+    let db = Db::open("/db", &simulated(&disk)).unwrap();
+    fill(&db, 1201..=1300);
+    assert_eq!(archived(&disk), before);
+    db.close().unwrap();
+}
+
+#[test]
+fn the_archive_loses_what_is_too_old_or_too_much() {
+    let disk = SimDisk::new();
+    let clock = Arc::new(ManualClock::new(1_700_000_000));
+    let executor = StepExecutor::new(Arc::clone(&clock));
+    let options = simulated(&disk).executor(Some(Arc::new(executor))).wal_ttl_seconds(100);
+    let db = Db::open("/db", &options).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    fill(&db, 1..=300);
+    let first = archived(&disk);
+    clock.advance(std::time::Duration::from_secs(101));
+    // Not while somebody follows.
+    let mut updates = db.updates_since(1).unwrap();
+    fill(&db, 301..=400);
+    assert_eq!(drain(&mut updates).len(), 400);
+    assert!(archived(&disk).starts_with(&first));
+    drop(updates);
+    fill(&db, 401..=500);
+    let second = archived(&disk);
+    assert!(!second.is_empty() && first.iter().all(|name| !second.contains(name)), "{first:?}, {second:?}");
+    assert_eq!(db.updates_since(1).unwrap_err().kind(), ErrorKind::NotFound);
+    db.close().unwrap();
+
+    let db = Db::open("/db", &simulated(&disk).wal_size_limit_mb(1)).unwrap();
+    for round in 0..8 {
+        db.put(format!("{round}"), vec![b'x'; 300 << 10]).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    let bytes: u64 =
+        archived(&disk).iter().map(|name| disk.env().file_len(&Path::new("/db/archive").join(name)).unwrap()).sum();
+    assert!((600 << 10..=1 << 20).contains(&bytes), "{bytes}");
+    db.close().unwrap();
+}
+
+/// Its end was torn: what a follower would read there never counted.
+#[test]
+fn wals_that_were_not_replayed_to_their_ends_are_not_archived() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &simulated(&disk).wal_ttl_seconds(3600)).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    (1..=20).for_each(|number| write_row(&db, number, &WriteOptions::default()));
+    db.close().unwrap();
+    let entries = disk.env().list_dir(Path::new("/db")).unwrap();
+    let wal = entries.iter().find(|entry| entry.name.ends_with(".log")).unwrap();
+    let path = Path::new("/db").join(&wal.name);
+    let bytes = disk.env().file_len(&path).unwrap();
+    let options = siltstone_base::env::FileOptions::new(siltstone_base::env::FileKind::Wal);
+    disk.env().open_random_write(&path, &options).unwrap().set_len(bytes - 10).unwrap();
+    let options = simulated(&disk).wal_recovery_mode(crate::WalRecoveryMode::TolerateCorruptedTailRecords);
+    let db = Db::open("/db", &options.wal_ttl_seconds(3600)).unwrap();
+    assert_eq!(archived(&disk), [""; 0]);
+    assert_eq!(db.updates_since(1).unwrap_err().kind(), ErrorKind::NotFound);
+    fill(&db, 100..=200);
+    assert!(!archived(&disk).is_empty(), "those that come are");
+    db.close().unwrap();
+}

@@ -58,6 +58,18 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(DbOptions.max_background_jobs),
     field!(DbOptions.max_subcompactions),
     field!(DbOptions.max_total_wal_size),
+    Field {
+        name: "WAL_ttl_seconds",
+        is_own: false,
+        text: |options, _| Some(options.wal_ttl_seconds.to_text()),
+        take: |options, text| take(&mut options.wal_ttl_seconds, text),
+    },
+    Field {
+        name: "WAL_size_limit_MB",
+        is_own: false,
+        text: |options, _| Some(options.wal_size_limit_mb.to_text()),
+        take: |options, text| take(&mut options.wal_size_limit_mb, text),
+    },
     field!(DbOptions.bytes_per_sync),
     field!(DbOptions.wal_bytes_per_sync),
     field!(DbOptions.strict_bytes_per_sync),

@@ -71,7 +71,7 @@ fn fields_are_options_and_have_one_name() {
             assert!(fields[..index].iter().all(|other| other.name != field.name), "{}", field.name);
         }
     }
-    check(fields::DATABASE, DbOptions::NAMES, &["file_checksum_gen_factory"]);
+    check(fields::DATABASE, DbOptions::NAMES, &["WAL_size_limit_MB", "WAL_ttl_seconds", "file_checksum_gen_factory"]);
     check(fields::FAMILY, ColumnFamilyOptions::NAMES, &["compression_opts", "lazy_leveling"]);
     check(fields::TABLE, TableOptions::NAMES, &["filter_policy"]);
 }

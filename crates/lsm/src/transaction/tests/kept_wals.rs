@@ -250,7 +250,12 @@ fn an_undecided_transaction_does_not_make_every_family_flush_without_end() {
     }
     let flushes = db.db().metrics().counters().get(Counter::Flushes);
     assert!((10..50).contains(&flushes), "{flushes}");
+    let property = |name: &str| db.db().property(name).unwrap().parse::<u64>().unwrap();
+    assert_eq!(property("siltstone.prepared-transactions"), 1);
+    assert!(property("siltstone.prepared-log-bytes") > 500 << 10, "it keeps most of what was written since");
     assert_eq!(open_families(&disk.after_power_loss()).prepared_transactions(), [b"x"]);
+    db.rollback_prepared("x").unwrap();
+    assert_eq!((property("siltstone.prepared-transactions"), property("siltstone.prepared-log-bytes")), (0, 0));
 }
 
 fn open_families(disk: &SimDisk) -> TransactionDb {
