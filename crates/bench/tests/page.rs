@@ -2,6 +2,10 @@
 //!
 //! Needs Chromium; where it is missing the test says that it was skipped, unless `SILTSTONE_REQUIRE_TOOLS` is set: then it fails.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::disallowed_methods, reason = "prepares files for a program that knows nothing of environments")]
+#![expect(clippy::print_stdout, reason = "says which tests were skipped")]
+
 use siltstone_bench::{IntervalLine, JsonLines, ResultLine, report};
 use std::path::{Path, PathBuf};
 use std::process::Command;
