@@ -5,13 +5,16 @@
 mod ttl_support;
 
 use siltstone::lsm::{
-    ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, Db, DbOptions, ErrorKind,
-    ExpiryBlocker, ExpiryReport, FlushOptions, ReadOptions, WriteBatch, WriteOptions,
+    BackupEngine, BackupEngineOptions, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType,
+    Counter, CreateBackupOptions, Db, DbOptions, ErrorKind, ExpiryBlocker, ExpiryReport, FlushOptions, ReadOptions,
+    RestoreOptions, WriteBatch, WriteOptions,
 };
 use siltstone::ttl::{StampLayout, Ttl, TtlDuration, TtlFilter};
 use siltstone_base::clock::{Clock, ManualClock};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
+use siltstone_base::plant::{PlantedBug, with_planted};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +23,7 @@ use ttl_support::{Life, Rng, Trial, seconds, small_family};
 const START: u64 = 1_700_000_000;
 
 /// Cases drawn by [`every_read_shows_what_is_not_expired`].
-const CASES: u64 = 300;
+const CASES: u64 = 2000;
 
 #[test]
 fn every_read_shows_what_is_not_expired() {
@@ -32,7 +35,13 @@ fn every_read_shows_what_is_not_expired() {
         rows_removed += trial.rows_removed;
         files_dropped += trial.files_dropped;
     }
-    assert!(rows_removed > 1000 && files_dropped > 20, "{rows_removed} rows removed, {files_dropped} files dropped");
+    assert!(rows_removed > 3000 && files_dropped > 50, "{rows_removed} rows removed, {files_dropped} files dropped");
+}
+
+#[test]
+fn a_table_that_goes_although_older_rows_lie_beneath_is_seen() {
+    let is_seen = |seed| catch_unwind(AssertUnwindSafe(|| Trial::new(seed).run())).is_err();
+    assert!(with_planted(PlantedBug::ExpiredOverOlder, || (0..CASES).any(is_seen)));
 }
 
 fn life(disk: &SimDisk, ttl: &Arc<Ttl>, now: u64) -> Life {
@@ -133,7 +142,6 @@ fn a_longer_duration_revives_nothing_even_after_a_crash() {
 
 #[test]
 fn a_clock_a_year_ahead_removes_nothing_until_it_is_confirmed() {
-    const YEAR: u64 = 365 * 86_400;
     let disk = SimDisk::new();
     let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(3600)));
     let first = life(&disk, &ttl, START);
@@ -163,6 +171,288 @@ fn a_clock_a_year_ahead_removes_nothing_until_it_is_confirmed() {
     fourth.close();
     let fifth = life(&disk, &ttl, START + YEAR + 60);
     assert_eq!(report(&fifth.db).blockers, []);
+}
+
+const YEAR: u64 = 365 * 86_400;
+
+fn is_distrusted(told: &ExpiryReport) -> bool {
+    told.blockers.iter().any(|blocker| matches!(blocker, ExpiryBlocker::DistrustedClock(_)))
+}
+
+fn compact(db: &Db) {
+    let compact = CompactRangeOptions::default().force_bottommost(true);
+    db.compact_range(&db.default_family(), None, None, &compact).unwrap();
+    db.wait_for_background_work().unwrap();
+}
+
+/// One that had no policy until now, or whose rows are those of `DBWithTTL`: nothing is known of time but what its tables tell.
+#[test]
+fn a_directory_without_a_record_loses_no_row_to_a_clock_a_year_ahead() {
+    let disk = SimDisk::new();
+    let layout = StampLayout::Suffix;
+    let options = |now| ttl_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(now)))));
+    let plain = small_family(CompactionStyle::Leveled);
+    let db = Db::open_families("/db", &options(START), &[("default", plain)]).unwrap();
+    db.put("row", layout.stamped(b"of a month", START).unwrap()).unwrap();
+    db.flush(&FlushOptions::default()).unwrap();
+    db.close().unwrap();
+    let ttl = Arc::new(Ttl::new(layout, seconds(30 * 86_400)));
+    for _ in 0..2 {
+        // The second time there is a record, of a time that was not trusted.
+        let ahead = life(&disk, &ttl, START + YEAR);
+        put(&ahead.db, &ttl, "another", START + YEAR);
+        compact(&ahead.db);
+        let told = report(&ahead.db);
+        assert!(is_distrusted(&told) && told.rows_removed == 0, "{told:?}");
+        ahead.close();
+    }
+    let right = life(&disk, &ttl, START + 60);
+    assert_eq!(keys(&right.db, &ReadOptions::default()), ["another", "row"]);
+    assert_eq!(report(&right.db).blockers, []);
+}
+
+#[test]
+fn a_restored_backup_loses_no_row_to_a_clock_a_year_ahead() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(30 * 86_400)));
+    let first = life(&disk, &ttl, START);
+    put(&first.db, &ttl, "row", START);
+    let options = BackupEngineOptions::default().env(Some(disk.env()));
+    let mut backups = BackupEngine::open("/backups", &options).unwrap();
+    let backup = backups.create(&first.db, &CreateBackupOptions::default().flush_before_backup(true)).unwrap();
+    first.close();
+    backups.restore(backup.id, "/restored", &RestoreOptions::default()).unwrap();
+    let open = |now| Life::open_in("/restored", &disk, small_family(CompactionStyle::Leveled), &ttl, now).unwrap();
+    let ahead = open(START + YEAR);
+    compact(&ahead.db);
+    let told = report(&ahead.db);
+    assert!(is_distrusted(&told) && told.rows_removed == 0, "{told:?}");
+    ahead.close();
+    let right = open(START + 60);
+    assert_eq!(keys(&right.db, &ReadOptions::default()), ["row"]);
+}
+
+/// What `DestroyDB` leaves, or who deletes the files that he knows: EXPIRY, and perhaps IDENTITY.
+#[test]
+fn a_database_that_was_here_before_expires_no_row_of_the_next_one() {
+    for keeps_identity in [false, true] {
+        let disk = SimDisk::new();
+        let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(86_400)));
+        life(&disk, &ttl, START).close();
+        let env = disk.env();
+        for entry in env.list_dir(Path::new("/db")).unwrap() {
+            if entry.name != "EXPIRY" && (entry.name != "IDENTITY" || !keeps_identity) {
+                env.remove_file(&Path::new("/db").join(entry.name)).unwrap();
+            }
+        }
+        let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(60 * 86_400)));
+        let next = life(&disk, &ttl, START);
+        put(&next.db, &ttl, "row", START - 30 * 86_400);
+        next.db.flush(&FlushOptions::default()).unwrap();
+        compact(&next.db);
+        assert_eq!(keys(&next.db, &ReadOptions::default()), ["row"], "keeps IDENTITY: {keeps_identity}");
+    }
+}
+
+/// The last bytes of rows whose stamps are the first ones: any of them may look long expired.
+#[test]
+fn rows_are_not_judged_by_the_stamps_of_another_layout() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1000)));
+    let first = life(&disk, &ttl, START);
+    put(&first.db, &ttl, "row", START);
+    first.close();
+    let wrong = Arc::new(Ttl::new(StampLayout::Suffix, seconds(1000)));
+    let error = Life::open(&disk, small_family(CompactionStyle::Leveled), &wrong, START).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let told = error.to_string();
+    assert!(told.contains("siltstone.ttl.prefix") && told.contains("siltstone.ttl.suffix"), "{told}");
+    let right = life(&disk, &ttl, START);
+    assert_eq!(keys(&right.db, &ReadOptions::default()), ["row"]);
+}
+
+/// Without the record, tables still tell whose stamps they have: nothing of the engine's goes and removes their rows.
+#[test]
+fn tables_of_another_layout_are_not_rewritten_for_their_age() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1000)));
+    let first = life(&disk, &ttl, START);
+    put(&first.db, &ttl, "row", START);
+    first.db.flush(&FlushOptions::default()).unwrap();
+    first.close();
+    disk.env().remove_file(Path::new("/db/EXPIRY")).unwrap();
+    let wrong = Arc::new(Ttl::new(StampLayout::Suffix, seconds(1000)));
+    let second = life(&disk, &wrong, START);
+    for _ in 0..20 {
+        second.pass(1000);
+        second.db.wait_for_background_work().unwrap();
+    }
+    assert_eq!((report(&second.db).rows_removed, report(&second.db).expired_bytes), (0, 0));
+}
+
+#[test]
+fn a_duration_is_not_changed_by_a_clock_that_may_be_wrong() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(10 * 86_400)));
+    let first = life(&disk, &ttl, START);
+    put(&first.db, &ttl, "old", START);
+    first.close();
+    // Forty days later, which is right, but further than is trusted.
+    let second = life(&disk, &ttl, START + 40 * 86_400);
+    put(&second.db, &ttl, "young", START + 40 * 86_400);
+    let snapshot = second.db.snapshot();
+    let read = ReadOptions::default().snapshot(Some(snapshot));
+    let error = ttl.set_duration(seconds(1000 * 86_400)).unwrap_err();
+    assert!(error.kind() == ErrorKind::Busy && error.to_string().contains("confirm_clock"), "{error}");
+    assert_eq!(keys(&second.db, &read), ["young"]);
+    second.db.confirm_clock().unwrap();
+    ttl.set_duration(seconds(1000 * 86_400)).unwrap();
+    second.pass(10);
+    assert_eq!(keys(&second.db, &read), ["young"]);
+    assert_eq!(keys(&second.db, &ReadOptions::default()), ["young"], "what was hidden stays so");
+}
+
+#[test]
+fn a_duration_is_not_changed_in_a_view_for_reading() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1000)));
+    life(&disk, &ttl, START).close();
+    let options = ttl_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START)))));
+    let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
+    let _view = Db::open_read_only("/db", &options, &[("default", family)]).unwrap();
+    assert_eq!(ttl.set_duration(seconds(10)).unwrap_err().kind(), ErrorKind::ReadOnly);
+}
+
+/// A machine without a battery for its clock: the time comes from the network when the database is open already.
+#[test]
+fn rows_expire_though_the_clock_was_late_at_the_opening() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(86_400)));
+    let life = life(&disk, &ttl, START);
+    put(&life.db, &ttl, "row", START);
+    life.clock.move_wall(20 * 86_400);
+    life.pass(10);
+    let told = report(&life.db);
+    assert!(told.blockers.contains(&ExpiryBlocker::ClockBehind { seconds: 20 * 86_400 }), "{told:?}");
+    assert_eq!(keys(&life.db, &ReadOptions::default()), ["row"], "nobody said that the clock is right");
+    life.db.confirm_clock().unwrap();
+    assert_eq!(keys(&life.db, &ReadOptions::default()), Vec::<String>::new());
+    assert_eq!(report(&life.db).unix_seconds, START + 20 * 86_400 + 10);
+}
+
+#[test]
+fn a_database_that_is_only_read_knows_the_time_after_a_crash() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(50 * 86_400)));
+    let first = life(&disk, &ttl, START);
+    put(&first.db, &ttl, "old", START);
+    put(&first.db, &ttl, "young", START + 40 * 86_400);
+    first.db.flush(&FlushOptions::default()).unwrap();
+    let snapshot = first.db.snapshot();
+    for _ in 0..55 * 24 {
+        first.pass(3600);
+    }
+    assert_eq!(keys(&first.db, &ReadOptions::default()), ["young"]);
+    drop(snapshot);
+    let disk = first.lose_power(&disk);
+    // Nothing was flushed for much longer than a clock may jump, and the clock went back three days.
+    let second = life(&disk, &ttl, START + 55 * 86_400);
+    assert!(!is_distrusted(&report(&second.db)), "{:?}", report(&second.db));
+    let disk = second.lose_power(&disk);
+    let third = life(&disk, &ttl, START + 49 * 86_400);
+    assert_eq!(keys(&third.db, &ReadOptions::default()), ["young"]);
+}
+
+#[test]
+fn a_slip_that_is_mended_at_once_costs_no_row() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1000)));
+    let first = life(&disk, &ttl, START);
+    put(&first.db, &ttl, "row", START);
+    first.close();
+    // The clock went back, so that time stands still: the second lasts as long as it takes.
+    let second = life(&disk, &ttl, START - 500);
+    ttl.set_duration(seconds(1)).unwrap();
+    second.pass(300);
+    ttl.set_duration(seconds(1000)).unwrap();
+    second.pass(300);
+    compact(&second.db);
+    assert_eq!(keys(&second.db, &ReadOptions::default()), ["row"]);
+}
+
+#[test]
+fn a_policy_of_a_family_that_is_dropped_is_free() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(100)));
+    let other = Arc::new(Ttl::new(StampLayout::Prefix, seconds(100)));
+    let life = life(&disk, &ttl, START);
+    let options = small_family(CompactionStyle::Leveled).expiry(Some(other.clone()));
+    let dropped = life.db.create_family("other", &options).unwrap();
+    life.db.drop_family(&dropped).unwrap();
+    life.db.create_family("other", &options).unwrap();
+}
+
+/// A writer who never rests: there is always a level that is over its limit, and an idle range whose rows expire.
+#[test]
+fn an_idle_range_is_rewritten_beside_a_writer_who_never_rests() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(100_000)));
+    let family = small_family(CompactionStyle::Leveled).level0_file_num_compaction_trigger(1);
+    let life = Life::open(&disk, family.compression(CompressionType::None), &ttl, START).unwrap();
+    let mut rng = Rng::new(7);
+    for row in 0..800 {
+        let stamp = START + rng.below(50_000);
+        life.db.put(format!("idle{row:04}"), ttl.layout().stamped(&[b'v'; 100], stamp).unwrap()).unwrap();
+    }
+    compact(&life.db);
+    life.executor.limit_steps(5);
+    let busy = |row: u64| {
+        let value = ttl.layout().stamped(&[b'v'; 100], START + 125_000).unwrap();
+        life.db.put(format!("busy{:05}", (row * 7919) % 10_007), value).unwrap();
+        // Less than what is due.
+        if row % 4 == 0 {
+            life.executor.step();
+        }
+    };
+    (0..1000).for_each(busy);
+    life.clock.advance(Duration::from_secs(125_000));
+    let mut row = 1000;
+    while life.db.metrics().get(Counter::ExpiryBytesOut) == 0 {
+        busy(row);
+        row += 1;
+        let level0 = life.db.property("rocksdb.num-files-at-level0").unwrap().parse::<u64>().unwrap();
+        assert!(level0 >= 1, "the writer rests after {row} rows");
+        assert!(row < 20_000, "nothing is rewritten");
+    }
+}
+
+#[test]
+fn a_walk_passes_by_expired_tables_that_something_keeps() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1000)));
+    let life = life(&disk, &ttl, START);
+    let snapshot = life.db.snapshot();
+    for row in 0..500 {
+        put(&life.db, &ttl, &format!("row{row:03}"), START);
+    }
+    compact(&life.db);
+    life.pass(2000);
+    assert!(report(&life.db).table_bytes > 0, "the snapshot keeps them");
+    assert_eq!(keys(&life.db, &ReadOptions::default()), Vec::<String>::new());
+    assert_eq!(report(&life.db).rows_hidden, 0, "no row was looked at");
+    drop(snapshot);
+}
+
+#[test]
+fn a_transaction_does_not_see_its_own_expired_row() {
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1000)));
+    let life = life(&disk, &ttl, START);
+    let mut batch = siltstone::lsm::WriteBatchWithIndex::new(&life.db);
+    batch.put("row", ttl.layout().stamped(b"old", START - 2000).unwrap()).unwrap();
+    batch.put("new", ttl.layout().stamped(b"new", START).unwrap()).unwrap();
+    let read = ReadOptions::default();
+    assert!(batch.get("row", &read).unwrap().is_none() && batch.get("new", &read).unwrap().is_some());
 }
 
 #[test]

@@ -56,13 +56,13 @@ impl Clock for SystemClock {
 #[derive(Debug)]
 pub struct ManualClock {
     micros: AtomicU64,
-    unix_origin_seconds: u64,
+    unix_origin_seconds: AtomicU64,
 }
 
 impl ManualClock {
     /// A clock at monotonic time 0 and wall time `unix_seconds`.
     pub fn new(unix_seconds: u64) -> Self {
-        Self { micros: AtomicU64::new(0), unix_origin_seconds: unix_seconds }
+        Self { micros: AtomicU64::new(0), unix_origin_seconds: AtomicU64::new(unix_seconds) }
     }
 
     /// Moves both times forward.
@@ -73,13 +73,21 @@ impl ManualClock {
     }
 }
 
+impl ManualClock {
+    /// Moves the wall time alone, forward or back: somebody set it, or the machine slept.
+    pub fn move_wall(&self, seconds: i64) {
+        let shift = |origin: u64| Some(origin.saturating_add_signed(seconds));
+        let _ = self.unix_origin_seconds.fetch_update(Ordering::SeqCst, Ordering::SeqCst, shift);
+    }
+}
+
 impl Clock for ManualClock {
     fn now_micros(&self) -> u64 {
         self.micros.load(Ordering::SeqCst)
     }
 
     fn unix_seconds(&self) -> u64 {
-        self.unix_origin_seconds + self.now_micros() / 1_000_000
+        self.unix_origin_seconds.load(Ordering::SeqCst) + self.now_micros() / 1_000_000
     }
 
     fn sleep(&self, duration: Duration) {
@@ -87,8 +95,71 @@ impl Clock for ManualClock {
     }
 }
 
+/// A clock that runs so many times as fast as another: what takes it an hour is a second of the other one, for a factor of 3600.
+#[derive(Debug)]
+pub struct FastClock {
+    slow: std::sync::Arc<dyn Clock>,
+    factor: u64,
+    begin_micros: u64,
+    begin_unix_seconds: u64,
+}
+
+impl FastClock {
+    /// A clock that begins now at the wall time `unix_seconds`, and runs `factor` times as fast as `slow`; 0 counts as 1.
+    pub fn new(slow: std::sync::Arc<dyn Clock>, factor: u64, unix_seconds: u64) -> Self {
+        let begin_micros = slow.now_micros();
+        Self { slow, factor: factor.max(1), begin_micros, begin_unix_seconds: unix_seconds }
+    }
+
+    /// How many times as fast it is.
+    pub fn factor(&self) -> u64 {
+        self.factor
+    }
+}
+
+impl Clock for FastClock {
+    fn now_micros(&self) -> u64 {
+        self.slow.now_micros().saturating_sub(self.begin_micros).saturating_mul(self.factor)
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        self.begin_unix_seconds.saturating_add(self.now_micros() / 1_000_000)
+    }
+
+    fn sleep(&self, duration: Duration) {
+        let nanos = duration.as_nanos() / u128::from(self.factor);
+        self.slow.sleep(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)));
+    }
+}
+
 /// The moment `timeout` from now, for parking; `None` when it is beyond what the system can express.
 #[expect(clippy::disallowed_methods, reason = "parking needs the system's monotonic clock")]
 pub(crate) fn deadline_after(timeout: Duration) -> Option<std::time::Instant> {
     std::time::Instant::now().checked_add(timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_fast_clock_runs_so_many_times_as_fast() {
+        let slow = Arc::new(ManualClock::new(5));
+        slow.advance(Duration::from_secs(1));
+        let fast = FastClock::new(slow.clone(), 3600, 1_000_000);
+        assert_eq!((fast.now_micros(), fast.unix_seconds(), fast.factor()), (0, 1_000_000, 3600));
+        slow.advance(Duration::from_secs(2));
+        assert_eq!((fast.now_micros(), fast.unix_seconds()), (7_200_000_000, 1_007_200));
+        fast.sleep(Duration::from_secs(3600));
+        assert_eq!(slow.now_micros(), 4_000_000);
+    }
+
+    #[test]
+    fn the_wall_time_of_a_manual_clock_moves_alone() {
+        let clock = ManualClock::new(1000);
+        clock.advance(Duration::from_secs(5));
+        clock.move_wall(-100);
+        assert_eq!((clock.now_micros(), clock.unix_seconds()), (5_000_000, 905));
+    }
 }

@@ -80,6 +80,8 @@ pub enum PlantedBug {
     RecoveredLocksAreLost,
     /// A prepared transaction is rolled back at recovery.
     PreparedIsLost,
+    /// A table of expired rows goes although older rows lie beneath it.
+    ExpiredOverOlder,
     /// Entries of secondary indexes stay as a transaction left them that is rolled back.
     EntryIsNotRolledBack,
     /// Two rows may have the same key of a unique index.

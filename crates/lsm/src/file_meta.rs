@@ -85,6 +85,8 @@ pub(crate) enum Stamps<'a> {
     Unread,
     /// The table does not say.
     Unknown,
+    /// It says what another policy told: nothing of it counts.
+    Foreign,
     /// These.
     Known(&'a StampHistogram),
 }
@@ -178,8 +180,9 @@ impl FileMeta {
             let is_whole = properties.num_range_deletions == 0 && histogram.all().rows == properties.num_entries;
             is_whole.then_some(histogram)
         });
-        match stamps.as_ref().filter(|stamps| stamps.policy() == policy) {
-            Some(stamps) => Stamps::Known(stamps),
+        match stamps {
+            Some(stamps) if stamps.policy() == policy => Stamps::Known(stamps),
+            Some(_) => Stamps::Foreign,
             None => Stamps::Unknown,
         }
     }

@@ -5,7 +5,8 @@
 //! 1. the *horizon*: what durations that nobody remembers made expire;
 //! 2. for each duration that was in force at or before the moment: the last moment of its time, less the duration.
 //!
-//! A new duration is in force from the second after the one in which it was given. Therefore what a moment's bound was, it stays.
+//! A new duration is in force from the second after the one in which it was given, and time stands still while it is given. Therefore what a moment's bound was, it
+//! stays. One that another follows within the second never was in force.
 
 use crate::TtlDuration;
 use siltstone_base::coding::{get_varint64, put_varint64};
@@ -69,21 +70,23 @@ impl History {
         times.next().unwrap_or(u64::MAX)
     }
 
-    /// With another duration, given at `now`.
+    /// With another duration, given at `now`: nobody has read as of a later time.
     ///
     /// # Errors
     ///
     /// `LimitExceeded` for one change too many.
     pub(crate) fn changed(&self, duration: TtlDuration, now: u64) -> Result<Self> {
         let mut changed = self.clone();
-        let last = self.steps.last().map_or(0, |step| step.since);
-        // Several changes in one second come one second after the other.
-        let since = now.saturating_add(1).max(last.saturating_add(1));
-        if self.steps.len() >= MAX_STEPS {
+        // By these nobody has read: they are as if they never were.
+        changed.steps.retain(|step| step.since <= now);
+        changed.current = duration;
+        if changed.steps.last().is_some_and(|step| step.duration == duration) {
+            return Ok(changed);
+        }
+        if changed.steps.len() >= MAX_STEPS {
             return Err(Error::new(ErrorKind::LimitExceeded, "ttl: too many changes since the family was opened"));
         }
-        changed.steps.push(Step { since, duration });
-        changed.current = duration;
+        changed.steps.push(Step { since: now.saturating_add(1), duration });
         Ok(changed)
     }
 
@@ -202,10 +205,26 @@ mod tests {
     }
 
     #[test]
+    fn a_duration_that_never_was_in_force_expires_nothing() {
+        // A slip that is mended within the second.
+        let history = History::new(seconds(1000)).changed(seconds(1), 100).unwrap();
+        assert_eq!(history.bound(101), Some(100));
+        let mended = history.changed(seconds(1000), 100).unwrap();
+        assert_eq!(mended, History::new(seconds(1000)));
+        let other = history.changed(seconds(500), 100).unwrap();
+        assert_eq!(other, History::new(seconds(1000)).changed(seconds(500), 100).unwrap());
+        // A second later it was.
+        let late = history.changed(seconds(1000), 101).unwrap();
+        assert_eq!((late.bound(101), late.bound(500)), (Some(100), Some(100)));
+    }
+
+    #[test]
     fn only_so_many_changes_are_remembered() {
         let mut history = History::new(seconds(10));
+        let mut now = 5;
         let error = loop {
-            match history.changed(seconds(10), 5) {
+            now += 1;
+            match history.changed(seconds(10 + now % 2), now) {
                 Ok(changed) => history = changed,
                 Err(error) => break error,
             }

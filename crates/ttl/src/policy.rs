@@ -39,26 +39,29 @@ impl Ttl {
         self.history.load().current()
     }
 
-    /// Gives rows another duration. It counts from the next second on, for readers that begin then, and is durable when the call returns.
+    /// Gives rows another duration. It counts from the next second on, for readers that begin then, and is durable when the call returns. While it is being written the
+    /// time by which rows expire stands still.
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` for the 256th change since the database was opened, and those of writing a file; the duration then stays as it was.
+    /// `LimitExceeded` for the 256th change since the database was opened, `Busy` while its clock is not trusted (see `Db::confirm_clock`), `ReadOnly` where it
+    /// was opened for reading only, and those of writing a file; the duration then stays as it was.
     pub fn set_duration(&self, duration: TtlDuration) -> Result<()> {
         let home = self.home.lock();
-        let history = self.history.load_full();
         let Some(home) = home.as_ref().and_then(Weak::upgrade) else {
             // Nobody reads, and the next opening compares with what was saved.
             self.history.store(Arc::new(History::new(duration)));
             return Ok(());
         };
-        if history.current() == duration {
+        if self.duration() == duration {
             return Ok(());
         }
-        let changed = history.changed(duration, home.trusted_now())?;
-        home.save(&changed.encode())?;
-        self.history.store(Arc::new(changed));
-        Ok(())
+        home.while_time_stands(&mut |now| {
+            let changed = self.history.load().changed(duration, now)?;
+            home.save(&changed.encode())?;
+            self.history.store(Arc::new(changed));
+            Ok(())
+        })
     }
 }
 
@@ -109,24 +112,42 @@ impl ExpiryPolicy for Ttl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+    use siltstone_base::clock::ManualClock;
+    use siltstone_base::expiry::TrustedClock;
+    use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::collections::BTreeMap;
+    use std::time::Duration;
 
     #[derive(Debug)]
     struct Home {
-        now: AtomicU64,
+        time: Arc<ManualClock>,
+        clock: TrustedClock,
         saved: Mutex<Vec<u8>>,
         fails: bool,
+        /// So long saving takes.
+        save_seconds: AtomicU64,
     }
 
     impl Home {
         fn at(now: u64, saved: &[u8], fails: bool) -> Arc<Self> {
-            Arc::new(Self { now: AtomicU64::new(now), saved: Mutex::new(Rank(6), saved.to_vec()), fails })
+            let time = Arc::new(ManualClock::new(now));
+            Arc::new(Self {
+                clock: TrustedClock::new(time.clone(), None, 0),
+                time,
+                saved: Mutex::new(Rank(6), saved.to_vec()),
+                fails,
+                save_seconds: AtomicU64::new(0),
+            })
         }
     }
 
     impl ExpiryHome for Home {
         fn trusted_now(&self) -> u64 {
-            self.now.load(Ordering::SeqCst)
+            self.clock.now()
+        }
+
+        fn while_time_stands(&self, change: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+            change(self.clock.hold().seconds())
         }
 
         fn is_read_only(&self) -> bool {
@@ -137,6 +158,7 @@ mod tests {
             if self.fails {
                 return Err(Error::new(ErrorKind::NoSpace, "full"));
             }
+            self.time.advance(Duration::from_secs(self.save_seconds.load(Ordering::SeqCst)));
             *self.saved.lock() = state.to_vec();
             Ok(())
         }
@@ -183,6 +205,56 @@ mod tests {
         attach(&ttl, &full).unwrap();
         assert_eq!(ttl.set_duration(seconds(10)).unwrap_err().kind(), ErrorKind::NoSpace);
         assert_eq!((ttl.duration(), ttl.bound(0, 1001)), (seconds(60), Some(941)));
+    }
+
+    /// A disk that takes three seconds for a sync: whoever read meanwhile still sees what he saw.
+    #[test]
+    fn a_slow_disk_shows_no_row_again_that_was_hidden() {
+        for (first, second) in [(10, 1000), (1000, 10)] {
+            let home = Home::at(100, b"", false);
+            let ttl = Ttl::new(StampLayout::Prefix, seconds(first));
+            attach(&ttl, &home).unwrap();
+            home.save_seconds.store(3, Ordering::SeqCst);
+            let before: Vec<_> = (0..=100).map(|time| ttl.bound(0, time)).collect();
+            let read = home.clock.now();
+            ttl.set_duration(seconds(second)).unwrap();
+            assert_eq!((read, home.clock.now()), (100, 103));
+            let after: Vec<_> = (0..=100).map(|time| ttl.bound(0, time)).collect();
+            assert_eq!(after, before, "{first} s, then {second} s");
+            // What comes next is not less, and what nobody read as of was not promised.
+            assert!(ttl.bound(0, 101) >= ttl.bound(0, 100));
+            assert_eq!(ttl.bound(0, 3000), Some(3000 - second));
+        }
+    }
+
+    /// Readers take the time and ask what is expired, again and again, while durations come and go on a disk that is slow: nobody sees two bounds of one moment.
+    #[test]
+    fn readers_beside_changes_see_one_bound_of_a_moment() {
+        let home = Home::at(1_000_000, b"", false);
+        let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(500)));
+        attach(&ttl, &home).unwrap();
+        home.save_seconds.store(1, Ordering::SeqCst);
+        let is_over = AtomicBool::new(false);
+        let seen: Vec<BTreeMap<u64, Option<u64>>> = std::thread::scope(|scope| {
+            let read = || {
+                let mut seen = BTreeMap::new();
+                while !is_over.load(Ordering::SeqCst) {
+                    let now = home.clock.now();
+                    let bound = ttl.bound(0, now);
+                    assert_eq!(*seen.entry(now).or_insert(bound), bound, "at {now}");
+                }
+                seen
+            };
+            let readers: Vec<_> = (0..2).map(|_| scope.spawn(read)).collect();
+            for change in 0..200 {
+                ttl.set_duration(seconds(100 + change * 37 % 900)).unwrap();
+            }
+            is_over.store(true, Ordering::SeqCst);
+            readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+        });
+        for (now, bound) in seen.iter().flatten() {
+            assert_eq!(ttl.bound(0, *now), *bound, "at {now}");
+        }
     }
 
     #[test]

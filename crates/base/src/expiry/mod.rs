@@ -8,7 +8,7 @@
 mod tests;
 mod trusted_clock;
 
-pub use trusted_clock::{ClockJump, TrustedClock};
+pub use trusted_clock::{ClockJump, HeldTime, TrustedClock};
 
 use crate::Result;
 use crate::sync::Weak;
@@ -68,10 +68,18 @@ pub trait ExpiryHome: Send + Sync + fmt::Debug {
     /// Whether the family is open for reading only: then nothing is saved, and a policy may serve several views of it.
     fn is_read_only(&self) -> bool;
 
+    /// Calls `change` with the time, in Unix seconds, which stands still meanwhile: nobody reads as of a later second before the call returns. So a change that counts
+    /// from the next second on changes nothing that anybody saw.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` while the clock is not trusted, `ReadOnly` for a family that is open for reading only, and those of `change`.
+    fn while_time_stands(&self, change: &mut dyn FnMut(u64) -> Result<()>) -> Result<()>;
+
     /// Keeps what the policy must know when the family is opened the next time. Durable when the call returns.
     ///
     /// # Errors
     ///
-    /// Those of writing a file; what was saved before stays.
+    /// Those of writing a file; what was saved before stays, or is saved again as soon as that can be done.
     fn save(&self, state: &[u8]) -> Result<()>;
 }

@@ -95,3 +95,54 @@ fn jumps_up_to_the_limit_are_trusted_and_without_a_limit_all_are() {
         |jump, limit| TrustedClock::new(TwoTimes::at(1000 + jump), Some(1000), limit).trusted_now().is_some();
     assert!(is_trusted(DAY, DAY) && !is_trusted(DAY + 1, DAY) && is_trusted(YEAR, 0));
 }
+
+#[test]
+fn a_held_time_stands_still_for_everybody_and_then_goes_on() {
+    let clock = TwoTimes::at(1000);
+    let trusted = TrustedClock::new(clock.clone(), None, DAY);
+    clock.pass(5, 5);
+    let held = trusted.hold();
+    assert_eq!(held.seconds(), 1005);
+    clock.pass(10, 10);
+    let other = trusted.hold();
+    assert_eq!((other.seconds(), trusted.now(), trusted.behind()), (1005, 1005, 10));
+    drop(held);
+    assert_eq!(trusted.now(), 1005, "somebody holds it still");
+    drop(other);
+    assert_eq!((trusted.now(), trusted.behind()), (1015, 0));
+}
+
+#[test]
+fn a_clock_that_is_behind_says_so_and_catches_up_when_it_is_confirmed() {
+    let clock = TwoTimes::at(1000);
+    let trusted = TrustedClock::new(clock.clone(), None, DAY);
+    // The machine slept.
+    clock.pass(10, 8 * 3600);
+    assert_eq!((trusted.now(), trusted.behind()), (1010, 8 * 3600 - 10));
+    trusted.confirm();
+    assert_eq!((trusted.now(), trusted.behind()), (1000 + 8 * 3600, 0));
+    clock.pass(10, 10);
+    assert_eq!(trusted.now(), 1010 + 8 * 3600);
+    // A wall clock that is behind is not gone back to.
+    clock.pass(10, -100);
+    trusted.confirm();
+    assert_eq!(trusted.now(), 1010 + 8 * 3600);
+}
+
+#[test]
+fn a_witness_tells_of_jumps_and_never_where_time_begins() {
+    let with_witness = |wall, known, witness| TrustedClock::with_witness(TwoTimes::at(wall), known, witness, DAY);
+    let old = with_witness(1000 + YEAR, None, Some(1000));
+    assert_eq!((old.distrusted(), old.now()), (Some(ClockJump { known: 1000, found: 1000 + YEAR }), 1000 + YEAR));
+    let later = with_witness(1000, Some(900), Some(1000 + YEAR));
+    assert_eq!((later.trusted_now(), later.distrusted()), (Some(1000), None));
+    let known = with_witness(1000 + YEAR, Some(1000), Some(YEAR));
+    assert_eq!(known.trusted_now(), None, "what a wrong clock wrote does not confirm it");
+}
+
+#[test]
+fn times_that_no_clock_should_tell_do_no_harm() {
+    let trusted = TrustedClock::new(TwoTimes::at(u64::MAX), Some(u64::MAX), 0);
+    let now = trusted.now();
+    assert_eq!((trusted.hold().seconds(), trusted.now(), trusted.behind()), (now, now, 0));
+}

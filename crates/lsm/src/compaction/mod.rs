@@ -15,7 +15,7 @@ pub(crate) mod simulator;
 mod targets;
 
 pub(crate) use picker::{
-    ManualRange, ManualStep, droppable, is_nothing_older, level0_load, levels_with_data, next_upkeep,
+    ManualRange, ManualStep, droppable, level0_load, levels_with_data, may_still_go, next_upkeep,
     pending_compaction_bytes, pick, pick_covered, pick_expired_drop, pick_expired_rewrite, scores, urgency,
 };
 pub(crate) use rules::{DroppedEntries, RulesOptions, Sieve};

@@ -129,11 +129,14 @@ impl DbInner {
         self.pick_manual(state).or_else(|| self.pick_automatic(state))
     }
 
-    fn pick_automatic(&self, state: &State) -> Option<Picked> {
-        self.pick_covered(state)
-            .or_else(|| self.pick_expired_tables(state))
-            .or_else(|| self.pick_by_score(state))
-            .or_else(|| self.pick_expired_rows(state))
+    fn pick_automatic(&self, state: &mut State) -> Option<Picked> {
+        let picked = self.pick_covered(state).or_else(|| self.pick_expired_tables(state));
+        if let Some(picked) = picked.or_else(|| self.pick_expired_rows_in_turn(state)) {
+            return Some(picked);
+        }
+        let picked = self.pick_by_score(state);
+        state.since_expiry_turn = state.since_expiry_turn.saturating_add(u32::from(picked.is_some()));
+        picked.or_else(|| self.pick_expired_rows(state))
     }
 
     /// Tables of any family that range tombstones cover: they cost nothing but an edit.
@@ -333,6 +336,7 @@ impl Job for ScheduleLater {
         }
         if let Some(db) = self.db.upgrade() {
             db.schedule();
+            db.note_expiry_time();
         }
         Progress::Done
     }

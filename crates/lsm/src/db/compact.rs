@@ -326,7 +326,12 @@ impl Compacting {
         let mut retry_micros = None;
         match &outcome {
             Ok(()) => db.errors.set_passing(None),
-            Err(error) if error.kind() == ErrorKind::Aborted => {}
+            Err(error) if error.kind() == ErrorKind::Aborted => {
+                // What was picked is not as it was: somebody must look again, though nothing may come along.
+                if !db.is_closing() && !self.family.is_dropped() {
+                    retry_micros = Some(retry_delay(failures));
+                }
+            }
             Err(error) => {
                 if db.job_failed(error, failures) {
                     retry_micros = Some(retry_delay(failures));

@@ -4,7 +4,7 @@ use super::checked::Watched;
 use super::iter::OwnEntries;
 use super::newest::Lookup;
 use super::prepared::PreparedBatches;
-use super::{ColumnFamily, Db, Handle, Iter, open};
+use super::{ColumnFamily, Db, Handle, Iter, PinnedValue, open};
 use crate::batch::WriteBatch;
 use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions, WriteOptions};
@@ -33,6 +33,21 @@ impl Db {
     /// Fails if a family was dropped, or belongs to another database.
     pub(crate) fn check_family(&self, family: &ColumnFamily) -> Result<()> {
         self.handle.inner.check_readable(&family.0)
+    }
+
+    /// What a batch has of its own for a key, unless it is expired for a read.
+    pub(crate) fn shown(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        found: PinnedValue,
+        options: &ReadOptions,
+    ) -> Option<PinnedValue> {
+        let inner = &self.handle.inner;
+        match &family.0.expiry {
+            None => Some(found),
+            Some(expiry) => inner.unexpired(expiry, key, Some(found), inner.read_time(options)),
+        }
     }
 
     /// An iterator that shows a batch's own entries over those of the database.

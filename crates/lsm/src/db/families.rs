@@ -71,6 +71,10 @@ impl DbInner {
         // As at its creation: what counts is the MANIFEST.
         let _ = self.write_options_file_without(Some(family));
         self.remove_family(family)?;
+        if let Some(expiry) = &family.expiry {
+            expiry.detach();
+            self.surroundings.expiry.forget(family.id);
+        }
         // What the handle still pins is an empty family: the files go when the last reader does.
         let options = family.options();
         family.publish(

@@ -29,7 +29,7 @@ pub enum LiveFileKind {
 impl LiveFileKind {
     /// Whether the file never changes, so that a second name of it is as good as a copy.
     pub const fn is_written_once(self) -> bool {
-        !matches!(self, Self::Wal | Self::Manifest)
+        !matches!(self, Self::Wal | Self::Manifest | Self::Expiry)
     }
 }
 

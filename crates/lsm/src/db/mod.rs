@@ -341,8 +341,8 @@ impl Db {
         inner.snapshots.acquire(|| inner.visible())
     }
 
-    /// Says that the clock is right, though it went forward far before the database was opened: expired rows are removed from now on. See
-    /// [`max_clock_jump_seconds`](DbOptions::max_clock_jump_seconds).
+    /// Says that the wall clock is right, though it went forward far before the database was opened, or while it is open: rows expire by it from now on, and are removed.
+    /// See [`max_clock_jump_seconds`](DbOptions::max_clock_jump_seconds).
     ///
     /// # Errors
     ///

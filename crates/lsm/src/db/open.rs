@@ -20,7 +20,7 @@ use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
 use crate::blob::BlobFiles;
-use crate::expiry::{ExpiryRoom, RoomSettings};
+use crate::expiry::{self, ExpiryRoom, RoomSettings};
 use crate::file_meta::ObsoleteTables;
 use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
@@ -118,6 +118,7 @@ fn open_for(
     let config = version_set_config(&surroundings, &obsolete_tables);
     if !exists {
         refuse_writing("default", &families.given("default"))?;
+        expiry::remove_remains(&*env, dir)?;
         let default = FamilyConfig::from(&families.given("default"));
         let id = match stored_id.take() {
             Some(id) => id,
@@ -135,6 +136,7 @@ fn open_for(
         None => write_identity(&*env, dir, versions.db_id())?,
     };
     versions.set_db_id(surroundings.db_id.clone());
+    surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
 
     let mut recovery = replay(&surroundings, &versions, &families, undecided)?;
     let wal_number = versions.file_numbers().allocate();
@@ -228,6 +230,7 @@ pub(crate) fn open_read_only(
         Some(id) => id.to_owned(),
         None => read_identity(&*surroundings.env, dir)?.unwrap_or_default(),
     };
+    surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
     check_named_families(&versions, &DbOptions::default(), named)?;
     let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored)?;
     let last_seqno = recovery.last_seqno;
@@ -368,6 +371,13 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         block_pool,
         metrics: Arc::new(Metrics::new()),
     })
+}
+
+/// What a database tells of itself and of time, before this opening writes anything.
+fn known_before(db_id: &str, versions: &VersionSet) -> expiry::Known {
+    let tables = versions.families().flat_map(|record| record.current().all_files());
+    let newest_table = tables.map(|(_, file)| file.file_creation_time).filter(|seconds| *seconds > 0).max();
+    expiry::Known { db_id: db_id.to_owned(), newest_table }
 }
 
 fn version_set_config(surroundings: &Surroundings, obsolete_tables: &Arc<ObsoleteTables>) -> VersionSetConfig {

@@ -101,7 +101,7 @@ impl DbInner {
     }
 
     /// What was found, unless it is expired at `time`.
-    #[cold]
+    #[inline(never)]
     pub(crate) fn unexpired<V: AsRef<[u8]>>(
         &self,
         expiry: &FamilyExpiry,

@@ -128,6 +128,8 @@ pub(crate) struct State {
     pub(crate) upkeep_due: Option<u64>,
     /// Compactions that run for the sake of expired rows alone, and write tables.
     pub(crate) expiry_rewrites: usize,
+    /// Compactions that were picked by size since it was the turn of one for the sake of expired rows.
+    pub(crate) since_expiry_turn: u32,
     /// Jobs that open tables to know the stamps of their rows.
     pub(crate) reading_stamps: usize,
     /// Jobs that are done and clean up behind themselves; others may run in their place.

@@ -1,8 +1,8 @@
 //! Collects the stamps of each table that is written.
 
-use super::STAMPS_PROPERTY;
 use super::histogram::HistogramBuilder;
-use crate::key::{ColumnFamilyId, ValueType};
+use super::{STAMPS_PROPERTY, judged};
+use crate::key::ColumnFamilyId;
 use crate::sst::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory};
 use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::sync::Arc;
@@ -30,11 +30,9 @@ struct StampCollector {
 
 impl TablePropertiesCollector for StampCollector {
     fn add(&mut self, entry: &CollectedEntry<'_>) {
-        // Whatever is no plain value stays: tombstones hide something, and the rest has its value elsewhere.
-        let stamp = match entry.value_type {
-            ValueType::Put => self.policy.stamp(entry.user_key, entry.value),
-            _ => None,
-        };
+        // Whatever is no value stays: tombstones hide something, and the rest has its value elsewhere.
+        let value = judged(entry.value_type, entry.value);
+        let stamp = value.and_then(|value| self.policy.stamp(entry.user_key, value));
         self.builder.add(stamp, entry.user_key.len() + entry.value.len());
     }
 

@@ -14,18 +14,55 @@ mod tests;
 
 pub(crate) use collector::StampCollectors;
 pub(crate) use histogram::StampHistogram;
-pub(crate) use room::{ExpiryRoom, PolicyHome, RoomSettings};
+pub(crate) use record::MAX_RECORD_BYTES;
+pub(crate) use room::{ExpiryRoom, Known, PolicyHome, RoomSettings, remove_remains};
 
 #[cfg(test)]
 pub(crate) use histogram::HistogramBuilder;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use record::Record;
 
+use crate::key::ValueType;
+use crate::wide_columns::columns;
 use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::sync::Arc;
 
 /// The property of a table that holds the histogram of its stamps.
 pub(crate) const STAMPS_PROPERTY: &str = "siltstone.stamps";
+
+/// What a policy judges of an entry: its value, or the default column of an entity. `None` for what is no row, or has its value elsewhere: that never expires in tables.
+#[inline]
+pub(crate) fn judged(kind: ValueType, stored: &[u8]) -> Option<&[u8]> {
+    match kind {
+        ValueType::Put => Some(stored),
+        ValueType::WideColumnEntity => {
+            let columns = columns(stored).ok()?;
+            columns.first().filter(|(name, _)| name.is_empty()).map(|(_, value)| *value)
+        }
+        _ => None,
+    }
+}
+
+/// The latest expired stamp of the group that was asked for last: the same for as long as it is asked as of one time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastBound(Option<(u32, Option<u64>)>);
+
+impl LastBound {
+    /// Whether a row is expired.
+    #[inline]
+    pub(crate) fn is_expired(&mut self, expiring: &Expiring, key: &[u8], value: &[u8]) -> bool {
+        let Some(stamp) = expiring.policy.stamp(key, value) else { return false };
+        let bound = match self.0 {
+            Some((group, bound)) if group == stamp.group => bound,
+            _ => {
+                let bound = expiring.bound(stamp.group);
+                self.0 = Some((stamp.group, bound));
+                bound
+            }
+        };
+        bound.is_some_and(|bound| stamp.seconds <= bound)
+    }
+}
 
 /// What a job removes: rows that were expired at a moment, and therefore are for every reader.
 #[derive(Debug, Clone)]
@@ -37,12 +74,6 @@ pub(crate) struct Expiring {
 }
 
 impl Expiring {
-    /// Whether a row is expired.
-    #[inline]
-    pub(crate) fn is_expired(&self, key: &[u8], value: &[u8]) -> bool {
-        self.policy.is_row_expired(key, value, self.time)
-    }
-
     /// The latest stamp of `group` that is expired.
     pub(crate) fn bound(&self, group: u32) -> Option<u64> {
         self.policy.bound(group, self.time)
@@ -53,6 +84,7 @@ impl Expiring {
 #[derive(Debug)]
 pub(crate) struct ReadExpiry {
     expiring: Expiring,
+    last: LastBound,
     /// Rows that it met and did not see.
     pub(crate) hidden: u64,
 }
@@ -60,12 +92,12 @@ pub(crate) struct ReadExpiry {
 impl ReadExpiry {
     /// Of a reader at `time`.
     pub(crate) fn new(policy: &Arc<dyn ExpiryPolicy>, time: u64) -> Self {
-        Self { expiring: Expiring { policy: Arc::clone(policy), time }, hidden: 0 }
+        Self { expiring: Expiring { policy: Arc::clone(policy), time }, last: LastBound::default(), hidden: 0 }
     }
 
     /// Whether a row is hidden.
     pub(crate) fn hides(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let hides = self.expiring.is_expired(key, value);
+        let hides = self.last.is_expired(&self.expiring, key, value);
         self.hidden += u64::from(hides);
         hides
     }

@@ -1,13 +1,13 @@
 //! What a database knows of time, and of the policies of its families.
 
-use super::record::{MAX_RECORD_BYTES, Record};
+use super::record::{MAX_RECORD_BYTES, Record, Saved};
 use crate::file_names::FileName;
 use siltstone_base::clock::Clock;
 use siltstone_base::env::{Env, FileKind, read_file, write_file_atomically};
 use siltstone_base::expiry::{ClockJump, ExpiryHome, ExpiryPolicy, TrustedClock};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, ArcSwapOption, Mutex, OnceLock, Rank};
-use siltstone_base::{Error, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 /// Rank of the record: held while the file is written. Whoever holds the write side may step a job that writes it.
@@ -26,15 +26,33 @@ pub(crate) struct RoomSettings {
     pub(crate) jump_limit: u64,
 }
 
+/// What a database knows of itself before its first policy comes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    /// Its id; empty if it has none.
+    pub(crate) db_id: String,
+    /// When the newest of its tables was written, as they say, in Unix seconds.
+    pub(crate) newest_table: Option<u64>,
+}
+
+/// What the file says, as far as that is known.
+#[derive(Debug)]
+struct Kept {
+    record: Record,
+    /// The last write failed, and so did taking it back: the file says the one or the other.
+    is_unsure: bool,
+}
+
 /// The time of a database as far as rows expire by it, and the file EXPIRY. Nothing is read or written before the first policy comes.
 ///
 /// Thread safety: every method may be called from any thread; the time is told without a lock.
 #[derive(Debug)]
 pub(crate) struct ExpiryRoom {
     settings: RoomSettings,
+    known: OnceLock<Known>,
     clock: Arc<OnceLock<TrustedClock>>,
     /// What the file says, once it was read.
-    record: Mutex<Option<Record>>,
+    kept: Mutex<Option<Kept>>,
     /// The time up to which rows were removed while no transaction was prepared.
     removed_until: AtomicU64,
 }
@@ -43,10 +61,16 @@ impl ExpiryRoom {
     pub(crate) fn new(settings: RoomSettings) -> Arc<Self> {
         Arc::new(Self {
             settings,
+            known: OnceLock::new(),
             clock: Arc::default(),
-            record: Mutex::new(RANK, None),
+            kept: Mutex::new(RANK, None),
             removed_until: AtomicU64::new(0),
         })
+    }
+
+    /// Tells what is known of the database. Before the first policy comes, and before anything is written in this opening.
+    pub(crate) fn set_known(&self, known: Known) {
+        let _ = self.known.set(known);
     }
 
     /// The time, once the first policy came.
@@ -86,7 +110,7 @@ impl ExpiryRoom {
         self.clock()?.distrusted()
     }
 
-    /// Trusts the time.
+    /// Trusts the time, which is that of the wall clock from now on.
     pub(crate) fn confirm(&self) -> Result<()> {
         if let Some(clock) = self.clock() {
             clock.confirm();
@@ -97,33 +121,53 @@ impl ExpiryRoom {
 
     /// Writes the time down, now and then. What cannot be written is written the next time.
     pub(crate) fn note_time(&self) {
-        let Some(now) = self.clock().and_then(TrustedClock::trusted_now) else { return };
-        let is_late = self.record.lock().as_ref().is_some_and(|record| now >= record.seen.saturating_add(SEEN_SECONDS));
-        if is_late {
-            let _ = self.change(|_| {});
-        }
+        self.note(SEEN_SECONDS);
     }
 
     /// Writes the time down because nobody will tell it any more.
     pub(crate) fn note_last_time(&self) {
+        self.note(1);
+    }
+
+    fn note(&self, after: u64) {
         let Some(now) = self.clock().and_then(TrustedClock::trusted_now) else { return };
-        if self.record.lock().as_ref().is_some_and(|record| now > record.seen) {
+        let is_late = |kept: &Kept| kept.is_unsure || now >= kept.record.seen.saturating_add(after);
+        if self.kept.lock().as_ref().is_some_and(is_late) {
             let _ = self.change(|_| {});
         }
     }
 
-    /// Reads the file if that was not done, and says what it has of `family`.
-    fn state(&self, family: u32) -> Result<Vec<u8>> {
-        let mut record = self.record.lock();
-        if record.is_none() {
-            let found = self.read()?;
-            let (clock, known) = (&self.settings.clock, found.as_ref().map(|found| found.seen));
-            let trusted = || TrustedClock::new(Arc::clone(clock), known, self.settings.jump_limit);
-            self.clock.get_or_init(trusted);
-            *record = Some(found.unwrap_or_default());
+    /// Forgets what the policy of a family that is dropped kept. What is kept in vain does no harm: numbers of families do not come again.
+    pub(crate) fn forget(&self, family: u32) {
+        if self.kept.lock().as_ref().is_some_and(|kept| kept.record.states.contains_key(&family)) {
+            let _ = self.change(|record| {
+                record.states.remove(&family);
+            });
         }
-        let record = record.as_ref();
-        Ok(record.and_then(|record| record.states.get(&family)).cloned().unwrap_or_default())
+    }
+
+    /// Reads the file if that was not done, and says what it has of `family`.
+    fn saved(&self, family: u32) -> Result<Saved> {
+        let mut kept = self.kept.lock();
+        if kept.is_none() {
+            let known = self.known.get().cloned().unwrap_or_default();
+            let mut found = self.read()?;
+            // That of another database, which was here before.
+            let is_own = |id: &str| id.is_empty() || known.db_id.is_empty() || id == known.db_id;
+            found = found.filter(|found| is_own(&found.db_id));
+            let (clock, seen) = (&self.settings.clock, found.as_ref().map(|found| found.seen));
+            let limit = self.settings.jump_limit;
+            let witness = known.newest_table;
+            let trusted =
+                self.clock.get_or_init(|| TrustedClock::with_witness(Arc::clone(clock), seen, witness, limit));
+            // What is written by a clock that is not trusted tells of nothing the next time: what it was before does.
+            let first = || Record { seen: trusted.distrusted().map_or(0, |jump| jump.known), ..Record::default() };
+            let mut record = found.unwrap_or_else(first);
+            record.db_id = known.db_id;
+            *kept = Some(Kept { record, is_unsure: false });
+        }
+        let kept = kept.as_ref();
+        Ok(kept.and_then(|kept| kept.record.states.get(&family)).cloned().unwrap_or_default())
     }
 
     fn read(&self) -> Result<Option<Record>> {
@@ -137,19 +181,39 @@ impl ExpiryRoom {
 
     /// Writes the file anew, with a change and with the time.
     fn change(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
-        let mut record = self.record.lock();
-        let mut changed = record.clone().unwrap_or_default();
+        let mut guard = self.kept.lock();
+        let kept = guard.get_or_insert_with(|| Kept { record: Record::default(), is_unsure: false });
+        let mut changed = kept.record.clone();
         change(&mut changed);
         if let Some(now) = self.clock().and_then(TrustedClock::trusted_now) {
             changed.seen = changed.seen.max(now);
         }
+        match self.write(&changed) {
+            Ok(()) => *kept = Kept { record: changed, is_unsure: false },
+            Err(error) => {
+                // The file may have taken its place before the error: what was refused must not count at the next opening.
+                kept.is_unsure = self.write(&kept.record).is_err();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, record: &Record) -> Result<()> {
         let dir: &Path = &self.settings.dir;
         // Only opening a database uses the name too, for a file that it needs before.
         let (path, temporary) = (FileName::Expiry.path(dir), FileName::Temporary(0).path(dir));
-        write_file_atomically(&*self.settings.env, &path, &temporary, &changed.encode(), FileKind::Other)
-            .map_err(|error| Error::io("write", &path, error))?;
-        *record = Some(changed);
-        Ok(())
+        write_file_atomically(&*self.settings.env, &path, &temporary, &record.encode(), FileKind::Other)
+            .map_err(|error| Error::io("write", &path, error))
+    }
+}
+
+/// Removes the file of a database that was in `dir` before, if there is one.
+pub(crate) fn remove_remains(env: &dyn Env, dir: &Path) -> Result<()> {
+    let path = FileName::Expiry.path(dir);
+    match env.remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("delete", &path, error)),
+        _ => Ok(()),
     }
 }
 
@@ -162,17 +226,24 @@ pub(crate) struct PolicyHome {
 impl PolicyHome {
     /// That of the family of number `id`.
     pub(crate) fn new(room: &Arc<ExpiryRoom>, id: u32) -> Self {
-        let home = Arc::new(Home { room: Arc::clone(room), id, is_written: AtomicBool::new(false) });
+        let home = Home { room: Arc::clone(room), id, policy: OnceLock::new(), is_written: AtomicBool::new(false) };
+        let home = Arc::new(home);
         Self { home: ArcSwapOption::from(Some(home)) }
     }
 
     /// Tells the policy where it is. Before the first read.
     pub(crate) fn attach(&self, policy: &dyn ExpiryPolicy, is_read_only: bool) -> Result<()> {
         let Some(home) = self.home.load_full() else { return Ok(()) };
-        let saved = home.room.state(home.id)?;
+        let saved = home.room.saved(home.id)?;
+        if !(saved.policy.is_empty() || saved.policy == policy.name()) {
+            let (before, now) = (saved.policy, policy.name());
+            let message = format!("expiry: the rows of the family have the stamps of {before}, not those of {now}");
+            return Err(Error::invalid_argument(message));
+        }
         home.is_written.store(!is_read_only, Ordering::Release);
+        let _ = home.policy.set(policy.name().to_owned());
         let home: Arc<dyn ExpiryHome> = home;
-        policy.attach(Arc::downgrade(&home), &saved)
+        policy.attach(Arc::downgrade(&home), &saved.state)
     }
 
     /// Lets the policy go, for another database or opening.
@@ -185,6 +256,8 @@ impl PolicyHome {
 struct Home {
     room: Arc<ExpiryRoom>,
     id: u32,
+    /// The name of the policy.
+    policy: OnceLock<String>,
     /// Whether the database may be written.
     is_written: AtomicBool,
 }
@@ -198,12 +271,24 @@ impl ExpiryHome for Home {
         !self.is_written.load(Ordering::Acquire)
     }
 
+    fn while_time_stands(&self, change: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Error::new(ErrorKind::ReadOnly, "expiry: the database was opened for reading only"));
+        }
+        let Some(clock) = self.room.clock().filter(|clock| clock.distrusted().is_none()) else {
+            // Rows are hidden by a time that may prove wrong, and a change would count from one that is long past.
+            return Err(Error::new(ErrorKind::Busy, "expiry: the clock is not trusted: see confirm_clock"));
+        };
+        change(clock.hold().seconds())
+    }
+
     fn save(&self, state: &[u8]) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
         }
         self.room.change(|record| {
-            record.states.insert(self.id, state.to_vec());
+            let policy = self.policy.get().cloned().unwrap_or_default();
+            record.states.insert(self.id, Saved { policy, state: state.to_vec() });
         })
     }
 }

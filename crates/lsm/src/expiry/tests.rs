@@ -1,6 +1,7 @@
 //! Tests of histograms of stamps, and of the file EXPIRY.
 
 use super::histogram::{HistogramBuilder, Tally};
+use super::record::Saved;
 use super::*;
 use proptest::prelude::*;
 use siltstone_base::ErrorKind;
@@ -57,8 +58,10 @@ fn damaged_histograms_are_none() {
 #[test]
 fn the_file_is_what_was_written_or_damaged() {
     let mut record = Record { seen: 1_700_000_000, ..Record::default() };
-    record.states.insert(0, b"state".to_vec());
-    record.states.insert(7, Vec::new());
+    let saved = |policy: &str, state: &[u8]| Saved { policy: policy.to_owned(), state: state.to_vec() };
+    record.db_id = "an id".to_owned();
+    record.states.insert(0, saved("a policy", b"state"));
+    record.states.insert(7, Saved::default());
     let file = record.encode();
     assert_eq!((file.len(), Record::decode(&file).unwrap()), (4096, record));
     for place in 0..24 {
@@ -69,6 +72,27 @@ fn the_file_is_what_was_written_or_damaged() {
     for len in [0, 7, 15, 20] {
         assert!(Record::decode(&file[..len]).is_err());
     }
+}
+
+#[test]
+fn of_an_entity_the_default_column_is_judged() {
+    // A version, a count, a name and a length for each column, then the values.
+    assert_eq!(judged(ValueType::WideColumnEntity, b"\x01\x01\0\x03a@7"), Some(&b"a@7"[..]));
+    assert_eq!(judged(ValueType::WideColumnEntity, b"\x01\x01\x01n\x03a@7"), None);
+    assert_eq!(judged(ValueType::WideColumnEntity, b"\x01\x01\0\x09a@7"), None);
+    assert_eq!(judged(ValueType::Put, b"a@7"), Some(&b"a@7"[..]));
+    assert_eq!((judged(ValueType::Delete, b"a@7"), judged(ValueType::BlobIndex, b"a@7")), (None, None));
+}
+
+#[test]
+fn the_first_form_of_the_file_has_no_names() {
+    // Seen at 7; of family 3 the state "s".
+    let body = [7, 1, 3, 1, b's'];
+    let crc = siltstone_base::checksum::mask_crc(siltstone_base::checksum::crc32c(&body));
+    let file = [&b"siltexp1"[..], &crc.to_le_bytes(), &5u32.to_le_bytes(), &body, &[0; 99]].concat();
+    let saved = Saved { policy: String::new(), state: b"s".to_vec() };
+    let record = Record { seen: 7, states: [(3, saved)].into(), ..Record::default() };
+    assert_eq!(Record::decode(&file).unwrap(), record);
 }
 
 proptest! {

@@ -182,7 +182,10 @@ impl WriteBatchWithIndex {
         match own.find_map(|memtable| memtable.get_pinned(&lookup)) {
             None => self.db.get_cf(family, key, options),
             Some(entry) => match entry.value_type {
-                ValueType::Put => Ok(Some(PinnedValue::in_memtable(entry.value))),
+                ValueType::Put => {
+                    let found = PinnedValue::in_memtable(entry.value);
+                    Ok(self.db.shown(family, key, found, options))
+                }
                 ValueType::Delete | ValueType::SingleDelete => Ok(None),
                 _ => self.get_merged(family, key, options),
             },

@@ -14,6 +14,7 @@ use crate::expiry::Expiring;
 use crate::file_meta::{FileMeta, Stamps};
 use crate::options::CompactionStyle;
 use crate::version::Version;
+use siltstone_base::plant::{PlantedBug, is_planted};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl Expiring {
     pub(crate) fn is_whole_table(&self, file: &FileMeta) -> bool {
         match file.stamps(self.policy.name()) {
             Stamps::Known(stamps) => stamps.is_all_expired(|group| self.bound(group)),
-            Stamps::Unread | Stamps::Unknown => false,
+            Stamps::Unread | Stamps::Unknown | Stamps::Foreign => false,
         }
     }
 
@@ -44,7 +45,8 @@ impl Expiring {
             Stamps::Unknown if self.bound(0).is_some_and(|bound| (1..=bound).contains(&upkeep::written(file))) => {
                 file.file_size
             }
-            Stamps::Unread | Stamps::Unknown => 0,
+            // Stamps of another policy may be anything to this one: such a table stays until somebody compacts it.
+            Stamps::Unread | Stamps::Unknown | Stamps::Foreign => 0,
         }
     }
 }
@@ -73,7 +75,10 @@ pub(crate) fn droppable<'a>(version: &'a Version, expiring: &Expiring) -> Vec<(u
 }
 
 /// Whether nothing that is older than `file` of `level` and has keys of its range stays when `going` go.
-pub(crate) fn is_nothing_older(version: &Version, level: usize, file: &Arc<FileMeta>, going: &HashSet<u64>) -> bool {
+fn is_nothing_older(version: &Version, level: usize, file: &Arc<FileMeta>, going: &HashSet<u64>) -> bool {
+    if is_planted(PlantedBug::ExpiredOverOlder) {
+        return true;
+    }
     let (smallest, largest) = (Some(file.smallest.user_key()), Some(file.largest.user_key()));
     let goes = |other: &Arc<FileMeta>| going.contains(&other.number);
     // Versions of one key may go on in the next table of a level.
@@ -91,6 +96,15 @@ pub(crate) fn is_nothing_older(version: &Version, level: usize, file: &Arc<FileM
             .all(|below| version.overlapping_files(below, smallest, largest).iter().all(goes))
     };
     beside() && beneath()
+}
+
+/// Whether tables that were picked to go as a whole may still go: they are where they were, and nothing older has come beneath.
+pub(crate) fn may_still_go(compaction: &Compaction, version: &Version) -> bool {
+    let going: HashSet<u64> = compaction.input_files().map(|(_, file)| file.number).collect();
+    compaction.input_files().all(|(level, file)| {
+        let is_there = version.files(level).iter().any(|other| other.number == file.number);
+        is_there && is_nothing_older(version, level, file, &going)
+    })
 }
 
 fn meets(version: &Version, one: &FileMeta, other: &FileMeta) -> bool {
@@ -135,14 +149,17 @@ pub(super) fn pick_drop(version: &Arc<Version>, expiring: &Expiring) -> Option<C
 pub(super) fn pick_rewrite(scene: &Scene<'_>, expiring: &Expiring) -> Option<Compaction> {
     let last = scene.version.last_level_with_data()?;
     let is_leveled = scene.options.compaction_style == CompactionStyle::Leveled;
+    let is_level0_busy = scene.running.has_level0();
     let mut candidates: Vec<(u64, usize, &Arc<FileMeta>)> = Vec::new();
     for (level, file) in scene.version.all_files() {
         // In other styles a table is not merged into the next level.
-        if file.is_being_compacted() || (!is_leveled && (level == 0 || level < last)) {
+        if file.is_being_compacted() || (!is_leveled && (level == 0 || level < last)) || (level == 0 && is_level0_busy)
+        {
             continue;
         }
         let bytes = expiring.bytes_of_table(file);
-        if is_worth_it(file.file_size, bytes) {
+        // What cannot be the bottom is not tried: there may be many of it, with most bytes.
+        if is_worth_it(file.file_size, bytes) && ends_at_bottom(scene, level, last, file) {
             candidates.push((bytes, level, file));
         }
     }
@@ -154,6 +171,13 @@ pub(super) fn pick_rewrite(scene: &Scene<'_>, expiring: &Expiring) -> Option<Com
         let is_good = picked.bottommost && picked.output_level > 0 && is_worth_it(picked.input_bytes(), given_back);
         is_good.then_some(picked)
     })
+}
+
+/// Whether rewriting a table of `level` alone would end above nothing.
+fn ends_at_bottom(scene: &Scene<'_>, level: usize, last: usize, file: &FileMeta) -> bool {
+    let output_level = upkeep::output_level(scene, level, last);
+    let (smallest, largest) = (Some(file.smallest.user_key()), Some(file.largest.user_key()));
+    (output_level + 1..=last).all(|below| scene.version.overlapping_files(below, smallest, largest).is_empty())
 }
 
 /// Whether rewriting tables of so many bytes is worth the expired ones among them.

@@ -11,7 +11,7 @@ mod tests;
 mod universal;
 mod upkeep;
 
-pub(crate) use expired::{droppable, is_nothing_older};
+pub(crate) use expired::{droppable, may_still_go};
 pub(crate) use inputs::user_key_range;
 pub(crate) use manual::{ManualRange, ManualStep};
 pub(crate) use upkeep::next_upkeep;

@@ -86,6 +86,15 @@ pub(super) fn written(file: &FileMeta) -> u64 {
     if file.file_creation_time > 0 { file.file_creation_time } else { file.oldest_ancestor_time }
 }
 
+/// Where a table of `level` ends that is rewritten; `last` is the last level with data.
+pub(super) fn output_level(scene: &Scene<'_>, level: usize, last: usize) -> usize {
+    match level {
+        0 => scene.targets.base_level,
+        level if level >= last => level,
+        level => level + 1,
+    }
+}
+
 /// What rewrites a table with all that goes with it.
 pub(super) fn compaction(
     scene: &Scene<'_>,
@@ -105,11 +114,7 @@ pub(super) fn compaction(
         return None;
     }
     let last = scene.version.last_level_with_data().unwrap_or(0);
-    let output_level = match level {
-        0 => scene.targets.base_level,
-        level if level >= last => level,
-        level => level + 1,
-    };
+    let output_level = output_level(scene, level, last);
     let draft = Draft { start_level: level, output_level, start, output: Vec::new() };
     let mut compaction = scene.compaction(scene.with_output_level(draft)?, reason)?;
     // A table that just moved would be as it was.

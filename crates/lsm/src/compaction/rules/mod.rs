@@ -37,7 +37,7 @@ mod tests;
 
 pub(crate) use sieve::{DroppedEntries, Sieve};
 
-use crate::expiry::Expiring;
+use crate::expiry::{Expiring, LastBound, judged};
 use crate::key::{InternalKeyComparator, SeqNo, ValueType, append_internal_key, pack_trailer};
 use crate::merge::MergeOperator;
 use crate::range_tombstones::{FragmentWalk, Fragments};
@@ -128,6 +128,8 @@ pub(crate) struct RulesOptions {
 #[derive(Debug)]
 pub(super) struct DropRules {
     options: RulesOptions,
+    /// Up to which stamp values are expired.
+    last_bound: LastBound,
     /// The range tombstones among the inputs, if there are any.
     ranges: Option<FragmentWalk>,
     /// The smallest snapshot: what is at or below, everyone sees.
@@ -214,6 +216,7 @@ impl DropRules {
         let earliest_snapshot = options.snapshots.first().copied().unwrap_or(NEWEST_STRIPE);
         Self {
             options,
+            last_bound: LastBound::default(),
             ranges: None,
             earliest_snapshot,
             key: Vec::new(),
@@ -416,6 +419,14 @@ impl DropRules {
         None
     }
 
+    /// Whether a value is expired for every reader.
+    #[inline]
+    fn is_expired(&mut self, entry: &Entry<'_>, stored: &[u8]) -> bool {
+        let Some(expiring) = &self.options.expiring else { return false };
+        let value = judged(entry.value_type, stored);
+        value.is_some_and(|value| self.last_bound.is_expired(expiring, entry.user_key, value))
+    }
+
     #[inline]
     fn judge(
         &mut self,
@@ -435,13 +446,11 @@ impl DropRules {
             return Verdict::Drop(DropReason::Hidden);
         }
         match entry.value_type {
+            ValueType::Put | ValueType::WideColumnEntity if self.is_expired(&entry, value) => {
+                self.figures.expired += 1;
+                self.remove(entry, stripe, beneath)
+            }
             ValueType::Put => {
-                if let Some(expiring) = &self.options.expiring
-                    && expiring.is_expired(entry.user_key, value)
-                {
-                    self.figures.expired += 1;
-                    return self.remove(entry, stripe, beneath);
-                }
                 self.hiding = Some(Hiding { stripe, by: HiddenBy::Value });
                 if is_new_key && stripe == NEWEST_STRIPE && self.options.filter.is_some() {
                     return self.filter(entry, value, stripe, beneath);

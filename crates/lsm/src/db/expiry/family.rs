@@ -1,11 +1,17 @@
 //! What a family knows whose rows expire.
 
-use crate::expiry::{ExpiryRoom, PolicyHome};
+use crate::expiry::{Expiring, ExpiryRoom, PolicyHome};
 use crate::version::Version;
 use siltstone_base::Result;
-use siltstone_base::expiry::ExpiryPolicy;
-use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::expiry::{ExpiryPolicy, Stamp};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, Mutex, Rank, Weak};
+
+/// Tables are looked at so many times while a row lives.
+const LOOKS: u64 = 256;
+
+/// They are looked at no less often than every so many seconds.
+const MAX_LOOK_SECONDS: u64 = 3600;
 
 /// Rank of what was looked at: the state lock may be held.
 const RANK: Rank = Rank(355);
@@ -17,8 +23,10 @@ const RANK: Rank = Rank(355);
 pub(crate) struct FamilyExpiry {
     pub(crate) policy: Arc<dyn ExpiryPolicy>,
     home: PolicyHome,
-    /// Whether all rows of some table were expired when tables were looked at last.
+    /// Whether all rows of some table were expired when a walk looked last.
     has_expired_tables: AtomicBool,
+    /// When a walk looks again, in Unix seconds.
+    next_walk_look: AtomicU64,
     looks: Mutex<Looks>,
 }
 
@@ -41,6 +49,7 @@ impl FamilyExpiry {
             policy: Arc::clone(policy),
             home,
             has_expired_tables: AtomicBool::new(false),
+            next_walk_look: AtomicU64::new(0),
             looks: Mutex::new(RANK, Looks::default()),
         }
     }
@@ -55,15 +64,32 @@ impl FamilyExpiry {
         self.home.detach();
     }
 
-    /// Whether walks should look for tables to pass by, all of whose rows are expired.
+    /// Whether walks that begin at `now` should look for tables to pass by, all of whose rows are expired. One walk looks now and then, for all, so that it does not
+    /// matter what keeps the tables, nor whether anything works in the background.
     #[inline]
-    pub(crate) fn has_expired_tables(&self) -> bool {
+    pub(crate) fn has_expired_tables(&self, version: &Version, now: u64) -> bool {
+        let due = self.next_walk_look.load(Ordering::Relaxed);
+        if now >= due {
+            self.look_for_walks(version, now, due);
+        }
         self.has_expired_tables.load(Ordering::Relaxed)
     }
 
-    /// Says whether there are any.
-    pub(super) fn set_has_expired_tables(&self, has: bool) {
+    #[cold]
+    fn look_for_walks(&self, version: &Version, now: u64, due: u64) {
+        let next = now.saturating_add(self.look_seconds(now));
+        if self.next_walk_look.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let expiring = Expiring { policy: Arc::clone(&self.policy), time: now };
+        let has = version.all_files().any(|(_, file)| expiring.is_whole_table(file));
         self.has_expired_tables.store(has, Ordering::Relaxed);
+    }
+
+    /// Tables are looked at every so many seconds.
+    pub(super) fn look_seconds(&self, now: u64) -> u64 {
+        let expires = self.policy.expires_at(Stamp { group: 0, seconds: now }).unwrap_or(u64::MAX);
+        (expires.saturating_sub(now) / LOOKS).clamp(1, MAX_LOOK_SECONDS)
     }
 
     /// Whether it is known that nothing is to be done in `version` at `time`.

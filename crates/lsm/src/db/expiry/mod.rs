@@ -2,7 +2,7 @@
 //!
 //! 1. Tables of which every row is expired go by an edit of the MANIFEST. That comes before other work: it costs nothing.
 //! 2. Other compactions remove the expired rows that they meet.
-//! 3. Where nothing else is due, one compaction at a time rewrites the tables that give most space back.
+//! 3. One compaction at a time rewrites the tables that give most space back: where nothing else is due, and after every few others.
 //!
 //! Only rows are removed that are expired for every reader: at the time of the oldest snapshot, and of the oldest transaction that is prepared.
 
@@ -20,19 +20,14 @@ use super::super_version::SuperVersion;
 use crate::compaction::{self, Compaction};
 use crate::event::CompactionReason;
 use crate::expiry::Expiring;
-use crate::file_meta::{FileMeta, Stamps};
+use crate::file_meta::Stamps;
 use crate::metrics::Counter;
 use crate::version::Version;
-use siltstone_base::expiry::Stamp;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
-use std::collections::HashSet;
 
-/// Tables are looked at so many times while a row lives.
-const LOOKS: u64 = 256;
-
-/// They are looked at no less often than every so many seconds.
-const MAX_LOOK_SECONDS: u64 = 3600;
+/// After so many compactions that were due by size, one may rewrite tables for their expired rows, though more are due.
+const TURNS: u32 = 4;
 
 impl DbInner {
     /// The time as of which rows may be removed; `None` if none may.
@@ -65,10 +60,6 @@ impl DbInner {
                 return None;
             }
             let expiring = self.expiring_anew(family, &pinned)?;
-            if let Some(expiry) = &family.expiry {
-                let is_whole = |(_, file): (usize, &Arc<FileMeta>)| expiring.is_whole_table(file);
-                expiry.set_has_expired_tables(pinned.version.all_files().any(is_whole));
-            }
             let compaction = compaction::pick_expired_drop(&pinned.version, &expiring)?;
             Some((Arc::clone(family), compaction, None))
         })
@@ -102,6 +93,15 @@ impl DbInner {
         })
     }
 
+    /// The same, if it is its turn though other compactions are due.
+    pub(super) fn pick_expired_rows_in_turn(&self, state: &mut State) -> Option<Picked> {
+        if state.since_expiry_turn < TURNS {
+            return None;
+        }
+        state.since_expiry_turn = 0;
+        self.pick_expired_rows(state)
+    }
+
     /// Whether one of those would be picked.
     pub(super) fn expiry_is_due(&self, family: &Family, pinned: &SuperVersion, state: &State) -> bool {
         let Some(expiring) = self.expiring_anew(family, pinned) else { return false };
@@ -115,24 +115,33 @@ impl DbInner {
     pub(super) fn next_expiry_look(&self, family: &Family, version: &Version, now: u64) -> Option<u64> {
         let expiry = family.expiry.as_ref()?;
         version.all_files().next()?;
-        let expires = expiry.policy.expires_at(Stamp { group: 0, seconds: now }).unwrap_or(u64::MAX);
-        Some((expires.saturating_sub(now) / LOOKS).clamp(1, MAX_LOOK_SECONDS))
+        Some(expiry.look_seconds(now))
+    }
+
+    /// Writes down what time it is, if nothing else did for a while. No lock is held.
+    pub(super) fn note_expiry_time(&self) {
+        if self.surroundings.expiry.clock().is_none() {
+            return;
+        }
+        {
+            let mut state = self.state.lock();
+            // Whoever closes the database waits for it.
+            if self.read_only || self.is_closing() {
+                return;
+            }
+            state.ending_jobs += 1;
+        }
+        self.surroundings.expiry.note_time();
+        self.job_ended();
     }
 
     /// Fails if what lies beneath tables that are to go as a whole is not as it was when they were picked.
     pub(super) fn check_expired_tables(compaction: &Compaction, version: &Version) -> Result<()> {
-        if compaction.reason != CompactionReason::Expired || !compaction.deletes {
+        let is_drop = compaction.reason == CompactionReason::Expired && compaction.deletes;
+        if !is_drop || compaction::may_still_go(compaction, version) {
             return Ok(());
         }
-        let going: HashSet<u64> = compaction.input_files().map(|(_, file)| file.number).collect();
-        let stays = |(level, file): (usize, &Arc<FileMeta>)| {
-            let is_there = version.files(level).iter().any(|other| other.number == file.number);
-            !is_there || !compaction::is_nothing_older(version, level, file, &going)
-        };
-        match compaction.input_files().any(stays) {
-            true => Err(Error::new(ErrorKind::Aborted, "the tables beneath expired ones have changed")),
-            false => Ok(()),
-        }
+        Err(Error::new(ErrorKind::Aborted, "the tables beneath expired ones have changed"))
     }
 
     /// Counts tables that went as a whole.
@@ -140,7 +149,7 @@ impl DbInner {
         let Some(expiry) = &family.expiry else { return };
         let rows = compaction.input_files().map(|(_, file)| match file.stamps(expiry.policy.name()) {
             Stamps::Known(stamps) => stamps.all().rows,
-            Stamps::Unread | Stamps::Unknown => 0,
+            Stamps::Unread | Stamps::Unknown | Stamps::Foreign => 0,
         });
         self.metrics.add_all([
             (Counter::ExpiredFilesDropped, compaction.input_files().count() as u64),

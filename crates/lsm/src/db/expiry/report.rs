@@ -8,8 +8,11 @@ use crate::expiry::Expiring;
 use crate::file_meta::Stamps;
 use crate::metrics::Counter;
 use siltstone_base::Result;
-use siltstone_base::expiry::ClockJump;
+use siltstone_base::expiry::{ClockJump, TrustedClock};
 use siltstone_base::sync::Arc;
+
+/// The time may be so far behind the wall clock before that is told.
+const MOST_BEHIND_SECONDS: u64 = 5;
 
 /// What keeps expired rows from being removed, or their space from coming back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,17 @@ pub enum ExpiryBlocker {
     },
     /// The clock went forward further than is trusted: see [`Db::confirm_clock`](crate::Db::confirm_clock).
     DistrustedClock(ClockJump),
+    /// The time by which rows expire is behind the wall clock, which went forward faster than the monotonic clock while the database was open: a clock that was set, or
+    /// a machine that was suspended. See [`Db::confirm_clock`](crate::Db::confirm_clock).
+    ClockBehind {
+        /// By so much.
+        seconds: u64,
+    },
+    /// Tables refer to blob files: values there are hidden when they are expired, and not removed.
+    BlobValues {
+        /// How many.
+        tables: usize,
+    },
     /// Tables were not opened yet, so that nothing is known of their rows.
     UnreadTables {
         /// How many.
@@ -82,7 +96,7 @@ impl DbInner {
         for (_, file) in version.all_files() {
             let stamps = match file.stamps(expiry.policy.name()) {
                 Stamps::Known(stamps) => stamps,
-                Stamps::Unknown => continue,
+                Stamps::Unknown | Stamps::Foreign => continue,
                 Stamps::Unread => {
                     unread += 1;
                     continue;
@@ -117,6 +131,8 @@ impl DbInner {
     ) -> Vec<ExpiryBlocker> {
         let mut blockers = Vec::new();
         blockers.extend(self.surroundings.expiry.distrusted().map(ExpiryBlocker::DistrustedClock));
+        let seconds = self.surroundings.expiry.clock().map_or(0, TrustedClock::behind);
+        blockers.extend((seconds > MOST_BEHIND_SECONDS).then_some(ExpiryBlocker::ClockBehind { seconds }));
         if let Some(expiring) = self.expiring(family) {
             if keeps_rows(&expiring) {
                 let oldest = self.snapshots.oldest_unix_seconds();
@@ -129,6 +145,8 @@ impl DbInner {
             let tables = whole.count().saturating_sub(compaction::droppable(version, &expiring).len());
             blockers.extend((tables > 0).then_some(ExpiryBlocker::Overlap { tables }));
         }
+        let blobs = pinned.version.all_files().filter(|(_, file)| file.oldest_blob_file().is_some()).count();
+        blockers.extend((blobs > 0).then_some(ExpiryBlocker::BlobValues { tables: blobs }));
         let (_, table_bytes) = family.replaced.bytes_beside(pinned);
         blockers.extend((table_bytes > 0).then_some(ExpiryBlocker::OpenIterator { table_bytes }));
         blockers.extend((unread > 0).then_some(ExpiryBlocker::UnreadTables { tables: unread }));

@@ -5,7 +5,6 @@ mod covered;
 mod forward;
 
 use super::column_family::Family;
-use super::expiry::FamilyExpiry;
 use super::prefix_walk::PrefixWalk;
 use super::ranges::range_view;
 use super::resolve::Resolver;
@@ -177,7 +176,10 @@ impl DbInner {
         children.push(ChildIter::Memtable(pinned.memtable.iter()));
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
         let is_hidden = |file: &FileMeta| expiry.as_ref().is_some_and(|expiry| expiry.expiring().is_whole_table(file));
-        let hides_tables = family.expiry.as_ref().is_some_and(FamilyExpiry::has_expired_tables);
+        let hides_tables = family.expiry.as_ref().is_some_and(|family| {
+            let time = expiry.as_ref().map_or(0, |expiry| expiry.expiring().time);
+            family.has_expired_tables(&pinned.version, time)
+        });
         let left_out: Option<LeftOut<'_>> = if hides_tables { Some(&is_hidden) } else { None };
         pinned.version.add_iterators(&family.table_cache, options, left_out, &mut children)?;
         Ok(Iter {

@@ -1,5 +1,6 @@
 //! Tests of the pickers on pictures of trees.
 
+mod recheck;
 mod simulate;
 
 use super::*;
@@ -16,6 +17,7 @@ use crate::range_tombstones::{Fragments, RangeTombstone};
 use crate::version::{Version, version_for_test};
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
+use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::script::{Command, run_dir};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -112,7 +114,9 @@ impl World {
                 for words in command.input_words() {
                     let number = words[0].parse::<u64>().unwrap();
                     let mut files = self.version.all_files().map(|(_, file)| file);
-                    files.find(|file| file.number == number).unwrap().set_stamps_for_test(stamps_of(&words[1..]));
+                    let policy = command.get_or("policy", AtItsStamp.name().to_owned());
+                    let stamps = stamps_of(&policy, &words[1..]);
+                    files.find(|file| file.number == number).unwrap().set_stamps_for_test(stamps);
                 }
                 String::new()
             }
@@ -279,8 +283,8 @@ fn ranges_of(words: &[&str]) -> (u64, Fragments) {
 }
 
 /// `7:60 9/2:40 none:1`: the stamps of rows of 60 and 40 bytes, and an entry of one byte that has none.
-fn stamps_of(words: &[&str]) -> StampHistogram {
-    let mut builder = HistogramBuilder::new("at its stamp");
+fn stamps_of(policy: &str, words: &[&str]) -> StampHistogram {
+    let mut builder = HistogramBuilder::new(policy);
     for word in words {
         let (stamp, bytes) = word.split_once(':').unwrap();
         builder.add(AtItsStamp::parse(stamp), bytes.parse().unwrap());
