@@ -1,6 +1,6 @@
 //! The laboratory: workloads over the engine traits, what it takes to measure them, and reports.
 //!
-//! Commands of `siltstone-bench` are the modules [`kv`], [`ycsb`], [`insert`], [`sysbench`], [`redmine`], [`stalls`], [`all`] and [`report`]; [`engines`] opens whatever they run on.
+//! Commands of `siltstone-bench` are the modules [`kv`], [`ycsb`], [`insert`], [`sysbench`], [`redmine`], [`ads`], [`stalls`], [`all`] and [`report`]; [`engines`] opens whatever they run on.
 //! Nothing here prints: commands write to the writer that they are given.
 //!
 //! ```
@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+pub mod ads;
 pub mod all;
 pub mod engines;
 mod figures;

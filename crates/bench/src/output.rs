@@ -125,6 +125,24 @@ pub struct ResultLine {
     pub device_load: Option<f64>,
     /// `redmine`: the data set.
     pub data_set: Option<String>,
+    /// `ads`: the largest part of what tables hold that was expired, from the first day on which rows expire.
+    pub expired_share: Option<f64>,
+    /// `ads`: the same of what the range holds that nobody writes to, and of rows that expired three days before or earlier.
+    pub idle_expired_share: Option<f64>,
+    /// `ads`: bytes written by compactions for the sake of expired rows alone, for each byte that they gave back with tables that went as a whole.
+    pub rewritten_per_reclaimed: Option<f64>,
+    /// `ads`: bytes written in the busiest ten seconds over the mean of all, without the first ten days.
+    pub write_peak_over_mean: Option<f64>,
+    /// `ads`: bytes that the engine wrote for each upsert.
+    pub written_per_upsert: Option<f64>,
+    /// `ads`: bytes that the engine read per second in the last five days over the same in the five days before rows expired.
+    pub read_rise: Option<f64>,
+    /// `ads`: how far the slowest source was behind at most, in seconds.
+    pub replication_lag_s: Option<f64>,
+    /// `ads`: how long closing took at the end.
+    pub shutdown_s: Option<f64>,
+    /// `ads`: how long opening took after that.
+    pub startup_s: Option<f64>,
 }
 
 impl ResultLine {

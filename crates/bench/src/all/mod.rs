@@ -6,7 +6,7 @@
 
 use crate::engines::EngineKind;
 use crate::place::remove_database;
-use crate::{JsonLines, Output, insert, kv, redmine, report, stalls, sysbench, ycsb};
+use crate::{JsonLines, Output, ads, insert, kv, redmine, report, stalls, sysbench, ycsb};
 use siltstone_base::env::{Env, FileKind, PosixEnv, read_file};
 use siltstone_base::text_table::TextTable;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -87,6 +87,7 @@ fn run_cell(config: &AllConfig, cell: &Cell, output: &mut Output<'_>) -> Result<
         Experiment::Sysbench(config) => sysbench::run(&config, output).map(drop),
         Experiment::Redmine(config) => redmine::run(&config, output).map(drop),
         Experiment::Stalls(config) => stalls::run(&config, output).map(drop),
+        Experiment::Ads(config) => ads::run(&config, output).map(drop),
     })?;
     remove_database(&databases)?;
     let env = PosixEnv::new();

@@ -1,6 +1,7 @@
 //! The cells of a run, and how large they are.
 
 use super::AllConfig;
+use crate::ads::AdsConfig;
 use crate::engines::{Device, EngineKind, EngineSettings};
 use crate::insert::{self, BinlogMode, InsertConfig, Schema};
 use crate::kv::KvConfig;
@@ -27,6 +28,8 @@ pub enum Experiment {
     Redmine(RedmineConfig),
     /// Of `stalls`.
     Stalls(StallsConfig),
+    /// Of `ads`.
+    Ads(AdsConfig),
 }
 
 /// One cell of the plan.
@@ -74,6 +77,8 @@ impl Cell {
             Experiment::Sysbench(config) => (config.settings.memory_bytes(), config.engines.len()),
             Experiment::Redmine(config) => (config.most_memory(), config.engines.len()),
             Experiment::Stalls(config) => (config.settings.memory_bytes(), config.engines.len()),
+            // One database after the other.
+            Experiment::Ads(config) => (config.settings.memory_bytes(), 1),
         };
         Self {
             name: name.into(),
@@ -96,6 +101,7 @@ impl Cell {
             Experiment::Sysbench(config) => &mut config.dir,
             Experiment::Redmine(config) => &mut config.dir,
             Experiment::Stalls(config) => &mut config.dir,
+            Experiment::Ads(config) => &mut config.dir,
         };
         *dir = Some(databases.to_path_buf());
         experiment
@@ -115,6 +121,7 @@ impl Cell {
             Experiment::Sysbench(config) => config.config_hash(),
             Experiment::Redmine(config) => config.first_config_hash(),
             Experiment::Stalls(config) => config.config_hash(),
+            Experiment::Ads(config) => config.config_hash(),
         }
     }
 }
@@ -127,6 +134,7 @@ pub fn plan(config: &AllConfig) -> Vec<Cell> {
     cells.extend(oltp(config));
     cells.extend(redmine(config));
     cells.push(evenness(config));
+    cells.push(ad_serving(config));
     cells
 }
 
@@ -326,6 +334,19 @@ fn evenness(config: &AllConfig) -> Cell {
         settings: EngineSettings { direct: true, ..EngineSettings::default() },
     });
     Cell::new("stalls", "evenness: closed loop, then arrivals at parts of the maximum", num * 416, length, experiment)
+}
+
+fn ad_serving(config: &AllConfig) -> Cell {
+    let experiment = AdsConfig::of_scale(config.scale, config.seed);
+    let seconds = experiment.days as f64 * experiment.day_seconds * experiment.rows.len() as f64;
+    let data_bytes = experiment.data_bytes();
+    Cell::new(
+        "ads",
+        "rows that expire, up the published tuning ladder",
+        data_bytes,
+        seconds,
+        Experiment::Ads(experiment),
+    )
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub enum Scale {
 
 impl Scale {
     /// The one of three values that is meant.
-    pub(super) fn of<T>(self, quick: T, hour: T, night: T) -> T {
+    pub(crate) fn of<T>(self, quick: T, hour: T, night: T) -> T {
         match self {
             Self::Quick => quick,
             Self::Hour => hour,

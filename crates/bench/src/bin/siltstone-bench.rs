@@ -33,6 +33,8 @@ enum Command {
     Sysbench(arguments::sysbench::SysbenchArguments),
     /// Creating and processing tasks in Redmine, on a disk with other work to do.
     Redmine(arguments::redmine::RedmineArguments),
+    /// Upserts of rows that are valid for 60 days, in fast time: the published tuning ladder.
+    Ads(arguments::ads::AdsArguments),
     /// How evenly engines take writes: closed loop, then arrivals at parts of the maximum.
     Stalls(arguments::stalls::StallsArguments),
     /// Every experiment at one scale, then the page.
@@ -68,6 +70,9 @@ fn main() -> ExitCode {
         }),
         Command::Redmine(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::redmine::run(&arguments.config()?, output).map(drop)
+        }),
+        Command::Ads(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
+            siltstone_bench::ads::run(&arguments.config()?, output).map(drop)
         }),
         Command::Stalls(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::stalls::run(&arguments.config()?, output).map(drop)

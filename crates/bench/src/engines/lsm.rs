@@ -11,7 +11,7 @@ use siltstone_lsm::{
 use std::sync::Arc;
 
 /// What the engine is opened with.
-pub(super) struct LsmOptions {
+pub(crate) struct LsmOptions {
     pub env: Arc<dyn Env>,
     pub database: DbOptions,
     pub family: ColumnFamilyOptions,
@@ -19,7 +19,7 @@ pub(super) struct LsmOptions {
 }
 
 impl LsmOptions {
-    pub(super) fn new(settings: &EngineSettings, style: CompactionStyle) -> Self {
+    pub(crate) fn new(settings: &EngineSettings, style: CompactionStyle) -> Self {
         let env = env_of(settings.device, settings.background_load);
         let sync_millis = match settings.durability {
             Durability::EveryMillis(millis) => millis,

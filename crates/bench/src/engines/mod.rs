@@ -19,6 +19,7 @@ mod settings;
 mod tests;
 
 pub use kv_tables::KvTables;
+pub(crate) use lsm::LsmOptions;
 pub use memory::MemoryEngine;
 pub use null::NullEngine;
 pub use open::OpenEngine;
@@ -120,7 +121,7 @@ impl EngineKind {
         matches!(self, Self::LsmLeveled | Self::LsmClassic | Self::LsmUniversal | Self::LsmLazy)
     }
 
-    fn compaction_style(self) -> CompactionStyle {
+    pub(crate) fn compaction_style(self) -> CompactionStyle {
         match self {
             Self::LsmUniversal => CompactionStyle::Universal,
             Self::LsmLazy => CompactionStyle::Lazy,
@@ -134,7 +135,7 @@ impl EngineKind {
         use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine};
         Ok(match self {
             Self::LsmLeveled | Self::LsmUniversal | Self::LsmLazy => {
-                let lsm = lsm::LsmOptions::new(settings, self.compaction_style());
+                let lsm = LsmOptions::new(settings, self.compaction_style());
                 let engine = KvDb::open(dir, &lsm.database, &lsm.family, lsm.writes)?;
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
@@ -170,7 +171,7 @@ impl EngineKind {
         }
         Ok(match self {
             Self::LsmLeveled | Self::LsmUniversal | Self::LsmLazy => {
-                let lsm = lsm::LsmOptions::new(settings, self.compaction_style());
+                let lsm = LsmOptions::new(settings, self.compaction_style());
                 let engine = TableDb::open(dir, &lsm.database, &lsm.family, &lsm.writes)?;
                 OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }

@@ -9,6 +9,7 @@ use siltstone_base::env::{Env, FileKind, PosixEnv, read_file, write_file_atomica
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
+mod ads;
 mod charts;
 mod comparison;
 mod heat;

@@ -1,6 +1,6 @@
 //! The page as a whole.
 
-use super::{RunRecord, heat, sections, verdicts};
+use super::{RunRecord, ads, heat, sections, verdicts};
 use siltstone_base::Result;
 
 const STYLE: &str = "\
@@ -43,8 +43,8 @@ pub(super) fn render(records: &[RunRecord]) -> Result<String> {
     body += &sections::experiment(records, "sysbench", "sysbench")?;
     body += &heat::sysbench(records);
     body += &sections::experiment(records, "redmine", "Redmine")?;
-    body += &sections::experiment(records, "ads", "Ad serving")?;
     body += &sections::experiment(records, "stalls", "Evenness under load")?;
+    body += &ads::ladder(records);
     body += &sections::published_tables();
     Ok(format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \

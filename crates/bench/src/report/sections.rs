@@ -54,7 +54,7 @@ fn is_one_run(a: &RunRecord, b: &RunRecord) -> bool {
     a.result.config_hash == b.result.config_hash
 }
 
-fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(super) fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut html = String::from("<div class=\"scroll\"><table><thead><tr>");
     for column in columns {
         let _ = write!(html, "<th>{}</th>", escape(column));

@@ -6,6 +6,7 @@ use siltstone_base::{Error, Result};
 use siltstone_bench::engines::{Admission, ChangeBuffering, Device, EngineKind, EngineSettings, change_buffering};
 use std::path::PathBuf;
 
+pub mod ads;
 pub mod all;
 pub mod insert;
 pub mod insert_sql;

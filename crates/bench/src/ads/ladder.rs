@@ -1,0 +1,162 @@
+//! The rows of the tuning ladder, and how their engines are opened.
+
+use super::AdsConfig;
+use super::generator::DAY;
+use crate::engines::{EngineKind, EngineSettings, LsmOptions, OpenEngine};
+use siltstone_base::Result;
+use siltstone_base::clock::{Clock, FastClock};
+use siltstone_base::engine::Durability;
+use siltstone_base::executor::ThreadExecutor;
+use siltstone_base::{Error, ErrorKind};
+use siltstone_lsm::{ColumnFamilyOptions, CompressionType, Db, KvDb};
+use siltstone_ttl::{StampLayout, Ttl, TtlDuration, TtlFilter};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Days that a row is valid.
+pub(super) const VALID_DAYS: u64 = 60;
+
+/// Where stamps lie in values.
+pub(super) const LAYOUT: StampLayout = StampLayout::Prefix;
+
+/// A row of the ladder. Each has what those before it have, but for what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Row {
+    /// Every commit is safe before it returns; Snappy; direct reads; a compaction filter removes rows, and everything is compacted every five days.
+    Commit,
+    /// Commits are safe within a second.
+    Second,
+    /// LZ4, and Zstd level 1 at the bottom.
+    Zstd,
+    /// Through the page cache, with a quarter of the block cache.
+    PageCache,
+    /// The engine's own expiry in place of the filter, and nothing is compacted by hand.
+    Ttl,
+    /// The filter again, and nothing is compacted by hand: what nobody writes to is not visited.
+    ExpiryOff,
+    /// The B-tree with compressed pages: a job deletes what is too old once a day, a few rows at a time.
+    Btree,
+}
+
+impl Row {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Commit, Self::Second, Self::Zstd, Self::PageCache, Self::Ttl, Self::ExpiryOff, Self::Btree];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Commit => "commit",
+            Self::Second => "second",
+            Self::Zstd => "lz4-zstd1",
+            Self::PageCache => "page-cache",
+            Self::Ttl => "ttl",
+            Self::ExpiryOff => "expiry-off",
+            Self::Btree => "daily-deletes",
+        }
+    }
+
+    /// The engine that it is about.
+    pub fn engine(self) -> EngineKind {
+        match self {
+            Self::Btree => EngineKind::BtreeCompressed,
+            _ => EngineKind::LsmLeveled,
+        }
+    }
+
+    /// Whether everything is compacted now and then.
+    pub(super) fn is_compacted_by_hand(self) -> bool {
+        matches!(self, Self::Commit | Self::Second | Self::Zstd | Self::PageCache)
+    }
+
+    fn durability(self) -> Durability {
+        if self == Self::Commit { Durability::Commit } else { Durability::EveryMillis(1000) }
+    }
+
+    fn is_direct(self) -> bool {
+        matches!(self, Self::Commit | Self::Second | Self::Zstd | Self::Btree)
+    }
+
+    /// What its engine is opened with.
+    fn settings(self, config: &AdsConfig) -> EngineSettings {
+        let mut settings = config.settings.clone();
+        settings.durability = self.durability();
+        settings.direct = self.is_direct() && !config.is_buffered;
+        if !self.is_direct() {
+            settings.cache_bytes /= 4;
+        }
+        settings
+    }
+
+    /// Opens its engine in `dir`; an LSM engine goes by `clock`.
+    pub(super) fn open(self, config: &AdsConfig, dir: &Path, clock: &Arc<FastClock>) -> Result<Opened> {
+        let mut settings = self.settings(config);
+        let kind = self.engine();
+        if !kind.is_lsm() {
+            return Ok(Opened { engine: kind.open_kv(dir, &settings)?, lsm: None });
+        }
+        if let Durability::EveryMillis(millis) = &mut settings.durability {
+            // A second of the machine's.
+            *millis = millis.saturating_mul(clock.factor());
+        }
+        let LsmOptions { env, database, family, writes } = LsmOptions::new(&settings, kind.compaction_style());
+        let jobs = ThreadExecutor::with_niceness(settings.background_jobs, Arc::clone(clock) as Arc<dyn Clock>, 0);
+        let jobs = jobs.map_err(|error| Error::new(ErrorKind::Io, "start threads").with_source(error))?;
+        let database = database.executor(Some(Arc::new(jobs)));
+        let family = self.family(family, &settings, clock)?;
+        let engine = KvDb::open(dir, &database, &family, writes)?;
+        let lsm = engine.db().clone();
+        let engine = OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(env).named(kind.name());
+        Ok(Opened { engine, lsm: Some(lsm) })
+    }
+
+    fn family(
+        self,
+        family: ColumnFamilyOptions,
+        settings: &EngineSettings,
+        clock: &Arc<FastClock>,
+    ) -> Result<ColumnFamilyOptions> {
+        // As many tables and levels as data of the published size has under the default sizes.
+        let table_bytes = settings.write_buffer_bytes as u64;
+        let family = family.target_file_size_base(table_bytes).max_bytes_for_level_base(4 * table_bytes);
+        let family = match self {
+            Self::Commit | Self::Second => family.compression(CompressionType::Snappy),
+            _ => family
+                .compression(CompressionType::Lz4)
+                .bottommost_compression(Some(CompressionType::Zstd))
+                .zstd_level(1),
+        };
+        let duration = TtlDuration::from_seconds(VALID_DAYS * DAY)?;
+        Ok(match self {
+            Self::Ttl => family.expiry(Some(Arc::new(Ttl::new(LAYOUT, duration)))),
+            _ => {
+                let filter = TtlFilter::new(LAYOUT, duration, Arc::clone(clock) as Arc<dyn Clock>);
+                family.compaction_filter(Some(Arc::new(filter)))
+            }
+        })
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Row {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|row| row.name() == text);
+        found.ok_or_else(|| format!("expected one of {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// An engine that is open.
+pub(super) struct Opened {
+    pub engine: OpenEngine,
+    /// The same, if it is our LSM engine.
+    pub lsm: Option<Db>,
+}
