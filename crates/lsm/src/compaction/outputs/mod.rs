@@ -77,7 +77,8 @@ impl Outputs {
     pub(super) fn new(compaction: &Compaction, env: &CompactionEnv) -> Self {
         let epochs = compaction.input_files().map(|(_, file)| file.epoch_number);
         let times = compaction.input_files().map(|(_, file)| file.oldest_ancestor_time).filter(|time| *time != 0);
-        let now = env.clock.unix_seconds();
+        // Where the clock went back, rows expire by a later time: a table that it makes look old would be rewritten for its age again and again.
+        let now = env.clock.unix_seconds().max(env.expiring.as_ref().map_or(0, |expiring| expiring.time));
         let creation_time = times.min().unwrap_or(now);
         let options = TableBuilderOptions {
             comparator: compaction.input_version.comparator().clone(),
