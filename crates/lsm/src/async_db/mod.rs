@@ -65,7 +65,7 @@ const KEYS_AT_ONCE: usize = 128;
 /// **Cancellation.** A future that is dropped before it is ready leaves nothing behind that others would notice. Its batch was written as a whole, will be, or will never be: which of them
 /// is not known, as after the death of a process. A read is just not done.
 ///
-/// **Memory.** Batches that stand in line have at most [`max_queued_bytes`](AsyncDbOptions::max_queued_bytes); tasks with more wait their turn, first come first served.
+/// **Memory.** Batches that stand in line have at most [`max_queued_bytes`](AsyncDbOptions::max_queued_bytes), those of low priority as many of their own; tasks with more wait their turn, first come first served.
 ///
 /// Thread safety: every method may be called from any thread, within any runtime or none.
 #[derive(Debug, Clone)]
@@ -89,6 +89,8 @@ struct Shared {
     low_priority: Arc<Lane>,
     /// Permits are bytes.
     room: Arc<Semaphore>,
+    /// The same of batches of low priority, which must not keep others out.
+    low_room: Arc<Semaphore>,
     options: AsyncDbOptions,
     /// Of gets without options.
     in_memory: ReadOptions,
@@ -153,6 +155,7 @@ impl AsyncDb {
             writes: Lane::new(db, &pool, Priority::High),
             low_priority: Lane::new(db, &pool, Priority::Low),
             room: Arc::new(Semaphore::new(tasks.max_queued_bytes)),
+            low_room: Arc::new(Semaphore::new(tasks.max_queued_bytes)),
             options: tasks.clone(),
             in_memory: ReadOptions::default().read_tier(ReadTier::BlockCache),
             pool: pool.clone(),
@@ -312,10 +315,13 @@ impl AsyncDb {
     pub async fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         let shared = &*self.shared;
         let bytes = batch.size_bytes().clamp(1, shared.options.max_queued_bytes);
-        let room = Arc::clone(&shared.room).acquire_many_owned(u32::try_from(bytes).unwrap_or(u32::MAX));
+        let (lane, room) = match options.low_pri {
+            true => (&shared.low_priority, &shared.low_room),
+            false => (&shared.writes, &shared.room),
+        };
+        let room = Arc::clone(room).acquire_many_owned(u32::try_from(bytes).unwrap_or(u32::MAX));
         let room = room.await.map_err(|_| closing())?;
         let (done, outcome) = oneshot::channel();
-        let lane = if options.low_pri { &shared.low_priority } else { &shared.writes };
         lane.push(Waiting { batch, options: options.clone(), done, room })?;
         Answer::new(outcome).await?
     }
@@ -323,7 +329,8 @@ impl AsyncDb {
     /// Bytes of batches that stand in line, those included that are being written.
     pub fn queued_bytes(&self) -> usize {
         let shared = &*self.shared;
-        shared.options.max_queued_bytes.saturating_sub(shared.room.available_permits())
+        let used = |room: &Semaphore| shared.options.max_queued_bytes.saturating_sub(room.available_permits());
+        used(&shared.room) + used(&shared.low_room)
     }
 
     /// The rows of `family` in order, within the bounds of `options`; of this moment, or of the options' snapshot.
@@ -389,6 +396,7 @@ impl AsyncDb {
     pub async fn close(self) -> Result<()> {
         let shared = &*self.shared;
         shared.room.close();
+        shared.low_room.close();
         shared.writes.close();
         shared.low_priority.close();
         let db = shared.db.clone();

@@ -1,16 +1,14 @@
 //! Following a database that another process writes: a view that is brought up to date when it is asked to.
 //!
-//! A view is the directory opened for reading only. The one who writes may go on meanwhile: edit or replace the MANIFEST, and delete files that no edit needs any more. So a view
-//! counts if the same MANIFEST is alive afterwards, if every table could be opened, and if each WAL that the MANIFEST needed when it was read is still there once all were replayed: then it is the state of the moment at
-//! which the MANIFEST was read, and what the WALs got since. It needs no name any more. WALs are deleted in order, so those that begin meanwhile are looked for by the newest that was
-//! there before: if the MANIFEST needs that one and it is still there, none behind it is missing.
+//! A view is the directory opened for reading only. The one who writes may replace the MANIFEST and delete files meanwhile, always after an edit of the
+//! MANIFEST: so a view counts only if the MANIFEST is the same before and after, with every table opened in between. It then needs no name any more. An edit that came
+//! meanwhile may have brought a family or a table that no WAL tells of, and WALs what was written after it: that would be the state of no moment.
 //!
 //! Tables that are open already, in the view before or in an attempt that failed, are not opened again: an attempt takes as long as what is new, and the WALs.
 
 use crate::db::Db;
 use crate::file_names::FileName;
 use crate::key::SeqNo;
-use crate::metrics::Property;
 use crate::options::{ColumnFamilyOptions, DbOptions, WalRecoveryMode};
 use crate::sst::BlockCache;
 use siltstone_base::clock::SystemClock;
@@ -83,16 +81,6 @@ impl Marks {
     /// Whether the MANIFEST was the same.
     fn are_of_one_state(&self, other: &Self) -> bool {
         self.current == other.current && self.manifest_len == other.manifest_len
-    }
-
-    /// Whether a view whose oldest WAL has the number `oldest`, and that was opened between these marks and `after`, lacks nothing.
-    fn frame(&self, after: &Self, oldest: u64) -> bool {
-        if self.are_of_one_state(after) {
-            return true;
-        }
-        let is_there = |(number, _): &(u64, u64)| after.wals.binary_search_by_key(number, |(other, _)| *other).is_ok();
-        let mut needed = self.wals.iter().filter(|(number, _)| *number >= oldest).peekable();
-        self.current == after.current && needed.peek().is_some() && needed.all(is_there)
     }
 }
 
@@ -171,7 +159,7 @@ fn open_view(
         });
         let after = marks(dir, env);
         match (before, after, opened) {
-            (Ok(before), Ok(after), Ok(db)) if before.frame(&after, oldest_wal(&db)?) => {
+            (Ok(before), Ok(after), Ok(db)) if before.are_of_one_state(&after) => {
                 return Ok(View { db, marks: before });
             }
             // Nothing happened that could have caused it.
@@ -199,12 +187,6 @@ fn open_view(
     })
 }
 
-/// The oldest WAL that the MANIFEST of a view needs.
-fn oldest_wal(db: &Db) -> Result<u64> {
-    let stated = db.property(&Property::MinLogNumberToKeep.name())?;
-    stated.parse().map_err(|_| Error::invalid_argument("the oldest WAL is no number"))
-}
-
 /// Waits before an attempt that is not the first.
 fn pause(attempt: u32) {
     if let Some(retry) = attempt.checked_sub(1) {
@@ -230,34 +212,4 @@ fn marks(dir: &Path, env: &dyn Env) -> Result<Marks> {
     }
     wals.sort_unstable();
     Ok(Marks { current, manifest_len, wals })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn marks(current: &str, manifest_len: u64, wals: &[u64]) -> Marks {
-        Marks { current: current.into(), manifest_len, wals: wals.iter().map(|number| (*number, 10)).collect() }
-    }
-
-    #[test]
-    fn a_view_counts_if_no_log_that_it_needs_went_meanwhile() {
-        let before = marks("MANIFEST-1", 100, &[4, 7, 9]);
-        for (after, oldest, counts) in [
-            // Nothing happened.
-            (marks("MANIFEST-1", 100, &[4, 7, 9]), 7, true),
-            // Edits and logs came.
-            (marks("MANIFEST-1", 150, &[7, 9, 12]), 7, true),
-            // A log that was needed went, and what it had is in tables that the view does not know.
-            (marks("MANIFEST-1", 150, &[9, 12]), 7, false),
-            // All that were there before had gone when the MANIFEST was read: some that came since may have gone, too.
-            (marks("MANIFEST-1", 150, &[12]), 10, false),
-            // Another MANIFEST is alive.
-            (marks("MANIFEST-2", 50, &[4, 7, 9]), 7, false),
-        ] {
-            assert_eq!(before.frame(&after, oldest), counts, "{after:?} from {oldest} on");
-        }
-        // A writer that has no log yet.
-        assert!(!marks("MANIFEST-1", 100, &[]).frame(&marks("MANIFEST-1", 150, &[3]), 0));
-    }
 }

@@ -12,6 +12,8 @@ use super::super_version::SuperVersion;
 use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput, KeyRange, shares};
 use crate::compaction::{Compaction, RunningId};
 use crate::event::{CompactionInfo, CompactionReason, JobId};
+use crate::expiry::Expiring;
+use crate::file_meta::{FileMeta, Stamps};
 use crate::file_names::FileName;
 use crate::key::ColumnFamilyId;
 use crate::metrics::{Counter, HistogramKind};
@@ -224,6 +226,21 @@ impl Compacting {
         self.end(outcome)
     }
 
+    /// Which rows may be removed because they are expired; none where one of the tables has rows with the stamps of another policy.
+    fn expiring(&self) -> Option<Expiring> {
+        let expiring = self.db.expiring(&self.family)?;
+        let is_foreign = |file: &FileMeta| {
+            // Whoever reads the table meets the error.
+            let _ = self.family.table_cache.reader(file);
+            matches!(file.stamps(expiring.policy.name()), Stamps::Foreign)
+        };
+        let is_any_foreign = self
+            .compaction
+            .as_ref()
+            .is_some_and(|compaction| compaction.input_files().any(|(_, file)| is_foreign(file)));
+        (!is_any_foreign).then_some(expiring)
+    }
+
     fn environment(&self) -> CompactionEnv {
         let db = &self.db;
         let live = db.live_options.load();
@@ -234,7 +251,7 @@ impl Compacting {
             options: Arc::clone(&self.options),
             family_name: self.family.name.clone(),
             snapshots: db.snapshots.seqnos(),
-            expiring: db.expiring(&self.family),
+            expiring: self.expiring(),
             file_numbers: Arc::clone(&db.file_numbers),
             db_id: db.db_id.clone(),
             session_id: db.session_id.clone(),

@@ -141,7 +141,9 @@ fn open_for(
     let mut recovery = replay(&surroundings, &versions, &families, undecided)?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
-    let (last_seqno, is_whole) = (recovery.last_seqno, recovery.is_whole);
+    let last_seqno = recovery.last_seqno;
+    // What was not replayed to its end, now or by an opening before that did not get further, is nobody's to follow.
+    let unsound_below = if recovery.is_whole { recovery.oldest_kept } else { wal_number };
     let mut prepared = recovery.prepared.into_batches()?;
     if is_planted(PlantedBug::PreparedIsLost) {
         prepared.clear();
@@ -171,9 +173,7 @@ fn open_for(
     let lock = Some(lock);
     let parts = Parts { surroundings, versions, families, last_seqno, obsolete_tables, options_files, lock };
     let inner = Arc::new(assemble(parts, wal_number, false)?);
-    if !is_whole {
-        inner.wal_archive.set_unsound_below(wal_number);
-    }
+    inner.wal_archive.set_unsound_below(unsound_below);
     {
         let is_begun = begun.is_some();
         let (wal, live) = begun.map_or_else(|| inner.begin_wal(wal_number), Ok)?;

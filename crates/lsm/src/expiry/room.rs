@@ -242,8 +242,13 @@ impl PolicyHome {
         }
         home.is_written.store(!is_read_only, Ordering::Release);
         let _ = home.policy.set(policy.name().to_owned());
-        let home: Arc<dyn ExpiryHome> = home;
-        policy.attach(Arc::downgrade(&home), &saved.state)
+        let weak: Arc<dyn ExpiryHome> = Arc::clone(&home) as Arc<dyn ExpiryHome>;
+        policy.attach(Arc::downgrade(&weak), &saved.state)?;
+        if saved.policy.is_empty() && !saved.state.is_empty() {
+            // Of a version that did not name policies.
+            home.save(&home.room.saved(home.id)?.state)?;
+        }
+        Ok(())
     }
 
     /// Lets the policy go, for another database or opening.
