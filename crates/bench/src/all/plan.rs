@@ -199,7 +199,7 @@ fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings:
         pairs: 1,
         steps,
         more_rows: rows / 10,
-        query_seconds: config.scale.of(2.0, 30.0, 300.0),
+        query_seconds: config.scale.of(2.0, 10.0, 300.0),
         interval_s: 5.0,
         seed: config.seed,
         dir: None,
@@ -232,7 +232,7 @@ fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
     let settings = EngineSettings { device, durability: EVERY_SECOND, compress: false, ..a_fifth(rows * INSERT_ROW) };
     let experiment = inserts(config, rows, 2, "l,settle,l.i1,l.i2,qr100,qp100,qr500,qp500,qr1000,qp1000", settings);
     let name = format!("insert-{device}");
-    let queries = 6.0 * config.scale.of(2.0, 30.0, 300.0);
+    let queries = 6.0 * config.scale.of(2.0, 10.0, 300.0);
     Cell::new(
         name,
         "insert benchmark, a fifth in memory",
@@ -282,8 +282,8 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
     for data_set in [DataSet::Small, DataSet::Large] {
         for load in [0.0, 4.0] {
             for as_published in [true, false] {
-                let seconds = config.scale.of(1.0, 20.0, 120.0);
-                let clients = config.scale.of(vec![1], vec![1, 2, 4], vec![1, 2, 4]);
+                let seconds = config.scale.of(1.0, 10.0, 120.0);
+                let clients = config.scale.of(vec![1], vec![1, 4], vec![1, 2, 4]);
                 let length = seconds * (clients.len() * Operation::ALL.len()) as f64 + 5.0;
                 let experiment = Experiment::Redmine(RedmineConfig {
                     engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::BtreeMysql84],
