@@ -78,7 +78,7 @@ impl Db {
         self.handle.inner.table_files(&family.0)
     }
 
-    /// Reads every live table that has a checksum in the MANIFEST ([`DbOptions::file_checksum`]) and compares. Returns the number
+    /// Reads every live table that has a checksum in the MANIFEST ([`DbOptions::file_checksum`](crate::DbOptions::file_checksum)) and compares. Returns the number
     /// of tables that have one.
     ///
     /// # Errors
