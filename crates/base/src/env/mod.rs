@@ -309,6 +309,9 @@ pub trait Env: Send + Sync + fmt::Debug {
     /// The length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64>;
 
+    /// When a file was last changed, in seconds since 1970; `None` where that is not kept.
+    fn modified_unix_seconds(&self, path: &Path) -> io::Result<Option<u64>>;
+
     /// The bytes that the file system has really allocated for a file.
     fn allocated_bytes(&self, path: &Path) -> io::Result<u64>;
 

@@ -116,6 +116,7 @@ pub(super) fn distributions(runs: &[(Vec<Option<f64>>, usize)]) -> Result<String
         let most = known().fold(0.0, f64::max).max(least * 10.0) * 1.5;
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
+            .margin_right(32)
             .x_label_area_size(34)
             .y_label_area_size(78)
             .build_cartesian_2d(0.0..(PERCENTILES.len() - 1) as f64, (least..most).log_scale())
@@ -128,6 +129,7 @@ pub(super) fn distributions(runs: &[(Vec<Option<f64>>, usize)]) -> Result<String
             .label_style(("sans-serif", 12).into_font().color(&INK))
             .x_labels(PERCENTILES.len())
             .x_label_formatter(&|at| PERCENTILES.get(at.round() as usize).copied().unwrap_or_default().to_owned())
+            .y_labels(5)
             .y_desc("microseconds")
             .y_label_formatter(&|micros| short(Some(*micros)))
             .draw()

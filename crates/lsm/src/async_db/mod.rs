@@ -92,6 +92,8 @@ struct Shared {
     /// The same of batches of low priority, which must not keep others out.
     low_room: Arc<Semaphore>,
     options: AsyncDbOptions,
+    /// Permits to have something done that may take long: one thread of the pool is left for reads.
+    errands: Arc<Semaphore>,
     /// Of gets without options.
     in_memory: ReadOptions,
     pool: Pool,
@@ -157,6 +159,7 @@ impl AsyncDb {
             room: Arc::new(Semaphore::new(tasks.max_queued_bytes)),
             low_room: Arc::new(Semaphore::new(tasks.max_queued_bytes)),
             options: tasks.clone(),
+            errands: Arc::new(Semaphore::new(tasks.io_threads)),
             in_memory: ReadOptions::default().read_tier(ReadTier::BlockCache),
             pool: pool.clone(),
         };
@@ -377,15 +380,22 @@ impl AsyncDb {
         self.run(Db::sync_wal).await
     }
 
-    /// Has `work` done by a thread of the pool: compactions, checkpoints, transactions, whatever may block. It keeps that thread for as long as it takes.
+    /// Has `work` done by a thread of the pool: compactions, checkpoints, transactions, whatever may block. It keeps that thread for as long as it takes; as much as
+    /// [`io_threads`](AsyncDbOptions::io_threads) is done at once, and one thread more stays free for reads.
     ///
     /// # Errors
     ///
-    /// Those of `work`; `Poisoned` if it panics. If this future is dropped before a thread is free, the work is not done; afterwards it is.
+    /// Those of `work`; `Poisoned` if it panics; `Aborted` once the database is closing. If this future is dropped before a thread is free, the work is not done; afterwards it is.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce(&Db) -> Result<T> + Send + 'static) -> Result<T> {
         let shared = &*self.shared;
         let db = shared.db.clone();
-        shared.pool.ask(Priority::Low, move || work(&db)).await?
+        let errand = Arc::clone(&shared.errands).acquire_owned().await.map_err(|_| closing())?;
+        // It may go on after this future is gone: whoever does it gives the permit back.
+        let work = move || {
+            let _errand = errand;
+            work(&db)
+        };
+        shared.pool.ask(Priority::Low, work).await?
     }
 
     /// Closes the database: [`Db::close`]. Tasks whose batches stand in line, on this handle or on a clone, get `Aborted`; so do all that write later. What is being written is.
@@ -397,6 +407,7 @@ impl AsyncDb {
         let shared = &*self.shared;
         shared.room.close();
         shared.low_room.close();
+        shared.errands.close();
         shared.writes.close();
         shared.low_priority.close();
         let db = shared.db.clone();

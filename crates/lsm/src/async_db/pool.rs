@@ -10,17 +10,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 
-/// A bounded number of threads. One is kept for what writes, so that reads never keep writers waiting; and there is one more than was asked for, because writes of low
-/// priority may keep one for long.
+/// A bounded number of threads: those that were asked for, and one each for what must not wait for the others: what writes, what writes with low priority (which may take long),
+/// and reads.
 #[derive(Clone)]
 pub(super) struct Pool {
     executor: Arc<dyn Executor>,
 }
 
 impl Pool {
-    /// Starts `threads` threads, and those that write. `dir` is told if that fails.
+    /// Starts `threads` threads and three more. `dir` is told if that fails.
     pub(super) fn new(threads: usize, dir: &Path) -> Result<Self> {
-        let executor = ThreadExecutor::new(threads + 2, Arc::new(SystemClock::new()));
+        let executor = ThreadExecutor::new(threads + 3, Arc::new(SystemClock::new()));
         let executor = executor.map_err(|error| Error::io("start threads for", dir, error))?;
         Ok(Self { executor: Arc::new(executor) })
     }

@@ -1,13 +1,13 @@
 //! WALs that recovery does not need any more and that whoever follows the database may still read: they go to the folder `archive`, under their names, and stay there for a time or
 //! until there are too many of them, as in RocksDB.
 //!
-//! The age of a WAL counts from when it came here; that of one which an earlier opening archived, from this opening. It is looked at whenever files are deleted, and nothing goes while
-//! that is disabled. What an opening could not replay to its end never comes here: who follows would take for written what is not.
+//! The age of a WAL counts from when it came here; that of one which an earlier opening archived, from when it was last written, as in RocksDB. It is looked at whenever files are deleted,
+//! and nothing goes while that is disabled. What an opening could not replay to its end never comes here: who follows would take for written what is not.
 
 use super::state::DbInner;
 use crate::file_names::FileName;
 use crate::metrics::Counter;
-use siltstone_base::env::create_dir_durably;
+use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority, create_dir_durably};
 use siltstone_base::sync::{Mutex, Rank};
 use siltstone_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -37,10 +37,8 @@ struct Inner {
 struct Archived {
     /// Bytes of the file.
     len: u64,
-    /// How much of it is whole, as far as that is known.
-    written: u64,
-    /// When it came.
-    since_micros: u64,
+    /// When it came; before the clock began to count, if it is negative.
+    since_micros: i64,
 }
 
 impl WalArchive {
@@ -53,9 +51,9 @@ impl WalArchive {
         self.inner.lock().unsound_below = number;
     }
 
-    /// How much of an archived WAL is whole; `None` if it is none.
-    pub(crate) fn written_bytes(&self, number: u64) -> Option<u64> {
-        self.inner.lock().archived.as_ref()?.get(&number).map(|archived| archived.written)
+    /// Whether the WAL `number` is known to be archived.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.inner.lock().archived.as_ref().is_some_and(|archived| archived.contains_key(&number))
     }
 }
 
@@ -77,9 +75,10 @@ impl DbInner {
             return false;
         }
         let written = self.written_bytes(number);
-        let since_micros = self.clock.now_micros();
+        let since_micros = self.archive_micros();
         let moved = self.load_archive().map_err(io::Error::other).and_then(|()| {
-            let len = self.env.file_len(path)?;
+            let len = self.env.file_len(path)?.min(written);
+            self.cut_off(path, len)?;
             create_dir_durably(&*self.env, &self.dir.join(FOLDER))?;
             self.env.rename(path, &self.archived_path(number))?;
             Ok(len)
@@ -87,8 +86,22 @@ impl DbInner {
         // What cannot be archived is deleted: it must not fill the directory.
         let Ok(len) = moved else { return false };
         let mut inner = self.wal_archive.inner.lock();
-        inner.archived.get_or_insert_default().insert(number, Archived { len, written, since_micros });
+        inner.archived.get_or_insert_default().insert(number, Archived { len, since_micros });
         true
+    }
+
+    /// Cuts off what an append left that failed: nobody knows of it once this opening is over.
+    fn cut_off(&self, path: &Path, len: u64) -> io::Result<()> {
+        if self.env.file_len(path)? <= len {
+            return Ok(());
+        }
+        let file = self.env.open_random_write(path, &FileOptions::new(FileKind::Wal))?;
+        file.set_len(len)?;
+        file.sync_data(IoContext::new(FileKind::Wal, IoPriority::Low))
+    }
+
+    fn archive_micros(&self) -> i64 {
+        i64::try_from(self.clock.now_micros()).unwrap_or(i64::MAX)
     }
 
     /// The numbers of archived WALs from `from` on, ascending.
@@ -109,13 +122,16 @@ impl DbInner {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(Error::io("list", &folder, error)),
         };
-        let since_micros = self.clock.now_micros();
+        let (now, now_micros) = (self.clock.unix_seconds(), self.archive_micros());
         let mut archived = BTreeMap::new();
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
             if let Some(name @ FileName::Wal(number)) = FileName::parse(&entry.name) {
                 let path = name.path(&folder);
                 let len = self.env.file_len(&path).map_err(|error| Error::io("measure", &path, error))?;
-                archived.insert(number, Archived { len, written: u64::MAX, since_micros });
+                let modified = self.env.modified_unix_seconds(&path).ok().flatten().unwrap_or(now);
+                let age_micros = i64::try_from(now.saturating_sub(modified).saturating_mul(1_000_000));
+                let since_micros = now_micros.saturating_sub(age_micros.unwrap_or(i64::MAX));
+                archived.insert(number, Archived { len, since_micros });
             }
         }
         self.wal_archive.inner.lock().archived.get_or_insert(archived);
@@ -127,7 +143,7 @@ impl DbInner {
         if !self.archives_wals() || !self.deletions.is_enabled() || self.load_archive().is_err() {
             return;
         }
-        let now = self.clock.now_micros();
+        let now = self.archive_micros();
         let (ttl, limit) = (self.options.wal_ttl_seconds, self.options.wal_size_limit_mb.saturating_mul(1 << 20));
         let mut old = Vec::new();
         {
@@ -135,7 +151,7 @@ impl DbInner {
             let Some(archived) = &mut inner.archived else { return };
             let mut bytes: u64 = archived.values().map(|archived| archived.len).sum();
             while let Some((number, oldest)) = archived.first_key_value().map(|(number, oldest)| (*number, *oldest)) {
-                let age_seconds = now.saturating_sub(oldest.since_micros) / 1_000_000;
+                let age_seconds = now.saturating_sub(oldest.since_micros).max(0).unsigned_abs() / 1_000_000;
                 if !(ttl > 0 && age_seconds >= ttl || limit > 0 && bytes > limit) {
                     break;
                 }

@@ -6,7 +6,7 @@ use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKeyComparator, LookupKey, MAX_SEQNO, ParsedKey, SeqNo};
-use crate::options::ReadOptions;
+use crate::options::{ReadOptions, ReadTier};
 use crate::sst::TableReadOptions;
 use siltstone_base::Result;
 
@@ -40,7 +40,7 @@ impl DbInner {
         };
         if place == Lookup::Everywhere
             && has_new_ranges()
-            && let Some(mut ranges) = range_view(family, pinned, MAX_SEQNO, 0)?
+            && let Some(mut ranges) = range_view(family, pinned, MAX_SEQNO, 0, ReadTier::All)?
             && ranges.covering(key)? > seqno
         {
             return Ok(true);

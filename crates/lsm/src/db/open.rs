@@ -1,6 +1,6 @@
 //! Opening: lock, MANIFEST, WALs, a new MANIFEST, a new WAL; then what is left over is deleted.
 
-use super::archive::WalArchive;
+use super::archive::{FOLDER as WAL_ARCHIVE, WalArchive};
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
@@ -390,11 +390,17 @@ fn version_set_config(surroundings: &Surroundings, obsolete_tables: &Arc<Obsolet
 }
 
 /// Fails if the directory has tables or logs. No database has any before its CURRENT is durable, so CURRENT was lost, and a new database
-/// would delete what is left of the old one.
+/// would delete what is left of the old one, or show archived logs of the old one as updates of its own.
 fn refuse_remains(env: &dyn Env, dir: &Path) -> Result<()> {
     let entries = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
     let is_data = |name: FileName| matches!(name, FileName::Table(_) | FileName::LegacyTable(_) | FileName::Wal(_));
-    if entries.iter().filter_map(|entry| FileName::parse(&entry.name)).any(is_data) {
+    let archive = dir.join(WAL_ARCHIVE);
+    let archived = match env.list_dir(&archive) {
+        Ok(archived) => archived,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(Error::io("list", &archive, error)),
+    };
+    if entries.iter().chain(&archived).filter_map(|entry| FileName::parse(&entry.name)).any(is_data) {
         let message = "CURRENT is missing, but there are tables or logs of a database";
         return Err(Error::new(ErrorKind::MissingFile, message).with_file(&FileName::Current.path(dir)));
     }

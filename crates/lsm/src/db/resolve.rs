@@ -148,7 +148,7 @@ impl DbInner {
         lookup: &'a LookupKey,
         options: &TableReadOptions,
     ) -> Result<Versions<'a>> {
-        let covering = match range_view(family, pinned, lookup.seqno(), 0)? {
+        let covering = match range_view(family, pinned, lookup.seqno(), 0, options.read_tier)? {
             None => 0,
             Some(mut ranges) => ranges.covering(lookup.user_key())?,
         };

@@ -191,7 +191,7 @@ impl DbInner {
         let options = FileOptions::new(FileKind::Wal).access(Access::Sequential);
         let mut opened = self.env.open_random(&path, &options);
         if opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-            && self.wal_archive.written_bytes(number).is_some()
+            && self.wal_archive.has(number)
         {
             path = self.archived_path(number);
             opened = self.env.open_random(&path, &options);
@@ -223,8 +223,8 @@ impl DbInner {
         let obsolete = || state.obsolete_wals.iter().find(|(obsolete, _)| *obsolete == number).map(|(_, size)| *size);
         let known = live.or_else(obsolete);
         drop(state);
-        // Of an earlier opening: recovery has read it.
-        known.or_else(|| self.wal_archive.written_bytes(number)).unwrap_or(u64::MAX)
+        // An archived one is whole; that of an earlier opening was read by recovery.
+        known.unwrap_or(u64::MAX)
     }
 }
 

@@ -11,6 +11,7 @@
 use crate::file_meta::FileMeta;
 use crate::key::{InternalKeyComparator, SeqNo};
 use crate::memtable::RangeReader;
+use crate::options::ReadTier;
 use crate::range_tombstones::Stretch;
 use crate::sst::TableReader;
 use crate::table_cache::TableCache;
@@ -33,6 +34,8 @@ pub(crate) enum RangeSource {
         files: Arc<[Arc<FileMeta>]>,
         /// Opens them.
         table_cache: Arc<TableCache>,
+        /// How far it may go for that.
+        tier: ReadTier,
     },
 }
 
@@ -199,8 +202,8 @@ impl RangeSource {
                     intersect(order, common, &at);
                 }
             }
-            Self::Level { files, table_cache } => {
-                intersect(order, common, &level_stretch(files, table_cache, order, user_key, seqno, runs)?);
+            Self::Level { files, table_cache, tier } => {
+                intersect(order, common, &level_stretch(files, (table_cache, *tier), order, user_key, seqno, runs)?);
             }
         }
         Ok(())
@@ -210,7 +213,7 @@ impl RangeSource {
 /// What the tables of a sorted run say of `user_key`, each within its own range.
 fn level_stretch<'a>(
     files: &'a [Arc<FileMeta>],
-    table_cache: &TableCache,
+    (table_cache, tier): (&TableCache, ReadTier),
     order: &InternalKeyComparator,
     user_key: &'a [u8],
     seqno: SeqNo,
@@ -224,7 +227,7 @@ fn level_stretch<'a>(
     if let Some(file) = within {
         own_start = Some(file.smallest.user_key());
         next = index + 1;
-        if let Some(fragments) = table_cache.reader(file)?.range_fragments() {
+        if let Some(fragments) = table_cache.reader_within(file, tier)?.range_fragments() {
             let at = if runs { fragments.run_at(user_key, seqno) } else { fragments.stretch_at(user_key, seqno) };
             let last = file.largest.user_key();
             let end = match file.largest.is_exclusive_end() {

@@ -6,7 +6,7 @@ use super::Version;
 use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::{LookupKey, SeqNo};
-use crate::options::ReadOptions;
+use crate::options::{ReadOptions, ReadTier};
 use crate::sst::{GetCounts, TableEntry, TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
@@ -123,6 +123,7 @@ impl Version {
     pub(crate) fn add_range_sources(
         &self,
         table_cache: &Arc<TableCache>,
+        tier: ReadTier,
         first_child: usize,
         sources: &mut Vec<(usize, RangeSource)>,
     ) -> Result<()> {
@@ -131,7 +132,7 @@ impl Version {
             if number == 0 {
                 for file in level.files() {
                     if file.may_have_ranges() {
-                        let reader = table_cache.reader(file)?;
+                        let reader = table_cache.reader_within(file, tier)?;
                         if reader.range_fragments().is_some() {
                             sources.push((child, RangeSource::Table(Arc::clone(reader))));
                         }
@@ -141,7 +142,7 @@ impl Version {
             } else if !level.is_empty() {
                 if level.may_have_ranges() {
                     let (files, table_cache) = (level.shared_files(), Arc::clone(table_cache));
-                    sources.push((child, RangeSource::Level { files, table_cache }));
+                    sources.push((child, RangeSource::Level { files, table_cache, tier }));
                 }
                 child += 1;
             }

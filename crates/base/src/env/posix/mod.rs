@@ -146,6 +146,11 @@ impl Env for PosixEnv {
         Ok(fs::metadata(path)?.len())
     }
 
+    fn modified_unix_seconds(&self, path: &Path) -> io::Result<Option<u64>> {
+        // A time before 1970 is none that means anything.
+        Ok(u64::try_from(fs::metadata(path)?.mtime()).ok())
+    }
+
     fn allocated_bytes(&self, path: &Path) -> io::Result<u64> {
         // The unit is 512 bytes whatever the block size of the file system is.
         Ok(fs::metadata(path)?.blocks() * 512)

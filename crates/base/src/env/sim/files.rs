@@ -342,6 +342,11 @@ impl Env for SimDisk {
         self.stat(path, |state, inode| state.volume.inodes.get(&inode).map_or(0, |file| file.current.len()))
     }
 
+    /// The disk keeps no times.
+    fn modified_unix_seconds(&self, path: &Path) -> io::Result<Option<u64>> {
+        self.stat(path, |_, _| None)
+    }
+
     fn allocated_bytes(&self, path: &Path) -> io::Result<u64> {
         self.stat(path, |state, inode| {
             let allocated = |file: &super::volume::Inode| file.current.allocated_bytes().max(file.preallocated);

@@ -180,6 +180,10 @@ impl Env for ThrottledEnv {
         self.inner.file_len(path)
     }
 
+    fn modified_unix_seconds(&self, path: &Path) -> io::Result<Option<u64>> {
+        self.inner.modified_unix_seconds(path)
+    }
+
     fn allocated_bytes(&self, path: &Path) -> io::Result<u64> {
         self.inner.allocated_bytes(path)
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::{ColumnFamilyOptions, FlushOptions, ReadOptions, ReadTier, UInt64AddOperator, WriteOptions};
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Xorshift64.
 struct Random(u64);
@@ -120,6 +121,72 @@ fn what_memory_has_is_answered_on_the_spot() {
         assert_eq!(value(&db, "key").await.as_deref(), Some("value"));
         let Poll::Ready(found) = poll(pin!(db.get("key"))) else { panic!("the block is cached") };
         assert_eq!(found.unwrap().as_deref(), Some(&b"value"[..]));
+        db.close().await.unwrap();
+    });
+}
+
+/// The tombstone of a range in a table that is not open may hide what the operand in memory is merged into: the table is opened, by another thread.
+#[test]
+fn a_merge_opens_no_table_on_the_thread_of_a_task() {
+    let disk = SimDisk::new();
+    let families = [("default", ColumnFamilyOptions::default().merge_operator(Some(Arc::new(UInt64AddOperator))))];
+    on_runtime(async {
+        let tasks = AsyncDbOptions::default();
+        let db = AsyncDb::open_families("/db", &options(&disk), &families, &tasks).await.unwrap();
+        let family = db.db().default_family();
+        db.put("key", 5_u64.to_le_bytes()).await.unwrap();
+        db.db().delete_range_cf(&family, "a", "z", &WriteOptions::default()).unwrap();
+        db.flush(&FlushOptions::default()).await.unwrap();
+        db.close().await.unwrap();
+
+        let db = AsyncDb::open_families("/db", &options(&disk), &families, &tasks).await.unwrap();
+        let family = db.db().default_family();
+        db.merge_cf(&family, "key", 2_u64.to_le_bytes(), &WriteOptions::default()).await.unwrap();
+        let before = disk.env().io_stats().snapshot();
+        let memory = ReadOptions::default().read_tier(ReadTier::BlockCache);
+        let Poll::Ready(found) = poll(pin!(db.get_cf(&family, "key", &memory))) else { panic!("it reads nothing") };
+        assert_eq!(kind(&found), Some(ErrorKind::Incomplete), "the table is not open yet");
+        assert_eq!(disk.env().io_stats().snapshot(), before);
+        assert_eq!(db.get("key").await.unwrap().as_deref(), Some(&2_u64.to_le_bytes()[..]));
+        db.close().await.unwrap();
+    });
+}
+
+/// However many closures block, one thread is left that reads.
+#[test]
+fn what_runs_long_keeps_no_read_waiting() {
+    let disk = SimDisk::new();
+    on_runtime(async {
+        let db = open(&disk).await;
+        db.put("key", "value").await.unwrap();
+        db.flush(&FlushOptions::default()).await.unwrap();
+        db.close().await.unwrap();
+
+        let db = open_with(&disk, AsyncDbOptions::default().io_threads(2)).await;
+        let (begun, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let long = (0..5).map(|_| {
+            let (db, begun, ended) = (db.clone(), Arc::clone(&begun), Arc::clone(&ended));
+            tokio::spawn(async move {
+                let work = move |_: &crate::Db| {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    while !ended.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                };
+                db.run(work).await
+            })
+        });
+        let long: Vec<_> = long.collect();
+        until(|| begun.load(Ordering::SeqCst) == 2).await;
+        assert_eq!(value(&db, "key").await.as_deref(), Some("value"));
+        db.put("other", "value").await.unwrap();
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
+        ended.store(true, Ordering::SeqCst);
+        for long in long {
+            long.await.unwrap().unwrap();
+        }
+        assert_eq!(begun.load(Ordering::SeqCst), 5);
         db.close().await.unwrap();
     });
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::{ColumnFamilyId, ErrorKind, FlushOptions, IngestExternalFileOptions, SstFileWriter, ValueType};
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter};
 
 type Found = Vec<(u64, Vec<(ColumnFamilyId, ValueType, Vec<u8>, Vec<u8>)>)>;
 
@@ -144,7 +146,7 @@ fn a_file_that_looks_like_the_next_wal_ends_nothing() {
     let mut updates = db.updates_since(1).unwrap();
     db.put("a", "1").unwrap();
     assert_eq!(updates.next_batch().unwrap().unwrap().seqno, 1);
-    let options = siltstone_base::env::FileOptions::new(siltstone_base::env::FileKind::Wal);
+    let options = siltstone_base::env::FileOptions::new(FileKind::Wal);
     disk.env().create_append(Path::new("/db/900000.log"), &options).unwrap().finish().unwrap();
     assert!(updates.next_batch().unwrap().is_none());
     db.put("b", "2").unwrap();
@@ -243,7 +245,7 @@ fn wals_that_were_not_replayed_to_their_ends_are_not_archived() {
     let wal = entries.iter().find(|entry| entry.name.ends_with(".log")).unwrap();
     let path = Path::new("/db").join(&wal.name);
     let bytes = disk.env().file_len(&path).unwrap();
-    let options = siltstone_base::env::FileOptions::new(siltstone_base::env::FileKind::Wal);
+    let options = siltstone_base::env::FileOptions::new(FileKind::Wal);
     disk.env().open_random_write(&path, &options).unwrap().set_len(bytes - 10).unwrap();
     let options = simulated(&disk).wal_recovery_mode(crate::WalRecoveryMode::TolerateCorruptedTailRecords);
     let db = Db::open("/db", &options.wal_ttl_seconds(3600)).unwrap();
@@ -251,5 +253,81 @@ fn wals_that_were_not_replayed_to_their_ends_are_not_archived() {
     assert_eq!(db.updates_since(1).unwrap_err().kind(), ErrorKind::NotFound);
     fill(&db, 100..=200);
     assert!(!archived(&disk).is_empty(), "those that come are");
+    db.close().unwrap();
+}
+
+/// However often a database is opened, an archived WAL gets as old as it is.
+#[test]
+fn the_archive_of_a_database_that_is_opened_every_day_does_not_grow_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = dir.path().join("archive");
+    let options = DbOptions::default().create_if_missing(true).wal_ttl_seconds(3600);
+    let names = || {
+        let entries = std::fs::read_dir(&archive).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let db = Db::open(dir.path(), &options).unwrap();
+    for round in 0..6 {
+        db.put(format!("{round}"), "value").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    db.close().unwrap();
+    let old = names();
+    assert!(old.len() >= 4, "{old:?}");
+    let (gone, young) = old.split_at(2);
+    let day = std::time::Duration::from_secs(86_400);
+    for name in gone {
+        let file = std::fs::File::options().write(true).open(archive.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - day).unwrap();
+    }
+    let db = Db::open(dir.path(), &options).unwrap();
+    db.put("last", "value").unwrap();
+    db.flush(&FlushOptions::default()).unwrap();
+    db.close().unwrap();
+    let now = names();
+    assert!(gone.iter().all(|name| !now.contains(name)), "{now:?}");
+    assert!(young.iter().all(|name| now.contains(name)), "{now:?}");
+}
+
+/// They would be read as what the new database wrote.
+#[test]
+fn a_new_database_is_not_made_over_the_archived_wals_of_another() {
+    let disk = SimDisk::new();
+    let options = simulated(&disk).wal_ttl_seconds(3600);
+    let db = Db::open("/db", &options).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    fill(&db, 1..=200);
+    db.close().unwrap();
+    for entry in disk.env().list_dir(Path::new("/db")).unwrap().iter().filter(|entry| !entry.is_dir) {
+        disk.env().remove_file(&Path::new("/db").join(&entry.name)).unwrap();
+    }
+    let before = archived(&disk);
+    assert!(!before.is_empty());
+    let error = Db::open("/db", &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MissingFile, "{error}");
+    assert_eq!(archived(&disk), before);
+}
+
+/// What is behind the last whole write is known to the opening in which the write failed, and to no later one.
+#[test]
+fn what_a_failed_append_left_is_not_shown_from_the_archive() {
+    let disk = SimDisk::new();
+    let options = simulated(&disk).wal_ttl_seconds(3600);
+    let db = Db::open("/db", &options).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    (1..=20).for_each(|number| write_row(&db, number, &WriteOptions::default()));
+    let appends = OpFilter { class: Some(OpClass::Write), file: Some(FileKind::Wal), ..OpFilter::default() };
+    disk.set_fault(FaultPlan::once(FaultKind::ShortWriteNoSpace, 0).filter(appends));
+    let failed = db.put("failed", vec![b'x'; 100 << 10]).unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::NoSpace);
+    disk.clear_fault();
+    while db.put("later", "value").is_err() {}
+    db.flush_families(&db.families().iter().collect::<Vec<_>>(), &FlushOptions::default()).unwrap();
+    assert_eq!(count_from(&db, 1), 41);
+    db.close().unwrap();
+    let db = Db::open("/db", &simulated(&disk).wal_ttl_seconds(3600)).unwrap();
+    assert_eq!(count_from(&db, 1), 41);
     db.close().unwrap();
 }

@@ -183,7 +183,7 @@ impl DbInner {
         let left_out: Option<LeftOut<'_>> = if hides_tables { Some(&is_hidden) } else { None };
         pinned.version.add_iterators(&family.table_cache, options, left_out, &mut children)?;
         Ok(Iter {
-            ranges: range_view(family, &pinned, seqno, first_child)?,
+            ranges: range_view(family, &pinned, seqno, first_child, options.read_tier)?,
             covered_steps: 0,
             merged: MergingIter::new(family.comparator.clone(), children),
             comparator: order.clone(),

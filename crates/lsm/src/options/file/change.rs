@@ -1,7 +1,8 @@
 //! Changes of options by name while a database is open: text as an OPTIONS file has it, checked as at open.
 
-use super::fields::{self, Field, Taken};
+use super::fields::{self, Field};
 use super::parts;
+use super::values::Taken;
 use crate::event::ChangedOption;
 use crate::options::{ColumnFamilyOptions, DbOptions, TableOptions};
 use siltstone_base::{Error, Result};

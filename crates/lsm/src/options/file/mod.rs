@@ -10,17 +10,19 @@ mod ini;
 mod parts;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub(crate) use change::{change_database, change_family};
 
 use super::{ColumnFamilyOptions, DbOptions, IndexType, TableOptions};
 use crate::file_names::FileName;
-use fields::{Field, Taken};
+use fields::Field;
 use ini::{Entry, Ini, Place, Section};
 use siltstone_base::env::{Env, FileKind, read_file};
 use siltstone_base::{Error, Result};
 use std::io;
 use std::path::{Path, PathBuf};
+use values::Taken;
 
 /// The longest file that is read.
 const MAX_FILE_BYTES: u64 = 64 << 20;

@@ -1,6 +1,6 @@
 //! Options that stand together in one value: `{name=value;name=value;}`.
 
-use super::fields::Taken;
+use super::values::Taken;
 
 /// One option within a value, of a struct `T`.
 pub(super) struct Part<T> {
