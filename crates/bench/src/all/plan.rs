@@ -150,7 +150,7 @@ fn with_peers(config: &AllConfig, ours: &[EngineKind]) -> Vec<EngineKind> {
 }
 
 fn key_value(config: &AllConfig) -> Cell {
-    let num = config.scale.of(200_000, 5_000_000, 20_000_000);
+    let num = config.scale.of(200_000, 1_000_000, 4_000_000);
     let experiment = Experiment::Kv(KvConfig {
         engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::LsmUniversal, EngineKind::Btree]),
         workloads: kv::Workload::ALL[..8].to_vec(),
@@ -170,7 +170,7 @@ fn key_value(config: &AllConfig) -> Cell {
 }
 
 fn popular_records(config: &AllConfig) -> Cell {
-    let records = config.scale.of(50_000, 1_000_000, 5_000_000);
+    let records = config.scale.of(50_000, 250_000, 1_000_000);
     let experiment = Experiment::Ycsb(YcsbConfig {
         engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::Btree]),
         workloads: ycsb::Workload::DEFAULT.split(',').filter_map(|name| name.parse().ok()).collect(),
@@ -199,7 +199,7 @@ fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings:
         pairs: 1,
         steps,
         more_rows: rows / 10,
-        query_seconds: config.scale.of(2.0, 10.0, 300.0),
+        query_seconds: config.scale.of(2.0, 5.0, 60.0),
         interval_s: 5.0,
         seed: config.seed,
         dir: None,
@@ -209,7 +209,7 @@ fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings:
 
 /// The insert benchmark with everything in memory, by one client and by two.
 fn in_memory(config: &AllConfig) -> [Cell; 2] {
-    let rows = config.scale.of(300_000, 10_000_000, 20_000_000);
+    let rows = config.scale.of(300_000, 3_000_000, 20_000_000);
     let memory = (rows * INSERT_ROW * 2).max(64 << 20) as usize;
     [1, 2].map(|clients| {
         let settings = EngineSettings { durability: EVERY_SECOND, compress: false, ..EngineSettings::default() };
@@ -228,11 +228,11 @@ fn in_memory(config: &AllConfig) -> [Cell; 2] {
 
 /// The insert benchmark with a fifth of the data in memory.
 fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
-    let rows = config.scale.of(400_000, 12_000_000, 60_000_000);
+    let rows = config.scale.of(400_000, 4_000_000, 24_000_000);
     let settings = EngineSettings { device, durability: EVERY_SECOND, compress: false, ..a_fifth(rows * INSERT_ROW) };
     let experiment = inserts(config, rows, 2, "l,settle,l.i1,l.i2,qr100,qp100,qr500,qp500,qr1000,qp1000", settings);
     let name = format!("insert-{device}");
-    let queries = 6.0 * config.scale.of(2.0, 10.0, 300.0);
+    let queries = 6.0 * config.scale.of(2.0, 5.0, 60.0);
     Cell::new(
         name,
         "insert benchmark, a fifth in memory",
@@ -244,13 +244,13 @@ fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
 
 /// sysbench on a slow device, with a fifth, two fifths and four fifths of the data in memory.
 fn oltp(config: &AllConfig) -> [Cell; 3] {
-    let rows: u32 = config.scale.of(20_000, 1_000_000, 4_000_000);
+    let rows: u32 = config.scale.of(20_000, 250_000, 1_000_000);
     let tables = 4;
     let data = u64::from(rows) * tables * SYSBENCH_ROW;
-    let seconds = config.scale.of(3.0, 60.0, 300.0);
+    let seconds = config.scale.of(3.0, 20.0, 40.0);
     [("fifth", 1), ("two-fifths", 2), ("four-fifths", 4)].map(|(name, fifths)| {
         let memory = (data / 5 * fifths).max(16 << 20) as usize;
-        let clients = config.scale.of(vec![8], vec![8, 16], vec![8, 16, 32, 64]);
+        let clients = config.scale.of(vec![8], vec![8], vec![8, 16, 32]);
         let settings = EngineSettings {
             device: Device::SlowSsd,
             durability: Durability::Commit,
@@ -282,8 +282,8 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
     for data_set in [DataSet::Small, DataSet::Large] {
         for load in [0.0, 4.0] {
             for as_published in [true, false] {
-                let seconds = config.scale.of(1.0, 10.0, 120.0);
-                let clients = config.scale.of(vec![1], vec![1, 4], vec![1, 2, 4]);
+                let seconds = config.scale.of(1.0, 5.0, 20.0);
+                let clients = config.scale.of(vec![1], vec![1, 2], vec![1, 2, 4]);
                 let length = seconds * (clients.len() * Operation::ALL.len()) as f64 + 5.0;
                 let experiment = Experiment::Redmine(RedmineConfig {
                     engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::BtreeMysql84],
@@ -314,8 +314,8 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
 }
 
 fn evenness(config: &AllConfig) -> Cell {
-    let num = config.scale.of(500_000, 12_000_000, 12_000_000);
-    let seconds = config.scale.of(5.0, 120.0, 600.0);
+    let num = config.scale.of(500_000, 3_000_000, 12_000_000);
+    let seconds = config.scale.of(5.0, 20.0, 60.0);
     let steps: Vec<Step> = Step::DEFAULT.split(',').filter_map(|step| step.parse().ok()).collect();
     let length = num as f64 / 70_000.0 + steps.len() as f64 * seconds * 1.5;
     let experiment = Experiment::Stalls(StallsConfig {

@@ -26,11 +26,15 @@ fn larger_scales_have_the_same_cells_and_take_longer() {
     assert_eq!(quick.len(), hour.len());
     for ((small, large), largest) in quick.iter().zip(&hour).zip(&night) {
         assert_eq!((&small.0, &large.0), (&large.0, &largest.0));
+        // The data sets of Redmine are what they are.
+        let grows = !small.0.starts_with("redmine");
         assert!(small.1 <= large.1 && large.1 <= largest.1, "{}", small.0);
-        assert!(small.2 < large.2 && large.2 <= largest.2, "{}", small.0);
+        assert!(!grows || small.1 < large.1 && large.1 < largest.1, "{}", small.0);
+        assert!(small.2 < large.2 && large.2 < largest.2, "{}", small.0);
     }
     assert!(total(&quick) < 30.0, "{}", total(&quick));
-    assert!((60.0..600.0).contains(&total(&hour)), "{}", total(&hour));
+    assert!((60.0..180.0).contains(&total(&hour)), "{}", total(&hour));
+    assert!((180.0..720.0).contains(&total(&night)), "{}", total(&night));
     let mut names: Vec<_> = quick.iter().map(|(name, ..)| name).collect();
     names.sort_unstable();
     names.dedup();

@@ -138,7 +138,7 @@ pub(super) fn measure(
         return Ok(Run { measured, bytes: 0, puts: Vec::new(), lateness: None });
     }
     let threads = if workload == Workload::ReadSeq { 1 } else { config.threads };
-    let ops = workload.ops(config.num);
+    let ops = workload.ops(config.num, config.threads);
     let companions = usize::from(workload == Workload::ReadWhileWriting);
     let load = Load {
         label,

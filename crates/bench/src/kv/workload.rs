@@ -74,11 +74,11 @@ impl Workload {
         !matches!(self, Self::ReadSeq | Self::Settle)
     }
 
-    /// Operations for `num` keys.
-    pub(crate) fn ops(self, num: u64) -> u64 {
+    /// Operations of all threads together for `num` keys.
+    pub(crate) fn ops(self, num: u64, threads: usize) -> u64 {
         match self {
             Self::FillSeq | Self::FillRandom | Self::Overwrite | Self::ReadSeq => num,
-            Self::FillSync => num.min(2_000),
+            Self::FillSync => num.min(2_000 * threads as u64),
             Self::ReadRandom | Self::ReadMissing | Self::SeekRandom | Self::ReadWhileWriting => num.div_ceil(2),
             Self::Settle => 0,
         }

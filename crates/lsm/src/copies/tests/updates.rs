@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{ColumnFamilyId, ErrorKind, FlushOptions, IngestExternalFileOptions, SstFileWriter, ValueType};
-use siltstone_base::env::FileKind;
+use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter};
+use siltstone_base::env::{Env, FileKind, PosixEnv};
 
 type Found = Vec<(u64, Vec<(ColumnFamilyId, ValueType, Vec<u8>, Vec<u8>)>)>;
 
@@ -260,35 +261,27 @@ fn wals_that_were_not_replayed_to_their_ends_are_not_archived() {
 #[test]
 fn the_archive_of_a_database_that_is_opened_every_day_does_not_grow_for_ever() {
     let dir = tempfile::tempdir().unwrap();
-    let archive = dir.path().join("archive");
-    let options = DbOptions::default().create_if_missing(true).wal_ttl_seconds(3600);
-    let names = || {
-        let entries = std::fs::read_dir(&archive).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        names
+    let archived = || {
+        let entries = PosixEnv::new().list_dir(&dir.path().join("archive")).unwrap();
+        entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>()
     };
-    let db = Db::open(dir.path(), &options).unwrap();
-    for round in 0..6 {
-        db.put(format!("{round}"), "value").unwrap();
-        db.flush(&FlushOptions::default()).unwrap();
-    }
-    db.close().unwrap();
-    let old = names();
-    assert!(old.len() >= 4, "{old:?}");
-    let (gone, young) = old.split_at(2);
-    let day = std::time::Duration::from_secs(86_400);
-    for name in gone {
-        let file = std::fs::File::options().write(true).open(archive.join(name)).unwrap();
-        file.set_modified(std::time::SystemTime::now() - day).unwrap();
-    }
-    let db = Db::open(dir.path(), &options).unwrap();
-    db.put("last", "value").unwrap();
-    db.flush(&FlushOptions::default()).unwrap();
-    db.close().unwrap();
-    let now = names();
-    assert!(gone.iter().all(|name| !now.contains(name)), "{now:?}");
-    assert!(young.iter().all(|name| now.contains(name)), "{now:?}");
+    let visit = |seconds_later: u64| {
+        let clock = Arc::new(ManualClock::new(SystemClock::new().unix_seconds() + seconds_later));
+        let options = DbOptions::default().create_if_missing(true).wal_ttl_seconds(3600);
+        let db = Db::open(dir.path(), &options.executor(Some(Arc::new(StepExecutor::new(clock))))).unwrap();
+        for round in 0..3 {
+            db.put(format!("{round}"), "value").unwrap();
+            db.flush(&FlushOptions::default()).unwrap();
+        }
+        db.close().unwrap();
+        archived()
+    };
+    let first = visit(0);
+    assert!(first.len() >= 2, "{first:?}");
+    let second = visit(1800);
+    assert!(first.iter().all(|name| second.contains(name)), "{second:?}");
+    let third = visit(7200);
+    assert!(!third.is_empty() && first.iter().all(|name| !third.contains(name)), "{third:?}");
 }
 
 /// They would be read as what the new database wrote.
