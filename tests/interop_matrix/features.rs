@@ -393,6 +393,20 @@ pub const FEATURES: &[Feature] = &[
     },
     Feature {
         group: "tree",
+        name: "sublevels",
+        rocksdb: &[
+            ("level0_file_num_compaction_trigger", "2"),
+            ("target_file_size_base", "8192"),
+            ("max_bytes_for_level_base", "16384"),
+        ],
+        ours: Ok(|options| {
+            let options = options.level0_sublevels(true).level0_file_num_compaction_trigger(2);
+            options.target_file_size_base(8 << 10).max_bytes_for_level_base(16 << 10)
+        }),
+        ..PLAIN
+    },
+    Feature {
+        group: "tree",
         name: "universal",
         rocksdb: &[
             ("compaction_style", "kCompactionStyleUniversal"),
@@ -406,6 +420,14 @@ pub const FEATURES: &[Feature] = &[
                 .compaction_options_universal(universal)
                 .target_file_size_base(8 << 10)
         }),
+        ..PLAIN
+    },
+    Feature {
+        group: "tree",
+        name: "lazy leveling",
+        // To RocksDB it is the universal style.
+        rocksdb: &[("compaction_style", "kCompactionStyleUniversal"), ("target_file_size_base", "8192")],
+        ours: Ok(|options| options.compaction_style(CompactionStyle::Lazy).target_file_size_base(8 << 10)),
         ..PLAIN
     },
     Feature {
