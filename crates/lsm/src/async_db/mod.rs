@@ -102,7 +102,7 @@ struct Shared {
 impl Drop for Handle {
     fn drop(&mut self) {
         let last = self.last.take();
-        self.pool.run(Priority::Low, move || drop(last));
+        self.pool.run(Priority::Medium, move || drop(last));
     }
 }
 
@@ -133,7 +133,7 @@ impl AsyncDb {
         let pool = Pool::new(tasks.io_threads, &dir)?;
         // Whoever opens keeps its own thread: this future may go away meanwhile, and must not wait for that.
         let kept = pool.clone();
-        let opened = pool.ask(Priority::Low, move || {
+        let opened = pool.ask(Priority::Medium, move || {
             let _kept = kept;
             let families: Vec<_> = families.iter().map(|(name, options)| (name.as_str(), options.clone())).collect();
             Db::open_families(dir, &options, &families)
@@ -155,7 +155,7 @@ impl AsyncDb {
         let shared = Shared {
             db: db.clone(),
             writes: Lane::new(db, &pool, Priority::High),
-            low_priority: Lane::new(db, &pool, Priority::Low),
+            low_priority: Lane::new(db, &pool, Priority::Medium),
             room: Arc::new(Semaphore::new(tasks.max_queued_bytes)),
             low_room: Arc::new(Semaphore::new(tasks.max_queued_bytes)),
             options: tasks.clone(),
@@ -395,7 +395,7 @@ impl AsyncDb {
             let _errand = errand;
             work(&db)
         };
-        shared.pool.ask(Priority::Low, work).await?
+        shared.pool.ask(Priority::Medium, work).await?
     }
 
     /// Closes the database: [`Db::close`]. Tasks whose batches stand in line, on this handle or on a clone, get `Aborted`; so do all that write later. What is being written is.

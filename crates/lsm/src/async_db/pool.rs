@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 /// A bounded number of threads: those that were asked for, and one each for what must not wait for the others: what writes, what writes with low priority (which may take long),
 /// and reads.
+/// Whatever is not [`Priority::High`] takes turns at one priority, so that nothing waits for ever.
 #[derive(Clone)]
 pub(super) struct Pool {
     executor: Arc<dyn Executor>,

@@ -7,6 +7,7 @@ mod backup;
 mod checkpoint;
 mod follower;
 mod live_copy;
+mod moment;
 #[cfg(test)]
 mod tests;
 mod transfer;

@@ -81,6 +81,7 @@ pub use live_files::{LiveFile, LiveFileKind, LiveFiles};
 pub use memory::MemoryReport;
 pub use pins::{IterPins, PinnedState};
 pub use read::PinnedValue;
+pub(crate) use table_files::OpenTables;
 pub use table_files::TableFile;
 pub(crate) use unchanged::Moment;
 pub use updates::{UpdateBatch, Updates};
@@ -156,7 +157,20 @@ impl Db {
         options: &DbOptions,
         families: &[(&str, ColumnFamilyOptions)],
     ) -> Result<Self> {
-        let inner = open::open_read_only(dir.as_ref(), options, families)?;
+        let inner = open::open_read_only(dir.as_ref(), options, families, &mut |_| Ok(()))?;
+        Ok(Self { handle: Arc::new(Handle { inner }) })
+    }
+
+    /// The same, with every table open before a WAL is replayed, so that all can be read after somebody else has deleted them. `open` has those that an earlier opening or attempt
+    /// opened, and afterwards those of this one; if it fails, those that it got so far, too.
+    pub(crate) fn open_read_only_with_tables(
+        dir: &Path,
+        options: &DbOptions,
+        families: &[(&str, ColumnFamilyOptions)],
+        open: &mut OpenTables,
+    ) -> Result<Self> {
+        let inner = open::open_read_only(dir, options, families, &mut |family| open.open_all(family))?;
+        open.keep_those_of(&inner);
         Ok(Self { handle: Arc::new(Handle { inner }) })
     }
 
@@ -427,13 +441,11 @@ impl Db {
         self.handle.inner.clock.unix_seconds()
     }
 
-    /// Opens every table, so that it can be read after somebody else has deleted it. Those that `earlier` has open, the same directory at an earlier
-    /// time, need not be there any more.
-    pub(crate) fn open_tables(&self, earlier: Option<&Self>) -> Result<()> {
-        if let Some(earlier) = earlier {
-            self.handle.inner.take_readers_of(&earlier.handle.inner);
-        }
-        self.handle.inner.open_tables()
+    /// Opens every table.
+    #[cfg(test)]
+    pub(crate) fn open_tables_for_test(&self) -> Result<()> {
+        let mut open = OpenTables::default();
+        self.handle.inner.families.load().values().try_for_each(|family| open.open_all(family))
     }
 
     /// The batches that were written from the entry of number `seqno` on, in order, as the WALs have them; those that are written later follow.

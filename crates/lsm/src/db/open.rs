@@ -138,7 +138,7 @@ fn open_for(
     versions.set_db_id(surroundings.db_id.clone());
     surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
 
-    let mut recovery = replay(&surroundings, &versions, &families, undecided)?;
+    let mut recovery = replay(&surroundings, &versions, &families, undecided, &mut |_| Ok(()))?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
     let last_seqno = recovery.last_seqno;
@@ -212,11 +212,12 @@ fn start(inner: &Arc<DbInner>, named: &[(&str, ColumnFamilyOptions)]) -> Result<
     Ok(())
 }
 
-/// Opens a database without changing anything.
+/// Opens a database without changing anything. `begun` gets each family before WALs are replayed.
 pub(crate) fn open_read_only(
     dir: &Path,
     options: &DbOptions,
     named: &[(&str, ColumnFamilyOptions)],
+    begun: &mut dyn FnMut(&Family) -> Result<()>,
 ) -> Result<Arc<DbInner>> {
     validate(options, named)?;
     let _span = trace::enter(Work::Open(dir, true));
@@ -232,7 +233,7 @@ pub(crate) fn open_read_only(
     };
     surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
     check_named_families(&versions, &DbOptions::default(), named)?;
-    let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored)?;
+    let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored, begun)?;
     let last_seqno = recovery.last_seqno;
     let families = recovery.families.into_values();
     let families = families.map(|recovering| {
@@ -457,6 +458,7 @@ fn replay<'a>(
     versions: &'a VersionSet,
     options: &FamilyOptions<'_>,
     undecided: Undecided,
+    begun: &mut dyn FnMut(&Family) -> Result<()>,
 ) -> Result<Recovery<'a>> {
     let mut families = BTreeMap::new();
     for record in versions.families() {
@@ -470,6 +472,7 @@ fn replay<'a>(
         };
         let family = Family::new(record.id().0, record.name().to_owned(), first, surroundings);
         let family = Arc::new(family.with_timestamp_low(record.timestamp_low()));
+        begun(&family)?;
         let log_number = record.log_number();
         let edit = VersionEdit::new(record.id());
         let version = record.current();

@@ -39,6 +39,38 @@ pub struct TableFile {
     pub collected: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
+/// Tables that are open, of one directory at several times: what is read again of it need not open them again, and they need not be there any more.
+#[derive(Debug, Default)]
+pub(crate) struct OpenTables(HashMap<(u32, u64), Arc<FileMeta>>);
+
+impl OpenTables {
+    /// Opens all tables of `family`, those first that are here, and takes them in.
+    pub(crate) fn open_all(&mut self, family: &Family) -> Result<()> {
+        let version = Arc::clone(&family.super_version.load().version);
+        for (_, file) in version.all_files() {
+            let key = (family.id, file.number);
+            let same = self.0.get(&key).filter(|known| known.is_same_file(file));
+            if let Some(reader) = same.and_then(|known| known.reader.get()) {
+                file.reader.get_or_init(|| Arc::clone(reader));
+                continue;
+            }
+            family.table_cache.reader(file)?;
+            self.0.insert(key, Arc::clone(file));
+        }
+        Ok(())
+    }
+
+    /// Forgets those that are not of `db`.
+    pub(crate) fn keep_those_of(&mut self, db: &DbInner) {
+        let mut kept = HashMap::new();
+        for family in db.families.load().values() {
+            let version = Arc::clone(&family.super_version.load().version);
+            kept.extend(version.all_files().map(|(_, file)| ((family.id, file.number), Arc::clone(file))));
+        }
+        self.0 = kept;
+    }
+}
+
 impl DbInner {
     /// The live tables of `family`, by level.
     pub(crate) fn table_files(&self, family: &Family) -> Result<Vec<TableFile>> {
@@ -61,32 +93,6 @@ impl DbInner {
             }
         }
         Ok(tables)
-    }
-
-    /// Opens every table of every family.
-    pub(crate) fn open_tables(&self) -> Result<()> {
-        for family in self.families.load().values() {
-            let version = Arc::clone(&family.super_version.load().version);
-            version.all_files().try_for_each(|(_, file)| family.table_cache.reader(file).map(|_| ()))?;
-        }
-        Ok(())
-    }
-
-    /// Takes over the open readers that `earlier`, which was opened in the same directory with the same options, has of tables that both have.
-    pub(crate) fn take_readers_of(&self, earlier: &Self) {
-        let families = earlier.families.load();
-        for (id, family) in self.families.load().iter() {
-            let Some(before) = families.get(id).filter(|before| before.name == family.name) else { continue };
-            let known = Arc::clone(&before.super_version.load().version);
-            let known: HashMap<u64, &Arc<FileMeta>> = known.all_files().map(|(_, file)| (file.number, file)).collect();
-            let version = Arc::clone(&family.super_version.load().version);
-            for (_, file) in version.all_files() {
-                let same = known.get(&file.number).filter(|known| known.is_same_file(file));
-                if let Some(reader) = same.and_then(|known| known.reader.get()) {
-                    file.reader.get_or_init(|| Arc::clone(reader));
-                }
-            }
-        }
     }
 
     /// Reads every live table that has a checksum in the MANIFEST and compares; returns the number of tables read.

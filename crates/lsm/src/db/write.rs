@@ -350,13 +350,14 @@ impl DbInner {
                 && (!request.options.no_slowdown || options.no_slowdown)
         }) {
             let batch = request.take_batch();
-            let before = group.batches().count();
             group.followers.push((Arc::clone(&request), Some(batch)));
-            if let Some(check) = &request.check
-                && let Err(error) = self.check_behind(check, &mut keys, group.batches().take(before))
-            {
-                group.send_last_away(error);
-                continue;
+            if let Some(check) = &request.check {
+                // All but itself.
+                let before = group.batches().count().saturating_sub(1);
+                if let Err(error) = self.check_behind(check, &mut keys, group.batches().take(before)) {
+                    group.send_last_away(error);
+                    continue;
+                }
             }
             bytes += request.bytes;
         }

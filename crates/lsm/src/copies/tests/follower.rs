@@ -1,9 +1,9 @@
 //! Followers: each view is a prefix of what was written, up to the last catching up.
 
 use super::*;
-use crate::{CompactRangeOptions, ErrorKind, FlushOptions, Follower};
-use siltstone_base::env::FileKind;
+use crate::{CompactRangeOptions, ErrorKind, FlushOptions, Follower, IngestExternalFileOptions, SstFileWriter};
 use siltstone_base::env::sim::OpClass;
+use siltstone_base::env::{Env, FileKind};
 
 #[test]
 fn a_follower_sees_what_was_written_when_it_caught_up() {
@@ -85,4 +85,65 @@ fn a_follower_opens_only_tables_that_it_has_not_open() {
     }
     assert_eq!(follower.db().get("key").unwrap().as_deref(), Some(&b"again"[..]));
     assert_eq!(follower.db().get("key3").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+/// Flushes, families, tables that are taken in, a new MANIFEST: none of it is seen, and nothing that counts is missed.
+#[test]
+fn a_moment_stays_what_it_was_whatever_is_written_and_deleted() {
+    let disk = SimDisk::new();
+    let mut options = simulated(&disk);
+    options.unnamed_families = options.unnamed_families.disable_auto_compactions(true);
+    let db = Db::open("/db", &options).unwrap();
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    let write = |numbers: std::ops::RangeInclusive<u64>| {
+        numbers.for_each(|number| write_row(&db, number, &WriteOptions::default()));
+    };
+    let flush = || db.flush_families(&db.families().iter().collect::<Vec<_>>(), &FlushOptions::default()).unwrap();
+    write(1..=20);
+    flush();
+    write(21..=50);
+    let env: Arc<dyn Env> = disk.env();
+    let (marks, moment) = super::super::moment::now(Path::new("/db"), &env).unwrap();
+    write(51..=60);
+    assert_ne!(super::super::moment::now(Path::new("/db"), &env).unwrap().0, marks);
+    flush();
+    db.create_family("third", &db.default_family().options()).unwrap();
+    let mut writer = SstFileWriter::create("/in.sst", &simulated(&disk), &db.default_family().options()).unwrap();
+    writer.put("a", "taken in").unwrap();
+    writer.finish().unwrap();
+    db.ingest_external_files(&db.default_family(), &["/in.sst"], &IngestExternalFileOptions::default()).unwrap();
+    write(61..=70);
+    db.close().unwrap();
+    // Another MANIFEST, and none of the WALs.
+    Db::open("/db", &options).unwrap().close().unwrap();
+    let seen = Db::open_read_only("/db", &options.clone().env(Some(Arc::clone(&moment) as Arc<dyn Env>)), &[]).unwrap();
+    assert_eq!(seen.latest_seqno(), 100);
+    assert!(rows(&seen) == rows_up_to(50));
+    moment.release();
+    assert!(rows(&seen) == rows_up_to(50));
+    let now = Db::open_read_only("/db", &options, &[]).unwrap();
+    assert_eq!(rows(&now).len(), 3);
+    assert_eq!(rows(&now)[OTHER], rows_up_to(70)[OTHER]);
+}
+
+/// Whoever was told of a number reads what belongs to it, however many catch up at once.
+#[test]
+fn a_follower_never_goes_back_to_an_earlier_view() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small(DbOptions::default())).unwrap();
+    beside_a_writer(&db, || {
+        let follower = Follower::open(dir.path(), &small(DbOptions::default()), &[]).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let told = follower.catch_up().unwrap();
+                        let found = follower.db().latest_seqno();
+                        assert!(found >= told, "{found} after {told}");
+                    }
+                });
+            }
+        });
+    });
+    db.close().unwrap();
 }

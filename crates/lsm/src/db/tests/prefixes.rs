@@ -36,7 +36,7 @@ fn fill(db: &Db) {
     }
     db.flush(&FlushOptions::default()).unwrap();
     // A read that may not read opens none.
-    db.open_tables(None).unwrap();
+    db.open_tables_for_test().unwrap();
 }
 
 fn forward(db: &Db, options: &ReadOptions, from: &str) -> crate::Result<Vec<String>> {
@@ -172,7 +172,7 @@ fn filters_spare_walks_the_tables_without_their_prefix() {
         if levels {
             db.compact_range(&db.default_family(), None, None, &Default::default()).unwrap();
             assert_ne!(db.property("rocksdb.num-files-at-level0").unwrap(), "1");
-            db.open_tables(None).unwrap();
+            db.open_tables_for_test().unwrap();
         }
         for from in ["p0500", "p2101", "p4700"] {
             assert!(is_spared(forward(&db, &without_reading(limited()), from)), "{from}, levels: {levels}");
