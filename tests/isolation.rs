@@ -1,9 +1,11 @@
 //! Isolation: histories of random transactions beside one another on both engines, in which an independent checker finds nothing that their level forbids.
 //!
-//! Sessions take turns on one thread, as a seed draws them, and background work runs between their steps. `scripts/isolation-many` runs more of them.
+//! Sessions take turns on one thread, as a seed draws them, and background work runs between their steps; or each has a thread of its own, and locks are waited for.
+//! `scripts/isolation-many` runs more of them.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod isolation_cases;
 mod isolation_support;
 
 use isolation_support::checker::{Anomaly, History, Op, Stamp, Transaction};

@@ -75,7 +75,7 @@ pub enum Anomaly {
 }
 
 impl Anomaly {
-    fn is_forbidden(self, level: Isolation) -> bool {
+    pub fn is_forbidden(self, level: Isolation) -> bool {
         use Anomaly::{BothChanged, NotOfTheSnapshot, SingleAntiDependency, StaleRead};
         match level {
             Isolation::Snapshot => self != StaleRead,

@@ -4,3 +4,4 @@ pub mod checker;
 pub mod cycles;
 pub mod engines;
 pub mod run;
+pub mod threads;

@@ -97,6 +97,18 @@ fn model(options: &ColumnFamilyOptions) -> Option<Model> {
 }
 
 impl World {
+    /// What waits for compactions, and why it may.
+    fn what_is_due(&self) -> String {
+        let families = self.db().families();
+        let of_family = |family: &ColumnFamily| {
+            let property = |name: &str| self.db().property_cf(family, name).unwrap_or_default();
+            let levels = property("rocksdb.levelstats");
+            format!("{}: {levels}\n{:?}", family.name(), family.options())
+        };
+        let families: Vec<String> = families.iter().map(of_family).collect();
+        format!("{:?}\n{}", self.db_options, families.join("\n"))
+    }
+
     pub fn new(seed: u64) -> Self {
         let mut draw = Draw::new(seed);
         let disk = SimDisk::new();
@@ -295,7 +307,9 @@ impl World {
             }
             Op::Settle => {
                 let options = options::wait_for_compact(&mut self.draw);
-                self.db().wait_for_compact(&options).unwrap();
+                if let Err(error) = self.db().wait_for_compact(&options) {
+                    panic!("{error}\n{}", self.what_is_due());
+                }
                 self.check_tree();
             }
             Op::DropAndCreate(index) => {

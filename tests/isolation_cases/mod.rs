@@ -1,0 +1,3 @@
+//! Ways to make histories.
+
+mod threads;
