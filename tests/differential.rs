@@ -154,7 +154,8 @@ impl Pair {
     fn open(&mut self) {
         self.btree = Some(open_btree(&self.disks[0]));
         let (options, family) = lsm_options(&self.disks[1]);
-        let transactions = lsm::TransactionDbOptions::default();
+        // Two of the longest values are more than memory may have.
+        let transactions = lsm::TransactionDbOptions::default().max_transaction_bytes(3_000);
         self.lsm = Some(lsm::TransactionDb::open(DIR, &options, &[("default", family)], &transactions).unwrap());
     }
 
@@ -259,7 +260,12 @@ impl Pair {
             self.map = changed(&self.map, &changes);
             return;
         }
-        both.into_iter().for_each(|transaction| transaction.prepare(b"prepared").unwrap());
+        let [in_btree, in_lsm] = both;
+        if let Err(error) = in_lsm.prepare(b"prepared") {
+            assert_eq!(error.kind(), ErrorKind::NotSupported, "it has spilled");
+            return in_btree.rollback().unwrap();
+        }
+        in_btree.prepare(b"prepared").unwrap();
         if draw.below(2) == 0 {
             self.close();
             self.open();

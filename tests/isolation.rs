@@ -9,7 +9,7 @@ mod isolation_cases;
 mod isolation_support;
 
 use isolation_support::checker::{Anomaly, History, Op, Stamp, Transaction};
-use isolation_support::engines::{Engine, btree, lsm, optimistic};
+use isolation_support::engines::{Engine, btree, lsm, lsm_spilling, optimistic, optimistic_spilling};
 use isolation_support::run::{Draw, run};
 use siltstone_base::engine::Isolation;
 use siltstone_base::plant::{PlantedBug, with_planted};
@@ -50,8 +50,11 @@ fn look_for_anomalies(open: fn() -> Engine, seed: u64, count: u64) -> (Vec<(u64,
 }
 
 fn check(open: fn() -> Engine) {
+    check_some(open, histories());
+}
+
+fn check_some(open: fn() -> Engine, count: u64) {
     let seed = std::env::var("SILTSTONE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(7);
-    let count = histories();
     let (found, committed) = look_for_anomalies(open, seed, count);
     assert!(found.is_empty(), "seed {seed}: {found:?}");
     assert!(committed as u64 > 4 * count, "{committed} transactions committed in {count} histories");
@@ -67,6 +70,13 @@ fn the_lsm_engine_without_locks() {
     check(optimistic);
 }
 
+/// Transactions that are larger than memory, among those that are not.
+#[test]
+fn the_lsm_engine_with_transactions_that_spill() {
+    check_some(lsm_spilling, histories() / 4);
+    check_some(optimistic_spilling, histories() / 4);
+}
+
 #[test]
 fn the_btree_engine() {
     check(btree);
@@ -75,7 +85,7 @@ fn the_btree_engine() {
 /// An engine that lets transactions change rows that changed since they began.
 #[test]
 fn the_checker_finds_what_an_engine_forgets_to_check() {
-    for open in [lsm, optimistic, btree] {
+    for open in [lsm, lsm_spilling, optimistic, optimistic_spilling, btree] {
         with_planted(PlantedBug::ConflictIsNotChecked, || {
             let (found, _) = look_for_anomalies(open, 3, 100);
             let all: BTreeSet<Anomaly> = found.iter().flat_map(|(_, anomalies)| anomalies.iter().copied()).collect();

@@ -21,6 +21,8 @@ pub struct Engine {
     pub read: Box<Read>,
     /// Lets background work go on; what of it, the number says.
     pub pause: Box<dyn Fn(u64)>,
+    /// Bytes by which values are longer than they need be.
+    pub padding: usize,
 }
 
 const DIR: &str = "/db";
@@ -50,12 +52,25 @@ fn lsm_options(disk: &SimDisk, executor: &Arc<StepExecutor>) -> (DbOptions, Colu
     (options, family)
 }
 
+/// With these, and values that are [padded](Engine::padding), a transaction spills with its second write.
+const SMALL: usize = 1024;
+
 /// The LSM engine with locks.
 pub fn lsm() -> Engine {
+    lsm_with(&TransactionDbOptions::default())
+}
+
+/// The same, whose transactions are larger than memory.
+pub fn lsm_spilling() -> Engine {
+    let transactions = TransactionDbOptions::default().max_transaction_bytes(SMALL);
+    Engine { name: "lsm, spilling", padding: SMALL / 2, ..lsm_with(&transactions) }
+}
+
+fn lsm_with(transactions: &TransactionDbOptions) -> Engine {
     let (disk, executor) = (SimDisk::new(), executor());
     let (options, family) = lsm_options(&disk, &executor);
     let families = [("default", family)];
-    let db = siltstone_lsm::TransactionDb::open(DIR, &options, &families, &TransactionDbOptions::default()).unwrap();
+    let db = siltstone_lsm::TransactionDb::open(DIR, &options, &families, transactions).unwrap();
     let (reader, flusher) = (db.clone(), db.clone());
     Engine {
         name: "lsm",
@@ -66,16 +81,25 @@ pub fn lsm() -> Engine {
             1 => flusher.db().wait_for_background_work().unwrap(),
             _ => drop(executor.step()),
         }),
+        padding: 0,
     }
 }
 
 /// The LSM engine without locks.
 pub fn optimistic() -> Engine {
+    optimistic_with(&TransactionDbOptions::default())
+}
+
+/// The same, whose transactions are larger than memory.
+pub fn optimistic_spilling() -> Engine {
+    let transactions = TransactionDbOptions::default().max_transaction_bytes(SMALL);
+    Engine { name: "lsm, optimistic, spilling", padding: SMALL / 2, ..optimistic_with(&transactions) }
+}
+
+fn optimistic_with(transactions: &TransactionDbOptions) -> Engine {
     let (disk, executor) = (SimDisk::new(), executor());
     let (options, family) = lsm_options(&disk, &executor);
-    let transactions = TransactionDbOptions::default();
-    let db =
-        siltstone_lsm::OptimisticTransactionDb::open(DIR, &options, &[("default", family)], &transactions).unwrap();
+    let db = siltstone_lsm::OptimisticTransactionDb::open(DIR, &options, &[("default", family)], transactions).unwrap();
     let (reader, flusher) = (db.clone(), db.clone());
     Engine {
         name: "lsm, optimistic",
@@ -86,6 +110,7 @@ pub fn optimistic() -> Engine {
             1 => flusher.db().wait_for_background_work().unwrap(),
             _ => drop(executor.step()),
         }),
+        padding: 0,
     }
 }
 
@@ -107,5 +132,6 @@ pub fn btree() -> Engine {
             1 => drop(executor.run_until_idle()),
             _ => drop(executor.step()),
         }),
+        padding: 0,
     }
 }

@@ -12,6 +12,8 @@ const KEYS: u64 = 4;
 const SESSIONS: usize = 4;
 const TRANSACTIONS: usize = 3;
 const STEPS: u64 = 6;
+/// What makes values longer.
+const PADDING: &str = "~";
 /// How often a step is tried that has to wait.
 const TRIES: usize = 3;
 
@@ -164,7 +166,8 @@ impl Run<'_> {
                 ops.push(self.read(open, key, stamp(found.then_some(&value)), true));
             }
             Step::Write(key) => {
-                let value = format!("{}.{}", open.index, self.history.transactions[open.index].ops.len());
+                let (number, padding) = (self.history.transactions[open.index].ops.len(), self.engine.padding);
+                let value = format!("{}.{number}{}", open.index, PADDING.repeat(padding));
                 open.transaction.put(&self.key(key), value.as_bytes())?;
                 ops.push(Op::Write { key, deletes: false });
             }
@@ -257,7 +260,7 @@ impl Run<'_> {
 
 /// Which write made a value; one that nobody can have made for what is none.
 fn stamp(value: Option<&Vec<u8>>) -> Stamp {
-    let text = std::str::from_utf8(value?).ok();
+    let text = std::str::from_utf8(value?).ok().map(|text| text.trim_end_matches(PADDING));
     let parts = text.and_then(|text| text.split_once('.'));
     let numbers = parts.and_then(|(index, number)| Some((index.parse().ok()?, number.parse().ok()?)));
     Some(numbers.unwrap_or((usize::MAX, usize::MAX)))

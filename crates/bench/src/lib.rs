@@ -1,6 +1,6 @@
 //! The laboratory: workloads over the engine traits, what it takes to measure them, and reports.
 //!
-//! Commands of `siltstone-bench` are the modules [`kv`], [`ycsb`], [`insert`], [`sysbench`], [`redmine`], [`ads`], [`stalls`], [`all`] and [`report`]; [`engines`] opens whatever they run on.
+//! Commands of `siltstone-bench` are the modules [`kv`], [`ycsb`], [`insert`], [`sysbench`], [`redmine`], [`ads`], [`stalls`], [`soak`], [`all`] and [`report`]; [`engines`] opens whatever they run on.
 //! Nothing here prints: commands write to the writer that they are given.
 //!
 //! ```
@@ -38,6 +38,7 @@ pub mod redmine;
 pub mod report;
 mod rng;
 mod row_guards;
+pub mod soak;
 pub mod stalls;
 mod stopwatch;
 pub mod sysbench;

@@ -24,6 +24,11 @@ impl Place {
         Ok(Self { root: temporary.path().join("db"), is_shared, _temporary: Some(temporary) })
     }
 
+    /// The directory of them all.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.root.clone()
+    }
+
     /// The directory of an engine: the root itself if it is the only one.
     pub(crate) fn of(&self, kind: EngineKind) -> PathBuf {
         if self.is_shared { self.root.join(kind.name()) } else { self.root.clone() }

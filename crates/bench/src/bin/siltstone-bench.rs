@@ -37,6 +37,8 @@ enum Command {
     Ads(arguments::ads::AdsArguments),
     /// How evenly engines take writes: closed loop, then arrivals at parts of the maximum.
     Stalls(arguments::stalls::StallsArguments),
+    /// Everything beside one another within one budget of memory, for as long as one likes.
+    Soak(arguments::soak::SoakArguments),
     /// Every experiment at one scale, then the page.
     All(arguments::all::AllArguments),
     /// Results to one page: published figure, measured figure, ratio, charts.
@@ -77,6 +79,9 @@ fn main() -> ExitCode {
         Command::Stalls(arguments) => output(arguments.common.json.as_ref(), &mut text, |output| {
             siltstone_bench::stalls::run(&arguments.config()?, output).map(drop)
         }),
+        Command::Soak(arguments) => {
+            output(None, &mut text, |output| siltstone_bench::soak::run(&arguments.config(), output))
+        }
         Command::All(arguments) => {
             output(None, &mut text, |output| match siltstone_bench::all::run(&arguments.config(), output)? {
                 Some(page) => output.say(page.display()),

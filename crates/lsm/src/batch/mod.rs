@@ -313,6 +313,16 @@ impl WriteBatch {
         self.bytes.len().max(HEADER_LEN)
     }
 
+    /// Gives memory back that it does not need.
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// The stored form.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {

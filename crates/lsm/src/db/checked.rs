@@ -63,6 +63,13 @@ fn hash(family: u32, key: &[u8]) -> u64 {
     xxph3(key) ^ u64::from(family).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
+impl Check {
+    /// Keys that nobody has looked at yet.
+    pub(super) fn new(watched: Vec<Watched>) -> Self {
+        Self { watched, seen: BTreeMap::new() }
+    }
+}
+
 impl DbInner {
     /// Writes `batch`, which may be empty, unless a watched key has changed: then fails with `Busy`.
     ///
@@ -80,7 +87,7 @@ impl DbInner {
         if !is_empty {
             self.check_batch(batch)?;
         }
-        let mut check = Check { watched, seen: BTreeMap::new() };
+        let mut check = Check::new(watched);
         for _ in 0..LOOKS {
             self.look(&mut check)?;
             if self.has_same_tables(&check) {
@@ -101,7 +108,7 @@ impl DbInner {
     }
 
     /// Looks at everything.
-    fn look(&self, check: &mut Check) -> Result<()> {
+    pub(super) fn look(&self, check: &mut Check) -> Result<()> {
         check.seen.clear();
         for watch in &check.watched {
             let family = &watch.family.0;
@@ -112,7 +119,8 @@ impl DbInner {
         Ok(())
     }
 
-    fn has_same_tables(&self, check: &Check) -> bool {
+    /// Whether the tables are those that were looked at.
+    pub(super) fn has_same_tables(&self, check: &Check) -> bool {
         check.seen.iter().all(|(id, seen)| {
             let family = self.family(*id);
             family.is_some_and(|family| Arc::ptr_eq(&seen.version, &family.super_version.load().version))

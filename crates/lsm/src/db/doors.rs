@@ -1,17 +1,23 @@
 //! What transactions need of a database beyond what users need.
 
 use super::checked::Watched;
+use super::ingest::ChangedTables;
 use super::iter::OwnEntries;
+use super::memory::{ChargedTo, MemoryCharge};
 use super::newest::Lookup;
 use super::prepared::PreparedBatches;
 use super::{ColumnFamily, Db, Handle, Iter, PinnedValue, open};
 use crate::batch::WriteBatch;
-use crate::key::SeqNo;
+use crate::file_names::FileName;
+use crate::key::{InternalKeyComparator, SeqNo};
 use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions, WriteOptions};
+use crate::sst::TableReaderOptions;
 use siltstone_base::Result;
+use siltstone_base::env::IoPriority;
 use siltstone_base::executor::Executor;
+use siltstone_base::row_locks::RowLocks;
 use siltstone_base::sync::Arc;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 impl Db {
     /// Opens a database as [`open_families`](Self::open_families) does, that may have transactions which are prepared and not decided. They are prepared
@@ -69,5 +75,54 @@ impl Db {
         options: &WriteOptions,
     ) -> Result<()> {
         self.handle.inner.write_if_unchanged(watched, batch, options)
+    }
+
+    /// Charges memory that a transaction holds.
+    pub(crate) fn charge(&self, to: ChargedTo) -> MemoryCharge {
+        MemoryCharge::new(&self.handle.inner.transaction_memory, to)
+    }
+
+    /// Counts what locks of rows take among the holders of memory.
+    pub(crate) fn count_locks(&self, locks: &Arc<RowLocks>) {
+        self.handle.inner.transaction_memory.add_locks(locks);
+    }
+
+    /// Begins tables that will be taken in, those of all families at once.
+    pub(crate) fn changed_tables(&self) -> ChangedTables {
+        ChangedTables::new(&self.handle.inner)
+    }
+
+    /// The path of a file that nobody has, and that the next opening removes if it is there then.
+    pub(crate) fn temporary_path(&self) -> PathBuf {
+        let inner = &self.handle.inner;
+        FileName::Temporary(inner.file_numbers.allocate()).path(&inner.dir)
+    }
+
+    /// Removes a file of such a name, now or, if that fails, with others that nobody needs.
+    pub(crate) fn remove_temporary(&self, path: &Path) {
+        if self.env().remove_file(path).is_err() {
+            self.handle.inner.delete_files(vec![path.to_path_buf()]);
+        }
+    }
+
+    /// How a table is read that is part of no version, with keys in this order.
+    pub(crate) fn reader_options(&self, comparator: InternalKeyComparator) -> TableReaderOptions {
+        let inner = &self.handle.inner;
+        TableReaderOptions {
+            comparator,
+            block_cache: Arc::clone(&inner.block_cache),
+            block_pool: inner.block_pool.clone(),
+            unique_id: None,
+            largest_seqno: None,
+            prefix_extractor: None,
+            pin_filter_partitions: false,
+            priority: IoPriority::User,
+            metrics: Arc::clone(&inner.metrics),
+        }
+    }
+
+    /// Whether somebody closes the database, or has closed it. What is in the directory may be another one's then.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.handle.inner.is_closing()
     }
 }

@@ -1,8 +1,13 @@
 //! Who holds the memory of a database.
 
 use super::state::DbInner;
+use crate::sst::BlockCache;
+use siltstone_base::row_locks::RowLocks;
+use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
 use siltstone_base::text_table::{TextTable, format_bytes};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// The bytes of memory that a database holds, by holder. Each byte is counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,11 +27,17 @@ pub struct MemoryReport {
     pub buffers: u64,
     /// Free buffers that wait to be used again.
     pub free_buffers: u64,
+    /// Changes and watched keys of open transactions. What has less than 16 KiB counts for nothing.
+    pub transactions: u64,
+    /// Transactions that are prepared and not decided.
+    pub prepared_transactions: u64,
+    /// Locks of rows.
+    pub row_locks: u64,
 }
 
 impl MemoryReport {
     /// The holders by name, in a fixed order.
-    pub fn holders(&self) -> [(&'static str, u64); 7] {
+    pub fn holders(&self) -> [(&'static str, u64); 10] {
         [
             ("memtables", self.memtables),
             ("held memtables", self.held_memtables),
@@ -35,6 +46,9 @@ impl MemoryReport {
             ("open tables", self.open_tables),
             ("buffers", self.buffers),
             ("free buffers", self.free_buffers),
+            ("transactions", self.transactions),
+            ("prepared transactions", self.prepared_transactions),
+            ("row locks", self.row_locks),
         ]
     }
 
@@ -56,14 +70,85 @@ impl fmt::Display for MemoryReport {
     }
 }
 
+/// Whose memory is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChargedTo {
+    /// A transaction that is open.
+    Open,
+    /// One that is prepared.
+    Prepared,
+}
+
+/// What transactions hold. The block cache makes room for it.
+#[derive(Debug)]
+pub(crate) struct TransactionMemory {
+    cache: Arc<BlockCache>,
+    open: AtomicUsize,
+    prepared: AtomicUsize,
+    locks: OnceLock<Arc<RowLocks>>,
+}
+
+impl TransactionMemory {
+    pub(crate) fn new(cache: &Arc<BlockCache>) -> Self {
+        let (open, prepared) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { cache: Arc::clone(cache), open, prepared, locks: OnceLock::new() }
+    }
+
+    /// Counts what these locks take, too. They are limited by themselves.
+    pub(crate) fn add_locks(&self, locks: &Arc<RowLocks>) {
+        // The first ones stay: a database has one set of locks.
+        let _ = self.locks.set(Arc::clone(locks));
+    }
+}
+
+/// Memory of one transaction, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct MemoryCharge {
+    memory: Arc<TransactionMemory>,
+    to: ChargedTo,
+    bytes: usize,
+}
+
+impl MemoryCharge {
+    /// Nothing yet.
+    pub(crate) fn new(memory: &Arc<TransactionMemory>, to: ChargedTo) -> Self {
+        Self { memory: Arc::clone(memory), to, bytes: 0 }
+    }
+
+    /// It is `bytes` from now on.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        if bytes == self.bytes {
+            return;
+        }
+        let counter = match self.to {
+            ChargedTo::Open => &self.memory.open,
+            ChargedTo::Prepared => &self.memory.prepared,
+        };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+        counter.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.memory.cache.charge(self.bytes, bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for MemoryCharge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 impl DbInner {
     /// Who holds how much at the moment.
     pub(crate) fn memory_report(&self) -> MemoryReport {
         let families = self.families.load();
+        let memory = &self.transaction_memory;
         let mut report = MemoryReport {
             cached_blocks: self.block_cache.usage() as u64,
             compressed_blocks: self.block_cache.compressed_usage() as u64,
             free_buffers: self.block_pool.retained() as u64,
+            transactions: memory.open.load(Ordering::Relaxed) as u64,
+            prepared_transactions: memory.prepared.load(Ordering::Relaxed) as u64,
+            row_locks: memory.locks.get().map_or(0, |locks| locks.stats().bytes as u64),
             ..MemoryReport::default()
         };
         for family in families.values() {

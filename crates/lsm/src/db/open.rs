@@ -4,6 +4,7 @@ use super::archive::{FOLDER as WAL_ARCHIVE, WalArchive};
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
+use super::memory::TransactionMemory;
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
 use super::pacing::{LowPriority, Pacer};
@@ -584,6 +585,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         options_files,
         io_rate: IoRate::new(options, &surroundings.clock),
         prepared_logs: PreparedLogs::new(),
+        transaction_memory: Arc::new(TransactionMemory::new(&surroundings.block_cache)),
         read_only_turn: ReadOnlyTurn::default(),
         opened_micros: surroundings.clock.now_micros(),
         lock: Mutex::new(ranks::DIRECTORY_LOCK, lock),

@@ -47,6 +47,11 @@ impl PinnedValue {
         Self(Place::Memtable(value))
     }
 
+    /// A value in a table.
+    pub(crate) fn in_table(value: PinnedBytes) -> Self {
+        Self(Place::Table(value))
+    }
+
     /// A value that was made when it was read.
     pub(crate) fn owned(value: Vec<u8>) -> Self {
         Self(Place::Owned(value))

@@ -4,6 +4,7 @@ use super::archive::WalArchive;
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
+use super::memory::TransactionMemory;
 use super::next_wal::NextWal;
 use super::obsolete_files::FileDeletions;
 use super::options_file::OptionsFiles;
@@ -103,6 +104,8 @@ pub(crate) struct DbInner {
     pub(crate) io_rate: IoRate,
     /// The WALs of transactions that are prepared and not decided.
     pub(crate) prepared_logs: PreparedLogs,
+    /// What transactions hold in memory.
+    pub(crate) transaction_memory: Arc<TransactionMemory>,
     /// Who sees that callers only read any more.
     pub(crate) read_only_turn: ReadOnlyTurn,
     /// When the database was opened, by its clock.

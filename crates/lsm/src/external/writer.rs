@@ -196,7 +196,12 @@ impl SstFileWriter {
         })
     }
 
-    fn add(&mut self, key: &[u8], value_type: ValueType, value: &[u8]) -> Result<()> {
+    /// Adds an entry of any type that [may be taken in](super::contents).
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub(crate) fn add(&mut self, key: &[u8], value_type: ValueType, value: &[u8]) -> Result<()> {
         if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
             return Err(Error::invalid_argument("a key or a value that is too long"));
         }

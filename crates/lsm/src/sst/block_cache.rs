@@ -3,7 +3,34 @@
 use super::block::Block;
 use super::compressed_tier::CompressedTier;
 use siltstone_base::cache::{Cache, CacheKey, CacheStats, ENTRY_OVERHEAD};
+use siltstone_base::sync::{Mutex, Rank};
 use std::sync::Arc;
+
+/// Rank of the shares: shards are taken under it.
+const RANK: Rank = Rank(940);
+
+/// What others hold is taken from the tiers in steps of so many bytes.
+const CHARGE_STEP: usize = 64 << 10;
+
+/// What may be held in all, and what others hold of it.
+#[derive(Debug)]
+struct Shares {
+    /// Bytes for uncompressed blocks, and for compressed ones, while nobody else holds any.
+    capacities: [usize; 2],
+    /// Bytes that others hold.
+    charged: usize,
+    /// Bytes of them that were taken from the tiers.
+    taken: usize,
+}
+
+impl Shares {
+    /// What is left for uncompressed blocks, and for compressed ones: each tier gives in proportion to what it has.
+    fn left(&self) -> [usize; 2] {
+        let all: usize = self.capacities.iter().sum();
+        let taken = self.taken.min(all);
+        self.capacities.map(|capacity| capacity - (capacity as u128 * taken as u128 / all.max(1) as u128) as usize)
+    }
+}
 
 /// A cache of uncompressed data blocks, charged in bytes. Several databases may share one.
 ///
@@ -23,12 +50,14 @@ use std::sync::Arc;
 pub struct BlockCache {
     blocks: Cache<Block>,
     tier: Option<CompressedTier>,
+    shares: Mutex<Shares>,
 }
 
 impl BlockCache {
     /// A cache of `capacity_bytes`.
     pub fn new(capacity_bytes: usize) -> Self {
-        Self { blocks: Cache::new(capacity_bytes), tier: None }
+        let shares = Shares { capacities: [capacity_bytes, 0], charged: 0, taken: 0 };
+        Self { blocks: Cache::new(capacity_bytes), tier: None, shares: Mutex::new(RANK, shares) }
     }
 
     /// The same with `capacity_bytes` more, for data blocks that had to go: they are kept compressed with LZ4, and come back without a read of the device. Blocks that do
@@ -36,18 +65,45 @@ impl BlockCache {
     #[must_use]
     pub fn with_compressed_tier(mut self, capacity_bytes: usize) -> Self {
         self.tier = (capacity_bytes > 0).then(|| CompressedTier::new(capacity_bytes));
+        self.shares.lock().capacities[1] = capacity_bytes;
         self
     }
 
-    /// The bytes that the tier of compressed blocks may hold; 0 without one.
+    /// The bytes that the tier of compressed blocks may hold; 0 without one. It makes room for what is [charged](Self::charged).
     pub fn compressed_capacity(&self) -> usize {
-        self.tier.as_ref().map_or(0, CompressedTier::capacity)
+        self.shares.lock().capacities[1]
     }
 
     /// Sets the bytes that the tier of compressed blocks may hold; a smaller number evicts at once. Does nothing without one.
     pub fn set_compressed_capacity(&self, capacity_bytes: usize) {
+        if self.tier.is_some() {
+            let mut shares = self.shares.lock();
+            shares.capacities[1] = capacity_bytes;
+            self.resize(&shares);
+        }
+    }
+
+    /// Bytes that open and prepared transactions hold; while they do, blocks have so much less room. No block is needed, so all of it can be theirs.
+    pub fn charged(&self) -> usize {
+        self.shares.lock().charged
+    }
+
+    /// Says that somebody holds `now` bytes rather than `before`.
+    pub(crate) fn charge(&self, before: usize, now: usize) {
+        let mut shares = self.shares.lock();
+        shares.charged = shares.charged.saturating_sub(before).saturating_add(now);
+        let taken = shares.charged - shares.charged % CHARGE_STEP;
+        if taken != shares.taken {
+            shares.taken = taken;
+            self.resize(&shares);
+        }
+    }
+
+    fn resize(&self, shares: &Shares) {
+        let [uncompressed, compressed] = shares.left();
+        self.blocks.set_capacity(uncompressed);
         if let Some(tier) = &self.tier {
-            tier.set_capacity(capacity_bytes);
+            tier.set_capacity(compressed);
         }
     }
 
@@ -61,14 +117,16 @@ impl BlockCache {
         self.tier.as_ref().map(CompressedTier::stats).unwrap_or_default()
     }
 
-    /// The bytes of uncompressed blocks that the cache may hold.
+    /// The bytes of uncompressed blocks that the cache may hold. It makes room for what is [charged](Self::charged).
     pub fn capacity(&self) -> usize {
-        self.blocks.capacity()
+        self.shares.lock().capacities[0]
     }
 
     /// Sets the bytes that the cache may hold; a smaller number evicts at once, and what goes then is not kept compressed.
     pub fn set_capacity(&self, capacity_bytes: usize) {
-        self.blocks.set_capacity(capacity_bytes);
+        let mut shares = self.shares.lock();
+        shares.capacities[0] = capacity_bytes;
+        self.resize(&shares);
     }
 
     /// The bytes that the cache holds.

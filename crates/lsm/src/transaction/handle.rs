@@ -2,7 +2,7 @@
 
 use super::prepared::Entry;
 use super::transaction_db::Core;
-use super::work::{Change, Work, too_large};
+use super::work::{Change, Work};
 use crate::batch::{Phase, Step};
 use crate::db::{ColumnFamily, Iter, PinnedValue};
 use crate::options::ReadOptions;
@@ -146,7 +146,8 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// Those of [`lock_cf`](Self::lock_cf); `LimitExceeded` if the transaction has too many bytes of changes, or the key or the value is too long.
+    /// Those of [`lock_cf`](Self::lock_cf); `LimitExceeded` if the transaction has too many bytes of changes and does not [spill](crate::TransactionDbOptions::spill), or the key or the value is too
+    /// long; errors of I/O where it spills.
     pub fn put_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(family, key.as_ref(), Change::Put(value.as_ref()))
     }
@@ -193,20 +194,16 @@ impl Transaction {
         changed.inspect_err(|_| self.give_back(is_new, family, key))
     }
 
-    /// Refuses a change that is too much, or commits what was changed before it.
+    /// Commits what was changed before a change that is too much, lets it go to disk, or refuses the change.
     fn make_room(&mut self, key: &[u8], change: Change<'_>) -> Result<()> {
         let options = &self.core.options;
-        if !self.work.is_beyond(key, change, options) {
-            return Ok(());
+        if options.commit_in_the_middle && self.work.is_beyond(key, change, options) && !self.work.changes.is_empty() {
+            self.work.changes.write(&options.write_options)?;
+            if self.work.snapshot.is_some() {
+                self.work.snapshot = Some(self.core.db.snapshot());
+            }
         }
-        if !options.commit_in_the_middle || self.work.changes.is_empty() {
-            return Err(too_large(options));
-        }
-        self.work.changes.write(&options.write_options)?;
-        if self.work.snapshot.is_some() {
-            self.work.snapshot = Some(self.core.db.snapshot());
-        }
-        if self.work.is_beyond(key, change, options) { Err(too_large(options)) } else { Ok(()) }
+        self.work.spill_for(key, change, options)
     }
 
     /// An iterator over the default family as the transaction sees it now.
@@ -238,15 +235,19 @@ impl Transaction {
     ///
     /// `InvalidArgument` for a savepoint that is none of this transaction, or is gone.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.work.changes.rollback_to(savepoint)
+        self.work.rollback_to(savepoint)
     }
 
     /// Makes the changes visible, and as safe as [`write_options`](crate::TransactionDbOptions::write_options) say.
     ///
     /// # Errors
     ///
-    /// Those of [`Db::write`](crate::Db::write). The transaction is then rolled back, unless the WAL failed: then opening the database again decides.
+    /// Those of [`Db::write`](crate::Db::write). The transaction is then rolled back, unless the WAL failed: then opening the database again decides. Of one that has
+    /// [spilled](crate::TransactionDbOptions::spill), moreover errors of files, of the MANIFEST (the same holds for it), and `MergeFailed` where an operand cannot be merged.
     pub fn commit(mut self) -> Result<()> {
+        if self.has_spilled() {
+            return self.work.changes.take_tables()?.take_in(None);
+        }
         // Nothing is read any more: what is written is not held twice meanwhile.
         let mut batch = self.work.changes.take_batch();
         if batch.is_empty() {
@@ -267,7 +268,7 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists`; `InvalidArgument` for a name that is empty or longer than 64 bytes, and where transactions are written without a WAL; those of
+    /// `AlreadyExists`; `InvalidArgument` for a name that is empty or longer than 64 bytes; those of [`check_preparable`](Self::check_preparable) and of
     /// [`commit`](Self::commit). The transaction is then rolled back.
     pub fn prepare(self, name: impl AsRef<[u8]>) -> Result<()> {
         let (name, core) = (name.as_ref(), Arc::clone(&self.core));
@@ -276,13 +277,32 @@ impl Transaction {
         Ok(())
     }
 
+    /// Whether the transaction can be prepared: who has to choose between preparing and something else asks before. It stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// `NotSupported` if it has [spilled](crate::TransactionDbOptions::spill): what is prepared is in the WAL, and in memory until somebody decides. `InvalidArgument` where transactions
+    /// are written without a WAL.
+    pub fn check_preparable(&self) -> Result<()> {
+        if self.core.options.write_options.disable_wal {
+            return Err(Error::invalid_argument("disable_wal: a transaction is prepared in the WAL"));
+        }
+        if self.has_spilled() {
+            return Err(Error::not_supported("preparing a transaction that has spilled: max_transaction_bytes"));
+        }
+        Ok(())
+    }
+
+    /// Whether it was too large for memory, and has changes in files.
+    pub fn has_spilled(&self) -> bool {
+        self.work.changes.has_spilled()
+    }
+
     /// Prepares it under a name that is taken from now on. Nobody can decide about it yet.
     pub(super) fn prepare_with(mut self, name: &[u8], sync: bool) -> Result<Entry> {
         let core = Arc::clone(&self.core);
         let options = core.prepare_options(sync);
-        if options.disable_wal {
-            return Err(Error::invalid_argument("disable_wal: a transaction is prepared in the WAL"));
-        }
+        self.check_preparable()?;
         core.prepared.reserve(name)?;
         let mut batch = self.work.changes.take_batch();
         batch.set_phase(Some(Phase::new(Step::Prepare, name)));
@@ -291,7 +311,13 @@ impl Transaction {
             return Err(error);
         }
         self.is_over = true;
-        Ok(Entry { owner: self.id, batch })
+        batch.shrink();
+        Ok(Entry::new(&core.db, self.id, name, batch))
+    }
+
+    #[cfg(test)]
+    pub(super) fn parts_for_test(&self) -> usize {
+        self.work.changes.parts_for_test()
     }
 
     /// On which level it is.

@@ -2,15 +2,18 @@
 //!
 //! Beside the batch there are memtables for each family that it has entries of, in [layers](super::layers), with numbers larger than any of the database. A read asks them
 //! first; an iterator has them as sources more. So merges, deletes and what is put over them come out as they will once the batch is written.
+//!
+//! A transaction that becomes too large lets what it has go to disk ([`spill`](super::spill)): the batch and its memtables begin anew then, and reads ask them first.
 
 use super::layers::{Layers, own_seqno};
+use super::spill::{Size, Spilled};
 use crate::batch::{BatchEntry, BatchMark, WriteBatch};
-use crate::db::{ColumnFamily, Db, Iter, OwnEntries, PinnedValue};
+use crate::db::{ChangedTables, ColumnFamily, Db, Iter, OWN_SEQNOS, OwnEntries, PinnedValue};
 use crate::key::{LookupKey, MAX_SEQNO, ValueType};
 use crate::memtable::Memtable;
 use crate::options::{ReadOptions, WriteOptions};
 use siltstone_base::engine::Savepoint;
-use siltstone_base::{Error, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 
 /// Changes that are not written yet, and that reads see over the database.
 ///
@@ -46,10 +49,24 @@ pub struct WriteBatchWithIndex {
     batch: WriteBatch,
     /// The same entries by family and key.
     own: Layers,
-    /// Where it can be rolled back to, in order; each with a number and a count that no other one has.
-    savepoints: Vec<(u64, BatchMark)>,
+    /// What came before them, on disk.
+    spilled: Spilled,
+    /// Where it can be rolled back to, in order; each with a number and an index that no other one has.
+    savepoints: Vec<Place>,
     /// The number of the next savepoint. None ever comes back: one that is gone stays gone.
     next_savepoint: u64,
+}
+
+/// A place to which a batch can be rolled back.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    number: u64,
+    /// The index of the next entry at that time.
+    index: u64,
+    /// Where the batch ended; means nothing once that is on disk.
+    mark: BatchMark,
+    /// How much there was, with what is on disk.
+    size: Size,
 }
 
 impl WriteBatchWithIndex {
@@ -59,6 +76,7 @@ impl WriteBatchWithIndex {
             db: db.clone(),
             batch: WriteBatch::new(),
             own: Layers::default(),
+            spilled: Spilled::default(),
             savepoints: Vec::new(),
             next_savepoint: 0,
         }
@@ -135,7 +153,10 @@ impl WriteBatchWithIndex {
     fn add(&mut self, family: &ColumnFamily, kind: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
         self.db.check_family(family)?;
         let mark = self.batch.mark();
-        if self.savepoints.last().is_some_and(|(_, last)| last.count == mark.count) {
+        if self.spilled.next_index() + u64::from(mark.count) >= OWN_SEQNOS - 1 {
+            return Err(Error::new(ErrorKind::LimitExceeded, "more than 2^33 changes in one batch that is read"));
+        }
+        if self.savepoints.last().is_some_and(|last| last.index == self.index()) {
             self.own.seal(&self.batch)?;
         }
         match kind {
@@ -173,22 +194,30 @@ impl WriteBatchWithIndex {
         options: &ReadOptions,
     ) -> Result<Option<PinnedValue>> {
         let key = key.as_ref();
-        let mut own = self.own.of(family.0.id).peekable();
-        if own.peek().is_none() {
+        if self.own.of(family.0.id).next().is_none() && self.spilled.is_empty() {
             return self.db.get_cf(family, key, options);
         }
         self.db.check_family(family)?;
-        let lookup = LookupKey::new(key, MAX_SEQNO);
-        match own.find_map(|memtable| memtable.get_pinned(&lookup)) {
+        match self.own_entry(family, key, options)? {
             None => self.db.get_cf(family, key, options),
-            Some(entry) => match entry.value_type {
-                ValueType::Put => {
-                    let found = PinnedValue::in_memtable(entry.value);
-                    Ok(self.db.shown(family, key, found, options))
-                }
-                ValueType::Delete | ValueType::SingleDelete => Ok(None),
-                _ => self.get_merged(family, key, options),
-            },
+            Some((ValueType::Put, found)) => Ok(self.db.shown(family, key, found, options)),
+            Some((ValueType::Delete | ValueType::SingleDelete, _)) => Ok(None),
+            Some(_) => self.get_merged(family, key, options),
+        }
+    }
+
+    /// The newest entry of a key in the batch: its type, and what it holds.
+    fn own_entry(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<(ValueType, PinnedValue)>> {
+        let lookup = LookupKey::new(key, MAX_SEQNO);
+        let in_memory = self.own.of(family.0.id).find_map(|memtable| memtable.get_pinned(&lookup));
+        match in_memory {
+            Some(entry) => Ok(Some((entry.value_type, PinnedValue::in_memtable(entry.value)))),
+            None => self.spilled.get(family.0.id, key, options),
         }
     }
 
@@ -217,23 +246,37 @@ impl WriteBatchWithIndex {
     ///
     /// Those of [`Db::iter_cf`].
     pub fn iter_cf(&self, family: &ColumnFamily, options: &ReadOptions) -> Result<Iter> {
-        let memtables: Vec<&Memtable> = self.own.of(family.0.id).map(|memtable| &**memtable).collect();
-        if memtables.is_empty() {
+        let (memtables, tables) = (self.memtables(family.0.id), self.spilled.tables(family.0.id));
+        if memtables.is_empty() && tables.is_empty() {
             return self.db.iter_cf(family, options);
         }
-        let newest = own_seqno(self.batch.count()).saturating_sub(1);
-        self.db.iter_over(family, &OwnEntries { memtables: &memtables, newest }, options)
+        let newest = own_seqno(self.spilled.next_index() + u64::from(self.batch.count())).saturating_sub(1);
+        let hidden = self.spilled.hidden();
+        let own = OwnEntries { memtables: &memtables, tables: &tables, newest, hidden: &hidden };
+        self.db.iter_over(family, &own, options)
+    }
+
+    /// The entries of a family that are in memory, newest first.
+    fn memtables(&self, family: u32) -> Vec<&Memtable> {
+        self.own.of(family).map(|memtable| &**memtable).collect()
+    }
+
+    /// The index of the next entry among all; of several that it could have, behind what was taken back, the smallest.
+    fn index(&self) -> u64 {
+        match self.batch.count() {
+            0 => self.spilled.end(),
+            count => self.spilled.next_index() + u64::from(count),
+        }
     }
 
     /// A place to which the batch can be rolled back.
     pub fn savepoint(&mut self) -> Savepoint {
-        let mark = self.batch.mark();
-        if let Some((number, _)) = self.savepoints.last().filter(|(_, last)| last.count == mark.count) {
-            return Savepoint(*number);
+        let (index, mark, number) = (self.index(), self.batch.mark(), self.next_savepoint);
+        if let Some(last) = self.savepoints.last().filter(|last| last.index == index) {
+            return Savepoint(last.number);
         }
-        let number = self.next_savepoint;
         self.next_savepoint += 1;
-        self.savepoints.push((number, mark));
+        self.savepoints.push(Place { number, index, mark, size: self.size() });
         Savepoint(number)
     }
 
@@ -244,31 +287,43 @@ impl WriteBatchWithIndex {
     ///
     /// `InvalidArgument` for a savepoint that is none of this batch, or is gone.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let Ok(index) = self.savepoints.binary_search_by_key(&savepoint.0, |(number, _)| *number) else {
+        let Ok(position) = self.savepoints.binary_search_by_key(&savepoint.0, |place| place.number) else {
             return Err(Error::invalid_argument("the savepoint is none of this batch, or is gone"));
         };
-        let Some((_, mark)) = self.savepoints.get(index).copied() else { return Ok(()) };
-        self.savepoints.truncate(index + 1);
-        if mark.count == self.batch.count() {
+        let Some(place) = self.savepoints.get(position).copied() else { return Ok(()) };
+        self.savepoints.truncate(position + 1);
+        if place.index == self.index() {
             return Ok(());
         }
-        self.batch.cut(&mark);
-        self.own.cut(&mark, &self.batch)
+        if place.index > self.spilled.next_index() {
+            self.batch.cut(&place.mark);
+            return self.own.cut(&place.mark, &self.batch);
+        }
+        self.batch.clear();
+        self.spilled.cut(place.index, place.size);
+        self.own.clear(self.spilled.next_index());
+        Ok(())
     }
 
     /// How many changes there are.
     pub fn len(&self) -> usize {
-        self.batch.len()
+        self.size().count
     }
 
     /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
-        self.batch.is_empty()
+        self.len() == 0
     }
 
     /// Bytes of the changes in the form in which the WAL has them.
     pub fn size_bytes(&self) -> usize {
-        self.batch.size_bytes()
+        self.size().bytes
+    }
+
+    /// How much there is, in memory and on disk.
+    fn size(&self) -> Size {
+        let in_memory = Size { count: self.batch.len(), bytes: self.batch.size_bytes() };
+        self.spilled.size().plus(in_memory)
     }
 
     /// The changes, in the order in which they were made.
@@ -279,7 +334,8 @@ impl WriteBatchWithIndex {
     /// Forgets all changes and all savepoints.
     pub fn clear(&mut self) {
         self.batch.clear();
-        self.own.clear();
+        self.spilled = Spilled::default();
+        self.own.clear(0);
         self.savepoints.clear();
     }
 
@@ -289,6 +345,9 @@ impl WriteBatchWithIndex {
     ///
     /// Those of [`Db::write`]. The changes stay then.
     pub fn write(&mut self, options: &WriteOptions) -> Result<()> {
+        if self.has_spilled() {
+            return self.take_tables()?.take_in(None);
+        }
         if !self.is_empty() {
             self.db.write(&mut self.batch, options)?;
         }
@@ -301,9 +360,73 @@ impl WriteBatchWithIndex {
         self.own.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn parts_for_test(&self) -> usize {
+        self.spilled.parts_for_test()
+    }
+
+    /// Bytes of what is in memory, in the form in which the WAL has it.
+    pub(super) fn in_memory_bytes(&self) -> usize {
+        self.batch.size_bytes()
+    }
+
+    /// Bytes of memory that all of it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.batch.memory_bytes() + self.own.memory_bytes() + self.spilled.memory_bytes()
+    }
+
+    /// Whether there is anything on disk.
+    pub(super) fn has_spilled(&self) -> bool {
+        !self.spilled.is_empty()
+    }
+
+    /// Lets what is in memory go to disk. Savepoints stay.
+    ///
+    /// # Errors
+    ///
+    /// Errors of I/O. The changes are then what they were.
+    pub(super) fn spill(&mut self) -> Result<()> {
+        if !self.batch.is_empty() {
+            let end = self.spilled.next_index() + u64::from(self.batch.count());
+            let size = Size { count: self.batch.len(), bytes: self.batch.size_bytes() };
+            let families = self.own.families().into_iter().map(|family| {
+                let memtables = self.own.of(family).map(|memtable| &**memtable).collect();
+                (family, memtables)
+            });
+            self.spilled.take_in(&self.db, families, end, size)?;
+            self.batch.clear();
+            self.own.clear(end);
+        }
+        self.spilled.merge(&self.db)
+    }
+
+    /// Writes what all changes amount to into tables that the database takes in, and forgets the changes.
+    ///
+    /// # Errors
+    ///
+    /// Errors of I/O and of merging, and `NotFound` if a family was dropped. The changes stay then.
+    pub(super) fn take_tables(&mut self) -> Result<ChangedTables> {
+        let mut tables = self.db.changed_tables();
+        let families = self.db.families();
+        for id in self.own.families().union(&self.spilled.families()) {
+            let Some(family) = families.iter().find(|family| family.0.id == *id) else {
+                return Err(Error::new(ErrorKind::NotFound, format!("column family {id} was dropped")));
+            };
+            let read = |key: &[u8]| {
+                let found = self.get_cf(family, key, &ReadOptions::default())?;
+                Ok(found.map(|value| value.to_vec()))
+            };
+            self.spilled.write(family, &self.memtables(*id), &mut tables, &read)?;
+        }
+        self.clear();
+        // Not only cleared: its memory is free while others wait for the tables.
+        self.batch = WriteBatch::new();
+        Ok(tables)
+    }
+
     /// Takes the batch out, and forgets how to read it: what is written is not held twice meanwhile.
     pub(super) fn take_batch(&mut self) -> WriteBatch {
-        self.own.clear();
+        self.own.clear(0);
         self.savepoints.clear();
         std::mem::take(&mut self.batch)
     }

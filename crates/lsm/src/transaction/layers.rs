@@ -15,7 +15,7 @@ use crate::key::{InternalKeyComparator, SeqNo};
 use crate::memtable::{Memtable, MemtableOptions};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What [`WriteBatchWithIndex`](super::WriteBatchWithIndex) reads.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub(super) struct Layers {
     layers: Vec<Layer>,
     /// The next entry starts a layer.
     is_sealed: bool,
+    /// How many entries come before those of the batch.
+    before: u64,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,7 @@ struct Layer {
     start: BatchMark,
     /// How many entries it has.
     count: u32,
-    /// By family. The i-th entry of the batch has the number `FIRST_OWN_SEQNO + i`.
+    /// By family. The i-th of all entries has the number `FIRST_OWN_SEQNO + i`.
     memtables: BTreeMap<u32, Arc<Memtable>>,
 }
 
@@ -45,12 +47,13 @@ impl Layer {
         self.start.count + self.count
     }
 
-    fn add(&mut self, order: &InternalKeyComparator, entry: &BatchEntry<'_>) -> Result<()> {
+    /// Adds an entry; so many are before the batch.
+    fn add(&mut self, before: u64, order: &InternalKeyComparator, entry: &BatchEntry<'_>) -> Result<()> {
         let memtable = self.memtables.entry(entry.column_family.0).or_insert_with(|| own_memtable(order));
         let Some(mut writer) = memtable.writer() else {
             return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
         };
-        writer.add(own_seqno(self.start.count + self.count), entry.kind, entry.key, entry.value);
+        writer.add(own_seqno(before + u64::from(self.start.count + self.count)), entry.kind, entry.key, entry.value);
         self.count += 1;
         Ok(())
     }
@@ -64,7 +67,7 @@ impl Layers {
             self.is_sealed = false;
         }
         match self.layers.last_mut() {
-            Some(newest) => newest.add(order, entry),
+            Some(newest) => newest.add(self.before, order, entry),
             None => Ok(()),
         }
     }
@@ -100,7 +103,7 @@ impl Layers {
         let mut layer = Layer::new(start);
         for entry in batch.iter_since(&start) {
             if let Some(order) = orders.get(&entry.column_family.0) {
-                layer.add(order, &entry)?;
+                layer.add(self.before, order, &entry)?;
             }
         }
         self.layers.push(layer);
@@ -112,10 +115,22 @@ impl Layers {
         self.layers.iter().rev().filter_map(move |layer| layer.memtables.get(&family))
     }
 
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    /// The families that have entries.
+    pub(super) fn families(&self) -> BTreeSet<u32> {
+        self.layers.iter().flat_map(|layer| layer.memtables.keys().copied()).collect()
+    }
+
+    /// Bytes of memory that they take.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let memtables = self.layers.iter().flat_map(|layer| layer.memtables.values());
+        memtables.map(|memtable| memtable.approximate_memory_usage()).sum()
+    }
+
+    /// Forgets everything. So many entries come before those that follow.
+    pub(super) fn clear(&mut self, before: u64) {
         self.layers.clear();
         self.is_sealed = false;
+        self.before = before;
     }
 
     #[cfg(test)]
@@ -124,9 +139,9 @@ impl Layers {
     }
 }
 
-/// The number of the entry at `index` of the batch.
-pub(super) fn own_seqno(index: u32) -> SeqNo {
-    FIRST_OWN_SEQNO + u64::from(index)
+/// The number of the entry at `index` among all.
+pub(super) fn own_seqno(index: u64) -> SeqNo {
+    FIRST_OWN_SEQNO + index
 }
 
 fn own_memtable(order: &InternalKeyComparator) -> Arc<Memtable> {

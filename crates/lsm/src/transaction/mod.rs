@@ -8,6 +8,8 @@
 //! * Optimistic ([`OptimisticTransactionDb`]): nobody waits. A commit looks, while nobody else writes, whether a row changed that the transaction changed or
 //!   read for update, and fails then.
 //!
+//! One that is too large for memory lets what it has go to disk, run by run, and is committed as tables that are taken in at once ([`spill`]).
+//!
 //! Order of a commit: the batch is in the WAL and visible, then the locks are given back. So who gets a lock sees what its last holder wrote.
 //!
 //! A prepared transaction is in the WAL without being applied; its entries, its name and its locks stay with the [`TransactionDb`] until somebody decides. The WAL that has it
@@ -20,6 +22,7 @@ mod layers;
 mod optimistic;
 mod options;
 mod prepared;
+mod spill;
 #[cfg(test)]
 mod tests;
 mod transaction_db;

@@ -1,7 +1,7 @@
 //! Transactions that lock nothing and are validated when they commit.
 
 use super::options::TransactionDbOptions;
-use super::work::{Change, Work, check_order, too_large};
+use super::work::{Change, Work, check_order};
 use crate::db::{ColumnFamily, Db, Iter, PinnedValue, Watched};
 use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions};
@@ -158,6 +158,7 @@ impl OptimisticTransaction {
         }
         new.insert((family.clone(), seqno));
         self.watched_bytes += bytes;
+        self.work.set_other_bytes(self.watched_bytes);
         Ok(())
     }
 
@@ -174,8 +175,8 @@ impl OptimisticTransaction {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` if the transaction has too many bytes of changes or of watched keys, or the key or the value is too long; `NotFound` if the family was dropped;
-    /// `NotSupported` for a family whose comparator takes different bytes for equal.
+    /// `LimitExceeded` if the transaction has too many bytes of watched keys, or of changes and does not [spill](TransactionDbOptions::spill), or the key or the value is too long; `NotFound` if the
+    /// family was dropped; `NotSupported` for a family whose comparator takes different bytes for equal; errors of I/O where it spills.
     pub fn put_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(family, key.as_ref(), Change::Put(value.as_ref()))
     }
@@ -208,9 +209,7 @@ impl OptimisticTransaction {
     }
 
     fn change(&mut self, family: &ColumnFamily, key: &[u8], change: Change<'_>) -> Result<()> {
-        if self.work.is_beyond(key, change, &self.owner.options) {
-            return Err(too_large(&self.owner.options));
-        }
+        self.work.spill_for(key, change, &self.owner.options)?;
         self.watch(family, key)?;
         self.work.apply(family, key, change)
     }
@@ -244,19 +243,27 @@ impl OptimisticTransaction {
     ///
     /// `InvalidArgument` for a savepoint that is none of this transaction, or is gone.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.work.changes.rollback_to(savepoint)
+        self.work.rollback_to(savepoint)
     }
 
     /// Makes the changes visible if nobody changed a watched key meanwhile.
     ///
     /// # Errors
     ///
-    /// `Busy` if somebody did, and those of [`Db::write`]. The transaction is then rolled back, unless the WAL failed: then opening the database again decides.
+    /// `Busy` if somebody did, and those of [`Db::write`]. The transaction is then rolled back, unless the WAL failed: then opening the database again decides. Of one that has
+    /// [spilled](TransactionDbOptions::spill), moreover errors of files, of the MANIFEST (the same holds for it), and `MergeFailed` where an operand cannot be merged.
     pub fn commit(mut self) -> Result<()> {
+        let tables = match self.work.changes.has_spilled() {
+            true => Some(self.work.changes.take_tables()?),
+            false => None,
+        };
         let mut batch = self.work.changes.take_batch();
         let watched = std::mem::take(&mut self.watched).into_iter();
         let watched: Vec<_> = watched.map(|((_, key), (family, seqno))| Watched { family, key, seqno }).collect();
         debug_assert!(watched.iter().all(|watch| watch.seqno >= self.begun.seqno()), "a snapshot keeps the numbers");
+        if let Some(tables) = tables {
+            return tables.take_in(Some(watched));
+        }
         if watched.is_empty() {
             return Ok(());
         }

@@ -1,12 +1,16 @@
 //! Transactions that are prepared, in the hands of their database.
 
 use crate::batch::WriteBatch;
+use crate::db::{ChargedTo, Db, MemoryCharge};
 use siltstone_base::sync::{Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
 /// Held alone.
 const RANK: Rank = Rank(330);
+
+/// What an entry takes beside its name and its changes, about.
+const ENTRY_BYTES: usize = 256;
 
 /// Bytes of the longest name.
 const MAX_NAME_LEN: usize = 64;
@@ -24,6 +28,17 @@ pub(super) struct Entry {
     pub(super) owner: u64,
     /// Its changes.
     pub(super) batch: WriteBatch,
+    /// What it takes in memory.
+    _charge: MemoryCharge,
+}
+
+impl Entry {
+    /// Charges what the transaction takes while it waits for a decision.
+    pub(super) fn new(db: &Db, owner: u64, name: &[u8], batch: WriteBatch) -> Self {
+        let mut charge = db.charge(ChargedTo::Prepared);
+        charge.set(batch.memory_bytes() + name.len() + ENTRY_BYTES);
+        Self { owner, batch, _charge: charge }
+    }
 }
 
 impl PreparedMap {

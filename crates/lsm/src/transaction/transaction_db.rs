@@ -54,7 +54,7 @@ pub struct TransactionDb {
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) db: Db,
-    pub(super) locks: RowLocks,
+    pub(super) locks: Arc<RowLocks>,
     pub(super) options: TransactionDbOptions,
     pub(super) prepared: PreparedMap,
     next_id: AtomicU64,
@@ -129,11 +129,12 @@ impl TransactionDb {
         let (db, recovered) = Db::open_prepared(dir.as_ref(), options, families)?;
         let core = Core {
             db,
-            locks: RowLocks::new(transactions.max_lock_bytes),
+            locks: Arc::new(RowLocks::new(transactions.max_lock_bytes)),
             options: transactions.clone(),
             prepared: PreparedMap::new(),
             next_id: AtomicU64::new(1),
         };
+        core.db.count_locks(&core.locks);
         for (name, batch) in recovered {
             if batch.iter().any(|entry| entry.kind == ValueType::RangeDelete) {
                 return Err(Error::not_supported(
@@ -144,7 +145,8 @@ impl TransactionDb {
             if !is_planted(PlantedBug::RecoveredLocksAreLost) {
                 batch.iter().for_each(|entry| core.locks.grant(owner, entry.column_family.0, entry.key));
             }
-            core.prepared.put(&name, Entry { owner, batch });
+            let entry = Entry::new(&core.db, owner, &name, batch);
+            core.prepared.put(&name, entry);
         }
         Ok(Self { core: Arc::new(core) })
     }

@@ -2,14 +2,17 @@
 
 use super::WriteBatchWithIndex;
 use super::options::TransactionDbOptions;
-use crate::db::{ColumnFamily, Db, Iter, PinnedValue};
+use crate::db::{ChargedTo, ColumnFamily, Db, Iter, MemoryCharge, PinnedValue};
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
-use siltstone_base::engine::Isolation;
+use siltstone_base::engine::{Isolation, Savepoint};
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// What a record of a batch takes beside key and value, at most.
 const RECORD_BYTES: usize = 16;
+
+/// Memory is looked at whenever there are so many bytes more or less.
+const CHARGE_STEP: usize = 16 << 10;
 
 /// A change of one key.
 #[derive(Debug, Clone, Copy)]
@@ -35,12 +38,24 @@ pub(super) struct Work {
     pub(super) changes: WriteBatchWithIndex,
     /// What is seen, on the level `Snapshot`.
     pub(super) snapshot: Option<Snapshot>,
+    /// What it holds in memory, as it was when it was last looked at.
+    charge: MemoryCharge,
+    /// What it holds beside its changes.
+    other_bytes: usize,
+    /// Bytes of changes and of other things at that time.
+    charged_at: usize,
 }
 
 impl Work {
     pub(super) fn new(db: &Db, isolation: Isolation) -> Self {
         let snapshot = (isolation == Isolation::Snapshot).then(|| db.snapshot());
-        Self { changes: WriteBatchWithIndex::new(db), snapshot }
+        Self {
+            changes: WriteBatchWithIndex::new(db),
+            snapshot,
+            charge: db.charge(ChargedTo::Open),
+            other_bytes: 0,
+            charged_at: 0,
+        }
     }
 
     fn read_options(&self) -> ReadOptions {
@@ -61,22 +76,63 @@ impl Work {
     }
 
     pub(super) fn apply(&mut self, family: &ColumnFamily, key: &[u8], change: Change<'_>) -> Result<()> {
-        match change {
+        let applied = match change {
             Change::Put(value) => self.changes.put_cf(family, key, value),
             Change::Merge(operand) => self.changes.merge_cf(family, key, operand),
             Change::Delete => self.changes.delete_cf(family, key),
             Change::SingleDelete => self.changes.single_delete_cf(family, key),
+        };
+        self.account();
+        applied
+    }
+
+    pub(super) fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let outcome = self.changes.rollback_to(savepoint);
+        self.account();
+        outcome
+    }
+
+    /// Says that the transaction holds so many bytes beside its changes.
+    pub(super) fn set_other_bytes(&mut self, bytes: usize) {
+        self.other_bytes = bytes;
+        self.account();
+    }
+
+    /// Charges what is held in memory, if much has changed since that was done.
+    fn account(&mut self) {
+        let bytes = self.changes.in_memory_bytes() + self.other_bytes;
+        if bytes / CHARGE_STEP != self.charged_at / CHARGE_STEP {
+            self.charge.set(self.changes.memory_bytes() + self.other_bytes);
+            self.charged_at = bytes;
         }
     }
 
     /// Whether a change is more than a transaction may have.
     pub(super) fn is_beyond(&self, key: &[u8], change: Change<'_>, options: &TransactionDbOptions) -> bool {
-        self.changes.size_bytes() + key.len() + change.len() + RECORD_BYTES > options.max_transaction_bytes
+        let bytes = key.len() + change.len() + RECORD_BYTES;
+        self.changes.in_memory_bytes() + bytes > options.max_transaction_bytes
+    }
+
+    /// Lets what is in memory go to disk where it leaves no room for a change, if that is to be.
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` if there is no room all the same; errors of I/O. The changes are then what they were.
+    pub(super) fn spill_for(&mut self, key: &[u8], change: Change<'_>, options: &TransactionDbOptions) -> Result<()> {
+        if !self.is_beyond(key, change, options) {
+            return Ok(());
+        }
+        if options.spill {
+            let spilled = self.changes.spill();
+            self.account();
+            spilled?;
+        }
+        if self.is_beyond(key, change, options) { Err(too_large(options)) } else { Ok(()) }
     }
 }
 
 #[cold]
-pub(super) fn too_large(options: &TransactionDbOptions) -> Error {
+fn too_large(options: &TransactionDbOptions) -> Error {
     let limit = options.max_transaction_bytes;
     let message = format!("max_transaction_bytes: the transaction would have more than {limit} bytes of changes");
     Error::new(ErrorKind::LimitExceeded, message)

@@ -13,6 +13,7 @@ pub mod insert_sql;
 pub mod kv;
 pub mod redmine;
 pub mod report;
+pub mod soak;
 pub mod stalls;
 pub mod sysbench;
 pub mod ycsb;

@@ -7,31 +7,28 @@
 //! Each table gets the next number, and the WAL has no entry of it: the MANIFEST states it. Everything before it is durable first, so that after a power loss
 //! the tables are not there without a write that came before them.
 
+mod changes;
+mod install;
 mod placement;
+
+pub(crate) use changes::{ChangedTables, Depth};
 
 use super::column_family::Family;
 use super::state::DbInner;
-use super::super_version::SuperVersion;
 use super::timestamps::refuse_writing;
-use super::write::{Leader, WriteSide};
-use crate::compaction::RunningId;
+use super::write::Leader;
 use crate::event::FlushReason;
 use crate::external::{ExternalTable, OpenContext};
 use crate::file_copy::{copy_file, link_or_copy, read_prefix};
-use crate::file_meta::{FileMetaData, other_fields};
 use crate::file_names::FileName;
-use crate::key::{ColumnFamilyId, InternalKey, MAX_SEQNO, SeqNo};
+use crate::key::SeqNo;
 use crate::options::{FileChecksum, IngestExternalFileOptions};
-use crate::version::{Version, VersionEdit};
-use placement::{Place, place};
+use install::{Attempt, Intake};
+use placement::place;
 use siltstone_base::env::{FileKind, IoContext, IoPriority};
 use siltstone_base::sync::Arc;
-use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::Path;
-
-/// The smallest and the largest internal key of a table.
-type Bounds = (InternalKey, InternalKey);
 
 /// A table that is in the directory and in no version yet.
 #[derive(Debug)]
@@ -63,20 +60,6 @@ impl Drop for BroughtTables<'_> {
         self.tables.iter().for_each(|brought| self.db.obsolete_tables.push(FileName::Table(brought.number)));
         self.db.delete_obsolete_files();
     }
-}
-
-/// Where tables go, and what keeps compactions away from there meanwhile.
-struct Places {
-    places: Vec<Place>,
-    reserved: Vec<RunningId>,
-}
-
-/// What came of an attempt to install tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
-    Installed,
-    /// Nothing was done: the tables were to have no sequence numbers, and a compaction left them no place for that.
-    NeedsSeqnos,
 }
 
 /// Flushes that are made beside writers; if there is something in memory again after so many, writers wait for one more.
@@ -264,41 +247,15 @@ impl DbInner {
             self.wait_until_flushed(std::slice::from_ref(family))?;
         }
         self.sync_wals(&mut leader.side)?;
-        if !needs_seqno && self.try_install(leader, family, tables, false)? == Attempt::Installed {
+        if !needs_seqno && self.try_install(leader, &[Intake::new(family, tables)], false)? == Attempt::Installed {
             return Ok(0);
         }
         // There is nothing in memory: the tables may have numbers.
         if !options.allow_global_seqno {
             return Err(Error::new(ErrorKind::Busy, "a compaction came between; try again"));
         }
-        self.try_install(leader, family, tables, true)?;
+        self.try_install(leader, &[Intake::new(family, tables)], true)?;
         Ok(leader.side.last_seqno)
-    }
-
-    /// Installs `tables`, each with a sequence number of its own or all of them with 0.
-    fn try_install(
-        &self,
-        leader: &mut Leader<'_>,
-        family: &Family,
-        tables: &[Brought],
-        with_seqnos: bool,
-    ) -> Result<Attempt> {
-        // Tables with the number 0 use one up as well: who follows the WALs sees by the gap that something came.
-        let count = if with_seqnos { tables.len() as u64 } else { 1 };
-        let last_seqno = leader.side.last_seqno + count;
-        if last_seqno >= MAX_SEQNO {
-            return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left"));
-        }
-        let first = if with_seqnos { leader.side.last_seqno + 1 } else { 0 };
-        let mut is_offered = false;
-        let installed = self.install_at(&leader.side, family, tables, (first, last_seqno), &mut is_offered);
-        // Also after an error: an edit that could not be synced may be in the MANIFEST after a crash, and no other entry may have its numbers then. What the MANIFEST never
-        // saw uses up none: who follows the WALs would look for it in vain.
-        if is_offered {
-            leader.side.last_seqno = last_seqno;
-            self.visible_seqno.store(last_seqno, Ordering::Release);
-        }
-        installed
     }
 
     /// Whether something in memory or in tables overlaps, or a place that is free now must be level 0. Nobody writes meanwhile; compactions only move
@@ -313,87 +270,9 @@ impl DbInner {
         tables.iter().any(|brought| {
             let (smallest, largest) = brought.table.bounds(&family.comparator, 0);
             let (smallest, largest) = (smallest.user_key(), largest.user_key());
-            let found = place(&pinned.version, &background.running, &pinned.options, smallest, largest);
+            let found = place(&pinned.version, &background.running, &pinned.options, (smallest, largest), None);
             found.overlaps || found.level == 0
         })
-    }
-
-    /// Installs `tables` with the sequence numbers `first`, `first + 1` and so on: RocksDB tells the age of tables in level 0 by them. 0: all of them with 0. `last`
-    /// is used up once the edit `is_offered` to the MANIFEST.
-    fn install_at(
-        &self,
-        side: &WriteSide,
-        family: &Family,
-        tables: &[Brought],
-        (first, last): (SeqNo, SeqNo),
-        is_offered: &mut bool,
-    ) -> Result<Attempt> {
-        let mut versions = self.versions.lock();
-        self.check_writable()?;
-        let seqno_of = |index: usize| if first == 0 { 0 } else { first + index as u64 };
-        let with_bounds = |(index, brought): (usize, &Brought)| {
-            let seqno = seqno_of(index);
-            (brought.table.bounds(&family.comparator, seqno), seqno)
-        };
-        let bounds: Vec<_> = tables.iter().enumerate().map(with_bounds).collect();
-        let Some(places) = self.reserve_places(family, &bounds)? else { return Ok(Attempt::NeedsSeqnos) };
-        let mut edit = VersionEdit::new(ColumnFamilyId(family.id));
-        edit.last_sequence = Some(last);
-        let now = self.clock.unix_seconds();
-        for ((brought, ((smallest, largest), seqno)), place) in tables.iter().zip(bounds).zip(&places.places) {
-            edit.add_file(place.level, file_meta(brought, smallest, largest, seqno, now));
-        }
-        *is_offered = true;
-        let installed = versions.log_and_apply(&mut [edit]);
-        if let Ok(installed) = &installed {
-            for (_, version) in installed.iter().filter(|(id, _)| id.0 == family.id) {
-                self.publish_with_new_memtable(side, family, Arc::clone(version), last);
-            }
-        }
-        let mut state = self.state.lock();
-        if let Some(background) = state.families.get_mut(&family.id) {
-            places.reserved.iter().for_each(|id| background.running.release(*id));
-        }
-        installed.map(|_| Attempt::Installed)
-    }
-
-    /// Finds places, and keeps compactions away from them; `None` if tables are to have the number 0 and cannot. What was published last is current: the
-    /// caller holds the lock of the versions.
-    fn reserve_places(&self, family: &Family, bounds: &[(Bounds, SeqNo)]) -> Result<Option<Places>> {
-        let mut state = self.state.lock();
-        let pinned = family.super_version.load();
-        let Some(background) = state.families.get_mut(&family.id) else {
-            return Err(Error::new(ErrorKind::NotFound, "the column family was dropped"));
-        };
-        let mut places = Places { places: Vec::new(), reserved: Vec::new() };
-        for ((smallest, largest), _) in bounds {
-            let (smallest, largest) = (smallest.user_key(), largest.user_key());
-            places.places.push(place(&pinned.version, &background.running, &pinned.options, smallest, largest));
-        }
-        let has_none = bounds.iter().any(|(_, seqno)| *seqno == 0);
-        if has_none && places.places.iter().any(|place| place.level == 0 || place.overlaps) {
-            return Ok(None);
-        }
-        for (place, ((smallest, largest), _)) in places.places.iter().zip(bounds).filter(|(place, _)| place.level > 0) {
-            let id = background.running.reserve(place.level, smallest.user_key(), largest.user_key());
-            places.reserved.push(id);
-        }
-        Ok(Some(places))
-    }
-
-    /// Lets readers see a version with numbers up to `last`; both before a compaction can look at it, which takes for hidden what no snapshot can see. An empty memtable is replaced, too: by it readers of several families see that something came between their pins.
-    fn publish_with_new_memtable(&self, side: &WriteSide, family: &Family, version: Arc<Version>, last: SeqNo) {
-        let _state = self.state.lock();
-        let old = family.super_version.load_full();
-        let memtable = match old.memtable.is_empty() {
-            true => Family::next_memtable(&old.options, &old.memtable, side.wal_number),
-            false => Arc::clone(&old.memtable),
-        };
-        family.publish(
-            SuperVersion { memtable, immutables: old.immutables.clone(), version, options: Arc::clone(&old.options) },
-            self.clock.now_micros(),
-        );
-        self.visible_seqno.store(last, Ordering::Release);
     }
 }
 
@@ -401,23 +280,6 @@ impl DbInner {
 fn is_in_memory(family: &Family) -> bool {
     let pinned = family.super_version.load();
     !pinned.memtable.is_empty() || !pinned.immutables.is_empty()
-}
-
-fn file_meta(brought: &Brought, smallest: InternalKey, largest: InternalKey, seqno: SeqNo, now: u64) -> FileMetaData {
-    FileMetaData {
-        number: brought.number,
-        file_size: brought.table.file_size,
-        smallest,
-        largest,
-        smallest_seqno: seqno,
-        largest_seqno: seqno,
-        epoch_number: 0,
-        oldest_ancestor_time: now,
-        file_creation_time: now,
-        unique_id: brought.table.unique_id,
-        other_fields: other_fields(brought.file_crc, false),
-        has_ranges: Some(brought.table.has_ranges),
-    }
 }
 
 #[cfg(test)]

@@ -13,14 +13,14 @@ pub(super) struct Place {
     pub(super) overlaps: bool,
 }
 
-/// The lowest level for a table with the user keys `smallest..=largest` such that nothing above, and nothing of the level itself, overlaps it: older
-/// data lies beneath. Level 0 takes everything.
+/// The lowest level for a table with these user keys, from the first to the last, such that nothing above, and nothing of the level itself, overlaps it: older
+/// data lies beneath. Level 0 takes everything. `above` is the level of a table that comes with this one, overlaps it and is older.
 pub(super) fn place(
     version: &Version,
     running: &Running,
     options: &ColumnFamilyOptions,
-    smallest: &[u8],
-    largest: &[u8],
+    (smallest, largest): (&[u8], &[u8]),
+    above: Option<usize>,
 ) -> Place {
     let meets = |level: usize| !version.overlapping_files(level, Some(smallest), Some(largest)).is_empty();
     let first_overlap = (0..version.num_levels()).find(|level| meets(*level));
@@ -31,7 +31,7 @@ pub(super) fn place(
     let base_level = LevelTargets::new(version, options).base_level.max(1);
     // A compaction that writes to a level may bring what overlaps.
     let is_free = |level: &usize| !running.writes_to(version.comparator(), *level, smallest, largest);
-    let end = first_overlap.unwrap_or(version.num_levels());
+    let end = first_overlap.unwrap_or(version.num_levels()).min(above.unwrap_or(usize::MAX));
     let level = (base_level..end).rev().find(is_free).unwrap_or(0);
     Place { level, overlaps }
 }

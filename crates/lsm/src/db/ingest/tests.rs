@@ -31,8 +31,14 @@ fn a_compaction_that_comes_between_costs_a_number_and_not_the_load() {
     };
     let reserved = reserve();
     let mut leader = inner.lock_write_side();
-    assert_eq!(inner.try_install(&mut leader, family, &brought.tables, false).unwrap(), Attempt::NeedsSeqnos);
-    assert_eq!(inner.try_install(&mut leader, family, &brought.tables, true).unwrap(), Attempt::Installed);
+    assert_eq!(
+        inner.try_install(&mut leader, &[Intake::new(family, &brought.tables)], false).unwrap(),
+        Attempt::NeedsSeqnos
+    );
+    assert_eq!(
+        inner.try_install(&mut leader, &[Intake::new(family, &brought.tables)], true).unwrap(),
+        Attempt::Installed
+    );
     assert_eq!(leader.side.last_seqno, 1, "the attempt that did nothing uses up no number");
     drop(leader);
     brought.keep();
@@ -66,7 +72,7 @@ fn a_load_that_the_manifest_never_saw_uses_up_no_number() {
     db.drop_family(&dropped).unwrap();
     {
         let mut leader = inner.lock_write_side();
-        let error = inner.try_install(&mut leader, family, &brought.tables, true).unwrap_err();
+        let error = inner.try_install(&mut leader, &[Intake::new(family, &brought.tables)], true).unwrap_err();
         assert_eq!((error.kind(), leader.side.last_seqno), (ErrorKind::NotFound, 0));
     }
     drop(brought);

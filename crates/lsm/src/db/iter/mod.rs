@@ -20,22 +20,31 @@ use crate::merge::Operands;
 use crate::metrics::{Counter, Metrics};
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
+use crate::sst::{TableIter, TableReadOptions, TableReader};
 use crate::version::LeftOut;
 use siltstone_base::comparator::split_timestamp;
 use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
+use std::ops::Range;
+
+/// So many numbers are left for the entries of a batch that is not written.
+pub(crate) const OWN_SEQNOS: u64 = 1 << 33;
 
 /// The entries of a batch that is not written, which an iterator shows over those of the database, have numbers from here on: more than any entry of the database.
-pub(crate) const FIRST_OWN_SEQNO: SeqNo = MAX_SEQNO - (1 << 33);
+pub(crate) const FIRST_OWN_SEQNO: SeqNo = MAX_SEQNO - OWN_SEQNOS;
 
 /// What a batch that is not written has for one family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnEntries<'a> {
     /// Its entries, newest first, with numbers from [`FIRST_OWN_SEQNO`] on, and no range tombstones.
     pub(crate) memtables: &'a [&'a Memtable],
+    /// Older ones, in tables, newest first.
+    pub(crate) tables: &'a [Arc<TableReader>],
     /// Later numbers are hidden.
     pub(crate) newest: SeqNo,
+    /// So are these: of what was taken back.
+    pub(crate) hidden: &'a [Range<SeqNo>],
 }
 
 /// Walks the live keys of a column family in order, as of the moment it was made or of its snapshot.
@@ -65,6 +74,8 @@ pub struct Iter {
     pub(super) newest: SeqNo,
     /// How many of the first sources have a batch's own entries.
     pub(super) own_sources: usize,
+    /// Numbers of own entries that are hidden: they were taken back.
+    taken_back: Box<[Range<SeqNo>]>,
     lower_bound: Option<Vec<u8>>,
     pub(super) upper_bound: Option<Vec<u8>>,
     /// Set where prefixes play a part.
@@ -172,6 +183,11 @@ impl DbInner {
         let mut children = Vec::new();
         let own_memtables = own.map_or(&[][..], |own| own.memtables);
         children.extend(own_memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
+        let own_tables = own.map_or(&[][..], |own| own.tables);
+        children.extend(own_tables.iter().map(|table| {
+            let read = TableReadOptions::from(options);
+            ChildIter::Table(TableIter::new(Arc::clone(table), read, options.readahead_size))
+        }));
         let first_child = children.len();
         children.push(ChildIter::Memtable(pinned.memtable.iter()));
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
@@ -191,7 +207,8 @@ impl DbInner {
             expiry: expiry.map(Box::new),
             seqno,
             newest: own.map_or(seqno, |own| own.newest.max(seqno)),
-            own_sources: own_memtables.len(),
+            own_sources: first_child,
+            taken_back: own.map_or(&[][..], |own| own.hidden).into(),
             lower_bound: options.iterate_lower_bound.clone(),
             upper_bound: options.iterate_upper_bound.clone(),
             prefix_walk: PrefixWalk::new(&pinned.options, options),
@@ -221,7 +238,12 @@ impl Iter {
     /// Whether an entry came after what is seen.
     #[inline]
     fn is_too_new(&self, seqno: SeqNo) -> bool {
-        seqno > self.seqno && (seqno > self.newest || seqno < FIRST_OWN_SEQNO)
+        seqno > self.seqno && (seqno > self.newest || seqno < FIRST_OWN_SEQNO || self.is_taken_back(seqno))
+    }
+
+    /// Whether an entry of a batch that is not written was taken back.
+    fn is_taken_back(&self, seqno: SeqNo) -> bool {
+        self.taken_back.iter().any(|range| range.contains(&seqno))
     }
 
     /// Whether the iterator stands on an entry.

@@ -104,10 +104,6 @@ impl CompressedTier {
         }
     }
 
-    pub(super) fn capacity(&self) -> usize {
-        self.blocks.capacity()
-    }
-
     pub(super) fn set_capacity(&self, capacity_bytes: usize) {
         self.blocks.set_capacity(capacity_bytes);
     }

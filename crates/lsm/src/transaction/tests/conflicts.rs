@@ -124,7 +124,7 @@ fn who_does_not_look_loses_updates() {
 
 #[test]
 fn a_transaction_has_a_limit_of_bytes() {
-    let limited = TransactionDbOptions::default().max_transaction_bytes(1024);
+    let limited = TransactionDbOptions::default().max_transaction_bytes(1024).spill(false);
     let db = open_with(&SimDisk::new(), &limited).unwrap();
     for level in LEVELS {
         let mut one = db.begin(&on(level));

@@ -3,7 +3,10 @@
 mod batches;
 mod conflicts;
 mod kept_wals;
+mod memory;
 mod prepared;
+mod spill;
+mod spill_crash;
 mod threads;
 
 use crate::{

@@ -1,0 +1,238 @@
+//! Taking in what a transaction changed that was too much for memory: tables of several families, all at once.
+//!
+//! The tables are written while others read and write. Then, as for tables that come from outside: what the families have in memory is flushed, because it is older;
+//! somebody leads, so that nobody writes; it is looked whether watched keys changed; WALs are made durable; one record of the MANIFEST names the tables of all families; readers see them.
+
+use super::install::Intake;
+use super::{Brought, FLUSHES_BESIDE_WRITERS, is_in_memory};
+use crate::batch::WriteBatch;
+use crate::db::checked::{Check, Watched};
+use crate::db::column_family::Family;
+use crate::db::state::DbInner;
+use crate::db::timestamps::refuse_writing;
+use crate::db::write::Leader;
+use crate::event::FlushReason;
+use crate::external::{ExternalTable, OpenContext, SstFileWriter};
+use crate::file_copy::read_prefix;
+use crate::file_names::FileName;
+use crate::key::ValueType;
+use crate::options::{ColumnFamilyOptions, CompactionStyle, DbOptions, FileChecksum, FlushOptions, WriteOptions};
+use siltstone_base::env::FileKind;
+use siltstone_base::sync::Arc;
+use siltstone_base::{Error, ErrorKind, Result};
+
+/// A family gets about so many tables at most, however large they become: they may come to level 0, where many would slow writers down.
+const TABLES: u64 = 8;
+
+/// Where an entry lies among those of one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Beneath: older than the other entry of its key.
+    Beneath,
+    /// Above all.
+    Above,
+}
+
+/// Tables with the changes of one transaction, that go again unless they are [taken in](Self::take_in).
+///
+/// Families come one after the other ([`begin`](Self::begin)), and of each the keys in their order.
+pub(crate) struct ChangedTables {
+    db: Arc<DbInner>,
+    /// For the environment.
+    options: DbOptions,
+    families: Vec<FamilyTables>,
+    /// The numbers of all files that were begun.
+    numbers: Vec<u64>,
+}
+
+struct FamilyTables {
+    family: Arc<Family>,
+    options: Arc<ColumnFamilyOptions>,
+    /// A table ends at this size.
+    table_bytes: u64,
+    beneath: Layer,
+    above: Layer,
+}
+
+/// Tables that do not overlap.
+#[derive(Default)]
+struct Layer {
+    /// The one that is being written.
+    writer: Option<(u64, SstFileWriter)>,
+    /// Ascending.
+    tables: Vec<Brought>,
+}
+
+impl Drop for ChangedTables {
+    fn drop(&mut self) {
+        // Writers remove their files.
+        self.families.clear();
+        if !self.numbers.is_empty() {
+            // They are deleted once no MANIFEST can name them.
+            self.numbers.drain(..).for_each(|number| self.db.obsolete_tables.push(FileName::Table(number)));
+            self.db.delete_obsolete_files();
+        }
+    }
+}
+
+impl ChangedTables {
+    pub(in crate::db) fn new(db: &Arc<DbInner>) -> Self {
+        let options = db.options.clone().env(Some(Arc::clone(&db.env))).executor(Some(Arc::clone(&db.executor)));
+        Self { db: Arc::clone(db), options, families: Vec::new(), numbers: Vec::new() }
+    }
+
+    /// Goes on to the family `id`, which gets about `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the family was dropped, and errors of I/O of the one before.
+    pub(crate) fn begin(&mut self, id: u32, bytes: u64) -> Result<()> {
+        self.end_family()?;
+        let Some(family) = self.db.family(id) else {
+            return Err(Error::new(ErrorKind::NotFound, format!("column family {id} does not exist")));
+        };
+        let options = family.options();
+        refuse_writing(&family.name, &options)?;
+        let table_bytes = match options.compaction_style {
+            CompactionStyle::Leveled => options.target_file_size_base.max(bytes / TABLES),
+            // Each would be a run of its own.
+            _ => u64::MAX,
+        };
+        let (beneath, above) = (Layer::default(), Layer::default());
+        self.families.push(FamilyTables { family, options, table_bytes, beneath, above });
+        Ok(())
+    }
+
+    /// Adds an entry; of each depth keys ascend.
+    ///
+    /// # Errors
+    ///
+    /// Errors of I/O, after which all is to be dropped.
+    pub(crate) fn add(&mut self, depth: Depth, kind: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
+        let Some(family) = self.families.last_mut() else {
+            return Err(Error::invalid_argument("an entry of no family"));
+        };
+        let layer = match depth {
+            Depth::Beneath => &mut family.beneath,
+            Depth::Above => &mut family.above,
+        };
+        let (_, writer) = match &mut layer.writer {
+            Some(writer) => writer,
+            None => {
+                let number = self.db.file_numbers.allocate();
+                let path = FileName::Table(number).path(&self.db.dir);
+                let writer = SstFileWriter::create(path, &self.options, &family.options)?;
+                self.numbers.push(number);
+                layer.writer.insert((number, writer))
+            }
+        };
+        writer.add(key, kind, value)?;
+        if writer.file_size() >= family.table_bytes {
+            layer.end_table(&self.db, &family.options)?;
+        }
+        Ok(())
+    }
+
+    fn end_family(&mut self) -> Result<()> {
+        let Some(family) = self.families.last_mut() else { return Ok(()) };
+        family.beneath.end_table(&self.db, &family.options)?;
+        family.above.end_table(&self.db, &family.options)
+    }
+
+    /// Makes all tables part of the database, durably, as one commit: all of them or, after an error, none. Unless a watched key has changed: then fails with `Busy`.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing, flushing, and of the MANIFEST; `NotFound` if a family was dropped.
+    pub(crate) fn take_in(mut self, watched: Option<Vec<Watched>>) -> Result<()> {
+        self.end_family()?;
+        // The tables of each family in one list, the older ones first.
+        let families = std::mem::take(&mut self.families).into_iter().map(|mut family| {
+            let older = family.beneath.tables.len();
+            family.beneath.tables.append(&mut family.above.tables);
+            (family.family, family.beneath.tables, older)
+        });
+        let families: Vec<_> = families.filter(|(_, tables, _)| !tables.is_empty()).collect();
+        let outcome = self.db.take_in(&families, watched);
+        if outcome.is_ok() {
+            self.numbers.clear();
+        }
+        for (family, ..) in &families {
+            self.db.update_pressure(family);
+        }
+        self.db.schedule();
+        outcome
+    }
+}
+
+impl Layer {
+    fn end_table(&mut self, db: &DbInner, options: &ColumnFamilyOptions) -> Result<()> {
+        let Some((number, writer)) = self.writer.take() else { return Ok(()) };
+        let info = writer.finish()?;
+        let table = ExternalTable::examine(&OpenContext { env: &*db.env, options }, &info.path, false)?;
+        let wants_crc = db.options.file_checksum == FileChecksum::Crc32c;
+        let crc = wants_crc.then(|| read_prefix(&*db.env, &info.path, FileKind::Table, info.file_size, |_| Ok(())));
+        self.tables.push(Brought { table, number, file_crc: crc.transpose()? });
+        Ok(())
+    }
+}
+
+/// A family, its tables, and how many of the first ones lie beneath the others.
+type Taken = (Arc<Family>, Vec<Brought>, usize);
+
+impl DbInner {
+    fn take_in(self: &Arc<Self>, families: &[Taken], watched: Option<Vec<Watched>>) -> Result<()> {
+        self.check_writable()?;
+        if families.is_empty() {
+            // Nothing was changed in the end; what was read counts all the same.
+            let nothing = || WriteBatch::new();
+            return watched
+                .map_or(Ok(()), |watched| self.write_if_unchanged(watched, &mut nothing(), &WriteOptions::default()));
+        }
+        self.mend_manifest()?;
+        let mut check = watched.map(Check::new);
+        let all: Vec<_> = families.iter().map(|(family, ..)| Arc::clone(family)).collect();
+        let mut leader = self.lead_with_nothing_in_memory(&all, &mut check)?;
+        self.check_writable()?;
+        for family in &all {
+            self.check_readable(family)?;
+        }
+        // Recovery tells what a WAL holds from what tables hold by their numbers: nothing older than the tables may be in a WAL only.
+        let in_memory: Vec<_> = all.iter().filter(|family| is_in_memory(family)).cloned().collect();
+        if !in_memory.is_empty() {
+            self.switch_memtables(&mut leader.side, &in_memory, FlushReason::Manual)?;
+            self.wait_until_flushed(&in_memory)?;
+        }
+        if let Some(check) = &check {
+            self.check_again(check)?;
+        }
+        self.sync_wals(&mut leader.side)?;
+        let intakes = families.iter().map(|(family, tables, older)| Intake::in_two_layers(family, tables, *older));
+        let intakes: Vec<_> = intakes.collect();
+        self.try_install(&mut leader, &intakes, true).map(|_| ())
+    }
+
+    /// Leads, with nothing of the families in memory and what is watched looked at in the tables that there are, if that can be had: it is done while others may write, as often as
+    /// that helps.
+    fn lead_with_nothing_in_memory(
+        self: &Arc<Self>,
+        families: &[Arc<Family>],
+        check: &mut Option<Check>,
+    ) -> Result<Leader<'_>> {
+        for _ in 0..FLUSHES_BESIDE_WRITERS {
+            let in_memory: Vec<_> = families.iter().filter(|family| is_in_memory(family)).cloned().collect();
+            if !in_memory.is_empty() {
+                self.flush(&in_memory, &FlushOptions::default())?;
+            }
+            if let Some(check) = check {
+                self.look(check)?;
+            }
+            let leader = self.lock_write_side();
+            let is_looked_at = check.as_ref().is_none_or(|check| self.has_same_tables(check));
+            if is_looked_at && !families.iter().any(|family| is_in_memory(family)) {
+                return Ok(leader);
+            }
+        }
+        Ok(self.lock_write_side())
+    }
+}
