@@ -43,7 +43,7 @@ impl DbInner {
             self.let_policies_go();
             return Ok(());
         }
-        self.wait_for_jobs()?;
+        self.wait(|| self.jobs_running() == 0 && self.state.lock().making_files == 0)?;
         self.expiry.note_last_time();
         self.let_policies_go();
         self.drop_next_wal();

@@ -1,8 +1,10 @@
 //! What transactions need of a database beyond what users need.
 
+use super::admission::closing;
 use super::checked::Watched;
 use super::ingest::ChangedTables;
 use super::iter::OwnEntries;
+use super::making_files::MakingFiles;
 use super::memory::{ChargedTo, MemoryCharge};
 use super::newest::Lookup;
 use super::prepared::PreparedBatches;
@@ -119,6 +121,21 @@ impl Db {
             priority: IoPriority::User,
             metrics: Arc::clone(&inner.metrics),
         }
+    }
+
+    /// Keeps the database from being closed while files are made.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` if it is being closed already.
+    pub(crate) fn make_files(&self) -> Result<MakingFiles> {
+        self.handle.inner.make_files()
+    }
+
+    /// Fails with `Aborted` if somebody closes the database, or has closed it.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closing() { Err(closing()) } else { Ok(()) }
     }
 
     /// Whether somebody closes the database, or has closed it. What is in the directory may be another one's then.

@@ -73,6 +73,8 @@ impl Db {
 
     /// The same, as the options say; with a flush first if they ask for it.
     ///
+    /// Tables that are due again before they are done, because a period is shorter than what rewriting takes, keep it from returning: a timeout helps.
+    ///
     /// # Errors
     ///
     /// `TimedOut`, `Aborted` where work is paused or the database closes, and the error that made the engine read-only.

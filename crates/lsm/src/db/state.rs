@@ -137,6 +137,8 @@ pub(crate) struct State {
     pub(crate) reading_stamps: usize,
     /// Jobs that are done and clean up behind themselves; others may run in their place.
     pub(crate) ending_jobs: usize,
+    /// Those who make files outside of jobs.
+    pub(crate) making_files: usize,
     /// Number of the last job.
     pub(crate) last_job_id: JobId,
     /// Compactions that callers ask for and wait for, oldest first.

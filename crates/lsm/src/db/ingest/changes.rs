@@ -6,8 +6,10 @@
 use super::install::Intake;
 use super::{Brought, FLUSHES_BESIDE_WRITERS, is_in_memory};
 use crate::batch::WriteBatch;
+use crate::db::admission::closing;
 use crate::db::checked::{Check, Watched};
 use crate::db::column_family::Family;
+use crate::db::making_files::MakingFiles;
 use crate::db::state::DbInner;
 use crate::db::timestamps::refuse_writing;
 use crate::db::write::Leader;
@@ -43,6 +45,8 @@ pub(crate) struct ChangedTables {
     families: Vec<FamilyTables>,
     /// The numbers of all files that were begun.
     numbers: Vec<u64>,
+    /// From the first table on: closing waits for them to be taken in or removed. Goes last.
+    making: Option<MakingFiles>,
 }
 
 struct FamilyTables {
@@ -78,16 +82,19 @@ impl Drop for ChangedTables {
 impl ChangedTables {
     pub(in crate::db) fn new(db: &Arc<DbInner>) -> Self {
         let options = db.options.clone().env(Some(Arc::clone(&db.env))).executor(Some(Arc::clone(&db.executor)));
-        Self { db: Arc::clone(db), options, families: Vec::new(), numbers: Vec::new() }
+        Self { db: Arc::clone(db), options, families: Vec::new(), numbers: Vec::new(), making: None }
     }
 
     /// Goes on to the family `id`, which gets about `bytes`.
     ///
     /// # Errors
     ///
-    /// `NotFound` if the family was dropped, and errors of I/O of the one before.
+    /// `NotFound` if the family was dropped, `Aborted` if the database is being closed, and errors of I/O of the family before.
     pub(crate) fn begin(&mut self, id: u32, bytes: u64) -> Result<()> {
         self.end_family()?;
+        if self.making.is_none() {
+            self.making = Some(self.db.make_files()?);
+        }
         let Some(family) = self.db.family(id) else {
             return Err(Error::new(ErrorKind::NotFound, format!("column family {id} does not exist")));
         };
@@ -112,6 +119,9 @@ impl ChangedTables {
         let Some(family) = self.families.last_mut() else {
             return Err(Error::invalid_argument("an entry of no family"));
         };
+        if self.db.is_closing() {
+            return Err(closing());
+        }
         let layer = match depth {
             Depth::Beneath => &mut family.beneath,
             Depth::Above => &mut family.above,
@@ -209,7 +219,14 @@ impl DbInner {
         self.sync_wals(&mut leader.side)?;
         let intakes = families.iter().map(|(family, tables, older)| Intake::in_two_layers(family, tables, *older));
         let intakes: Vec<_> = intakes.collect();
-        self.try_install(&mut leader, &intakes, true).map(|_| ())
+        let installed = self.try_install(&mut leader, &intakes, true);
+        // What could not be synced may be there after a crash all the same. Before anybody else gets the locks and reads what was before, it must be certain that it is not.
+        if let Err(error) = &installed
+            && self.mend_manifest().is_err()
+        {
+            self.fail(error);
+        }
+        installed.map(|_| ())
     }
 
     /// Leads, with nothing of the families in memory and what is watched looked at in the tables that there are, if that can be had: it is done while others may write, as often as

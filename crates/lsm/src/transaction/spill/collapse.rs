@@ -35,6 +35,8 @@ pub(super) struct Collapse {
     /// The newest put or tombstone.
     base: Option<(ValueType, Vec<u8>)>,
     count: usize,
+    /// Operands of more bytes are joined again.
+    join_at: usize,
     /// The type of the oldest change so far.
     oldest: Option<ValueType>,
 }
@@ -48,8 +50,10 @@ impl Collapse {
             _ if self.base.is_some() => {}
             ValueType::Merge => {
                 self.operands.push(value);
-                if self.operands.bytes() > OPERAND_BYTES {
+                if self.operands.bytes() > self.join_at.max(OPERAND_BYTES) {
                     self.join(key, operator);
+                    // Twice as many each time, so that all joins together cost as much as the last.
+                    self.join_at = 2 * self.operands.bytes();
                 }
             }
             _ => self.base = Some((kind, value.to_vec())),
@@ -76,7 +80,7 @@ impl Collapse {
     pub(super) fn finish(&mut self, key: &[u8], family: &str, operator: Option<&dyn MergeOperator>) -> Result<Amount> {
         let amount = self.amount(key, family, operator);
         self.operands.clear();
-        (self.base, self.count, self.oldest) = (None, 0, None);
+        (self.base, self.count, self.join_at, self.oldest) = (None, 0, 0, None);
         amount
     }
 
@@ -191,9 +195,9 @@ mod tests {
     fn operands_of_one_key_do_not_pile_up() {
         let (operator, operand) = (AppendOperator::new(""), vec![7; 100_000]);
         let mut collapse = Collapse::default();
-        for _ in 0..30 {
+        for number in 0..30 {
             collapse.take(b"key", Merge, &operand, Some(&operator));
-            assert!(collapse.operands.iter().len() <= 11);
+            assert!(collapse.operands.iter().len() <= 1 + number.max(20) / 2);
         }
         let amount = collapse.finish(b"key", "default", Some(&operator)).unwrap();
         let value = vec![7; 3_000_000];

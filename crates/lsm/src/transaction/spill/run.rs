@@ -2,7 +2,7 @@
 //!
 //! The file has a name that the next opening of the database removes. Entries keep the numbers that they had in memory.
 
-use crate::db::Db;
+use crate::db::{Db, MakingFiles};
 use crate::iterator::InternalIterator;
 use crate::key::InternalKeyComparator;
 use crate::options::{CompressionType, IndexType, TableOptions};
@@ -42,7 +42,7 @@ struct RunFile {
 impl Drop for RunFile {
     fn drop(&mut self) {
         // After closing, the name may be that of somebody else's file. What is left is removed when the database is opened.
-        if !self.db.is_closing() {
+        if let Ok(_making) = self.db.make_files() {
             self.db.remove_temporary(&self.path);
         }
     }
@@ -54,11 +54,14 @@ pub(super) struct RunWriter {
     builder: TableBuilder,
     order: InternalKeyComparator,
     file: RunFile,
+    /// Closing waits until the run is written.
+    _making: MakingFiles,
 }
 
 impl RunWriter {
     /// Begins a run of a family with this order.
     pub(super) fn create(db: &Db, order: &InternalKeyComparator) -> Result<Self> {
+        let making = db.make_files()?;
         let path = db.temporary_path();
         let options = db.options();
         let direct = options.use_direct_io_for_flush_and_compaction;
@@ -98,11 +101,16 @@ impl RunWriter {
                 write_back: WriteBack { bytes: options.bytes_per_sync, strict: options.strict_bytes_per_sync },
             },
         )?;
-        Ok(Self { builder, order: order.clone(), file })
+        Ok(Self { builder, order: order.clone(), file, _making: making })
     }
 
     /// Adds an entry behind all others.
+    ///
+    /// # Errors
+    ///
+    /// Errors of I/O, and `Aborted` if the database is being closed: that waits for the run.
     pub(super) fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        self.file.db.check_open()?;
         self.builder.add(internal_key, value)
     }
 
@@ -118,7 +126,7 @@ impl RunWriter {
 
     /// Ends the run and opens it; `None` if nothing is in it.
     pub(super) fn finish(self) -> Result<Option<Run>> {
-        let Self { builder, order, file } = self;
+        let Self { builder, order, file, _making } = self;
         if builder.num_entries() == 0 {
             return Ok(None);
         }

@@ -7,7 +7,8 @@ use crate::{
     MergeFailure, MergeOperator, OptimisticTransaction, OptimisticTransactionDb, ReadOptions, Result, Savepoint,
     Transaction, TransactionDb, TransactionDbOptions, WriteOptions,
 };
-use siltstone_base::env::sim::SimDisk;
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
 use siltstone_base::row_locks::LockMode;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -463,6 +464,53 @@ fn nothing_is_left_of_one_that_ends_in_any_other_way() {
     assert_eq!(kind(tx.commit()), ErrorKind::Aborted);
     again.put("a", "1").unwrap();
     again.db().check().unwrap();
+}
+
+/// The next opening gives out the same names: a file that is made under one of them would take the place of a WAL or of a table.
+#[test]
+fn a_transaction_of_a_closed_database_makes_no_files() {
+    let disk = SimDisk::new();
+    let db = open(&disk).unwrap();
+    let mut tx = db.begin(&on(Isolation::Snapshot));
+    fill(&mut tx, &db, 1);
+    db.close().unwrap();
+    let again = open(&disk).unwrap();
+    again.put("a", "1").unwrap();
+    let before = disk.env().list_dir(Path::new("/db")).unwrap();
+    let mut refused = 0;
+    for number in 0..200_u32 {
+        refused +=
+            usize::from(tx.put(number.to_be_bytes(), value(7)).is_err_and(|error| error.kind() == ErrorKind::Aborted));
+    }
+    assert!(refused > 0);
+    assert_eq!(kind(tx.commit()), ErrorKind::Aborted);
+    assert_eq!(disk.env().list_dir(Path::new("/db")).unwrap(), before);
+    again.close().unwrap();
+    let again = open(&disk).unwrap();
+    assert_eq!(again.db().get("a").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// Others get its locks and read what was before it: so it must not be there after a crash, though its record may have come to the device.
+#[test]
+fn a_commit_that_failed_does_not_come_back_beneath_later_ones() {
+    for kind in [FaultKind::Io, FaultKind::SyncFailsVisible] {
+        let disk = SimDisk::new();
+        let db = open(&disk).unwrap();
+        let mut tx = db.begin(&on(Isolation::Snapshot));
+        tx.put("first", "1").unwrap();
+        fill(&mut tx, &db, 1);
+        let syncs = OpFilter { class: Some(OpClass::Sync), file: Some(FileKind::Manifest), ..OpFilter::default() };
+        disk.set_fault(FaultPlan::once(kind, 0).filter(syncs));
+        let failed = tx.commit();
+        disk.clear_fault();
+        assert!(failed.is_err() && !disk.fault_hits().is_empty(), "{failed:?}");
+        assert_eq!(db.db().get("first").unwrap(), None);
+        db.put("second", "2").unwrap();
+        let again = open(&disk.after_process_death()).unwrap();
+        assert_eq!(again.db().get("first").unwrap(), None);
+        assert_eq!(again.db().get("second").unwrap().as_deref(), Some(&b"2"[..]));
+        again.db().check().unwrap();
+    }
 }
 
 #[test]
