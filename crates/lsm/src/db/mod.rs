@@ -30,6 +30,7 @@ mod maintenance;
 mod manual;
 mod memory;
 mod memtable_switch;
+mod multi_get;
 mod newest;
 mod next_limit;
 mod next_wal;
@@ -298,7 +299,8 @@ impl Db {
         self.handle.inner.key_may_exist(&family.0, key.as_ref(), options)
     }
 
-    /// The values of `keys` in `family`, all as of the same moment.
+    /// The values of `keys` in `family`, all as of the same moment. What tables must read for them is read together, so that the device has several requests at a time; an
+    /// error is that of the keys that need what could not be read.
     pub fn multi_get_cf(
         &self,
         family: &ColumnFamily,

@@ -8,6 +8,7 @@ mod covered;
 mod ingest;
 mod merges;
 mod misuse;
+mod multi_get;
 mod next_wal;
 mod options_files;
 mod pins;

@@ -2,8 +2,10 @@
 //!
 //! Path: get 6/7. Before: table_cache.rs. After: sst/block_cursor.rs.
 
+mod many;
 mod open;
 
+pub(crate) use many::Asked;
 pub(crate) use open::{TableOrigin, origin_of_table};
 
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
