@@ -100,7 +100,7 @@ impl FilterPartitions {
         let keep = |bytes, handle: BlockHandle| {
             let partition = Arc::new(Block::of_filter(bytes)?);
             let keeps = source.options.fill_cache;
-            Ok(if keeps { source.cache.insert(self.cache_file, handle.offset, partition) } else { partition })
+            if keeps { source.cache.insert(self.cache_file, handle.offset, partition) } else { Ok(partition) }
         };
         let cache = (source.cache, self.cache_file);
         let partitions = source.fetcher.meta_blocks(&handles, cache, source.options, together, keep);
@@ -139,7 +139,7 @@ impl FilterPartitions {
         let bytes = source.fetcher.meta_block(handle, source.options.context).ok()?;
         let partition = Arc::new(Block::of_filter(bytes).ok()?);
         let keeps = source.options.fill_cache;
-        Some(if keeps { source.cache.insert(self.cache_file, handle.offset, partition) } else { partition })
+        if keeps { source.cache.insert(self.cache_file, handle.offset, partition).ok() } else { Some(partition) }
     }
 
     /// The bytes of memory that the index and the partitions that stay take.

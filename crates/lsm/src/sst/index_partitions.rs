@@ -83,6 +83,6 @@ impl IndexPartitions {
             return Err(fetcher.blame(Error::corrupt("empty partition of an index"), handle));
         }
         let partition = Arc::new(Block::of_index(index));
-        Ok(if options.fill_cache { cache.insert(self.cache_file, handle.offset, partition) } else { partition })
+        if options.fill_cache { cache.insert(self.cache_file, handle.offset, partition) } else { Ok(partition) }
     }
 }

@@ -156,7 +156,7 @@ fn ask(db: &Db, numbers: &[u16], read: &ReadOptions) -> Vec<Result<Option<Vec<u8
 fn blocks_of_one_table_are_read_in_one_round() {
     for fill_cache in [true, false] {
         let disk = SimDisk::new();
-        let db = one_cold_table(&disk, 4_000, TableOptions::default().block_size(1024));
+        let db = one_cold_table(&disk, 12_000, TableOptions::default().block_size(1024));
         let read = ReadOptions::default().fill_cache(fill_cache);
         // The table is open.
         ask(&db, &[0], &read);
@@ -176,7 +176,7 @@ fn blocks_of_one_table_are_read_in_one_round() {
         let blocks = perf.counters().get(Counter::BlocksRead);
         assert_eq!(blocks, if fill_cache { 40 } else { 80 });
         // More than a round may have.
-        let numbers: Vec<u16> = (0..200).map(|step| step * 19 + 7).collect();
+        let numbers: Vec<u16> = (0..200).map(|step| step * 59 + 7).collect();
         let rounds = perf.counters().get(Counter::ReadsTogether);
         ask(&db, &numbers, &ReadOptions::default().fill_cache(false));
         let rounds = perf.counters().get(Counter::ReadsTogether) - rounds;

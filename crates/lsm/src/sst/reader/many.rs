@@ -243,12 +243,12 @@ impl TableReader {
             };
             let block =
                 stored.and_then(|stored| self.fetcher.data_block_from(stored, handle, options.verify_checksums));
-            wanted.block = Some(block.map(|block| {
+            wanted.block = Some(block.and_then(|block| {
                 blocks += 1;
                 bytes += block.bytes().len() as u64;
                 match self.index_of(partitions, wanted.partition) {
                     Ok(index) if options.fill_cache => self.keep_block(index, wanted.position, block),
-                    _ => Arc::new(block),
+                    _ => Ok(Arc::new(block)),
                 }
             }));
         });
