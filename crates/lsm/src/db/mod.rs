@@ -29,6 +29,7 @@ mod live_files;
 mod maintenance;
 mod manual;
 mod memory;
+mod memtable_limit;
 mod memtable_switch;
 mod multi_get;
 mod newest;

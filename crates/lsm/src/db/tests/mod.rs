@@ -6,6 +6,7 @@ mod checked;
 mod compressed_blocks;
 mod covered;
 mod ingest;
+mod memory;
 mod merges;
 mod misuse;
 mod multi_get;
