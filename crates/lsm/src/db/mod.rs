@@ -20,6 +20,7 @@ mod error_state;
 mod expiry;
 mod families;
 mod flush;
+mod holders;
 mod ingest;
 mod insert;
 mod io_rate;
@@ -77,6 +78,7 @@ pub use check::TreeReport;
 pub(crate) use checked::Watched;
 pub use column_family::ColumnFamily;
 pub use expiry::{ExpiryBlocker, ExpiryReport};
+pub(crate) use holders::{Held, Holder};
 pub use iter::Iter;
 pub(crate) use iter::{FIRST_OWN_SEQNO, OwnEntries};
 pub use live_files::{LiveFile, LiveFileKind, LiveFiles};
@@ -423,6 +425,11 @@ impl Db {
     /// The environment that the database does its I/O through.
     pub(crate) fn env(&self) -> &Arc<dyn Env> {
         &self.handle.inner.env
+    }
+
+    /// Who holds memory of the database outside of it.
+    pub(crate) fn holders(&self) -> &Arc<holders::Holders> {
+        &self.handle.inner.holders
     }
 
     /// Seconds since 1970, by the clock of the database.

@@ -579,6 +579,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         deletions: FileDeletions::new(),
         wal_archive: WalArchive::new(),
         options_files,
+        holders: Arc::default(),
         io_rate: IoRate::new(options, &surroundings.clock),
         prepared_logs: PreparedLogs::new(),
         read_only_turn: ReadOnlyTurn::default(),

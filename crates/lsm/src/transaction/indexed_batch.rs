@@ -5,12 +5,15 @@
 
 use super::layers::{Layers, own_seqno};
 use crate::batch::{BatchEntry, BatchMark, WriteBatch};
-use crate::db::{ColumnFamily, Db, Iter, OwnEntries, PinnedValue};
+use crate::db::{ColumnFamily, Db, Held, Holder, Iter, OwnEntries, PinnedValue};
 use crate::key::{LookupKey, MAX_SEQNO, ValueType};
 use crate::memtable::Memtable;
 use crate::options::{ReadOptions, WriteOptions};
 use siltstone_base::engine::Savepoint;
 use siltstone_base::{Error, Result};
+
+/// What an entry takes beside its bytes where it can be read, about.
+const ENTRY_OVERHEAD: usize = 40;
 
 /// Changes that are not written yet, and that reads see over the database.
 ///
@@ -48,6 +51,8 @@ pub struct WriteBatchWithIndex {
     own: Layers,
     /// Where it can be rolled back to, in order; each with a number and a count that no other one has.
     savepoints: Vec<(u64, BatchMark)>,
+    /// What all of it takes.
+    held: Held,
     /// The number of the next savepoint. None ever comes back: one that is gone stays gone.
     next_savepoint: u64,
 }
@@ -60,8 +65,16 @@ impl WriteBatchWithIndex {
             batch: WriteBatch::new(),
             own: Layers::default(),
             savepoints: Vec::new(),
+            held: db.holders().charge(Holder::Transactions),
             next_savepoint: 0,
         }
+    }
+
+    /// Tells the report of holders how much there is: the batch, and the entries once more where they can be read.
+    fn note_memory(&mut self) {
+        let entries = self.batch.len().saturating_mul(ENTRY_OVERHEAD);
+        let bytes = if self.batch.is_empty() { 0 } else { 2 * self.batch.size_bytes() + entries };
+        self.held.set(bytes as u64);
     }
 
     /// Sets `key` to `value` in the default family.
@@ -149,6 +162,7 @@ impl WriteBatchWithIndex {
         if added.is_err() {
             self.batch.cut(&mark);
         }
+        self.note_memory();
         added
     }
 
@@ -253,6 +267,7 @@ impl WriteBatchWithIndex {
             return Ok(());
         }
         self.batch.cut(&mark);
+        self.note_memory();
         self.own.cut(&mark, &self.batch)
     }
 
@@ -281,6 +296,7 @@ impl WriteBatchWithIndex {
         self.batch.clear();
         self.own.clear();
         self.savepoints.clear();
+        self.note_memory();
     }
 
     /// Writes the changes to the database: all of them or, after an error, none. They are gone from here then.
@@ -305,6 +321,8 @@ impl WriteBatchWithIndex {
     pub(super) fn take_batch(&mut self) -> WriteBatch {
         self.own.clear();
         self.savepoints.clear();
-        std::mem::take(&mut self.batch)
+        let batch = std::mem::take(&mut self.batch);
+        self.note_memory();
+        batch
     }
 }

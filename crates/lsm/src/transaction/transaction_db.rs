@@ -146,7 +146,10 @@ impl TransactionDb {
             }
             core.prepared.put(&name, Entry { owner, batch });
         }
-        Ok(Self { core: Arc::new(core) })
+        let core = Arc::new(core);
+        let locks = Arc::downgrade(&core);
+        core.db.holders().set_row_locks(move || locks.upgrade().map_or(0, |core| core.locks.stats().bytes as u64));
+        Ok(Self { core })
     }
 
     /// The database under the transactions: to read, to flush, to ask for families.

@@ -3,6 +3,7 @@
 mod batches;
 mod conflicts;
 mod kept_wals;
+mod memory;
 mod prepared;
 mod threads;
 
