@@ -16,6 +16,8 @@ pub enum FlushReason {
     WriteBufferFull,
     /// The family pins an old WAL and the WALs together are larger than `max_total_wal_size`.
     WalTotalSize,
+    /// The memtables of all families together have half of `db_write_buffer_size`, and this one is the largest.
+    MemtableTotalSize,
     /// The caller asked.
     Manual,
     /// Recovery replayed entries that no table holds.

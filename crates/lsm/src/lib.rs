@@ -96,8 +96,8 @@ pub use copies::{
     LiveCopyInfo, LiveCopyOptions, RestoreOptions,
 };
 pub use db::{
-    ApproximateSize, ColumnFamily, Db, ExpiryBlocker, ExpiryReport, Iter, IterPins, LiveFile, LiveFileKind, LiveFiles,
-    MemoryReport, PinnedState, PinnedValue, TableFile, TreeReport, UpdateBatch, Updates,
+    ApproximateSize, ColumnFamily, CompactionRecord, Db, ExpiryBlocker, ExpiryReport, Iter, IterPins, LiveFile,
+    LiveFileKind, LiveFiles, MemoryReport, PinnedState, PinnedValue, TableFile, TreeReport, UpdateBatch, Updates,
 };
 pub use engine::KvDb;
 pub use event::{

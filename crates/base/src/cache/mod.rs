@@ -128,17 +128,17 @@ impl<V: Cacheable> Cache<V> {
     /// Puts `value` in for `charge` bytes and returns what is resident under `key` now: `value`, or what another thread
     /// put there first. A block that is refused is returned all the same, unshared.
     pub fn insert(&self, key: CacheKey, value: Arc<V>, charge: usize) -> Arc<V> {
-        self.insert_evicting(key, value, charge, &mut Vec::new())
+        self.insert_evicting(key, value, charge, &mut Vec::new()).unwrap_or_else(|refused| refused)
     }
 
-    /// The same; adds to `evicted` what had to go for it.
+    /// The same; adds to `evicted` what had to go for it. A block that is refused is the error.
     pub fn insert_evicting(
         &self,
         key: CacheKey,
         value: Arc<V>,
         charge: usize,
         evicted: &mut Vec<(CacheKey, Arc<V>)>,
-    ) -> Arc<V> {
+    ) -> Result<Arc<V>, Arc<V>> {
         let hash = key.hash();
         self.shard(hash).insert(hash, key, value, charge, false, evicted)
     }
@@ -146,7 +146,7 @@ impl<V: Cacheable> Cache<V> {
     /// The same for a block that is unlikely to be read again, as a long scan's: it is the first to go.
     pub fn insert_low_priority(&self, key: CacheKey, value: Arc<V>, charge: usize) -> Arc<V> {
         let hash = key.hash();
-        self.shard(hash).insert(hash, key, value, charge, true, &mut Vec::new())
+        self.shard(hash).insert(hash, key, value, charge, true, &mut Vec::new()).unwrap_or_else(|refused| refused)
     }
 
     /// Forgets all blocks of `file`. Costs a walk over the whole cache; several files share one in

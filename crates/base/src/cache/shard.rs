@@ -115,7 +115,7 @@ impl<V: Cacheable> Shard<V> {
         self.state.read().find(hash, key).is_some()
     }
 
-    /// What must go for it is added to `evicted`, for the caller to drop without the lock.
+    /// What must go for it is added to `evicted`, for the caller to drop without the lock. A value that is refused is the error.
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -124,11 +124,11 @@ impl<V: Cacheable> Shard<V> {
         charge: usize,
         low_priority: bool,
         evicted: &mut Vec<(CacheKey, Arc<V>)>,
-    ) -> Arc<V> {
+    ) -> Result<Arc<V>, Arc<V>> {
         let before = evicted.len();
         let mut state = self.state.write();
         if let Some(entry) = state.find(hash, &key) {
-            return entry.value.clone();
+            return Ok(entry.value.clone());
         }
         let limit = state.capacity.checked_sub(charge);
         let fitting = match (u32::try_from(charge), limit) {
@@ -141,11 +141,11 @@ impl<V: Cacheable> Shard<V> {
         self.evictions.fetch_add((evicted.len() - before) as u64, Ordering::Relaxed);
         let Some(charge) = fitting else {
             self.rejections.fetch_add(1, Ordering::Relaxed);
-            return value;
+            return Err(value);
         };
         self.inserts.fetch_add(1, Ordering::Relaxed);
         state.add(hash, key, value.clone(), charge, low_priority);
-        value
+        Ok(value)
     }
 
     pub(super) fn remove(&self, hash: u64, key: &CacheKey) -> Option<Arc<V>> {

@@ -1,5 +1,6 @@
 //! One client: turns numbers into operations on an engine.
 
+use super::workload::KEYS_A_CALL;
 use super::{KvConfig, Workload};
 use crate::Rng;
 use crate::values::Values;
@@ -35,6 +36,8 @@ pub(crate) struct Client<'a> {
     key: [u8; KEY_BYTES],
     batch: KvBatch,
     batch_size: usize,
+    /// The keys of the next call for several.
+    asked: Vec<[u8; KEY_BYTES]>,
     cursor: Option<Box<dyn KvCursor>>,
     bytes: u64,
 }
@@ -63,6 +66,7 @@ impl<'a> Client<'a> {
             key,
             batch: KvBatch::new(),
             batch_size: config.batch,
+            asked: Vec::with_capacity(KEYS_A_CALL),
             cursor: None,
             bytes: 0,
         }
@@ -85,12 +89,14 @@ impl<'a> Client<'a> {
             Workload::ReadRandom | Workload::ReadMissing | Workload::ReadWhileWriting => self.get(),
             Workload::SeekRandom => self.seek(),
             Workload::ReadSeq => self.next(),
+            Workload::MultiReadRandom => self.ask(),
             Workload::Settle => Ok(false),
         }
     }
 
-    /// Writes what is left of a batch.
+    /// Writes what is left of a batch, and reads what is left of a call.
     pub(super) fn finish(&mut self) -> Result<()> {
+        self.get_asked()?;
         if self.batch.is_empty() {
             return Ok(());
         }
@@ -129,6 +135,31 @@ impl<'a> Client<'a> {
         self.kv.get_pinned(&self.key, &mut |value| bytes = (KEY_BYTES + black_box(value).len()) as u64)?;
         self.bytes += bytes;
         Ok(true)
+    }
+
+    /// Takes one more key into the next call, and makes it when there are enough.
+    #[inline]
+    fn ask(&mut self) -> Result<bool> {
+        encode_key(self.rng.below(self.num), &mut self.key);
+        self.asked.push(self.key);
+        if self.asked.len() == KEYS_A_CALL {
+            self.get_asked()?;
+        }
+        Ok(true)
+    }
+
+    fn get_asked(&mut self) -> Result<()> {
+        if self.asked.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<&[u8]> = self.asked.iter().map(<[u8; KEY_BYTES]>::as_slice).collect();
+        let mut bytes = 0;
+        self.kv.multi_get(&keys, &mut |_, value| {
+            bytes += value.map_or(0, |value| (KEY_BYTES + black_box(value).len()) as u64);
+        })?;
+        self.bytes += bytes;
+        self.asked.clear();
+        Ok(())
     }
 
     #[inline]

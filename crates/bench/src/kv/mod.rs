@@ -2,8 +2,8 @@
 //!
 //! Keys are 16 bytes: a number, 8 bytes big-endian, followed by the character `0`. Values compress to half. `fillseq`,
 //! `fillrandom` and `fillsync` start with an empty database, all others act on what is there. Fills and overwrites do N
-//! operations with keys drawn uniformly below N (`fillseq`: in order), `readrandom`, `readmissing` and `seekrandom` (a seek
-//! and 10 nexts) N/2, `fillsync` 2,000 a thread, at most N; `readwhilewriting` reads N/2 beside one writer without limit; `settle` waits until
+//! operations with keys drawn uniformly below N (`fillseq`: in order), `readrandom`, `multireadrandom` (32 keys a call),
+//! `readmissing` and `seekrandom` (a seek and 10 nexts) N/2, `fillsync` 2,000 a thread, at most N; `readwhilewriting` reads N/2 beside one writer without limit; `settle` waits until
 //! no compaction is due.
 //!
 //! Several engines run alternately: the whole list of workloads on the first, then on the second, each alone in the

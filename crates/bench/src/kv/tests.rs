@@ -37,6 +37,7 @@ fn every_workload_does_its_operations() {
         ("fillrandom", Some(2_000)),
         ("overwrite", Some(2_000)),
         ("readrandom", Some(1_000)),
+        ("multireadrandom", Some(1_000)),
         ("readmissing", Some(1_000)),
         ("seekrandom", Some(1_000)),
         ("readseq", None),
@@ -55,6 +56,7 @@ fn every_workload_does_its_operations() {
     assert!((1_600..1_900).contains(&rows), "two rounds of 2,000 draws leave about 1,730 keys, not {rows}");
     assert_eq!(of("fillseq").bytes_user, 2_000 * 116);
     assert_eq!(of("readmissing").bytes_user, 0);
+    assert!(of("multireadrandom").bytes_user > 500 * 116);
     assert_eq!(of("readseq").bytes_user, rows * 116);
     assert!(of("readwhilewriting").writer_ops_per_s.is_some());
     for line in lines.iter().filter(|line| line.workload != "settle") {

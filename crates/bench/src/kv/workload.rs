@@ -26,7 +26,12 @@ pub enum Workload {
     ReadWhileWriting,
     /// Waits until no compaction is due.
     Settle,
+    /// Gets random keys, several in one call.
+    MultiReadRandom,
 }
+
+/// Keys of one call of `multireadrandom`.
+pub(super) const KEYS_A_CALL: usize = 32;
 
 impl Workload {
     /// All of them, in an order in which each finds what it needs.
@@ -35,6 +40,7 @@ impl Workload {
         Self::FillRandom,
         Self::Overwrite,
         Self::ReadRandom,
+        Self::MultiReadRandom,
         Self::ReadMissing,
         Self::SeekRandom,
         Self::ReadSeq,
@@ -56,6 +62,7 @@ impl Workload {
             Self::ReadSeq => "readseq",
             Self::ReadWhileWriting => "readwhilewriting",
             Self::Settle => "settle",
+            Self::MultiReadRandom => "multireadrandom",
         }
     }
 
@@ -71,7 +78,7 @@ impl Workload {
 
     /// Whether operations arrive one by one, so that it can run open loop.
     pub(crate) fn is_of_points(self) -> bool {
-        !matches!(self, Self::ReadSeq | Self::Settle)
+        !matches!(self, Self::ReadSeq | Self::Settle | Self::MultiReadRandom)
     }
 
     /// Operations of all threads together for `num` keys.
@@ -79,7 +86,11 @@ impl Workload {
         match self {
             Self::FillSeq | Self::FillRandom | Self::Overwrite | Self::ReadSeq => num,
             Self::FillSync => num.min(2_000 * threads as u64),
-            Self::ReadRandom | Self::ReadMissing | Self::SeekRandom | Self::ReadWhileWriting => num.div_ceil(2),
+            Self::ReadRandom
+            | Self::MultiReadRandom
+            | Self::ReadMissing
+            | Self::SeekRandom
+            | Self::ReadWhileWriting => num.div_ceil(2),
             Self::Settle => 0,
         }
     }
@@ -89,6 +100,7 @@ impl Workload {
         match self {
             Self::ReadMissing => 16,
             Self::ReadSeq => 64,
+            Self::MultiReadRandom => KEYS_A_CALL as u64,
             _ if self.writes() => batch as u64,
             _ => 1,
         }

@@ -9,7 +9,7 @@
 
 use super::pool::Pool;
 use crate::batch::WriteBatch;
-use crate::db::Db;
+use crate::db::{Db, Held};
 use crate::options::WriteOptions;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::{Arc, Mutex, Rank};
@@ -35,6 +35,8 @@ pub(super) struct Waiting {
     pub(super) done: oneshot::Sender<Result<()>>,
     /// Room that it takes.
     pub(super) room: OwnedSemaphorePermit,
+    /// The same, for the report of holders.
+    pub(super) held: Held,
 }
 
 /// Batches in the order in which they came.
@@ -129,7 +131,7 @@ impl Lane {
     fn write(&self, round: Vec<Waiting>) {
         let mut places = Vec::with_capacity(round.len());
         let writes = round.into_iter().map(|waiting| {
-            places.push(Some((waiting.done, waiting.room)));
+            places.push(Some((waiting.done, (waiting.room, waiting.held))));
             (waiting.batch, waiting.options)
         });
         let writes: Vec<_> = writes.collect();

@@ -17,7 +17,7 @@ pub use options::AsyncDbOptions;
 pub use scan::{AsyncScan, ScannedRow};
 
 use crate::batch::WriteBatch;
-use crate::db::{ColumnFamily, Db, PinnedValue};
+use crate::db::{ColumnFamily, Db, Holder, PinnedValue};
 use crate::options::{ColumnFamilyOptions, DbOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};
 use crate::snapshot::Snapshot;
 use lane::{Lane, Waiting, closing};
@@ -30,6 +30,9 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// Keys that are looked for on the spot, at most: a few hundred microseconds if memory has them all.
 const KEYS_AT_ONCE: usize = 128;
+
+/// What a batch that stands in line takes beside its bytes, about: itself, its options, its place, and the way back to its task.
+const QUEUED_OVERHEAD: usize = 256;
 
 /// A database that tasks use: no call blocks the thread that polls it, and a task that waits needs no thread.
 ///
@@ -65,7 +68,7 @@ const KEYS_AT_ONCE: usize = 128;
 /// **Cancellation.** A future that is dropped before it is ready leaves nothing behind that others would notice. Its batch was written as a whole, will be, or will never be: which of them
 /// is not known, as after the death of a process. A read is just not done.
 ///
-/// **Memory.** Batches that stand in line have at most [`max_queued_bytes`](AsyncDbOptions::max_queued_bytes), those of low priority as many of their own; tasks with more wait their turn, first come first served.
+/// **Memory.** Batches that stand in line have at most [`max_queued_bytes`](AsyncDbOptions::max_queued_bytes), 256 for each among them, those of low priority as many of their own; tasks with more wait their turn, first come first served.
 ///
 /// Thread safety: every method may be called from any thread, within any runtime or none.
 #[derive(Debug, Clone)]
@@ -317,7 +320,7 @@ impl AsyncDb {
     /// Those of [`Db::write`]; `Aborted` once the database is closing, and nothing is written then.
     pub async fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         let shared = &*self.shared;
-        let bytes = batch.size_bytes().clamp(1, shared.options.max_queued_bytes);
+        let bytes = batch.size_bytes().saturating_add(QUEUED_OVERHEAD).min(shared.options.max_queued_bytes);
         let (lane, room) = match options.low_pri {
             true => (&shared.low_priority, &shared.low_room),
             false => (&shared.writes, &shared.room),
@@ -325,11 +328,13 @@ impl AsyncDb {
         let room = Arc::clone(room).acquire_many_owned(u32::try_from(bytes).unwrap_or(u32::MAX));
         let room = room.await.map_err(|_| closing())?;
         let (done, outcome) = oneshot::channel();
-        lane.push(Waiting { batch, options: options.clone(), done, room })?;
+        let mut held = shared.db.holders().charge(Holder::QueuedWrites);
+        held.set((batch.size_bytes() + QUEUED_OVERHEAD) as u64);
+        lane.push(Waiting { batch, options: options.clone(), done, room, held })?;
         Answer::new(outcome).await?
     }
 
-    /// Bytes of batches that stand in line, those included that are being written.
+    /// Bytes of batches that stand in line, those included that are being written, with 256 for each batch.
     pub fn queued_bytes(&self) -> usize {
         let shared = &*self.shared;
         let used = |room: &Semaphore| shared.options.max_queued_bytes.saturating_sub(room.available_permits());

@@ -17,7 +17,7 @@ siltstone_base::define_options! {
         /// Threads that do what tasks must not wait for on their own: reads that memory does not answer, flushes, and whatever is [run](crate::AsyncDb::run). 1 to 256; two more
         /// are for writes.
         io_threads: usize = 4,
-        /// Bytes of write batches that may wait to be written, 1 KiB to 4 GiB; as many again of low priority. Tasks that come with more wait before they stand in line; a batch larger than this goes alone.
+        /// Bytes of write batches that may wait to be written, and 256 more for each batch, 1 KiB to 4 GiB; as many again of low priority. Tasks that come with more wait before they stand in line; a batch larger than this goes alone.
         max_queued_bytes: usize = 64 << 20,
         /// Bytes of keys and values that a [scan](crate::AsyncDb::scan) reads at once, 1 KiB to 1 GiB; its first reads are smaller. A row that is larger comes alone.
         scan_batch_bytes: usize = 64 << 10,

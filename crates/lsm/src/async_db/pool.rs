@@ -45,7 +45,7 @@ impl Pool {
             }
         };
         self.submit(priority, Box::new(Errand(Some(work))));
-        Answer(receiver)
+        Answer { receiver, home: Some((self.clone(), priority)) }
     }
 
     /// Has `work` done by a thread, whoever waits for it.
@@ -79,22 +79,97 @@ impl<F: FnOnce() + Send> Job for Errand<F> {
     fn poisoned(&mut self, _: &str) {}
 }
 
-/// What a thread of the pool will answer.
+/// What a thread of the pool will answer. An answer that nobody takes is dropped by the pool: that may close a database, or free much.
 #[derive(Debug)]
-pub(super) struct Answer<T>(oneshot::Receiver<T>);
+pub(super) struct Answer<T: Send + 'static> {
+    receiver: oneshot::Receiver<T>,
+    /// Who drops it, and how urgently; `None` for what costs nothing to drop, and for what was taken.
+    home: Option<(Pool, Priority)>,
+}
 
-impl<T> Answer<T> {
-    /// What `receiver` gets.
+impl<T: Send + 'static> Answer<T> {
+    /// What `receiver` gets, which costs nothing to drop.
     pub(super) fn new(receiver: oneshot::Receiver<T>) -> Self {
-        Self(receiver)
+        Self { receiver, home: None }
     }
 }
 
-impl<T> Future for Answer<T> {
+impl<T: Send + 'static> Drop for Answer<T> {
+    fn drop(&mut self) {
+        let Some((pool, priority)) = self.home.take() else { return };
+        // What comes later stays with the thread that made it.
+        self.receiver.close();
+        if let Ok(answer) = self.receiver.try_recv() {
+            // The thread keeps the pool: this one must not wait for its threads.
+            let kept = pool.clone();
+            pool.run(priority, move || drop((answer, kept)));
+        }
+    }
+}
+
+impl<T: Send + 'static> Future for Answer<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = ready!(Pin::new(&mut self.0).poll(context));
+        let answer = ready!(Pin::new(&mut self.receiver).poll(context));
+        self.home = None;
         Poll::Ready(answer.map_err(|_| Error::new(ErrorKind::Poisoned, "what was done for a task panicked")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::{Wake, Waker};
+    use std::thread::ThreadId;
+
+    /// Tells which thread drops it.
+    struct Tells(Sender<ThreadId>);
+
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            let _ = self.0.send(std::thread::current().id());
+        }
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_nobody_takes_is_not_dropped_on_the_thread_of_the_task() {
+        let pool = Pool::new(1, Path::new("/")).unwrap();
+        let (sender, dropped) = channel();
+        let mut answer = pool.ask(Priority::Medium, move || Tells(sender));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        match Pin::new(&mut answer).poll(&mut Context::from_waker(&waker)) {
+            // The thread was there first: the answer is taken, and there is nothing to see.
+            Poll::Ready(_) => return,
+            Poll::Pending => {
+                while !woken.0.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+            }
+        }
+        drop(answer);
+        assert_ne!(dropped.recv().unwrap(), std::thread::current().id());
+    }
+
+    #[test]
+    fn an_answer_that_is_taken_belongs_to_who_took_it() {
+        let pool = Pool::new(1, Path::new("/")).unwrap();
+        let (sender, dropped) = channel();
+        let answer = pool.ask(Priority::Medium, move || Tells(sender));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        drop(runtime.block_on(answer).unwrap());
+        assert_eq!(dropped.recv().unwrap(), std::thread::current().id());
     }
 }

@@ -161,7 +161,7 @@ impl Stream for AsyncScan {
 }
 
 impl Drop for AsyncScan {
-    /// What an iterator pins is let go by the pool: that may free much.
+    /// What an iterator pins is let go by the pool: that may free much. An answer that is on its way sees to that by itself.
     fn drop(&mut self) {
         if let Place::Resting(walk) = std::mem::replace(&mut self.place, Place::Ended)
             && walk.iter.is_some()

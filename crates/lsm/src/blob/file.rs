@@ -64,6 +64,11 @@ impl BlobFile {
         Ok(opened)
     }
 
+    /// The bytes of memory that it takes while it is open.
+    pub(super) fn memory_usage(&self) -> usize {
+        size_of::<Self>() + self.path.as_os_str().len()
+    }
+
     /// The value of `user_key` that `reference` leads to, after all checksums of its record were verified.
     pub(super) fn read(&self, user_key: &[u8], reference: &BlobReference, context: IoContext) -> Result<Vec<u8>> {
         self.read_record(user_key, reference, context).map_err(|error| match error.kind() {

@@ -44,6 +44,11 @@ impl BlobFiles {
         self.file(reference.file_number, context)?.read(user_key, &reference, context)
     }
 
+    /// The bytes of memory that the open files take.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.open.lock().values().map(|file| file.memory_usage()).sum()
+    }
+
     /// Lets go of a file that is deleted.
     pub(crate) fn forget(&self, number: u64) {
         self.open.lock().remove(&number);

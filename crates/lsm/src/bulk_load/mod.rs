@@ -9,7 +9,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use crate::db::{ColumnFamily, Db};
+use crate::db::{ColumnFamily, Db, Held, Holder};
 use crate::key::{InternalKeyComparator, SeqNo};
 use crate::options::{ColumnFamilyOptions, DbOptions, IngestExternalFileOptions, ReadOptions};
 use merge::Merge;
@@ -64,6 +64,8 @@ pub struct BulkLoader {
     /// Rows that wait to be sorted, oldest first.
     rows: Vec<(Vec<u8>, Vec<u8>)>,
     row_bytes: usize,
+    /// What those take, for the report of holders.
+    held: Held,
 }
 
 /// Where tables are written before they are taken in. What is left of them goes with it.
@@ -118,8 +120,9 @@ impl BulkLoader {
         let db_options = DbOptions::default().env(Some(Arc::clone(env)));
         let work = WorkDirectory { dir, options: db_options, family: family_options, made: 0, db: db.clone() };
         let ascending = Some(RunWriter::new(&order));
+        let held = db.holders().charge(Holder::Loads);
         let (db, family, options) = (db.clone(), family.clone(), options.clone());
-        Ok(Self { db, family, options, work, order, ascending, runs: Vec::new(), rows: Vec::new(), row_bytes: 0 })
+        Ok(Self { db, family, options, work, order, ascending, runs: Vec::new(), rows: Vec::new(), row_bytes: 0, held })
     }
 
     /// Adds a row.
@@ -138,6 +141,7 @@ impl BulkLoader {
         }
         self.row_bytes = self.row_bytes.saturating_add(key.len() + value.len() + 2 * size_of::<Vec<u8>>());
         self.rows.push((key.to_vec(), value.to_vec()));
+        self.held.set(self.row_bytes as u64);
         if self.row_bytes >= self.options.sort_buffer_bytes { self.write_run() } else { Ok(()) }
     }
 
@@ -187,6 +191,7 @@ impl BulkLoader {
             }
             writer.put(&mut self.work, &key, &value)?;
         }
+        self.held.set(0);
         if let Some(run) = writer.finish()? {
             self.runs.push(run);
         }

@@ -118,3 +118,17 @@ fn ascending_rows_are_written_once() {
     let live: u64 = db.table_files(&db.default_family()).unwrap().iter().map(|table| table.file_size).sum();
     assert_eq!(written, live);
 }
+
+#[test]
+fn rows_that_wait_to_be_sorted_are_in_the_report_of_holders() {
+    let disk = SimDisk::new();
+    let db = open(&disk, small());
+    let mut loader = loader(&db, &BulkLoadOptions::default());
+    for number in (0..1_000).rev() {
+        loader.put(format!("{number:06}"), [7; 100]).unwrap();
+    }
+    let held = db.memory_report().loads;
+    assert!((100_000..200_000).contains(&held), "{held}");
+    loader.finish().unwrap();
+    assert_eq!(db.memory_report().loads, 0);
+}

@@ -119,7 +119,8 @@ impl DbInner {
                 figures.buffer_bytes.max(family.super_version.load().options.write_buffer_size as f64);
         }
         let capacity = pacer.measure(now_nanos, &figures);
-        families.values().map(|family| pace(&gauges(family), &capacity)).fold(Pace::FREE, Pace::min)
+        let shared = self.shared_room();
+        families.values().map(|family| pace(&gauges(family, shared), &capacity)).fold(Pace::FREE, Pace::min)
     }
 
     /// Whether a flush should have the device for itself: the memtable that is being written fills faster than those before it
@@ -171,11 +172,28 @@ impl DbInner {
         }
     }
 
+    /// Waits until a flush has made `has_room` true.
+    #[cold]
+    pub(super) fn wait_for_flush(&self, options: &WriteOptions, has_room: impl Fn() -> bool) -> Result<()> {
+        if options.no_slowdown {
+            return Err(delayed());
+        }
+        let mut held = HeldWrite::new(self);
+        let now_micros = self.clock.now_micros();
+        let parked = self.park_until(has_room);
+        held.waited(StallCause::MemtableLimit, self.clock.now_micros() - now_micros);
+        parked?;
+        self.errors.check()
+    }
+
     /// Waits until writers are not stopped any more, the engine fails, or it closes.
     fn park(&self, bytes: u64) -> Result<()> {
+        self.park_until(|| !matches!(self.controller.admit(bytes, self.clock.now_micros()), Admission::Park(_)))
+    }
+
+    fn park_until(&self, goes_on: impl Fn() -> bool) -> Result<()> {
         let waited = self.executor.wait_until(&self.changed, None, &mut || {
-            let parked = matches!(self.controller.admit(bytes, self.clock.now_micros()), Admission::Park(_));
-            !parked || self.errors.is_failed() || self.errors.passing().is_some() || self.is_closing()
+            goes_on() || self.errors.is_failed() || self.errors.passing().is_some() || self.is_closing()
         });
         if self.is_closing() {
             return Err(closing());
@@ -217,14 +235,15 @@ impl Drop for HeldWrite<'_> {
     }
 }
 
-/// What the pace of a family depends on, now.
-fn gauges(family: &Family) -> Gauges {
+/// What the pace of a family depends on, now; `shared_room` is what all of them may still write, if that is limited.
+fn gauges(family: &Family, shared_room: Option<u64>) -> Gauges {
     let pinned = family.super_version.load();
     let (options, work) = (&pinned.options, &family.work);
     let free_buffers = options.max_write_buffer_number.saturating_sub(1 + pinned.immutables.len());
     let free = (free_buffers + 1).saturating_mul(options.write_buffer_size);
     let active = pinned.memtable.approximate_memory_usage();
     let room = free.saturating_sub(active);
+    let room = shared_room.map_or(room, |shared| room.min(usize::try_from(shared).unwrap_or(usize::MAX)));
     // Levels are sorted runs, too.
     let other_runs = match options.compaction_style {
         CompactionStyle::Universal => levels_with_data(&pinned.version),

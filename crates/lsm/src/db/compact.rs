@@ -368,6 +368,7 @@ impl Compacting {
             manual.step_done(outcome.as_ref().err());
         }
         self.info.error = outcome.err();
+        db.log_compaction(&self.info);
         db.notify(|listener| listener.compaction_end(&self.info));
         db.update_pressure(&self.family);
         Working::end(self.working.take(), self.info.error.is_none());

@@ -1,5 +1,6 @@
 //! Who holds the memory of a database.
 
+use super::holders::Holder;
 use super::state::DbInner;
 use crate::sst::BlockCache;
 use siltstone_base::row_locks::RowLocks;
@@ -9,7 +10,8 @@ use siltstone_base::text_table::{TextTable, format_bytes};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The bytes of memory that a database holds, by holder. Each byte is counted once.
+/// The bytes of memory that a database holds, by holder. Each byte is counted once, so that [`total`](Self::total) is what the database takes, but for what it takes whatever is in it (threads, lists of files)
+/// and what is underway on stacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryReport {
@@ -23,6 +25,12 @@ pub struct MemoryReport {
     pub compressed_blocks: u64,
     /// Indexes, filters and range tombstones of open tables, as far as they are not in the block cache.
     pub open_tables: u64,
+    /// Open blob files; what was read of them belongs to who read it.
+    pub blob_files: u64,
+    /// Batches of tasks that stand in line.
+    pub queued_writes: u64,
+    /// Rows that loaders have gathered to sort them.
+    pub loads: u64,
     /// Blocks outside the cache: of iterators, compactions and reads that fill no cache.
     pub buffers: u64,
     /// Free buffers that wait to be used again.
@@ -37,13 +45,16 @@ pub struct MemoryReport {
 
 impl MemoryReport {
     /// The holders by name, in a fixed order.
-    pub fn holders(&self) -> [(&'static str, u64); 10] {
+    pub fn holders(&self) -> [(&'static str, u64); 13] {
         [
             ("memtables", self.memtables),
             ("held memtables", self.held_memtables),
             ("cached blocks", self.cached_blocks),
             ("compressed blocks", self.compressed_blocks),
             ("open tables", self.open_tables),
+            ("blob files", self.blob_files),
+            ("queued writes", self.queued_writes),
+            ("loads", self.loads),
             ("buffers", self.buffers),
             ("free buffers", self.free_buffers),
             ("transactions", self.transactions),
@@ -149,6 +160,9 @@ impl DbInner {
             transactions: memory.open.load(Ordering::Relaxed) as u64,
             prepared_transactions: memory.prepared.load(Ordering::Relaxed) as u64,
             row_locks: memory.locks.get().map_or(0, |locks| locks.stats().bytes as u64),
+            blob_files: self.blob_files.memory_usage() as u64,
+            queued_writes: self.holders.bytes(Holder::QueuedWrites),
+            loads: self.holders.bytes(Holder::Loads),
             ..MemoryReport::default()
         };
         for family in families.values() {

@@ -14,12 +14,14 @@ mod checked;
 mod close;
 mod column_family;
 mod compact;
+mod compaction_log;
 mod delete_files;
 mod doors;
 mod error_state;
 mod expiry;
 mod families;
 mod flush;
+mod holders;
 mod ingest;
 mod insert;
 mod io_rate;
@@ -30,7 +32,9 @@ mod maintenance;
 mod making_files;
 mod manual;
 mod memory;
+mod memtable_limit;
 mod memtable_switch;
+mod multi_get;
 mod newest;
 mod next_limit;
 mod next_wal;
@@ -75,7 +79,9 @@ pub(crate) use archive::FOLDER as WAL_ARCHIVE;
 pub use check::TreeReport;
 pub(crate) use checked::Watched;
 pub use column_family::ColumnFamily;
+pub use compaction_log::CompactionRecord;
 pub use expiry::{ExpiryBlocker, ExpiryReport};
+pub(crate) use holders::{Held, Holder};
 pub(crate) use ingest::{ChangedTables, Depth};
 pub use iter::Iter;
 pub(crate) use iter::{FIRST_OWN_SEQNO, OWN_SEQNOS, OwnEntries};
@@ -316,7 +322,8 @@ impl Db {
         self.handle.inner.key_may_exist(&family.0, key.as_ref(), options)
     }
 
-    /// The values of `keys` in `family`, all as of the same moment.
+    /// The values of `keys` in `family`, all as of the same moment. What tables must read for them is read together, so that the device has several requests at a time; an
+    /// error is that of the keys that need what could not be read.
     pub fn multi_get_cf(
         &self,
         family: &ColumnFamily,
@@ -438,6 +445,11 @@ impl Db {
     /// The environment that the database does its I/O through.
     pub(crate) fn env(&self) -> &Arc<dyn Env> {
         &self.handle.inner.env
+    }
+
+    /// Who holds memory of the database outside of it.
+    pub(crate) fn holders(&self) -> &Arc<holders::Holders> {
+        &self.handle.inner.holders
     }
 
     /// Seconds since 1970, by the clock of the database.

@@ -2,6 +2,7 @@
 
 use super::archive::{FOLDER as WAL_ARCHIVE, WalArchive};
 use super::column_family::Family;
+use super::compaction_log::CompactionLog;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
 use super::memory::TransactionMemory;
@@ -583,6 +584,8 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         deletions: FileDeletions::new(),
         wal_archive: WalArchive::new(),
         options_files,
+        compaction_log: CompactionLog::new(),
+        holders: Arc::default(),
         io_rate: IoRate::new(options, &surroundings.clock),
         prepared_logs: PreparedLogs::new(),
         transaction_memory: Arc::new(TransactionMemory::new(&surroundings.block_cache)),

@@ -11,7 +11,7 @@ use crate::memtable::MemtableValue;
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::{ReadOptions, ReadTier};
 use crate::snapshot::Snapshot;
-use crate::sst::{GetCounts, PinnedBytes, TableReadOptions};
+use crate::sst::{GetCounts, PinnedBytes, TableEntry, TableReadOptions};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::borrow::Cow;
@@ -122,45 +122,6 @@ impl DbInner {
         Some(found)
     }
 
-    /// The values of several keys of one family, all as of the same moment.
-    pub(crate) fn multi_get(
-        &self,
-        family: &Family,
-        keys: &[&[u8]],
-        options: &ReadOptions,
-    ) -> Vec<Result<Option<PinnedValue>>> {
-        self.timed(HistogramKind::DbMultiGet, || self.multi_get_now(family, keys, options))
-    }
-
-    fn multi_get_now(
-        &self,
-        family: &Family,
-        keys: &[&[u8]],
-        options: &ReadOptions,
-    ) -> Vec<Result<Option<PinnedValue>>> {
-        let prepared = self.check_readable(family).and_then(|()| {
-            let pinned = family.super_version.load();
-            Ok((pinned, self.read_seqno(options)?))
-        });
-        match prepared {
-            Ok((pinned, seqno)) if has_timestamps(family, options) => {
-                keys.iter().map(|key| self.get_timestamped(family, &pinned, key, seqno, options)).collect()
-            }
-            Ok((pinned, seqno)) => {
-                let (time, options) = (family.expiry.is_some().then(|| self.read_time(options)), options.into());
-                let get = |key: &&[u8]| {
-                    let found = self.get_pinned(family, &pinned, key, seqno, &options)?;
-                    Ok(match (&family.expiry, time) {
-                        (Some(expiry), Some(time)) => self.unexpired(expiry, key, found, time),
-                        _ => found,
-                    })
-                };
-                keys.iter().map(get).collect()
-            }
-            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
-        }
-    }
-
     /// Whether `key` may have a value, as far as memory says.
     pub(crate) fn key_may_exist(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<bool> {
         let options = options.clone().read_tier(ReadTier::BlockCache);
@@ -172,7 +133,7 @@ impl DbInner {
     }
 
     #[inline]
-    fn get_pinned(
+    pub(super) fn get_pinned(
         &self,
         family: &Family,
         pinned: &SuperVersion,
@@ -194,6 +155,20 @@ impl DbInner {
         }
         let mut counts = GetCounts::default();
         let found = pinned.version.get(&family.table_cache, options, &lookup, &mut counts)?;
+        self.finish_get(family, pinned, &lookup, found, counts, options)
+    }
+
+    /// Counts a search in the tables that ended with `found`, at its level, and makes a value of it.
+    #[inline(always)]
+    pub(super) fn finish_get(
+        &self,
+        family: &Family,
+        pinned: &SuperVersion,
+        lookup: &LookupKey,
+        found: Option<(usize, TableEntry)>,
+        counts: GetCounts,
+        options: &TableReadOptions,
+    ) -> Result<Option<PinnedValue>> {
         let place = found.as_ref().map_or(Counter::GetMiss, |(level, _)| Counter::get_hit(*level));
         self.metrics.add_all([
             (Counter::KeysRead, 1),
@@ -205,19 +180,19 @@ impl DbInner {
         ]);
         if counts.tables > counts.denied + 1 && pinned.options.read_triggered_bytes > 0 {
             let end = found.as_ref().map(|(level, _)| *level);
-            pinned.version.charge_read(key, end, pinned.options.read_triggered_bytes, |file| {
-                file.reader.get().is_none_or(|reader| reader.may_have(options, &lookup, None))
+            pinned.version.charge_read(lookup.user_key(), end, pinned.options.read_triggered_bytes, |file| {
+                file.reader.get().is_none_or(|reader| reader.may_have(options, lookup, None))
             });
         }
         match found {
             Some((_, entry)) if entry.value_type == ValueType::Put => Ok(Some(PinnedValue(Place::Table(entry.value)))),
-            Some((_, entry)) => self.get_special(family, pinned, &lookup, entry.value_type, &entry.value, options),
+            Some((_, entry)) => self.get_special(family, pinned, lookup, entry.value_type, &entry.value, options),
             None => Ok(None),
         }
     }
 
     /// The value of a key whose newest visible entry is no put: of type `kind`, holding `stored`.
-    fn get_special(
+    pub(super) fn get_special(
         &self,
         family: &Family,
         pinned: &SuperVersion,
@@ -285,7 +260,7 @@ impl DbInner {
 
 /// Whether a read has to do with timestamps.
 #[inline]
-fn has_timestamps(family: &Family, options: &ReadOptions) -> bool {
+pub(super) fn has_timestamps(family: &Family, options: &ReadOptions) -> bool {
     family.timestamps.is_some() || options.timestamp.is_some()
 }
 

@@ -387,7 +387,15 @@ impl Recovery<'_> {
         };
         let ids: Vec<u32> =
             self.families.iter().filter(|(_, recovering)| full(recovering)).map(|(id, _)| *id).collect();
-        ids.into_iter().try_for_each(|id| self.write_memtable(id))
+        ids.into_iter().try_for_each(|id| self.write_memtable(id))?;
+        let limit = self.surroundings.options.db_write_buffer_size;
+        let bytes = |recovering: &RecoveringFamily| recovering.memtable.approximate_memory_usage();
+        while limit > 0 && self.families.values().map(bytes).sum::<usize>() >= limit {
+            let filled = self.families.iter().filter(|(_, recovering)| !recovering.memtable.is_empty());
+            let Some((largest, _)) = filled.max_by_key(|(_, recovering)| bytes(recovering)) else { break };
+            self.write_memtable(*largest)?;
+        }
+        Ok(())
     }
 
     /// Writes every entry that is in no table to tables; `log_number` is the first WAL of what comes next.

@@ -1,6 +1,8 @@
 //! What a database tells of itself: properties, statistics, its files, and checks of all that is in it.
 
-use super::{ApproximateSize, ColumnFamily, Db, ExpiryReport, MemoryReport, PinnedState, TableFile, TreeReport};
+use super::{
+    ApproximateSize, ColumnFamily, CompactionRecord, Db, ExpiryReport, MemoryReport, PinnedState, TableFile, TreeReport,
+};
 use crate::metrics::{Metrics, MetricsTable, Statistics};
 use siltstone_base::Result;
 
@@ -62,6 +64,11 @@ impl Db {
         self.handle.inner.memory_report()
     }
 
+    /// The last compactions of all families that ended, oldest first: at most 256, failed ones and those that only moved tables included. They are not kept over an opening.
+    pub fn compaction_log(&self) -> Vec<CompactionRecord> {
+        self.handle.inner.compaction_log()
+    }
+
     /// The counters and the tree of `family`, ready to print.
     pub fn metrics_table(&self, family: &ColumnFamily) -> MetricsTable {
         self.handle.inner.metrics_table(&family.0)
@@ -73,7 +80,7 @@ impl Db {
         self.handle.inner.check()
     }
 
-    /// The live tables of `family`, by level, with the properties that collectors stored in them.
+    /// The live tables of `family`, by level, with what their properties say and what collectors stored in them.
     pub fn table_files(&self, family: &ColumnFamily) -> Result<Vec<TableFile>> {
         self.handle.inner.table_files(&family.0)
     }

@@ -2,7 +2,9 @@
 
 use super::archive::WalArchive;
 use super::column_family::Family;
+use super::compaction_log::CompactionLog;
 use super::error_state::ErrorState;
+use super::holders::Holders;
 use super::io_rate::IoRate;
 use super::memory::TransactionMemory;
 use super::next_wal::NextWal;
@@ -100,6 +102,9 @@ pub(crate) struct DbInner {
     pub(crate) deletions: FileDeletions,
     pub(crate) wal_archive: WalArchive,
     pub(crate) options_files: OptionsFiles,
+    pub(crate) compaction_log: CompactionLog,
+    /// What is held of the database's memory above it.
+    pub(crate) holders: Arc<Holders>,
     /// The rate that flushes and compactions keep to.
     pub(crate) io_rate: IoRate,
     /// The WALs of transactions that are prepared and not decided.

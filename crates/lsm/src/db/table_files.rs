@@ -33,6 +33,28 @@ pub struct TableFile {
     pub num_entries: u64,
     /// Tombstones among them.
     pub num_deletions: u64,
+    /// Operands of merges among the entries.
+    pub num_merge_operands: u64,
+    /// Range tombstones.
+    pub num_range_deletions: u64,
+    /// Data blocks.
+    pub num_data_blocks: u64,
+    /// Bytes of all keys, with 8 for each: uncompressed.
+    pub raw_key_size: u64,
+    /// Bytes of all values, uncompressed.
+    pub raw_value_size: u64,
+    /// Bytes of the data blocks as they are stored.
+    pub data_size: u64,
+    /// Bytes of the index, uncompressed.
+    pub index_size: u64,
+    /// Bytes of the filter; 0 without one.
+    pub filter_size: u64,
+    /// Name of the codec, as RocksDB has it.
+    pub compression: String,
+    /// Name of the filter's policy; empty without one.
+    pub filter_policy: String,
+    /// Unix seconds at which the file was written. 0: unknown.
+    pub file_creation_time: u64,
     /// CRC32c of the whole file, if the MANIFEST has it.
     pub file_crc: Option<u32>,
     /// Properties that are not the engine's own: what collectors stored. A table that RocksDB rewrote has none.
@@ -87,6 +109,17 @@ impl DbInner {
                     largest: file.largest.user_key().to_vec(),
                     num_entries: properties.num_entries,
                     num_deletions: properties.num_deletions,
+                    num_merge_operands: properties.num_merge_operands,
+                    num_range_deletions: properties.num_range_deletions,
+                    num_data_blocks: properties.num_data_blocks,
+                    raw_key_size: properties.raw_key_size,
+                    raw_value_size: properties.raw_value_size,
+                    data_size: properties.data_size,
+                    index_size: properties.index_size,
+                    filter_size: properties.filter_size,
+                    compression: properties.compression.clone(),
+                    filter_policy: properties.filter_policy.clone(),
+                    file_creation_time: properties.file_creation_time,
                     file_crc: file.file_crc(),
                     collected: properties.collected(),
                 });

@@ -13,6 +13,7 @@ use super::admission::closing;
 use super::checked::{Check, GroupKeys};
 use super::column_family::Family;
 use super::insert::Company;
+use super::memtable_limit::ENTRY_OVERHEAD;
 use super::state::DbInner;
 use super::write_queue::Request;
 use crate::batch::{BatchEntry, Step, WriteBatch, encode_header};
@@ -54,6 +55,10 @@ pub(crate) struct WriteSide {
     pub(crate) closed_wal_bytes: u64,
     /// Families whose memtable is full.
     pub(crate) full: Vec<u32>,
+    /// Bytes by which memtables have grown since the limit of all was last looked at, at most.
+    pub(crate) memtable_growth: u64,
+    /// By how much they may until it is looked at again.
+    pub(crate) memtable_room: u64,
     /// Bytes written since the pacer was last asked.
     pub(crate) unpaced_bytes: u64,
     /// Scratch: the predecessor's record.
@@ -75,6 +80,8 @@ impl WriteSide {
             wal_bytes_per_sync,
             closed_wal_bytes: 0,
             full: Vec::new(),
+            memtable_growth: 0,
+            memtable_room: 0,
             unpaced_bytes: 0,
             scratch: Vec::new(),
         }
@@ -401,6 +408,7 @@ impl DbInner {
         decided.iter().for_each(|name| self.prepared_logs.decided(name));
         side.last_seqno = last_seqno;
         self.visible_seqno.store(last_seqno, Ordering::Release);
+        side.memtable_growth += bytes as u64 + count * ENTRY_OVERHEAD;
         self.note_full_memtables(side, default_only);
         let led = u64::from(group.own.is_some());
         self.metrics.add_all([
@@ -551,6 +559,9 @@ impl DbInner {
         }
         if side.closed_wal_bytes > 0 {
             self.limit_wal_size(side)?;
+        }
+        if self.options.db_write_buffer_size > 0 && side.memtable_growth.saturating_add(bytes) >= side.memtable_room {
+            self.limit_memtables(side, bytes, options)?;
         }
         if self.controller.is_engaged() {
             self.wait_for_admission(bytes, options)?;

@@ -109,10 +109,16 @@ counters! {
     FilterPrefixUseful = "rocksdb.bloom.filter.prefix.useful",
     /// Those among them in which a get then found its key.
     FilterPrefixTruePositive = "rocksdb.bloom.filter.prefix.true.positive",
-    /// Data blocks that gets and iterators read from tables one by one, because no cache had them.
+    /// Calls that ask for several keys.
+    MultiGets = "rocksdb.number.multiget.get",
+    /// Data blocks that gets and iterators read from tables, because no cache had them. What iterators read ahead is not counted.
     BlocksRead = "siltstone.block.reads",
     /// Bytes of these blocks, uncompressed.
     BlockReadBytes = "siltstone.block.read.bytes",
+    /// Those among them that calls for several keys read together with others.
+    BlocksReadTogether = "siltstone.block.reads.together",
+    /// Times that a call for several keys read several blocks of a table at the same time: data blocks, or partitions of its index or filter.
+    ReadsTogether = "siltstone.reads.together",
     /// Seeks of iterators.
     IterSeeks = "rocksdb.number.db.seek",
     /// Steps of iterators, in both directions.

@@ -23,7 +23,7 @@ use std::marker::PhantomData;
 /// # }
 /// ```
 ///
-/// Blocks that a read of several keys fetches together are not counted as blocks read. An executor that steps jobs on the thread that waits lets it count for them as well.
+/// Blocks that a read of several keys fetches together are counted as blocks read, and once more as [read together](Counter::BlocksReadTogether). An executor that steps jobs on the thread that waits lets it count for them as well.
 ///
 /// Thread safety: belongs to the thread that made it.
 pub struct PerfContext<'a> {

@@ -22,11 +22,11 @@ const BLOOM_BITS_PER_KEY: f64 = 10.0;
 const BUFFERS_PER_BASE_LEVEL: u64 = 4;
 
 impl DbOptions {
-    /// Options for a database of one column family on a machine of `cores` that may use `bytes` of memory in all (8 MiB at least).
+    /// Options for a database on a machine of `cores` that may use `bytes` of memory in all (8 MiB at least).
     ///
     /// | what | share |
     /// | --- | --- |
-    /// | two write buffers | a quarter; 512 MiB at most |
+    /// | the memtables of all families, `db_write_buffer_size` | a quarter; 512 MiB at most. Those of one family: two write buffers |
     /// | open tables, buffers of jobs and of iterators | an eighth |
     /// | the block cache | the rest: two fifths of it for uncompressed blocks, three fifths for compressed ones |
     ///
@@ -49,6 +49,7 @@ impl DbOptions {
         let compressed = cache / 100 * COMPRESSED_PERCENT;
         Self::default()
             .unnamed_families(family)
+            .db_write_buffer_size(buffers)
             .max_background_jobs(cores.clamp(2, 16))
             .use_direct_reads(true)
             .use_direct_io_for_flush_and_compaction(true)
@@ -58,8 +59,8 @@ impl DbOptions {
 }
 
 impl ColumnFamilyOptions {
-    /// Options of a family whose database may use `bytes` of memory in all, as [`DbOptions::for_budget`] says. Of several families that are written at the same time, each
-    /// wants its part of the bytes.
+    /// Options of a family whose database may use `bytes` of memory in all, as [`DbOptions::for_budget`] says. However many families
+    /// there are, their memtables share the one limit of the database.
     pub fn for_budget(bytes: usize) -> Self {
         let buffer = (bytes.max(LEAST_BUDGET) / WRITE_BUFFERS_PART / WRITE_BUFFERS).min(LARGEST_WRITE_BUFFER);
         let table = TableOptions::default()

@@ -82,6 +82,10 @@ siltstone_base::define_options! {
         /// Bytes of live WALs above which the families that pin the oldest one are flushed. 0: four times the sum of all
         /// families' write buffers.
         max_total_wal_size: u64 = 0,
+        /// Bytes that the memtables of all families may have together, those included that wait for their flush. When those that are written have half of it, the largest is
+        /// flushed, whatever its family's [`write_buffer_size`](super::ColumnFamilyOptions::write_buffer_size); where all of it is used up, writers wait for a flush, which those of
+        /// RocksDB do not. 0: no limit.
+        db_write_buffer_size: usize = 0,
         /// WALs that recovery does not need any more are kept in the folder `archive` for so many seconds, and [`Db::updates_since`](crate::Db::updates_since) reads them there. 0: for no
         /// certain time. In an OPTIONS file: `WAL_ttl_seconds`. What is too old goes when files are deleted next; where neither this nor
         /// [`wal_size_limit_mb`](Self::wal_size_limit_mb) is set, WALs are deleted at once, and what is in the archive stays.

@@ -4,6 +4,7 @@ use super::block::Block;
 use super::compressed_tier::CompressedTier;
 use siltstone_base::cache::{Cache, CacheKey, CacheStats, ENTRY_OVERHEAD};
 use siltstone_base::sync::{Mutex, Rank};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// Rank of the shares: shards are taken under it.
@@ -51,13 +52,14 @@ pub struct BlockCache {
     blocks: Cache<Block>,
     tier: Option<CompressedTier>,
     shares: Mutex<Shares>,
+    is_strict: bool,
 }
 
 impl BlockCache {
     /// A cache of `capacity_bytes`.
     pub fn new(capacity_bytes: usize) -> Self {
         let shares = Shares { capacities: [capacity_bytes, 0], charged: 0, taken: 0 };
-        Self { blocks: Cache::new(capacity_bytes), tier: None, shares: Mutex::new(RANK, shares) }
+        Self { blocks: Cache::new(capacity_bytes), tier: None, is_strict: false, shares: Mutex::new(RANK, shares) }
     }
 
     /// The same with `capacity_bytes` more, for data blocks that had to go: they are kept compressed with LZ4, and come back without a read of the device. Blocks that do
@@ -67,6 +69,23 @@ impl BlockCache {
         self.tier = (capacity_bytes > 0).then(|| CompressedTier::new(capacity_bytes));
         self.shares.lock().capacities[1] = capacity_bytes;
         self
+    }
+
+    /// The same, and if `strict`, never more than the capacity: a read that needs a block fails with `LimitExceeded` where blocks that readers hold leave no room for it, or where
+    /// the block is larger than a part of the cache. RocksDB's name. Otherwise such a block is read all the same: it is charged beyond the capacity, or not cached.
+    ///
+    /// Each part of the cache, 512 KiB or more, keeps to its own share, so that a read may be refused a little before the whole is full. Reads that fill no cache, flushes and compactions
+    /// are not refused.
+    #[must_use]
+    pub fn strict_capacity_limit(mut self, strict: bool) -> Self {
+        self.blocks = self.blocks.strict_capacity(strict);
+        self.is_strict = strict;
+        self
+    }
+
+    /// Whether the capacity is never exceeded.
+    pub fn has_strict_capacity_limit(&self) -> bool {
+        self.is_strict
     }
 
     /// The bytes that the tier of compressed blocks may hold; 0 without one. It makes room for what is [charged](Self::charged).
@@ -165,24 +184,42 @@ impl BlockCache {
     pub(crate) fn get_compressed(&self, file: u64, offset: u64) -> Option<Arc<Block>> {
         let (block, leaves) = self.tier.as_ref()?.get(&CacheKey { file, offset })?;
         let block = Arc::new(block);
-        Some(if leaves { self.insert(file, offset, block) } else { block })
+        // What finds no room is read again, and refused then.
+        if leaves { self.insert(file, offset, block).ok() } else { Some(block) }
     }
 
     /// Puts a block in and returns what is resident in its place.
-    pub(crate) fn insert(&self, file: u64, offset: u64, block: Arc<Block>) -> Arc<Block> {
+    ///
+    /// # Errors
+    ///
+    /// `LimitExceeded` if there is no room within a [strict capacity](Self::strict_capacity_limit).
+    pub(crate) fn insert(&self, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
         let charge = block.memory_usage() + ENTRY_OVERHEAD;
         let mut evicted = Vec::new();
         block.set_cached(true);
-        let block = self.blocks.insert_evicting(CacheKey { file, offset }, block, charge, &mut evicted);
-        if Arc::strong_count(&block) == 1 {
+        let inserted = self.blocks.insert_evicting(CacheKey { file, offset }, block, charge, &mut evicted);
+        let (Ok(resident) | Err(resident)) = &inserted;
+        if Arc::strong_count(resident) == 1 {
             // It was refused, or had to go at once.
-            block.set_cached(false);
+            resident.set_cached(false);
         }
         evicted.iter().for_each(|(_, block)| block.set_cached(false));
         if let Some(tier) = &self.tier {
             evicted.iter().for_each(|(key, block)| tier.take_in(*key, block));
         }
-        block
+        match inserted {
+            Err(_) if self.is_strict => Err(self.no_room(charge)),
+            Ok(block) | Err(block) => Ok(block),
+        }
+    }
+
+    #[cold]
+    fn no_room(&self, charge: usize) -> Error {
+        let (usage, capacity) = (self.usage(), self.capacity());
+        let message = format!(
+            "strict_capacity_limit: no room for {charge} bytes beside {usage} of {capacity} in the block cache"
+        );
+        Error::new(ErrorKind::LimitExceeded, message)
     }
 
     /// Says that nobody will ask for blocks of `file` any more.

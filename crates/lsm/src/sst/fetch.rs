@@ -77,6 +77,22 @@ impl BlockFetcher {
         Ok(bytes)
     }
 
+    /// Makes a block of another kind of `stored`, the bytes on disk at `handle` with their trailer; its checksum is verified.
+    pub(crate) fn meta_block_from(&self, stored: &[u8], handle: BlockHandle) -> Result<PooledBuf> {
+        let unpacked = self.unpack(stored, handle, true, None).and_then(|unpacked| match unpacked {
+            Some(bytes) => Ok(bytes),
+            None => self.copy_of(&stored[..stored.len() - BLOCK_TRAILER_LEN]),
+        });
+        unpacked.map_err(|error| self.blame(error, handle))
+    }
+
+    /// A buffer of the pool with `bytes`.
+    fn copy_of(&self, bytes: &[u8]) -> Result<PooledBuf> {
+        let mut copy = self.pool.try_alloc(bytes.len())?;
+        copy.copy_from_slice(bytes);
+        Ok(copy)
+    }
+
     /// Makes a data block of `stored`, the bytes on disk at `handle` with their trailer.
     pub(crate) fn data_block_from(&self, stored: &[u8], handle: BlockHandle, verify: bool) -> Result<Block> {
         let block = self.unpack(stored, handle, verify, self.dictionary.as_ref()).and_then(|unpacked| match unpacked {
@@ -85,9 +101,8 @@ impl BlockFetcher {
                 self.finish_data_block(bytes, len)
             }
             None => {
-                let len = stored.len() - BLOCK_TRAILER_LEN;
-                let mut bytes = self.pool.try_alloc(len)?;
-                bytes.copy_from_slice(&stored[..len]);
+                let bytes = self.copy_of(&stored[..stored.len() - BLOCK_TRAILER_LEN])?;
+                let len = bytes.len();
                 self.finish_data_block(bytes, len)
             }
         });

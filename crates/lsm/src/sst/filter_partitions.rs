@@ -6,6 +6,7 @@
 use super::block::Block;
 use super::block_cache::BlockCache;
 use super::fetch::BlockFetcher;
+use super::fetch_together::Together;
 use super::filter_block::FilterContent;
 use super::format::BlockHandle;
 use super::index_block::{Index, IndexEncoding};
@@ -62,7 +63,11 @@ impl FilterPartitions {
 
     /// Whether the table may have the user key of the internal key `target`. `hash` is its XXPH3 hash, if it is known.
     pub(crate) fn may_match(&self, target: &[u8], hash: Option<u64>, source: PartitionSource<'_>) -> bool {
-        let Some(partition) = self.partition(target, source) else { return true };
+        self.partition(target, source).is_none_or(|partition| self.matches(&partition, target, hash))
+    }
+
+    /// Whether `partition`, the one of the internal key `target`, may have its user key.
+    fn matches(&self, partition: &Block, target: &[u8], hash: Option<u64>) -> bool {
         let kind = FilterKind::parse(partition.bytes());
         let hash = match hash {
             _ if !self.content.has_whole_keys() => match self.content.prefix(user_key(target)) {
@@ -73,6 +78,38 @@ impl FilterPartitions {
             _ => kind.hash_key(user_key(target)),
         };
         kind.may_match(partition.bytes(), hash)
+    }
+
+    /// [`may_match`](Self::may_match) for several internal keys with their hashes, which ascend: what must be read of the filter for them is read together.
+    pub(crate) fn may_match_many<'k>(
+        &self,
+        keys: impl Iterator<Item = (&'k [u8], Option<u64>)> + Clone,
+        source: PartitionSource<'_>,
+        together: &mut Together,
+    ) -> Vec<bool> {
+        let one_by_one = || keys.clone().map(|(key, hash)| self.may_match(key, hash, source)).collect();
+        if !self.pinned.is_empty() || source.options.read_tier == ReadTier::BlockCache {
+            return one_by_one();
+        }
+        let Some(last) = self.index.len().checked_sub(1) else { return one_by_one() };
+        let number = |key| self.index.seek(key, source.comparator).min(last);
+        let mut numbers: Vec<usize> = keys.clone().map(|(key, _)| number(key)).collect();
+        let its = numbers.clone();
+        numbers.dedup();
+        let handles: Vec<_> = numbers.iter().map(|number| self.index.handle(*number)).collect();
+        let keep = |bytes, handle: BlockHandle| {
+            let partition = Arc::new(Block::of_filter(bytes)?);
+            let keeps = source.options.fill_cache;
+            if keeps { source.cache.insert(self.cache_file, handle.offset, partition) } else { Ok(partition) }
+        };
+        let cache = (source.cache, self.cache_file);
+        let partitions = source.fetcher.meta_blocks(&handles, cache, source.options, together, keep);
+        let answer = |((key, hash), number): ((&[u8], Option<u64>), usize)| {
+            let place = numbers.binary_search(&number).ok();
+            let partition = place.and_then(|place| partitions.get(place)?.as_ref().ok());
+            partition.is_none_or(|partition| self.matches(partition, key, hash))
+        };
+        keys.zip(its).map(answer).collect()
     }
 
     /// Whether the table may have keys at or after the internal key `target` of its prefix, whose XXPH3 hash is `hash`.
@@ -102,7 +139,7 @@ impl FilterPartitions {
         let bytes = source.fetcher.meta_block(handle, source.options.context).ok()?;
         let partition = Arc::new(Block::of_filter(bytes).ok()?);
         let keeps = source.options.fill_cache;
-        Some(if keeps { source.cache.insert(self.cache_file, handle.offset, partition) } else { partition })
+        if keeps { source.cache.insert(self.cache_file, handle.offset, partition).ok() } else { Some(partition) }
     }
 
     /// The bytes of memory that the index and the partitions that stay take.

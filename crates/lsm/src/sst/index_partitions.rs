@@ -5,6 +5,7 @@
 use super::block::Block;
 use super::block_cache::BlockCache;
 use super::fetch::BlockFetcher;
+use super::fetch_together::Together;
 use super::format::BlockHandle;
 use super::index_block::{Index, IndexEncoding};
 use super::reader::TableReadOptions;
@@ -46,12 +47,42 @@ impl IndexPartitions {
             return Err(Error::new(ErrorKind::Incomplete, "partition of an index is not cached"));
         }
         let bytes = fetcher.meta_block(handle, options.context)?;
-        let index = Index::decode(&bytes, self.encoding, comparator, fetcher.file_size)
+        self.keep(&bytes, handle, fetcher, cache, comparator, options)
+    }
+
+    /// The partitions at `handles`, each as by [`partition`](Self::partition); those that must be read are read together.
+    pub(crate) fn partitions(
+        &self,
+        handles: &[BlockHandle],
+        (fetcher, cache, comparator): (&BlockFetcher, &BlockCache, &InternalKeyComparator),
+        options: &TableReadOptions,
+        together: &mut Together,
+    ) -> Vec<Result<Arc<Block>>> {
+        if handles.len() < 2 || options.read_tier == ReadTier::BlockCache {
+            let partition = |handle: &BlockHandle| self.partition(*handle, fetcher, cache, comparator, options);
+            return handles.iter().map(partition).collect();
+        }
+        fetcher.meta_blocks(handles, (cache, self.cache_file), options, together, |bytes, handle| {
+            self.keep(&bytes, handle, fetcher, cache, comparator, options)
+        })
+    }
+
+    /// Decodes the partition at `handle`, and puts it into the cache if that is to be filled.
+    fn keep(
+        &self,
+        bytes: &[u8],
+        handle: BlockHandle,
+        fetcher: &BlockFetcher,
+        cache: &BlockCache,
+        comparator: &InternalKeyComparator,
+        options: &TableReadOptions,
+    ) -> Result<Arc<Block>> {
+        let index = Index::decode(bytes, self.encoding, comparator, fetcher.file_size)
             .map_err(|error| fetcher.blame(error, handle))?;
         if index.len() == 0 {
             return Err(fetcher.blame(Error::corrupt("empty partition of an index"), handle));
         }
         let partition = Arc::new(Block::of_index(index));
-        Ok(if options.fill_cache { cache.insert(self.cache_file, handle.offset, partition) } else { partition })
+        if options.fill_cache { cache.insert(self.cache_file, handle.offset, partition) } else { Ok(partition) }
     }
 }

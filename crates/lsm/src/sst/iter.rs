@@ -185,7 +185,7 @@ impl TableIter {
         let handle = self.block_index().handle(index);
         let block = self.read_ahead.block(self.reader.fetcher(), handle, verify, context)?;
         let keeps = self.options.fill_cache && !self.bypasses_cache;
-        Ok(if keeps { self.reader.keep_block(self.block_index(), index, block) } else { Arc::new(block) })
+        if keeps { self.reader.keep_block(self.block_index(), index, block) } else { Ok(Arc::new(block)) }
     }
 
     /// Moves the cursor by `movement` within the current block.

@@ -7,7 +7,7 @@
 //! * [`builder`] writes a table through [`output`]: blocks by [`block_builder`], the index by [`index_builder`].
 //! * [`reader`] opens one and gets: filter ([`filter_block`], [`filter_partitions`]), index ([`index_block`],
 //!   [`index_partitions`], [`prefix_index`]), then a data block ([`block`], [`block_cursor`]) from
-//!   the [`block_cache`] or from disk ([`fetch`]).
+//!   the [`block_cache`] or from disk ([`fetch`]; several together: [`fetch_together`]).
 //! * [`range_del_block`] holds the range tombstones; an open table has their fragments in memory.
 //! * [`iter`] walks one, reading ahead ([`read_ahead`]).
 
@@ -26,6 +26,7 @@ mod dictionary_builder;
 pub(crate) mod doors;
 mod external;
 mod fetch;
+mod fetch_together;
 mod filter_block;
 mod filter_builder;
 mod filter_partitions;
@@ -64,6 +65,6 @@ pub(crate) use external::EXTERNAL_VERSION;
 pub(crate) use iter::TableIter;
 pub(crate) use output::WriteBack;
 pub use pinned::PinnedBytes;
-pub(crate) use reader::{GetCounts, TableEntry, TableReadOptions, TableReader, TableReaderOptions};
+pub(crate) use reader::{Asked, GetCounts, TableEntry, TableReadOptions, TableReader, TableReaderOptions};
 pub(crate) use reader::{TableOrigin, origin_of_table};
 pub(crate) use unique_id::encode_session_id;

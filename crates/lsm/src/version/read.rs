@@ -7,7 +7,7 @@ use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::{LookupKey, SeqNo};
 use crate::options::{ReadOptions, ReadTier};
-use crate::sst::{GetCounts, TableEntry, TableIter, TableReadOptions};
+use crate::sst::{Asked, GetCounts, TableEntry, TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;
@@ -53,6 +53,42 @@ impl Version {
             }
         }
         Ok(None)
+    }
+
+    /// The same for several keys that ascend: level by level, and each table once for all keys that come to it. Sets the answers of those that have an entry, or that could not be
+    /// read; the error of a table is that of the keys that need it.
+    pub(crate) fn get_many(&self, table_cache: &TableCache, options: &TableReadOptions, asked: &mut [Asked]) {
+        let mut pending: Vec<usize> = (0..asked.len()).collect();
+        let mut group = Vec::new();
+        for (number, level) in self.levels.iter().enumerate() {
+            if level.is_empty() || pending.is_empty() {
+                continue;
+            }
+            if number == 0 {
+                for (index, file) in level.files().iter().enumerate() {
+                    let covers =
+                        |place: &&usize| level.covers(&self.comparator, index, asked[**place].lookup.user_key());
+                    group.extend(pending.iter().filter(covers));
+                    ask(table_cache, options, (number, file), asked, &mut group);
+                    pending.retain(|place| asked[*place].answer.is_none());
+                }
+                continue;
+            }
+            let mut current = None;
+            for place in &pending {
+                let Some(file) = level.find(&self.comparator, asked[*place].lookup.internal_key()) else { continue };
+                if let Some(before) = current.replace(file)
+                    && !Arc::ptr_eq(before, file)
+                {
+                    ask(table_cache, options, (number, before), asked, &mut group);
+                }
+                group.push(*place);
+            }
+            if let Some(last) = current {
+                ask(table_cache, options, (number, last), asked, &mut group);
+            }
+            pending.retain(|place| asked[*place].answer.is_none());
+        }
     }
 
     /// Charges `bytes` to every table that a read of `user_key` asks, but the last one of them: up to the level where the read ended, and of those that it `asks` at all.
@@ -187,6 +223,24 @@ impl Version {
         let kept = files.iter().zip(nexts).filter(|(file, next)| goes_on(file, *next) || !left_out(file));
         kept.map(|(file, _)| Arc::clone(file)).collect()
     }
+}
+
+/// Asks the table `file` of a level for the keys at the places `group`, and empties that.
+fn ask(
+    table_cache: &TableCache,
+    options: &TableReadOptions,
+    (level, file): (usize, &FileMeta),
+    asked: &mut [Asked],
+    group: &mut Vec<usize>,
+) {
+    if group.is_empty() {
+        return;
+    }
+    match table_cache.reader_within(file, options.read_tier) {
+        Ok(reader) => reader.get_many(options, level, asked, group),
+        Err(error) => group.iter().for_each(|place| asked[*place].answer = Some((level, Err(error.clone())))),
+    }
+    group.clear();
 }
 
 /// Says of a table that a walk need not see it.

@@ -19,7 +19,7 @@ pub struct KvArguments {
     /// Threads that divide the operations among them.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Workloads, in this order: fillseq, fillrandom, overwrite, readrandom, readmissing, seekrandom, readseq,
+    /// Workloads, in this order: fillseq, fillrandom, overwrite, readrandom, multireadrandom, readmissing, seekrandom, readseq,
     /// readwhilewriting, fillsync, settle.
     #[arg(
         long,

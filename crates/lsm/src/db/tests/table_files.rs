@@ -2,8 +2,9 @@
 
 use super::basics::options;
 use crate::{
-    CollectedEntry, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, FileChecksum,
-    FlushOptions, TablePropertiesCollector, TablePropertiesCollectorFactory,
+    AppendOperator, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions, CompactionReason,
+    CompressionType, Db, ErrorKind, FileChecksum, FlushOptions, TableOptions, TablePropertiesCollector,
+    TablePropertiesCollectorFactory,
 };
 use siltstone_base::env::sim::SimDisk;
 use std::path::Path;
@@ -111,4 +112,59 @@ fn a_flipped_bit_of_any_block_is_seen_although_the_table_is_open() {
         disk.flip(Path::new(&path), offset, 4).unwrap();
     }
     assert_eq!(db.verify_checksums().unwrap(), 2);
+}
+
+#[test]
+fn the_properties_of_a_table_say_what_is_in_it_and_how_large_it_was() {
+    let disk = SimDisk::new();
+    let family = ColumnFamilyOptions::default()
+        .merge_operator(Some(Arc::new(AppendOperator::new(","))))
+        .compression(CompressionType::Lz4)
+        .table(TableOptions::default().bloom_bits_per_key(10.0));
+    let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
+    for number in 0..1_000 {
+        db.put(format!("key{number:04}"), vec![7; 100]).unwrap();
+    }
+    db.merge("merged", "1").unwrap();
+    db.delete("key9999").unwrap();
+    db.delete_range("x", "y").unwrap();
+    db.flush(&FlushOptions::default()).unwrap();
+    let table = db.table_files(&db.default_family()).unwrap().remove(0);
+    assert_eq!((table.num_merge_operands, table.num_range_deletions), (1, 1));
+    assert_eq!(table.raw_key_size, 1_000 * (7 + 8) + (6 + 8) + (7 + 8) + (1 + 8));
+    assert_eq!(table.raw_value_size, 1_000 * 100 + 1 + 1);
+    assert!(table.data_size < table.raw_value_size / 4, "it shrinks: {}", table.data_size);
+    assert!(table.num_data_blocks > 20 && table.index_size > 0 && table.filter_size > 1_000);
+    assert!(table.data_size + table.filter_size < table.file_size);
+    assert_eq!(table.compression, "LZ4");
+    assert!(!table.filter_policy.is_empty());
+    assert!(table.file_creation_time >= 1_700_000_000);
+}
+
+#[test]
+fn the_log_of_compactions_says_what_was_done_and_forgets_the_oldest() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &options(&disk)).unwrap();
+    let family = db.default_family();
+    assert!(db.compaction_log().is_empty());
+    let all = CompactRangeOptions::default().force_bottommost(true);
+    let round = |round: u8| {
+        db.put("a", vec![round; 10]).unwrap();
+        db.put("b", vec![round; 10]).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+        db.compact_range(&family, None, None, &all).unwrap();
+    };
+    round(1);
+    round(2);
+    let log = db.compaction_log();
+    let last = log.last().unwrap();
+    assert_eq!((last.info.reason, &*last.info.column_family), (CompactionReason::Manual, "default"));
+    assert!(!last.info.inputs.is_empty() && last.info.input_bytes > 0);
+    assert_eq!((last.info.outputs.len(), last.info.error.is_none()), (1, true));
+    assert!(last.info.output_bytes > 0 && last.ended_unix_seconds >= 1_700_000_000);
+    (0..=255).chain(0..20).for_each(round);
+    let log = db.compaction_log();
+    assert_eq!(log.len(), 256);
+    assert!(log.windows(2).all(|pair| pair[0].info.job_id < pair[1].info.job_id), "oldest first");
+    assert!(log[0].info.job_id > last.info.job_id);
 }

@@ -45,6 +45,7 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(DbOptions.max_background_jobs),
     field!(DbOptions.max_subcompactions),
     field!(DbOptions.max_total_wal_size),
+    field!(DbOptions.db_write_buffer_size),
     Field {
         name: "WAL_ttl_seconds",
         is_own: false,

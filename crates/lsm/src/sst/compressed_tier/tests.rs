@@ -40,7 +40,7 @@ fn device_reads(cache: &BlockCache, blocks: u64) -> u64 {
         let is_warm = access >= 10 * blocks;
         let found = found.unwrap_or_else(|| {
             reads += u64::from(is_warm);
-            cache.insert(file, offset, Arc::new(block(&pool, number, BLOCK_BYTES / 2)))
+            cache.insert(file, offset, Arc::new(block(&pool, number, BLOCK_BYTES / 2))).unwrap()
         });
         if access % 97 == 0 {
             assert_eq!(found.bytes(), block(&pool, number, BLOCK_BYTES / 2).bytes());
@@ -71,7 +71,7 @@ fn nothing_is_lost_where_there_is_room_for_it_compressed() {
             let offset = number * BLOCK_BYTES as u64;
             if cache.get(file, offset).or_else(|| cache.get_compressed(file, offset)).is_none() {
                 assert_eq!(round, 0, "block {number}");
-                cache.insert(file, offset, Arc::new(block(&pool, number, 1024)));
+                cache.insert(file, offset, Arc::new(block(&pool, number, 1024))).unwrap();
             }
         }
     }
@@ -84,11 +84,11 @@ fn what_does_not_shrink_and_partitions_are_not_kept() {
     let cache = BlockCache::new(64 << 10).with_compressed_tier(1 << 20);
     let file = cache.new_file_id();
     for number in 0..40 {
-        cache.insert(file, number * 4096, Arc::new(block(&pool, number, BLOCK_BYTES - 8)));
+        cache.insert(file, number * 4096, Arc::new(block(&pool, number, BLOCK_BYTES - 8))).unwrap();
     }
     for number in 40..80 {
         let filter = Block::of_filter(PooledBuf::unpooled(vec![0; 4096])).expect("a partition of a filter");
-        cache.insert(file, number * 4096, Arc::new(filter));
+        cache.insert(file, number * 4096, Arc::new(filter)).unwrap();
     }
     assert!(cache.stats().evictions > 40, "{:?}", cache.stats());
     assert_eq!(cache.compressed_usage(), 0);
@@ -113,7 +113,7 @@ fn blocks_of_deleted_files_take_nobodys_place() {
     let (old, new) = (cache.new_file_id(), cache.new_file_id());
     let fill = |file: u64| {
         for number in 0..14 {
-            cache.insert(file, number * BLOCK_BYTES as u64, Arc::new(block(&pool, number, 1024)));
+            cache.insert(file, number * BLOCK_BYTES as u64, Arc::new(block(&pool, number, 1024))).unwrap();
         }
     };
     fill(old);
@@ -132,10 +132,10 @@ fn pools_know_which_of_their_buffers_are_in_a_cache() {
     let pool = BlockPool::new(0);
     let cache = BlockCache::new(64 << 10).with_compressed_tier(16 << 10);
     let file = cache.new_file_id();
-    let held = cache.insert(file, 0, Arc::new(block(&pool, 0, 1024)));
+    let held = cache.insert(file, 0, Arc::new(block(&pool, 0, 1024))).unwrap();
     assert_eq!((pool.in_use(), pool.cached()), (BLOCK_BYTES, BLOCK_BYTES));
     for number in 1..200 {
-        cache.insert(file, number * BLOCK_BYTES as u64, Arc::new(block(&pool, number, 1024)));
+        cache.insert(file, number * BLOCK_BYTES as u64, Arc::new(block(&pool, number, 1024))).unwrap();
     }
     assert!(cache.get(file, 0).is_none() || pool.cached() == pool.in_use());
     // Whoever holds what had to go has the only buffer that is in no cache.
@@ -144,7 +144,7 @@ fn pools_know_which_of_their_buffers_are_in_a_cache() {
     drop(held);
     let refused = BlockCache::new(0);
     let other = BlockPool::new(0);
-    let block = refused.insert(1, 0, Arc::new(block(&other, 0, 1024)));
+    let block = refused.insert(1, 0, Arc::new(block(&other, 0, 1024))).unwrap();
     assert_eq!((other.in_use(), other.cached()), (BLOCK_BYTES, 0));
     drop((block, cache));
     assert_eq!((pool.in_use(), pool.cached(), other.in_use()), (0, 0, 0));

@@ -2,8 +2,10 @@
 //!
 //! Path: get 6/7. Before: table_cache.rs. After: sst/block_cursor.rs.
 
+mod many;
 mod open;
 
+pub(crate) use many::Asked;
 pub(crate) use open::{TableOrigin, origin_of_table};
 
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
@@ -476,14 +478,14 @@ impl TableReader {
         }
         let block = self.fetcher.data_block(index.handle(position), options.verify_checksums, options.context)?;
         self.metrics.add_all([(Counter::BlocksRead, 1), (Counter::BlockReadBytes, block.bytes().len() as u64)]);
-        Ok(if options.fill_cache { self.keep_block(index, position, block) } else { Arc::new(block) })
+        if options.fill_cache { self.keep_block(index, position, block) } else { Ok(Arc::new(block)) }
     }
 
-    /// Puts data block `position` of `index` into the cache.
-    pub(crate) fn keep_block(&self, index: &Index, position: usize, block: Block) -> Arc<Block> {
-        let block = self.block_cache.insert(self.cache_file, index.handle(position).offset, Arc::new(block));
+    /// Puts data block `position` of `index` into the cache; `LimitExceeded` if that is strict and has no room.
+    pub(crate) fn keep_block(&self, index: &Index, position: usize, block: Block) -> Result<Arc<Block>> {
+        let block = self.block_cache.insert(self.cache_file, index.handle(position).offset, Arc::new(block))?;
         index.slots().set(position, &block);
-        block
+        Ok(block)
     }
 
     /// Counts hits on blocks that were found without a lookup.

@@ -1,0 +1,131 @@
+//! Limits of memory: what the cache may hold, and the memtables of all families together.
+
+use super::basics::options;
+use crate::{
+    BlockCache, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db, DbOptions, ErrorKind,
+    FlushOptions, PinnedValue, ReadOptions, TableOptions, WriteOptions,
+};
+use siltstone_base::env::sim::SimDisk;
+use std::sync::Arc;
+
+fn key(number: u32) -> String {
+    format!("{number:06}")
+}
+
+/// Reads rows, each of a block of its own, and holds all of them.
+fn hold(db: &Db, rows: u32, read: &ReadOptions) -> Result<Vec<PinnedValue>, ErrorKind> {
+    let get = |number| db.get_cf(&db.default_family(), key(number), read);
+    (0..rows).map(|number| get(number).map(Option::unwrap)).collect::<Result<_, _>>().map_err(|error| error.kind())
+}
+
+#[test]
+fn readers_that_hold_all_of_a_strict_cache_are_refused_more_and_nobody_else_is() {
+    const ROWS: u32 = 100;
+    for is_strict in [true, false] {
+        let disk = SimDisk::new();
+        let cache = Arc::new(BlockCache::new(256 << 10).strict_capacity_limit(is_strict));
+        assert_eq!(cache.has_strict_capacity_limit(), is_strict);
+        let family = ColumnFamilyOptions::default()
+            .compression(CompressionType::None)
+            .table(TableOptions::default().block_size(8 << 10));
+        let options = options(&disk).block_cache(Some(Arc::clone(&cache)));
+        let db = Db::open_families("/db", &options, &[("default", family)]).unwrap();
+        for number in 0..ROWS {
+            db.put(key(number), vec![number as u8; 8 << 10]).unwrap();
+        }
+        db.flush(&FlushOptions::default()).unwrap();
+        let read = ReadOptions::default();
+        let held = hold(&db, 8, &read).unwrap();
+        let all = hold(&db, ROWS, &read);
+        assert_eq!(all.as_ref().err(), is_strict.then_some(&ErrorKind::LimitExceeded));
+        drop(all);
+        let last: Vec<_> = (0..ROWS).map(key).collect();
+        let last: Vec<&[u8]> = last.iter().map(String::as_bytes).collect();
+        let together = db.multi_get_cf(&db.default_family(), &last, &read);
+        let refused = together.iter().filter(|found| found.is_err()).count();
+        assert_eq!(refused > 0, is_strict, "{refused}");
+        assert!(!is_strict || cache.usage() <= cache.capacity());
+        // Who fills no cache is not refused, and neither is a compaction.
+        assert_eq!(hold(&db, ROWS, &ReadOptions::default().fill_cache(false)).unwrap().len(), ROWS as usize);
+        let all = CompactRangeOptions::default().force_bottommost(true);
+        db.compact_range(&db.default_family(), None, None, &all).unwrap();
+        drop((held, together));
+        // What was held goes, and there is room again.
+        for number in 0..ROWS {
+            assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&vec![number as u8; 8 << 10][..]));
+        }
+    }
+}
+
+/// The bytes of all memtables, also of those that wait for their flush.
+fn memtables(db: &Db) -> usize {
+    db.memory_report().memtables as usize
+}
+
+#[test]
+fn fifty_families_together_stay_within_one_limit() {
+    const FAMILIES: usize = 50;
+    const LIMIT: usize = 1 << 20;
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &options(&disk).db_write_buffer_size(LIMIT)).unwrap();
+    // Each alone might have 4 MiB.
+    let family = ColumnFamilyOptions::default().write_buffer_size(4 << 20).memtable_bloom_bits_per_key(0);
+    let families: Vec<_> =
+        (0..FAMILIES).map(|number| db.create_family(&format!("family {number}"), &family).unwrap()).collect();
+    let mut most = 0;
+    for round in 0..12_000_u32 {
+        // Some are written more than others.
+        let family = &families[(round * round) as usize % FAMILIES];
+        db.put_cf(family, key(round), vec![round as u8; 700], &WriteOptions::default()).unwrap();
+        most = most.max(memtables(&db));
+    }
+    assert!(most <= LIMIT, "{most}");
+    assert!(most > LIMIT / 2, "{most} of {LIMIT} were used");
+    let flushes = db.metrics().get(Counter::Flushes);
+    assert!((8..200).contains(&flushes), "{flushes} flushes of about 10 MB");
+    for round in 0..12_000_u32 {
+        let family = &families[(round * round) as usize % FAMILIES];
+        assert!(db.get_cf(family, key(round), &ReadOptions::default()).unwrap().is_some());
+    }
+    db.close().unwrap();
+    // What is replayed keeps to it as well.
+    let named: Vec<_> = (0..FAMILIES).map(|number| (format!("family {number}"), family.clone())).collect();
+    let named: Vec<_> = named.iter().map(|(name, options)| (name.as_str(), options.clone())).collect();
+    let db = Db::open_families("/db", &options(&disk).db_write_buffer_size(LIMIT), &named).unwrap();
+    assert!(memtables(&db) <= LIMIT);
+}
+
+#[test]
+fn a_write_that_must_not_wait_is_refused_where_the_limit_is_used_up() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &options(&disk).db_write_buffer_size(256 << 10)).unwrap();
+    let impatient = WriteOptions::default().no_slowdown(true);
+    let write = |number| db.put_cf(&db.default_family(), key(number), vec![7; 10_000], &impatient);
+    // On one thread nothing is flushed unless somebody waits.
+    let refused = (0..100).find_map(|number| write(number).err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Incomplete);
+    assert!(memtables(&db) <= 256 << 10);
+    db.put(key(200), "patient").unwrap();
+    write(201).unwrap();
+}
+
+#[test]
+fn further_families_bring_no_memory_of_their_own_to_a_budget() {
+    const BUDGET: usize = 8 << 20;
+    let disk = SimDisk::new();
+    let sim = options(&disk);
+    let options = DbOptions::for_budget(BUDGET, 2).create_if_missing(true);
+    assert_eq!(options.db_write_buffer_size, BUDGET / 4);
+    let db = Db::open("/db", &options.env(sim.env.clone()).executor(sim.executor.clone())).unwrap();
+    let family = ColumnFamilyOptions::for_budget(BUDGET);
+    let families: Vec<_> =
+        (0..20).map(|number| db.create_family(&format!("family {number}"), &family).unwrap()).collect();
+    for round in 0..8_000_u32 {
+        let family = &families[round as usize % families.len()];
+        db.put_cf(family, key(round), vec![round as u8; 1000], &WriteOptions::default()).unwrap();
+        if round % 16 == 0 {
+            assert!(memtables(&db) <= BUDGET / 4, "{}", db.memory_report());
+        }
+    }
+    assert!(db.memory_report().total() as usize <= BUDGET, "{}", db.memory_report());
+}
