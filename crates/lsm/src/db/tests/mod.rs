@@ -9,6 +9,7 @@ mod ingest;
 mod merges;
 mod misuse;
 mod next_wal;
+mod opened_tables;
 mod options_files;
 mod pins;
 mod prefixes;
