@@ -63,6 +63,16 @@ pub enum CompactionReason {
     ReadOnly,
 }
 
+impl CompactionReason {
+    /// Whether writers or readers wait for it: compactions for upkeep, and those that a caller asks for, leave the base level to level 0 where that is due.
+    pub(crate) fn is_urgent(self) -> bool {
+        !matches!(
+            self,
+            Self::TombstoneDensity | Self::Ttl | Self::ReadTriggered | Self::Periodic | Self::Manual | Self::Expired
+        )
+    }
+}
+
 /// Why writers are slowed down or stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

@@ -138,6 +138,8 @@ pub(crate) struct State {
     pub(crate) last_job_id: JobId,
     /// Compactions that callers ask for and wait for, oldest first.
     pub(crate) manual: VecDeque<Arc<super::manual::ManualCompaction>>,
+    /// One of them had a turn since others had one.
+    pub(crate) manual_had_turn: bool,
     /// Jobs are not started while this is above 0.
     pub(crate) background_paused: usize,
 }
