@@ -198,6 +198,18 @@ pub struct OptionsInfo {
     pub changed: Vec<ChangedOption>,
 }
 
+/// A change of what holds writers back, where they are [paced](crate::WriteAdmission::Paced).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PacingInfo {
+    /// What held them back before; `None`: nothing did.
+    pub previous: Option<StallCause>,
+    /// What is scarcest now; `None`: no writer was held back for a second.
+    pub current: Option<StallCause>,
+    /// The bytes a second that are admitted now; `None` without a limit.
+    pub bytes_per_sec: Option<u64>,
+}
+
 /// A change of the rate that flushes and compactions keep to, where it is [tuned](crate::DbOptions::rate_limiter_auto_tuned).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -234,6 +246,10 @@ pub trait EventListener: Send + Sync + fmt::Debug {
     }
     /// Writers of a family are slowed down, stopped or set free.
     fn stall_changed(&self, info: &StallInfo) {
+        let _ = info;
+    }
+    /// Pacing begins to hold writers back, goes on for another cause, or ends. Told a few times a second at most, and not for each write; writes of low priority do not count.
+    fn pacing_changed(&self, info: &PacingInfo) {
         let _ = info;
     }
     /// Options were changed, and hold.
