@@ -65,6 +65,16 @@ pub enum CompactionReason {
     ReadOnly,
 }
 
+impl CompactionReason {
+    /// Whether writers or readers wait for it: compactions for upkeep, and those that a caller asks for, leave the base level to level 0 where that is due.
+    pub(crate) fn is_urgent(self) -> bool {
+        !matches!(
+            self,
+            Self::TombstoneDensity | Self::Ttl | Self::ReadTriggered | Self::Periodic | Self::Manual | Self::Expired
+        )
+    }
+}
+
 /// Why writers are slowed down or stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -190,6 +200,18 @@ pub struct OptionsInfo {
     pub changed: Vec<ChangedOption>,
 }
 
+/// A change of what holds writers back, where they are [paced](crate::WriteAdmission::Paced).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PacingInfo {
+    /// What held them back before; `None`: nothing did.
+    pub previous: Option<StallCause>,
+    /// What is scarcest now; `None`: no writer was held back for a second.
+    pub current: Option<StallCause>,
+    /// The bytes a second that are admitted now; `None` without a limit.
+    pub bytes_per_sec: Option<u64>,
+}
+
 /// A change of the rate that flushes and compactions keep to, where it is [tuned](crate::DbOptions::rate_limiter_auto_tuned).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -226,6 +248,10 @@ pub trait EventListener: Send + Sync + fmt::Debug {
     }
     /// Writers of a family are slowed down, stopped or set free.
     fn stall_changed(&self, info: &StallInfo) {
+        let _ = info;
+    }
+    /// Pacing begins to hold writers back, goes on for another cause, or ends. Told a few times a second at most, and not for each write; writes of low priority do not count.
+    fn pacing_changed(&self, info: &PacingInfo) {
         let _ = info;
     }
     /// Options were changed, and hold.

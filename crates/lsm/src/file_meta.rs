@@ -6,10 +6,13 @@ use crate::key::{InternalKey, InternalKeyComparator, SeqNo};
 use crate::sst::TableReader;
 use siltstone_base::coding::{get_varint64, put_varint64};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use siltstone_base::sync::{Arc, OnceLock, SegQueue};
+use siltstone_base::sync::{Arc, Mutex, OnceLock, Rank, SegQueue};
 
 /// Names of tables, and of the blob files that they refer to, that no version lists any more: what may be deleted, unless deletions are disabled.
 pub(crate) type ObsoleteTables = SegQueue<FileName>;
+
+/// Rank of the right to open a table: held while it is read.
+const OPENING_RANK: Rank = Rank(920);
 
 /// The custom field of the MANIFEST that says that a collector wants the table to be compacted.
 const NEED_COMPACTION: u32 = 2;
@@ -68,6 +71,8 @@ pub(crate) struct FileMeta {
     pub(crate) has_ranges: Option<bool>,
     /// The open reader; set once by the table cache.
     pub(crate) reader: OnceLock<Arc<TableReader>>,
+    /// Held by who opens it.
+    pub(crate) opening: Mutex<()>,
     /// The stamps of its rows, as far as the table says: set once, when that is asked and the reader is open.
     stamps: OnceLock<Option<StampHistogram>>,
     /// Whether a running compaction has the file as input. Changed under the database's state lock.
@@ -134,6 +139,7 @@ impl FileMeta {
             other_fields: data.other_fields,
             has_ranges: data.has_ranges,
             reader: OnceLock::new(),
+            opening: Mutex::new(OPENING_RANK, ()),
             stamps: OnceLock::new(),
             being_compacted: AtomicBool::new(false),
             read_bytes: AtomicU64::new(0),

@@ -102,7 +102,7 @@ pub use db::{
 pub use engine::KvDb;
 pub use event::{
     ChangedOption, CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, OptionsInfo,
-    RateLimitInfo, StallCause, StallCondition, StallInfo,
+    PacingInfo, RateLimitInfo, StallCause, StallCondition, StallInfo,
 };
 pub use external::{SstFileInfo, SstFileIter, SstFileReader, SstFileWriter};
 pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};

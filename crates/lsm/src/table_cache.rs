@@ -2,12 +2,12 @@
 //!
 //! Path: get 5/7. Before: version/read.rs. After: sst/reader/mod.rs.
 
-use crate::file_meta::FileMeta;
+use crate::file_meta::{FileMeta, FileMetaData};
 use crate::file_names::FileName;
-use crate::key::InternalKeyComparator;
+use crate::key::{InternalKeyComparator, SeqNo};
 use crate::metrics::Metrics;
 use crate::options::ReadTier;
-use crate::sst::{BlockCache, TableReader, TableReaderOptions};
+use crate::sst::{BlockCache, TableReader, TableReaderOptions, TableTail};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoPriority, RandomFile};
@@ -40,10 +40,18 @@ pub(crate) struct TableCacheOptions {
     pub(crate) metrics: Arc<Metrics>,
 }
 
+/// What the MANIFEST says of a table that is to be opened.
+struct Identity {
+    number: u64,
+    file_size: u64,
+    unique_id: Option<[u8; 16]>,
+    largest_seqno: SeqNo,
+}
+
 /// Opens the tables of one column family.
 ///
-/// Thread safety: every method may be called from any thread. Two threads that need a table first at the same time both
-/// open it; one of the readers stays.
+/// Thread safety: every method may be called from any thread. Of several that need a table first at the same time one opens it, and the others wait
+/// for that.
 #[derive(Debug)]
 pub(crate) struct TableCache {
     env: Arc<dyn Env>,
@@ -100,12 +108,41 @@ impl TableCache {
 
     #[cold]
     fn open<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
+        let _opening = file.opening.lock();
+        if let Some(reader) = file.reader.get() {
+            return Ok(reader);
+        }
         let reader = self.open_anew(file)?;
         Ok(file.reader.get_or_init(|| Arc::new(reader)))
     }
 
+    /// Opens a table that was just written and ends with `tail`, before anybody may read it.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption`: the table is not what was to be written. Others of [`reader`](Self::reader).
+    pub(crate) fn open_written(&self, file: &FileMetaData, tail: TableTail) -> Result<Arc<TableReader>> {
+        let identity = Identity {
+            number: file.number,
+            file_size: file.file_size,
+            unique_id: file.unique_id,
+            largest_seqno: file.largest_seqno,
+        };
+        Ok(Arc::new(self.open_table(&identity, IoPriority::High, Some(tail))?))
+    }
+
     /// Opens a live table for the caller alone, whether or not it is open: what is on the disk is read again.
     pub(crate) fn open_anew(&self, file: &FileMeta) -> Result<TableReader> {
+        let identity = Identity {
+            number: file.number,
+            file_size: file.file_size,
+            unique_id: file.unique_id,
+            largest_seqno: file.largest_seqno,
+        };
+        self.open_table(&identity, IoPriority::User, None)
+    }
+
+    fn open_table(&self, file: &Identity, priority: IoPriority, tail: Option<TableTail>) -> Result<TableReader> {
         let (opened, path) = self.open_file(file.number)?;
         let len = opened.len().map_err(|error| Error::io("measure", &path, error))?;
         if len != file.file_size {
@@ -120,10 +157,13 @@ impl TableCache {
             largest_seqno: Some(file.largest_seqno),
             prefix_extractor: self.options.prefix_extractor.clone(),
             pin_filter_partitions: self.options.pin_filter_partitions,
-            priority: IoPriority::User,
+            priority,
             metrics: Arc::clone(&self.options.metrics),
         };
-        let reader = TableReader::open(opened, path, len, &options)?;
+        let reader = match tail {
+            None => TableReader::open(opened, path, len, &options)?,
+            Some(tail) => TableReader::open_with_tail(opened, path, len, &options, tail)?,
+        };
         self.check_operator(&reader)?;
         Ok(reader)
     }

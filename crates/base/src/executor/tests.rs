@@ -280,3 +280,49 @@ fn a_seed_decides_the_order_alone() {
     assert!(orders.len() > 12, "neighbouring seeds differ: {orders:?}");
     assert_eq!(order(3), order(3));
 }
+
+/// What compactions do thousands of times a second, waits for the rate limiter and for flushes, is nothing to the thread that is there for flushes.
+#[test]
+fn compactions_that_wait_do_not_wake_the_thread_that_is_kept_for_flushes() {
+    let executor = threads(3);
+    let done = Arc::new((AtomicU64::new(0), Signal::new()));
+    for _ in 0..50 {
+        for priority in [Priority::Medium, Priority::Low, Priority::Idle] {
+            executor.submit(priority, Box::new(Count { steps_left: 9, done: Arc::clone(&done), panics: false }));
+        }
+    }
+    let met = executor.wait_until(&done.1, None, &mut || done.0.load(Ordering::SeqCst) == 50 * 3 * 9);
+    assert_eq!((met, executor.wakes_for_test()[0]), (Waited::Met, 0));
+    executor.submit(Priority::High, Box::new(Count { steps_left: 2, done: Arc::clone(&done), panics: false }));
+    let met = executor.wait_until(&done.1, None, &mut || done.0.load(Ordering::SeqCst) == 50 * 3 * 9 + 2);
+    assert_eq!(met, Waited::Met);
+}
+
+/// Nobody sleeps while there is something to do: jobs of every priority come from several threads, some wait for their time, and each is waited for.
+#[test]
+fn no_job_is_left_to_threads_that_sleep() {
+    for count in [1, 2, 3, 5] {
+        let executor = threads(count);
+        std::thread::scope(|scope| {
+            for seed in 0..3_u64 {
+                let executor = &executor;
+                scope.spawn(move || {
+                    for round in 0..400 {
+                        let done = Arc::new((AtomicU64::new(0), Signal::new()));
+                        let jobs = 1 + (round + seed) % 4;
+                        for index in 0..jobs {
+                            let priority = [Priority::High, Priority::Medium, Priority::Low, Priority::Idle]
+                                [((round * 7 + index + seed) % 4) as usize];
+                            let steps_left = 1 + (round + index) % 3;
+                            let job = Count { steps_left, done: Arc::clone(&done), panics: false };
+                            executor.submit(priority, Box::new(job));
+                        }
+                        let steps: u64 = (0..jobs).map(|index| 1 + (round + index) % 3).sum();
+                        let met = executor.wait_until(&done.1, None, &mut || done.0.load(Ordering::SeqCst) == steps);
+                        assert_eq!(met, Waited::Met);
+                    }
+                });
+            }
+        });
+    }
+}

@@ -18,18 +18,33 @@ pub struct ThreadExecutor {
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
+/// Who is woken: a job that becomes ready wakes one idle thread that may take it, and whoever takes one wakes another if there is more. One idle thread waits for the next
+/// timer on behalf of all; whoever leaves it alone wakes another. So a job that waits for its time, thousands of times a second, wakes no thread but its own.
 struct Shared {
     clock: Arc<dyn Clock>,
     queue: parking_lot::Mutex<Queue>,
+    /// Here the thread waits that is kept for the highest priority.
+    kept: parking_lot::Condvar,
+    /// Here the others wait.
     work: parking_lot::Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
     ready: [VecDeque<Box<dyn Job>>; 4],
-    timers: BinaryHeap<Timer>,
+    /// Jobs of the highest priority that wait for their time, and others.
+    timers: [BinaryHeap<Timer>; 2],
     timers_added: u64,
     closing: bool,
+    /// The thread that is kept waits, until then at most.
+    kept_idle: Option<u64>,
+    /// How many of the others wait.
+    idle: usize,
+    /// One of them waits until then at most, for the next timer.
+    watched: Option<u64>,
+    /// How often the thread that is kept was woken, and the others.
+    #[cfg(test)]
+    wakes: [u64; 2],
 }
 
 struct Timer {
@@ -64,15 +79,38 @@ impl Queue {
 
     fn push_after(&mut self, due_micros: u64, priority: Priority, job: Box<dyn Job>) {
         self.timers_added += 1;
-        self.timers.push(Timer { due_micros, order: self.timers_added, priority, job });
+        let heap = usize::from(priority != Priority::High);
+        self.timers[heap].push(Timer { due_micros, order: self.timers_added, priority, job });
     }
 
     fn release_timers(&mut self, now_micros: u64) {
-        while self.timers.peek().is_some_and(|timer| timer.due_micros <= now_micros) {
-            if let Some(timer) = self.timers.pop() {
-                self.push(timer.priority, timer.job);
+        for heap in 0..self.timers.len() {
+            while self.timers[heap].peek().is_some_and(|timer| timer.due_micros <= now_micros) {
+                if let Some(timer) = self.timers[heap].pop() {
+                    self.push(timer.priority, timer.job);
+                }
             }
         }
+    }
+
+    /// When the next timer is due that is of use to a thread: to the one that is kept, or to another.
+    fn next_due(&self, is_kept: bool) -> Option<u64> {
+        let heaps = if is_kept { &self.timers[..1] } else { &self.timers[..] };
+        heaps.iter().filter_map(|timers| Some(timers.peek()?.due_micros)).min()
+    }
+
+    /// Whether an idle thread should look: something is ready that it may take, or no idle thread waits for the next timer.
+    fn needs_kept(&self) -> bool {
+        let Some(until) = self.kept_idle else { return false };
+        !self.ready[Priority::High as usize].is_empty() || self.next_due(true).is_some_and(|due| due < until)
+    }
+
+    fn needs_other(&self) -> bool {
+        let is_for_kept = |priority: usize| priority == Priority::High as usize && self.kept_idle.is_some();
+        let is_ready = |(priority, jobs): (usize, &VecDeque<_>)| !jobs.is_empty() && !is_for_kept(priority);
+        self.idle > 0
+            && (self.ready.iter().enumerate().any(is_ready)
+                || self.next_due(false).is_some_and(|due| self.watched.is_none_or(|watched| due < watched)))
     }
 
     fn pop(&mut self, lowest: Priority) -> Option<(Priority, Box<dyn Job>)> {
@@ -97,7 +135,8 @@ impl ThreadExecutor {
     pub fn with_niceness(threads: usize, clock: Arc<dyn Clock>, niceness: u32) -> std::io::Result<Self> {
         let count = threads.max(1);
         let queue = parking_lot::Mutex::new(Queue::default());
-        let shared = Arc::new(Shared { clock, queue, work: parking_lot::Condvar::new() });
+        let (kept, work) = (parking_lot::Condvar::new(), parking_lot::Condvar::new());
+        let shared = Arc::new(Shared { clock, queue, kept, work });
         // Complete from the start, so that the threads that began end if a later one cannot begin.
         let mut executor = Self { shared, threads: Vec::with_capacity(count) };
         for index in 0..count {
@@ -112,6 +151,14 @@ impl ThreadExecutor {
             })?);
         }
         Ok(executor)
+    }
+}
+
+#[cfg(test)]
+impl ThreadExecutor {
+    /// How often the thread that is kept was woken, and the others.
+    pub(super) fn wakes_for_test(&self) -> [u64; 2] {
+        self.shared.queue.lock().wakes
     }
 }
 
@@ -146,14 +193,13 @@ impl Shared {
                 Progress::After(delay) => {
                     let due_micros = self.clock.now_micros().saturating_add(micros(delay));
                     queue.push_after(due_micros, priority, job);
-                    // Another thread may be parked for a later timer than this one.
-                    self.work.notify_all();
                 }
             }
         }
     }
 
     fn next(&self, lowest: Priority) -> Option<(Priority, Box<dyn Job>)> {
+        let is_kept = lowest == Priority::High;
         let mut queue = self.queue.lock();
         loop {
             if queue.closing {
@@ -162,14 +208,57 @@ impl Shared {
             let now_micros = self.clock.now_micros();
             queue.release_timers(now_micros);
             if let Some(found) = queue.pop(lowest) {
+                self.wake(&queue);
                 return Some(found);
             }
-            match queue.timers.peek().map(|timer| timer.due_micros - now_micros) {
-                None => self.work.wait(&mut queue),
-                Some(micros) => {
-                    self.work.wait_for(&mut queue, Duration::from_micros(micros));
+            if is_kept {
+                // It may have released what it may not take.
+                self.wake(&queue);
+            }
+            let due = queue.next_due(is_kept);
+            if is_kept {
+                queue.kept_idle = Some(due.unwrap_or(u64::MAX));
+                wait(&self.kept, &mut queue, due, now_micros);
+                queue.kept_idle = None;
+            } else {
+                let watches = due.filter(|due| queue.watched.is_none_or(|watched| *due < watched));
+                queue.watched = watches.or(queue.watched);
+                queue.idle += 1;
+                wait(&self.work, &mut queue, watches, now_micros);
+                queue.idle -= 1;
+                if watches.is_some() && queue.watched == watches {
+                    queue.watched = None;
                 }
             }
+            #[cfg(test)]
+            {
+                queue.wakes[usize::from(!is_kept)] += 1;
+            }
+        }
+    }
+
+    /// Wakes a thread if one is needed.
+    fn wake(&self, queue: &Queue) {
+        if queue.needs_kept() {
+            self.kept.notify_one();
+        }
+        if queue.needs_other() {
+            self.work.notify_one();
+        }
+    }
+}
+
+/// Waits to be woken, or until `due_micros`.
+fn wait(
+    signal: &parking_lot::Condvar,
+    queue: &mut parking_lot::MutexGuard<'_, Queue>,
+    due_micros: Option<u64>,
+    now_micros: u64,
+) {
+    match due_micros {
+        None => signal.wait(queue),
+        Some(due_micros) => {
+            signal.wait_for(queue, Duration::from_micros(due_micros.saturating_sub(now_micros)));
         }
     }
 }
@@ -179,11 +268,13 @@ impl Drop for ThreadExecutor {
         let jobs = {
             let mut queue = self.shared.queue.lock();
             queue.closing = true;
+            self.shared.kept.notify_all();
             self.shared.work.notify_all();
             (std::mem::take(&mut queue.ready), std::mem::take(&mut queue.timers))
         };
         let (ready, timers) = jobs;
-        ready.into_iter().flatten().chain(timers.into_iter().map(|timer| timer.job)).for_each(drop_caught);
+        let timers = timers.into_iter().flatten().map(|timer| timer.job);
+        ready.into_iter().flatten().chain(timers).for_each(drop_caught);
         let current = std::thread::current().id();
         for thread in self.threads.drain(..) {
             // The last owner of an executor may be a job on one of its own threads.
@@ -199,8 +290,7 @@ impl Executor for ThreadExecutor {
         let mut queue = self.shared.queue.lock();
         if !queue.closing {
             queue.push(priority, job);
-            // All are woken: the one that is woken alone might be the one kept for a higher priority.
-            self.shared.work.notify_all();
+            self.shared.wake(&queue);
         }
     }
 

@@ -13,6 +13,8 @@ pub(crate) struct Running {
     compactions: Vec<RunningCompaction>,
     /// The merge of whole levels that was begun last; it may be done.
     merge: Option<Merge>,
+    /// Somebody who is not urgent had a turn since level 0 had its last one.
+    is_level0_owed: bool,
 }
 
 /// Names a registered compaction.
@@ -77,6 +79,11 @@ impl Running {
         if !compaction.deletes {
             self.merge.clone_from(&compaction.merge);
         }
+        if compaction.start_level() == 0 {
+            self.is_level0_owed = false;
+        } else if !compaction.reason.is_urgent() && !compaction.is_edit() {
+            self.is_level0_owed = true;
+        }
         let (smallest, largest) = compaction.user_key_range();
         let order = compaction.input_version.comparator();
         let is_end_exclusive = compaction.input_files().all(|(_, file)| file.ends_before(order, largest));
@@ -136,6 +143,11 @@ impl Running {
     #[cfg(test)]
     pub(super) fn set_merge_for_test(&mut self, merge: Merge) {
         self.merge = Some(merge);
+    }
+
+    /// Whether a compaction that is not urgent began since one of level 0 did: it is the turn of level 0 where that is due.
+    pub(super) fn is_level0_owed(&self) -> bool {
+        self.is_level0_owed
     }
 
     /// Whether level 0 is being compacted.

@@ -139,6 +139,11 @@ pub(crate) fn level_scores(
     scores
 }
 
+/// Whether level 0 has so much that no compaction reads that it is to be compacted.
+pub(crate) fn is_level0_due(version: &Version, options: &ColumnFamilyOptions, targets: &LevelTargets) -> bool {
+    level0_score(version, options, targets) >= 1.0
+}
+
 /// Level 0 by its number of files and by its size, of what no compaction reads already.
 fn level0_score(version: &Version, options: &ColumnFamilyOptions, targets: &LevelTargets) -> f64 {
     let idle = version.files(0).iter().filter(|file| !file.is_being_compacted());

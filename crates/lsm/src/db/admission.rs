@@ -13,6 +13,7 @@ use crate::event::{StallCause, StallCondition};
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::{CompactionStyle, WriteOptions};
 use siltstone_base::executor::Waited;
+use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ impl DbInner {
     /// A write that must not wait is refused for what others wrote before it, never for its own size, and costs nothing then.
     #[cold]
     pub(super) fn keep_pace(
-        &self,
+        self: &Arc<Self>,
         pacer: &Pacer,
         unpaced_bytes: &mut u64,
         bytes: u64,
@@ -51,6 +52,10 @@ impl DbInner {
         if !options.low_pri {
             pacer.hold_back(turn.until_nanos);
         }
+        if self.is_pacing_unwatched() {
+            self.watch_pacing();
+        }
+        let _waiting = self.write_queue.leader_waits(delayed());
         let mut held = HeldWrite::new(self);
         let mut now = started;
         while now < turn.until_nanos {
@@ -146,6 +151,7 @@ impl DbInner {
     #[cold]
     pub(super) fn wait_for_admission(&self, bytes: u64, options: &WriteOptions) -> Result<()> {
         let mut held = HeldWrite::new(self);
+        let mut waiting = None;
         loop {
             let now_micros = self.clock.now_micros();
             let (cause, stopped, wait) = match self.controller.admit(bytes, now_micros) {
@@ -156,6 +162,7 @@ impl DbInner {
             if options.no_slowdown {
                 return Err(delayed());
             }
+            waiting.get_or_insert_with(|| self.write_queue.leader_waits(delayed()));
             let parked = match stopped {
                 true => self.park(bytes),
                 false => {

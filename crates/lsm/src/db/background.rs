@@ -7,7 +7,7 @@ use super::pacing;
 use super::state::{DbInner, FamilyState, State};
 use super::super_version::SuperVersion;
 use super::write_stall::pressure;
-use crate::compaction::{self, Compaction, LevelTargets};
+use crate::compaction::{self, Compaction, LevelTargets, Running};
 use crate::event::{CompactionReason, StallInfo};
 use crate::metrics::Counter;
 use crate::options::{ColumnFamilyOptions, CompactionStyle};
@@ -116,17 +116,35 @@ impl DbInner {
     }
 
     /// A compaction of level 0 where deeper ones have all places: it is stepped before them, so that they wait for it and not it for them.
+    /// Of several families that with most in level 0, for what it may have, goes first.
     fn pick_level0(&self, state: &State) -> Option<Picked> {
-        if state.families.values().any(|background| background.running.has_level0()) {
-            return None;
-        }
-        let picked = self.pick_covered(state).or_else(|| self.pick_by_score(state));
-        picked.filter(|(_, compaction, _)| compaction.start_level() == 0)
+        let now_seconds = self.clock.unix_seconds();
+        let mut candidates = self.compacting_families(state, |version, options, _| {
+            version.files(0).len() as f64 / options.level0_stop_writes_trigger.max(1) as f64
+        });
+        candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
+        candidates.into_iter().find_map(|(_, family)| {
+            let background = state.families.get(&family.id)?;
+            let pinned = family.super_version.load();
+            let options = picker_options(&pinned.options, background);
+            let compaction = compaction::pick_level0(&pinned.version, &options, now_seconds, &background.running)?;
+            Some((family, with_reason(compaction, &pinned), None))
+        })
     }
 
-    /// The next compaction: one that a caller waits for, else that of the family with the highest score.
+    /// The next compaction: one that a caller waits for and one that is due, in turns. So neither those who wait nor the tree wait for all of the other.
     fn pick(&self, state: &mut State) -> Option<Picked> {
-        self.pick_manual(state).or_else(|| self.pick_automatic(state))
+        if std::mem::take(&mut state.manual_had_turn) {
+            let picked = self.pick_automatic(state);
+            if picked.is_some() {
+                return picked;
+            }
+        }
+        if let Some(picked) = self.pick_manual(state) {
+            state.manual_had_turn = true;
+            return Some(picked);
+        }
+        self.pick_automatic(state)
     }
 
     fn pick_automatic(&self, state: &mut State) -> Option<Picked> {
@@ -155,35 +173,39 @@ impl DbInner {
     }
 
     fn pick_by_score(&self, state: &State) -> Option<Picked> {
-        let now_micros = self.clock.now_micros();
         let now_seconds = self.clock.unix_seconds();
-        let families = self.families.load();
-        let mut candidates: Vec<(f64, &Arc<Family>)> = Vec::new();
-        for family in families.values() {
-            let Some(background) = state.families.get(&family.id) else { continue };
-            let pinned = family.super_version.load();
-            if pinned.options.disable_auto_compactions || background.compaction_not_before_micros > now_micros {
-                continue;
-            }
-            let options = picker_options(&pinned.options, background);
-            let score = compaction::urgency(&pinned.version, &options, now_seconds, &background.running);
-            if score >= 1.0 {
-                candidates.push((score, family));
-            }
-        }
+        let mut candidates = self.compacting_families(state, |version, options, running| {
+            compaction::urgency(version, options, now_seconds, running)
+        });
+        candidates.retain(|(score, _)| *score >= 1.0);
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
         candidates.into_iter().find_map(|(_, family)| {
             let background = state.families.get(&family.id)?;
             let pinned = family.super_version.load();
             let options = picker_options(&pinned.options, background);
-            let mut compaction = compaction::pick(&pinned.version, &options, now_seconds, &background.running)?;
-            if pinned.version.files(0).len() < pinned.options.level0_file_num_compaction_trigger
-                && compaction.reason == CompactionReason::L0FileCount
-            {
-                compaction.reason = CompactionReason::ReadOnly;
-            }
-            Some((Arc::clone(family), compaction, None))
+            let compaction = compaction::pick(&pinned.version, &options, now_seconds, &background.running)?;
+            Some((family, with_reason(compaction, &pinned), None))
         })
+    }
+
+    /// The families that compactions may be picked of now, each with what `score` says of it.
+    fn compacting_families(
+        &self,
+        state: &State,
+        score: impl Fn(&Version, &ColumnFamilyOptions, &Running) -> f64,
+    ) -> Vec<(f64, Arc<Family>)> {
+        let now_micros = self.clock.now_micros();
+        let families = self.families.load();
+        let scored = families.values().filter_map(|family| {
+            let background = state.families.get(&family.id)?;
+            let pinned = family.super_version.load();
+            if pinned.options.disable_auto_compactions || background.compaction_not_before_micros > now_micros {
+                return None;
+            }
+            let options = picker_options(&pinned.options, background);
+            Some((score(&pinned.version, &options, &background.running), Arc::clone(family)))
+        });
+        scored.collect()
     }
 
     /// Computes the stall condition of a family anew and tells listeners and waiting writers of a change. The caller
@@ -317,6 +339,16 @@ fn picker_options<'a>(options: &'a ColumnFamilyOptions, background: &FamilyState
         return Cow::Owned(options.clone().level0_file_num_compaction_trigger(1));
     }
     Cow::Borrowed(options)
+}
+
+/// The compaction with the reason that holds: a level 0 that is compacted below its trigger is so because callers only read.
+fn with_reason(mut compaction: Compaction, pinned: &SuperVersion) -> Compaction {
+    if pinned.version.files(0).len() < pinned.options.level0_file_num_compaction_trigger
+        && compaction.reason == CompactionReason::L0FileCount
+    {
+        compaction.reason = CompactionReason::ReadOnly;
+    }
+    compaction
 }
 
 /// Looks for due work once, later.

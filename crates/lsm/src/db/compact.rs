@@ -18,7 +18,7 @@ use crate::file_names::FileName;
 use crate::key::ColumnFamilyId;
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::ColumnFamilyOptions;
-use crate::sst::WriteBack;
+use crate::sst::{TableReader, WriteBack};
 use crate::version::{Version, VersionEdit};
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -62,6 +62,10 @@ pub(super) struct Compacting {
     begun: bool,
     /// Its inputs are free again, and whoever closes the database still waits for it.
     is_ending: bool,
+    /// Inputs that may have no other holder any more, at its end: they are let go one by one, and no lock is held.
+    leaving: Vec<Arc<FileMeta>>,
+    /// When somebody is to look for work again, after a failure.
+    retry_after: Option<Duration>,
     /// Whoever waits for it.
     manual: Option<Arc<ManualCompaction>>,
 }
@@ -114,6 +118,8 @@ impl CompactJob {
             started_micros,
             begun: false,
             is_ending: false,
+            leaving: Vec::new(),
+            retry_after: None,
             manual,
         };
         Self { compacting: Some(Box::new(compacting)) }
@@ -142,7 +148,7 @@ impl Compacting {
         }
         let Some(compaction) = &self.compaction else { return Ok(Turn::Progress(Progress::Done)) };
         if compaction.is_edit() {
-            self.install(compaction.edit())?;
+            self.install(compaction.edit(), Vec::new())?;
             if compaction.reason == CompactionReason::Expired {
                 self.db.count_expired_tables(&self.family, compaction);
             }
@@ -220,10 +226,16 @@ impl Compacting {
     }
 
     /// Ends what subcompactions have worked on: `jobs` are theirs, ascending. Without an error each has read all of its share.
-    pub(super) fn end_shared(&mut self, jobs: Vec<CompactionJob>, outcome: Result<()>) -> Progress {
+    pub(super) fn end_shared(
+        &mut self,
+        jobs: Vec<CompactionJob>,
+        outcome: Result<()>,
+        budget: &Budget<'_>,
+    ) -> Progress {
         self.running = jobs;
         let outcome = outcome.and_then(|()| self.finish());
-        self.end(outcome)
+        self.end(outcome);
+        self.clean_up(budget)
     }
 
     /// Which rows may be removed because they are expired; none where one of the tables has rows with the stamps of another policy.
@@ -301,7 +313,7 @@ impl Compacting {
                 let _ = self.db.env.remove_file(&path);
             }
         }
-        let installed = self.install(output.edit);
+        let installed = self.install(output.edit, output.readers);
         if installed.is_err() {
             // They are deleted once no MANIFEST can name them.
             self.info.outputs.iter().for_each(|number| self.db.obsolete_tables.push(FileName::Table(*number)));
@@ -309,8 +321,8 @@ impl Compacting {
         installed
     }
 
-    /// Names the outputs in the MANIFEST, then lets readers see them.
-    fn install(&self, edit: VersionEdit) -> Result<()> {
+    /// Names the outputs in the MANIFEST, then lets readers see them. They find them open, by `readers`.
+    fn install(&self, edit: VersionEdit, readers: Vec<(u64, Arc<TableReader>)>) -> Result<()> {
         let mut versions = self.db.versions.lock();
         if self.family.is_dropped() {
             return Err(Error::new(ErrorKind::Aborted, "the column family was dropped"));
@@ -321,16 +333,21 @@ impl Compacting {
             DbInner::check_expired_tables(compaction, record.current())?;
         }
         let installed = versions.log_and_apply(&mut [edit])?;
-        for (id, version) in installed {
-            if id.0 == self.family.id {
-                self.db.publish_version(&self.family, version);
+        let version = installed.into_iter().find(|(id, _)| id.0 == self.family.id).map(|(_, version)| version);
+        let old = version.map(|version| {
+            if let Some(compaction) = &self.compaction {
+                version.set_readers(compaction.output_level, readers);
             }
-        }
+            self.db.publish_version(&self.family, version)
+        });
+        drop(versions);
+        drop(old);
         Ok(())
     }
 
     /// Ends the job; after an error the inputs stay as they were, and may be picked again after a while.
-    pub(super) fn end(&mut self, outcome: Result<()>) -> Progress {
+    /// Comes before [`clean_up`](Self::clean_up).
+    pub(super) fn end(&mut self, outcome: Result<()>) {
         let db = Arc::clone(&self.db);
         // An edit of the MANIFEST rewrites nothing, and what was not wanted any more tells nothing. One that is poisoned here is not counted again.
         let is_aborted = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Aborted);
@@ -340,18 +357,17 @@ impl Compacting {
             running.into_iter().for_each(CompactionJob::abandon);
         }
         let failures = self.release_inputs(outcome.is_ok());
-        let mut retry_micros = None;
         match &outcome {
             Ok(()) => db.errors.set_passing(None),
             Err(error) if error.kind() == ErrorKind::Aborted => {
                 // What was picked is not as it was: somebody must look again, though nothing may come along.
                 if !db.is_closing() && !self.family.is_dropped() {
-                    retry_micros = Some(retry_delay(failures));
+                    self.retry_after = Some(retry_delay(failures));
                 }
             }
             Err(error) => {
                 if db.job_failed(error, failures) {
-                    retry_micros = Some(retry_delay(failures));
+                    self.retry_after = Some(retry_delay(failures));
                 }
             }
         }
@@ -374,29 +390,54 @@ impl Compacting {
         Working::end(self.working.take(), self.info.error.is_none());
         db.open_tables_with_ranges(&self.family);
         db.schedule();
+    }
+
+    /// Lets go of the inputs, as far as the budget goes, and deletes what nobody has any more. To close a table and free what is remembered of it takes
+    /// milliseconds.
+    pub(super) fn clean_up(&mut self, budget: &Budget<'_>) -> Progress {
+        while let Some(file) = self.leaving.pop() {
+            drop(file);
+            if !self.leaving.is_empty() && budget.is_over() {
+                return Progress::More;
+            }
+        }
+        let db = Arc::clone(&self.db);
         db.delete_obsolete_files();
         db.surroundings.expiry.note_time();
         if std::mem::take(&mut self.is_ending) {
             db.job_ended();
         }
-        if let Some(delay) = retry_micros {
+        if let Some(delay) = self.retry_after.take() {
             // Nothing else may come along to schedule the next attempt.
             db.schedule_after(delay);
         }
         Progress::Done
     }
 
+    /// Whether it has ended but for what [`clean_up`](Self::clean_up) does.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_ending
+    }
+
     /// A step panicked, perhaps within [`end`](Self::end): what was given back is not given back again.
     pub(super) fn poisoned(&mut self, message: &str) {
         self.db.fail_poisoned("compaction", message);
         self.end(Err(panicked()));
+        let clock = Arc::clone(&self.db.clock);
+        while self.clean_up(&Budget::new(&*clock)) != Progress::Done {}
     }
 
     fn release_inputs(&mut self, ok: bool) -> u32 {
-        let db = Arc::clone(&self.db);
-        let mut state = db.state.lock();
         // Also of a family that was dropped: its files go when nobody holds them.
         let Some(compaction) = self.compaction.take() else { return 0 };
+        let failures = self.unregister(&compaction, ok);
+        self.leaving = compaction.input_files().map(|(_, file)| Arc::clone(file)).collect();
+        failures
+    }
+
+    fn unregister(&mut self, compaction: &Compaction, ok: bool) -> u32 {
+        let db = Arc::clone(&self.db);
+        let mut state = db.state.lock();
         state.running_compactions -= 1;
         state.ending_jobs += 1;
         self.is_ending = true;
@@ -405,7 +446,7 @@ impl Compacting {
             state.expiry_rewrites -= 1;
         }
         let Some(background) = state.families.get_mut(&self.family.id) else { return 0 };
-        background.running.unregister(self.registration, &compaction);
+        background.running.unregister(self.registration, compaction);
         background.compaction_failures = if ok { 0 } else { background.compaction_failures + 1 };
         let failures = background.compaction_failures;
         background.compaction_not_before_micros =
@@ -431,9 +472,10 @@ pub(super) fn panicked() -> Error {
 
 impl DbInner {
     /// Lets readers see a new version of a family. The caller holds the versions lock, so versions are published in the order in
-    /// which they were made.
-    pub(crate) fn publish_version(&self, family: &Family, version: Arc<Version>) {
-        let _state = self.state.lock();
+    /// which they were made, and drops what is returned, the state before, behind it: what nobody reads any more takes time to go.
+    #[must_use]
+    pub(crate) fn publish_version(&self, family: &Family, version: Arc<Version>) -> Arc<SuperVersion> {
+        let state = self.state.lock();
         let old = family.super_version.load_full();
         family.publish(
             SuperVersion {
@@ -444,6 +486,8 @@ impl DbInner {
             },
             self.clock.now_micros(),
         );
+        drop(state);
+        old
     }
 }
 
@@ -454,17 +498,22 @@ impl Job for CompactJob {
 
     fn step(&mut self, budget: &mut Budget<'_>) -> Progress {
         let Some(compacting) = &mut self.compacting else { return Progress::Done };
-        match compacting.try_step(budget) {
-            Ok(Turn::Progress(Progress::Done)) => compacting.end(Ok(())),
-            Ok(Turn::Progress(progress)) => progress,
+        if compacting.has_ended() {
+            return compacting.clean_up(budget);
+        }
+        let outcome = match compacting.try_step(budget) {
+            Ok(Turn::Progress(Progress::Done)) => Ok(()),
+            Ok(Turn::Progress(progress)) => return progress,
             Ok(Turn::ShareOut(ranges)) => {
                 if let Some(compacting) = self.compacting.take() {
                     subcompactions::share_out(compacting, ranges);
                 }
-                Progress::Done
+                return Progress::Done;
             }
-            Err(error) => compacting.end(Err(error)),
-        }
+            Err(error) => Err(error),
+        };
+        compacting.end(outcome);
+        compacting.clean_up(budget)
     }
 
     fn poisoned(&mut self, message: &str) {

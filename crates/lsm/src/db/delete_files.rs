@@ -72,7 +72,8 @@ impl DbInner {
         }
         for (id, version) in versions.log_and_apply(&mut [edit])? {
             if id.0 == family.id {
-                self.publish_version(family, version);
+                // The files themselves are held by the caller.
+                drop(self.publish_version(family, version));
             }
         }
         Ok(())

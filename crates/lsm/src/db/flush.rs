@@ -20,7 +20,7 @@ use crate::memtable::Memtable;
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, RetainedTombstone, retained};
-use crate::sst::{TableBuilder, TableBuilderOptions, WriteBack};
+use crate::sst::{TableBuilder, TableBuilderOptions, TableReader, TableTail, WriteBack};
 use crate::version::VersionEdit;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
 use siltstone_base::executor::{Budget, Job, Progress};
@@ -147,6 +147,11 @@ impl TableBuild {
 
     /// Makes the table durable and says what it is. `None`: no entry was left, and nothing may name the file.
     pub(crate) fn finish(&mut self) -> Result<Option<FileMetaData>> {
+        Ok(self.finish_with_tail()?.map(|(file, _)| file))
+    }
+
+    /// The same, with what it takes to open the table.
+    fn finish_with_tail(&mut self) -> Result<Option<(FileMetaData, TableTail)>> {
         let Some(mut builder) = self.builder.take() else {
             return Err(Error::new(ErrorKind::Aborted, "the table was finished before"));
         };
@@ -156,8 +161,8 @@ impl TableBuild {
         }
         let mut tombstones = self.retained.iter().flat_map(RetainedTombstone::tombstones);
         tombstones.try_for_each(|tombstone| builder.add_range_tombstone(&tombstone))?;
-        let summary = builder.finish()?;
-        Ok(Some(FileMetaData {
+        let (summary, tail) = builder.finish_with_tail()?;
+        let file = FileMetaData {
             number: self.file_number,
             file_size: summary.file_size,
             smallest: summary.smallest,
@@ -170,7 +175,8 @@ impl TableBuild {
             unique_id: summary.unique_id,
             other_fields: other_fields(summary.file_crc, summary.needs_compaction),
             has_ranges: Some(summary.num_range_deletions > 0),
-        }))
+        };
+        Ok(Some((file, tail)))
     }
 
     /// What became of the entries.
@@ -198,6 +204,8 @@ pub(crate) struct FlushJob {
     started_micros: u64,
     memtables: Vec<Arc<Memtable>>,
     build: Option<TableBuild>,
+    /// What it came to, when the table is durable: `None` if there is none.
+    built: Option<Option<(FileMetaData, TableTail)>>,
     /// Its progress, for the pace of writers.
     working: Option<Working>,
     /// What the rate limiter was asked for.
@@ -219,7 +227,17 @@ impl FlushJob {
         };
         let started_micros = db.clock.now_micros();
         let metered = Metered::new(RatePriority::Flush);
-        Self { db, family, info, started_micros, memtables: Vec::new(), build: None, working: None, metered }
+        Self {
+            db,
+            family,
+            info,
+            started_micros,
+            memtables: Vec::new(),
+            build: None,
+            built: None,
+            working: None,
+            metered,
+        }
     }
 
     fn try_step(&mut self, budget: &mut Budget<'_>) -> Result<Progress> {
@@ -236,6 +254,11 @@ impl FlushJob {
                 self.build.insert(build)
             }
         };
+        if let Some(built) = self.built.take() {
+            let dropped = build.dropped();
+            self.open_and_install(built, dropped)?;
+            return Ok(Progress::Done);
+        }
         let is_done = build.step(Some(budget))?;
         if let Some(working) = &mut self.working {
             working.reached(build.sieve.entries_in(), self.info.entries);
@@ -244,10 +267,24 @@ impl FlushJob {
         if !is_done {
             return Ok(wait.map_or(Progress::More, Progress::After));
         }
-        let (file, dropped) = (build.finish()?, build.dropped());
-        self.db.sync_directory()?;
-        self.install(file, dropped)?;
+        let (built, dropped) = (build.finish_with_tail()?, build.dropped());
+        if budget.is_over() {
+            self.built = Some(built);
+            return Ok(Progress::More);
+        }
+        self.open_and_install(built, dropped)?;
         Ok(Progress::Done)
+    }
+
+    /// Opens the table, which readers would else do that it keeps waiting, and lets them see it.
+    fn open_and_install(&mut self, built: Option<(FileMetaData, TableTail)>, dropped: DroppedEntries) -> Result<()> {
+        let (mut file, mut reader) = (None, None);
+        if let Some((written, tail)) = built {
+            reader = Some(self.family.table_cache.open_written(&written, tail)?);
+            file = Some(written);
+        }
+        self.db.sync_directory()?;
+        self.install(file, reader, dropped)
     }
 
     fn start(&mut self) -> Result<TableBuild> {
@@ -267,7 +304,12 @@ impl FlushJob {
     }
 
     /// Makes the WALs beneath durable, then names the table in the MANIFEST, then lets readers see it.
-    fn install(&mut self, file: Option<FileMetaData>, dropped: DroppedEntries) -> Result<()> {
+    fn install(
+        &mut self,
+        file: Option<FileMetaData>,
+        reader: Option<Arc<TableReader>>,
+        dropped: DroppedEntries,
+    ) -> Result<()> {
         let db = &self.db;
         let bytes = file.as_ref().map_or(0, |file| file.file_size);
         self.info.file_size = bytes;
@@ -301,11 +343,16 @@ impl FlushJob {
             edit.add_file(0, file);
         }
         let installed = versions.log_and_apply(&mut [edit])?;
+        let version = installed.into_iter().find(|(id, _)| id.0 == self.family.id).map(|(_, version)| version);
+        if let Some((version, reader)) = version.as_ref().zip(reader) {
+            version.set_readers(0, vec![(self.info.file_number, reader)]);
+        }
+        // What nobody has any more goes when no lock is held.
+        let _old;
         {
             let _state = db.state.lock();
             let old = self.family.super_version.load_full();
-            let version = installed.iter().find(|(id, _)| id.0 == self.family.id);
-            let version = version.map_or_else(|| Arc::clone(&old.version), |(_, version)| Arc::clone(version));
+            let version = version.unwrap_or_else(|| Arc::clone(&old.version));
             self.family.publish(
                 SuperVersion {
                     memtable: Arc::clone(&old.memtable),
@@ -315,7 +362,9 @@ impl FlushJob {
                 },
                 db.clock.now_micros(),
             );
+            _old = old;
         }
+        drop(versions);
         db.metrics.add_all([
             (Counter::Flushes, 1),
             (Counter::FlushWriteBytes, bytes),
@@ -365,6 +414,7 @@ impl FlushJob {
             Err(error) => db.job_failed(error, failures),
         };
         self.memtables.clear();
+        self.built = None;
         // Another attempt writes another table.
         self.metered = Metered::new(RatePriority::Flush);
         Working::end(self.working.take(), outcome.is_ok());

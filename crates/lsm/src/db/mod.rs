@@ -42,6 +42,7 @@ mod obsolete_files;
 mod open;
 mod options_file;
 mod pacing;
+mod pacing_watch;
 mod pins;
 mod prefix_walk;
 mod prepare_again;

@@ -9,6 +9,7 @@ use super::memory::TransactionMemory;
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
 use super::pacing::{LowPriority, Pacer};
+use super::pacing_watch::PacingWatch;
 use super::prepare_again::prepare_again;
 use super::prepared::{PreparedBatches, PreparedTransactions};
 use super::prepared_logs::PreparedLogs;
@@ -556,11 +557,10 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
     Ok(DbInner {
         default_read_options: ReadOptions::default(),
         read_only,
-        write_side: Mutex::new(
-            ranks::WRITE_SIDE,
-            WriteSide::new(no_wal, wal_number, last_seqno, options.wal_bytes_per_sync),
-        ),
+        write_side: Mutex::new(ranks::WRITE_SIDE, WriteSide::new(no_wal, wal_number, last_seqno)),
         write_queue: WriteQueue::new(),
+        changing_options: Mutex::new(ranks::CHANGING_OPTIONS, ()),
+        wal_bytes_per_sync: AtomicU64::new(options.wal_bytes_per_sync),
         wal_sync: Mutex::new(ranks::WAL_SYNC, ()),
         retired_wals: Mutex::new(ranks::RETIRED_WALS, Vec::new()),
         durable_wal: DurableWal::new(),
@@ -590,6 +590,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         prepared_logs: PreparedLogs::new(),
         transaction_memory: Arc::new(TransactionMemory::new(&surroundings.block_cache)),
         read_only_turn: ReadOnlyTurn::default(),
+        pacing_watch: PacingWatch::default(),
         opened_micros: surroundings.clock.now_micros(),
         lock: Mutex::new(ranks::DIRECTORY_LOCK, lock),
         surroundings,

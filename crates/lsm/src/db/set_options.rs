@@ -53,10 +53,10 @@ impl DbInner {
     pub(crate) fn set_db_options(self: &Arc<Self>, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
         let changed = {
-            // Also keeps two changes apart.
-            let mut leader = self.lock_write_side();
+            // Not the write side: a change may be what a stopped writer that holds it waits for.
+            let _changing = self.changing_options.lock();
             let (options, changed) = change_database(&self.live_options.load(), changes)?;
-            leader.side.wal_bytes_per_sync = options.wal_bytes_per_sync;
+            self.wal_bytes_per_sync.store(options.wal_bytes_per_sync, Ordering::Relaxed);
             let old = self.live_options.load();
             if options.delayed_write_rate != old.delayed_write_rate {
                 self.controller.set_delayed_write_rate(options.delayed_write_rate);

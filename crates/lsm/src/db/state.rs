@@ -11,6 +11,7 @@ use super::next_wal::NextWal;
 use super::obsolete_files::FileDeletions;
 use super::options_file::OptionsFiles;
 use super::pacing::{LowPriority, Pacer};
+use super::pacing_watch::PacingWatch;
 use super::prepared_logs::PreparedLogs;
 use super::read_only_turn::ReadOnlyTurn;
 use super::wal_promise::DurableWal;
@@ -56,6 +57,8 @@ pub(super) mod ranks {
     pub(crate) const RETIRED_WALS: Rank = Rank(65);
     /// The state; never held during I/O.
     pub(crate) const STATE: Rank = Rank(100);
+    /// A change of the database's options.
+    pub(crate) const CHANGING_OPTIONS: Rank = Rank(9);
     /// The directory's lock file.
     pub(crate) const DIRECTORY_LOCK: Rank = Rank(5);
 }
@@ -68,6 +71,10 @@ pub(crate) struct DbInner {
     /// The write side. Whoever holds it is the leader.
     pub(crate) write_side: Mutex<WriteSide>,
     pub(crate) write_queue: WriteQueue,
+    /// Held by whoever changes options of the database.
+    pub(crate) changing_options: Mutex<()>,
+    /// Writing a WAL back is started after so many bytes; 0: never.
+    pub(crate) wal_bytes_per_sync: AtomicU64,
     /// Held by whoever syncs a WAL, until a failure is known to all: nobody syncs a file again whose sync has failed.
     pub(crate) wal_sync: Mutex<()>,
     /// WALs that nobody writes any more and whose files are still to be closed.
@@ -113,6 +120,8 @@ pub(crate) struct DbInner {
     pub(crate) transaction_memory: Arc<TransactionMemory>,
     /// Who sees that callers only read any more.
     pub(crate) read_only_turn: ReadOnlyTurn,
+    /// Who tells listeners that writers are paced.
+    pub(crate) pacing_watch: PacingWatch,
     /// When the database was opened, by its clock.
     pub(crate) opened_micros: u64,
     /// Held for as long as the database is open for writing.
@@ -148,6 +157,8 @@ pub(crate) struct State {
     pub(crate) last_job_id: JobId,
     /// Compactions that callers ask for and wait for, oldest first.
     pub(crate) manual: VecDeque<Arc<super::manual::ManualCompaction>>,
+    /// One of them had a turn since others had one.
+    pub(crate) manual_had_turn: bool,
     /// Jobs are not started while this is above 0.
     pub(crate) background_paused: usize,
 }

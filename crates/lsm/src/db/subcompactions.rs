@@ -135,11 +135,11 @@ impl Subcompaction {
         Ok(wait.map_or(Progress::More, Progress::After))
     }
 
-    fn end(&mut self, outcome: Result<()>) -> Progress {
+    fn end(&mut self, outcome: Result<()>, budget: &Budget<'_>) -> Progress {
         let Some((compacting, jobs, outcome)) = self.shared.ended(self.index, self.running.take(), outcome) else {
             return Progress::Done;
         };
-        self.compacting.insert(compacting).end_shared(jobs, outcome)
+        self.compacting.insert(compacting).end_shared(jobs, outcome, budget)
     }
 }
 
@@ -149,10 +149,13 @@ impl Job for Subcompaction {
     }
 
     fn step(&mut self, budget: &mut Budget<'_>) -> Progress {
+        if let Some(compacting) = &mut self.compacting {
+            return compacting.clean_up(budget);
+        }
         match self.try_step(budget) {
-            Ok(Progress::Done) => self.end(Ok(())),
+            Ok(Progress::Done) => self.end(Ok(()), budget),
             Ok(progress) => progress,
-            Err(error) => self.end(Err(error)),
+            Err(error) => self.end(Err(error), budget),
         }
     }
 
@@ -161,7 +164,13 @@ impl Job for Subcompaction {
             Some(compacting) => compacting.poisoned(message),
             None => {
                 self.shared.db.fail_poisoned(self.name(), message);
-                self.end(Err(panicked()));
+                let clock = Arc::clone(&self.shared.db.clock);
+                let mut progress = self.end(Err(panicked()), &Budget::new(&*clock));
+                while progress == Progress::More
+                    && let Some(compacting) = &mut self.compacting
+                {
+                    progress = compacting.clean_up(&Budget::new(&*clock));
+                }
             }
         }
     }

@@ -49,8 +49,6 @@ pub(crate) struct WriteSide {
     pub(crate) next_wal_asked: bool,
     /// Bytes of the WAL that writing back was started for.
     pub(crate) wal_written_back: u64,
-    /// Writing back is started after so many.
-    pub(crate) wal_bytes_per_sync: u64,
     /// Bytes in all live WALs but the one being written, at most: those that were deleted since are found out when it matters.
     pub(crate) closed_wal_bytes: u64,
     /// Families whose memtable is full.
@@ -66,7 +64,7 @@ pub(crate) struct WriteSide {
 }
 
 impl WriteSide {
-    pub(crate) fn new(wal: Option<WalWriter>, wal_number: u64, last_seqno: SeqNo, wal_bytes_per_sync: u64) -> Self {
+    pub(crate) fn new(wal: Option<WalWriter>, wal_number: u64, last_seqno: SeqNo) -> Self {
         Self {
             wal,
             wal_number,
@@ -77,7 +75,6 @@ impl WriteSide {
             predecessors: Vec::new(),
             next_wal_asked: false,
             wal_written_back: 0,
-            wal_bytes_per_sync,
             closed_wal_bytes: 0,
             full: Vec::new(),
             memtable_growth: 0,
@@ -343,7 +340,7 @@ impl DbInner {
         outcome
     }
 
-    /// Takes requests along while they fit: the same promises, and no more bytes than allowed.
+    /// Takes requests along while they fit: the same promises, and no more bytes than allowed. There is room: nobody among them waits any more.
     fn take_followers(&self, group: &mut Group<'_>, mut bytes: usize, options: &WriteOptions) -> usize {
         let limit = self.options.max_write_batch_group_size_bytes;
         // A small first batch is not made to wait for a large group.
@@ -354,7 +351,6 @@ impl DbInner {
             bytes + request.bytes <= limit
                 && (!request.options.sync || options.sync)
                 && request.options.disable_wal == options.disable_wal
-                && (!request.options.no_slowdown || options.no_slowdown)
         }) {
             let batch = request.take_batch();
             group.followers.push((Arc::clone(&request), Some(batch)));
@@ -508,7 +504,7 @@ impl DbInner {
 
     /// Starts writing the WAL back every `wal_bytes_per_sync` bytes.
     fn write_back(&self, side: &mut WriteSide) {
-        let every = side.wal_bytes_per_sync;
+        let every = self.wal_bytes_per_sync.load(Ordering::Relaxed);
         if let (Some(wal), true) = (&mut side.wal, every > 0) {
             let len = wal.len();
             if len - side.wal_written_back >= every {

@@ -14,11 +14,29 @@ use std::collections::VecDeque;
 ///
 /// Protocol: a writer that does not get the write side at once enqueues a [`Request`] and waits until the request is
 /// done or the write side is free. Whoever gives the write side back wakes the first request; its writer then leads
-/// a group that begins with it. A request is taken by exactly one leader, which sets its outcome.
+/// a group that begins with it. A request is taken by exactly one leader, which sets its outcome. While a leader itself has to wait, requests that must not are
+/// refused.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
     waiting: CachePadded<AtomicUsize>,
-    requests: Mutex<VecDeque<Arc<Request>>>,
+    requests: Mutex<Requests>,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    /// In the order of their arrival.
+    queue: VecDeque<Arc<Request>>,
+    /// What requests are told that must not wait, while the leader does.
+    refusal: Option<Error>,
+}
+
+/// A leader that waits; until this is dropped.
+pub(crate) struct WaitingLeader<'a>(&'a WriteQueue);
+
+impl Drop for WaitingLeader<'_> {
+    fn drop(&mut self) {
+        self.0.requests.lock().refusal = None;
+    }
 }
 
 /// A batch that waits for a leader.
@@ -122,16 +140,43 @@ impl Request {
 
 impl WriteQueue {
     pub(crate) fn new() -> Self {
-        let requests = Mutex::new(ranks::WRITE_QUEUE, VecDeque::new());
+        let requests = Mutex::new(ranks::WRITE_QUEUE, Requests::default());
         Self { waiting: CachePadded::new(AtomicUsize::new(0)), requests }
     }
 
+    /// Puts a request at the end, or tells it at once that it would have to wait.
     pub(crate) fn push(&self, request: Arc<Request>) {
         let mut requests = self.requests.lock();
-        requests.push_back(request);
-        self.waiting.store(requests.len(), Ordering::SeqCst);
+        if request.options.no_slowdown
+            && let Some(refusal) = &requests.refusal
+        {
+            request.finish(Err(refusal.clone()));
+            return;
+        }
+        requests.queue.push_back(request);
+        self.waiting.store(requests.queue.len(), Ordering::SeqCst);
         drop(requests);
         fence(Ordering::SeqCst);
+    }
+
+    /// The leader has to wait until the result is dropped. Requests that must not wait, those that are here and those that come, get `refusal`.
+    pub(crate) fn leader_waits(&self, refusal: Error) -> WaitingLeader<'_> {
+        let mut requests = self.requests.lock();
+        requests.queue.retain(|request| {
+            if request.options.no_slowdown {
+                request.finish(Err(refusal.clone()));
+            }
+            !request.options.no_slowdown
+        });
+        self.waiting.store(requests.queue.len(), Ordering::SeqCst);
+        requests.refusal = Some(refusal);
+        WaitingLeader(self)
+    }
+
+    /// Whether the leader waits.
+    #[cfg(test)]
+    pub(crate) fn has_waiting_leader_for_test(&self) -> bool {
+        self.requests.lock().refusal.is_some()
     }
 
     /// How many wait.
@@ -149,11 +194,11 @@ impl WriteQueue {
     /// Takes the next request if `admits` does.
     pub(crate) fn pop_if(&self, admits: impl FnOnce(&Request) -> bool) -> Option<Arc<Request>> {
         let mut requests = self.requests.lock();
-        if !admits(requests.front()?) {
+        if !admits(requests.queue.front()?) {
             return None;
         }
-        let request = requests.pop_front();
-        self.waiting.store(requests.len(), Ordering::SeqCst);
+        let request = requests.queue.pop_front();
+        self.waiting.store(requests.queue.len(), Ordering::SeqCst);
         if let Some(request) = &request {
             request.phase.store(TAKEN, Ordering::Release);
         }
@@ -174,7 +219,7 @@ impl WriteQueue {
 
     #[cold]
     fn wake_next_slow(&self) {
-        if let Some(request) = self.requests.lock().front() {
+        if let Some(request) = self.requests.lock().queue.front() {
             request.signal.notify_all();
         }
     }

@@ -14,6 +14,7 @@ use super::output::{TableOutput, WriteBack};
 use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
 use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
+use super::tail::TableTail;
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
 use crate::options::{CompressionType, DataBlockIndexType, IndexType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
@@ -351,7 +352,17 @@ impl TableBuilder {
     }
 
     /// Ends the table; quickly, if it is [prepared](Self::prepare). It is durable when this returns, its name in the directory is not.
-    pub(crate) fn finish(mut self) -> Result<TableSummary> {
+    pub(crate) fn finish(self) -> Result<TableSummary> {
+        Ok(self.write_rest(false)?.0)
+    }
+
+    /// The same, with what it takes to open the table without reading it.
+    pub(crate) fn finish_with_tail(self) -> Result<(TableSummary, TableTail)> {
+        let (summary, tail) = self.write_rest(true)?;
+        Ok((summary, tail.unwrap_or_default()))
+    }
+
+    fn write_rest(mut self, keep_tail: bool) -> Result<(TableSummary, Option<TableTail>)> {
         let points = match self.properties.num_entries {
             0 => None,
             _ => Some((self.smallest.clone(), InternalKey::decode(self.data_block.last_key())?)),
@@ -361,6 +372,9 @@ impl TableBuilder {
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), None, handle);
             self.cut_filter(None);
+        }
+        if keep_tail {
+            self.output.keep_tail();
         }
         self.properties.data_size = self.output.offset();
         self.properties.tail_start_offset = self.output.offset();
@@ -419,9 +433,9 @@ impl TableBuilder {
         let footer = Footer { version, checksum: self.checksum, metaindex, index: Some(index) };
         let footer = footer.encode(self.output.offset())?;
         self.output.write_raw(&footer);
-        let (file_size, file_crc) = self.output.finish()?;
+        let (file_size, file_crc, tail) = self.output.finish()?;
         let empty = self.properties.num_entries == 0;
-        Ok(TableSummary {
+        let summary = TableSummary {
             file_size,
             smallest,
             largest,
@@ -437,7 +451,8 @@ impl TableBuilder {
             file_crc,
             needs_compaction,
             unique_id: self.properties.unique_id(),
-        })
+        };
+        Ok((summary, tail))
     }
 
     /// Lets the properties count range tombstones as RocksDB does: as entries and as tombstones too.

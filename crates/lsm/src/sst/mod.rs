@@ -9,6 +9,7 @@
 //!   [`index_partitions`], [`prefix_index`]), then a data block ([`block`], [`block_cursor`]) from
 //!   the [`block_cache`] or from disk ([`fetch`]; several together: [`fetch_together`]).
 //! * [`range_del_block`] holds the range tombstones; an open table has their fragments in memory.
+//! * [`tail`] is the end of a table that was just written, from which it is opened without reading it back.
 //! * [`iter`] walks one, reading ahead ([`read_ahead`]).
 
 mod block;
@@ -44,6 +45,7 @@ mod range_del_block;
 mod read_ahead;
 mod reader;
 mod separated;
+mod tail;
 #[cfg(test)]
 pub(crate) mod test_util;
 #[cfg(test)]
@@ -67,4 +69,5 @@ pub(crate) use output::WriteBack;
 pub use pinned::PinnedBytes;
 pub(crate) use reader::{Asked, GetCounts, TableEntry, TableReadOptions, TableReader, TableReaderOptions};
 pub(crate) use reader::{TableOrigin, origin_of_table};
+pub(crate) use tail::TableTail;
 pub(crate) use unique_id::encode_session_id;

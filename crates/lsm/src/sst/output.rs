@@ -1,6 +1,7 @@
 //! The file that a table is written to: blocks go in, large appends come out.
 
 use super::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle};
+use super::tail::TableTail;
 use siltstone_base::checksum::crc32c_append;
 use siltstone_base::compression::{CompressionType, Compressor, MAX_BLOCK_LEN};
 use siltstone_base::env::{AppendFile, IoContext, IoPriority};
@@ -45,6 +46,8 @@ pub(crate) struct TableOutput {
     write_back: WriteBack,
     /// Bytes for which writeback was started.
     writeback: u64,
+    /// What was appended behind the data blocks, if somebody wants it.
+    tail: Option<TableTail>,
 }
 
 impl TableOutput {
@@ -71,6 +74,7 @@ impl TableOutput {
             appended: 0,
             write_back,
             writeback: 0,
+            tail: None,
         }
     }
 
@@ -161,14 +165,19 @@ impl TableOutput {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Makes everything durable and closes the file; returns its length and its CRC32c, if it is computed.
-    pub(crate) fn finish(mut self) -> Result<(u64, Option<u32>)> {
+    /// Keeps a copy of what comes from now on, for [`finish`](Self::finish).
+    pub(crate) fn keep_tail(&mut self) {
+        self.tail = Some(TableTail { start: self.offset(), bytes: Vec::new() });
+    }
+
+    /// Makes everything durable and closes the file; returns its length, its CRC32c, if it is computed, and its tail, if that was kept.
+    pub(crate) fn finish(mut self) -> Result<(u64, Option<u32>, Option<TableTail>)> {
         self.append_pending()?;
         if !(self.context.priority == IoPriority::High && is_planted(PlantedBug::FlushedTableIsNotSynced)) {
             self.file.sync_data(self.context).map_err(|error| Error::io("sync", &self.path, error))?;
         }
         self.file.finish().map_err(|error| Error::io("close", &self.path, error))?;
-        Ok((self.appended, self.file_crc))
+        Ok((self.appended, self.file_crc, self.tail))
     }
 
     fn append_pending(&mut self) -> Result<()> {
@@ -176,6 +185,9 @@ impl TableOutput {
             return Ok(());
         }
         self.file.append(&self.pending, self.context).map_err(|error| Error::io("append", &self.path, error))?;
+        if let Some(tail) = &mut self.tail {
+            tail.extend(self.appended, &self.pending);
+        }
         self.appended += self.pending.len() as u64;
         if let Some(crc) = &mut self.file_crc {
             *crc = crc32c_append(*crc, &self.pending);

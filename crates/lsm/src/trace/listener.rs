@@ -1,7 +1,7 @@
 //! Events of the engine as spans and events of the `tracing` crate.
 
 use crate::event::{
-    CompactionInfo, EventListener, FlushInfo, JobId, OptionsInfo, RateLimitInfo, StallCondition, StallInfo,
+    CompactionInfo, EventListener, FlushInfo, JobId, OptionsInfo, PacingInfo, RateLimitInfo, StallCondition, StallInfo,
 };
 use siltstone_base::Error;
 use siltstone_base::sync::{Mutex, Rank};
@@ -119,6 +119,11 @@ impl EventListener for TracingListener {
             StallCondition::Stopped(_) => tracing::warn!(family, ?previous, ?current, "writers are stopped"),
             _ => tracing::info!(family, ?previous, ?current, "stall condition"),
         }
+    }
+
+    fn pacing_changed(&self, info: &PacingInfo) {
+        let (previous, current, bytes_per_sec) = (info.previous, info.current, info.bytes_per_sec);
+        tracing::info!(?previous, ?current, bytes_per_sec, "pacing");
     }
 
     fn options_changed(&self, info: &OptionsInfo) {

@@ -23,7 +23,9 @@ pub(crate) use set::{FamilyConfig, VersionSet, VersionSetConfig};
 
 use crate::file_meta::FileMeta;
 use crate::key::{ColumnFamilyId, InternalKeyComparator};
+use crate::sst::TableReader;
 use siltstone_base::sync::Arc;
+use std::collections::HashMap;
 
 /// The tables of one column family at one moment. Immutable.
 #[derive(Debug)]
@@ -65,6 +67,19 @@ impl Version {
     /// The tables of `level`: level 0 newest first, others ascending. Empty for a level that there is not.
     pub(crate) fn files(&self, level: usize) -> &[Arc<FileMeta>] {
         self.levels.get(level).map_or(&[], |level| level.files())
+    }
+
+    /// Lets tables of `level` that were just written have the readers with which their writer opened them, by their numbers.
+    pub(crate) fn set_readers(&self, level: usize, readers: Vec<(u64, Arc<TableReader>)>) {
+        let mut readers: HashMap<u64, Arc<TableReader>> = readers.into_iter().collect();
+        for file in self.files(level) {
+            if readers.is_empty() {
+                break;
+            }
+            if let Some(reader) = readers.remove(&file.number) {
+                file.reader.get_or_init(|| reader);
+            }
+        }
     }
 
     /// Bytes of the tables of `level`.

@@ -24,7 +24,7 @@ use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, Mergi
 use crate::key::{LookupKey, MAX_SEQNO, SeqNo, ValueType, trailer, user_key};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, retained};
-use crate::sst::{TableIter, TableReadOptions, WriteBack};
+use crate::sst::{TableIter, TableReadOptions, TableReader, WriteBack};
 use crate::table_cache::TableCache;
 use crate::version::{FileNumbers, VersionEdit};
 use siltstone_base::clock::Clock;
@@ -79,6 +79,8 @@ pub(crate) struct CompactionOutput {
     pub(crate) edit: VersionEdit,
     /// The outputs, ascending.
     pub(crate) files: Vec<FileMetaData>,
+    /// Their open readers, by number.
+    pub(crate) readers: Vec<(u64, Arc<TableReader>)>,
     /// Bytes of the inputs.
     pub(crate) bytes_read: u64,
     /// Bytes of the outputs.
@@ -94,6 +96,8 @@ pub(crate) struct CompactionJob {
     /// The keys that it is about.
     keys: KeyRange,
     env: CompactionEnv,
+    /// Inputs that are known to be open, in their order.
+    opened: usize,
     /// Set when the inputs were opened.
     input: Option<MergingIter<ChildIter>>,
     sieve: Sieve,
@@ -128,6 +132,7 @@ impl CompactionJob {
             compaction,
             keys,
             env,
+            opened: 0,
             input: None,
             sieve,
             blob_references,
@@ -166,6 +171,9 @@ impl CompactionJob {
             return Ok(true);
         }
         if self.input.is_none() {
+            if !self.open_tables(budget)? {
+                return Ok(false);
+            }
             let mut input = self.open_inputs()?;
             self.count_entries()?;
             self.carry_operator_on()?;
@@ -177,7 +185,7 @@ impl CompactionJob {
             }
             self.input = Some(input);
         }
-        if !self.outputs.step(&mut || budget.is_over())? {
+        if !self.outputs.step(&self.env, &mut || budget.is_over())? {
             return Ok(false);
         }
         if self.is_read {
@@ -206,7 +214,7 @@ impl CompactionJob {
             }
             self.sieve.take(input.key(), input.value(), &mut beneath, &mut write)?;
             input.next();
-            if outputs.is_ending() && !outputs.step(&mut || budget.is_over())? {
+            if outputs.is_ending() && !outputs.step(env, &mut || budget.is_over())? {
                 return Ok(false);
             }
             if budget.spend(1) {
@@ -223,6 +231,18 @@ impl CompactionJob {
         self.outputs.end_table(&self.env, None)?;
         self.is_read = true;
         self.step(budget)
+    }
+
+    /// Opens the inputs that nobody has opened yet, one by one, as far as the budget goes. Returns whether all are open.
+    fn open_tables(&mut self, budget: &Budget<'_>) -> Result<bool> {
+        for (_, file) in self.compaction.input_files().skip(self.opened) {
+            self.env.table_cache.reader(file)?;
+            self.opened += 1;
+            if budget.is_over() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn count_entries(&mut self) -> Result<()> {
@@ -334,9 +354,10 @@ impl CompactionJob {
             dropped.absorb(job.sieve.dropped());
         }
         edit.blob_files = references.garbage(&kept);
+        let readers = jobs.iter().flat_map(|job| job.outputs.readers()).cloned().collect();
         let bytes_written = jobs.iter().map(|job| job.outputs.bytes()).sum();
         let bytes_read = first.compaction.input_bytes();
-        Ok(CompactionOutput { edit, files, bytes_read, bytes_written, dropped })
+        Ok(CompactionOutput { edit, files, readers, bytes_read, bytes_written, dropped })
     }
 
     /// Gives up: removes what was written.

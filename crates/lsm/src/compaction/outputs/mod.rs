@@ -15,7 +15,7 @@ use crate::file_names::FileName;
 use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
 use crate::options::FileChecksum;
 use crate::range_tombstones::RetainedTombstone;
-use crate::sst::{TableBuilder, TableBuilderOptions, TableSummary};
+use crate::sst::{TableBuilder, TableBuilderOptions, TableReader, TableSummary, TableTail};
 use siltstone_base::entry_filter::EntryFilter;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
 use siltstone_base::sync::Arc;
@@ -35,11 +35,15 @@ pub(super) struct Outputs {
     builder: Option<TableBuilder>,
     /// The table before, which has all its entries.
     ending: Option<EndingTable>,
+    /// The same when it is durable, and still to be opened.
+    unopened: Option<(FileMetaData, TableTail)>,
     options: TableBuilderOptions,
     /// The smallest epoch of the inputs: the outputs are as old as the oldest of them.
     epoch_number: u64,
     created: Vec<u64>,
     finished: Vec<FileMetaData>,
+    /// Their open readers, by number.
+    readers: Vec<(u64, Arc<TableReader>)>,
     /// Range tombstones that are in no finished table, ascending; the first may be in part.
     ranges: VecDeque<RetainedTombstone>,
     /// The oldest blob file that the current table refers to.
@@ -116,10 +120,12 @@ impl Outputs {
             parts,
             builder: None,
             ending: None,
+            unopened: None,
             options,
             epoch_number: epochs.min().unwrap_or(0),
             created: Vec::new(),
             finished: Vec::new(),
+            readers: Vec::new(),
             ranges: VecDeque::new(),
             oldest_blob_file: None,
             blob_references: BlobTally::default(),
@@ -179,7 +185,7 @@ impl Outputs {
     /// Closes the current table, if there is one, for entries; [`step`](Self::step) then ends it. `next_key` is the first user key of the next: range tombstones go as
     /// far as that.
     pub(super) fn end_table(&mut self, env: &CompactionEnv, next_key: Option<&[u8]>) -> Result<()> {
-        while !self.step(&mut || false)? {}
+        while !self.step(env, &mut || false)? {}
         if self.builder.is_none() && next_key.is_none() && !self.ranges.is_empty() {
             self.builder = Some(create_table(env, &mut self.options, &mut self.created)?);
         }
@@ -194,21 +200,30 @@ impl Outputs {
     /// Whether a table is to be ended: [`step`](Self::step) should come before the next entry.
     #[inline]
     pub(super) fn is_ending(&self) -> bool {
-        self.ending.is_some()
+        self.ending.is_some() || self.unopened.is_some()
     }
 
     /// Works on the table that is to be ended until `is_over`; returns whether it is done, or there is none.
-    pub(super) fn step(&mut self, is_over: &mut dyn FnMut() -> bool) -> Result<bool> {
+    pub(super) fn step(&mut self, env: &CompactionEnv, is_over: &mut dyn FnMut() -> bool) -> Result<bool> {
         if let Some(ending) = &mut self.ending
             && !ending.builder.prepare(is_over)?
         {
             return Ok(false);
         }
         if let Some(EndingTable { builder, number, oldest_blob_file }) = self.ending.take() {
-            let mut file = self.file_meta(number, builder.finish()?);
+            let (summary, tail) = builder.finish_with_tail()?;
+            let mut file = self.file_meta(number, summary);
             if let Some(oldest) = oldest_blob_file {
                 file.set_oldest_blob_file(oldest);
             }
+            self.unopened = Some((file, tail));
+            if is_over() {
+                return Ok(false);
+            }
+        }
+        if let Some((file, tail)) = self.unopened.take() {
+            // Here rather than by its first readers, whom it would keep waiting.
+            self.readers.push((file.number, env.table_cache.open_written(&file, tail)?));
             self.finished.push(file);
         }
         Ok(true)
@@ -236,16 +251,22 @@ impl Outputs {
         &self.finished
     }
 
+    /// The open readers of those tables, by number.
+    pub(super) fn readers(&self) -> &[(u64, Arc<TableReader>)] {
+        &self.readers
+    }
+
     /// Bytes written so far, about.
     pub(super) fn bytes(&self) -> u64 {
-        let finished = self.finished.iter().map(|file| file.file_size).fold(0, u64::saturating_add);
+        let unopened = self.unopened.iter().map(|(file, _)| file);
+        let finished = self.finished.iter().chain(unopened).map(|file| file.file_size).fold(0, u64::saturating_add);
         let ending = self.ending.as_ref().map(|ending| &ending.builder);
         self.builder.iter().chain(ending).map(TableBuilder::estimated_size).fold(finished, u64::saturating_add)
     }
 
     /// Removes every file that was created. What cannot be removed now is an orphan that the next open removes.
     pub(super) fn abandon(self, env: &CompactionEnv) {
-        drop((self.builder, self.ending));
+        drop((self.builder, self.ending, self.readers));
         for number in self.created {
             let _ = env.env.remove_file(&FileName::Table(number).path(&env.dir));
         }

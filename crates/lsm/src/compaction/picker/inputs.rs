@@ -1,13 +1,13 @@
 //! From one table to all that must be compacted with it.
 
-use crate::compaction::targets::LevelTargets;
+use crate::compaction::targets::{LevelTargets, is_level0_due};
 use crate::compaction::{
     Compaction, LevelInputs, Running, compression_of_level, max_compaction_bytes, target_file_size,
 };
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
 use crate::key::InternalKeyComparator;
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 use std::sync::Arc;
 
@@ -64,6 +64,18 @@ pub(super) struct Draft {
 impl Scene<'_> {
     pub(super) fn order(&self) -> &InternalKeyComparator {
         self.version.comparator()
+    }
+
+    /// Whether a compaction that is not urgent has to wait: level 0 is due, it needs the base level as this one does, and another that is not urgent had a turn since
+    /// level 0 had its last one. Else such compactions would take the base level in turns, and level 0 would starve.
+    pub(super) fn is_level0s_turn(&self, start_level: usize, output_level: usize) -> bool {
+        let base_level = self.targets.base_level;
+        self.options.compaction_style == CompactionStyle::Leveled
+            && start_level > 0
+            && (start_level == base_level || output_level == base_level)
+            && self.running.is_level0_owed()
+            && !self.options.disable_auto_compactions
+            && is_level0_due(self.version, self.options, self.targets)
     }
 
     /// Grows `files` of `level` until no table outside has a user key that one inside has: all versions of a key move together. In

@@ -34,7 +34,7 @@ pub(super) fn pick(scene: &Scene<'_>) -> Option<Compaction> {
 }
 
 /// Level 0 into the base level, or into a sublevel. One at a time, so that older data never overtakes newer.
-fn pick_level0(scene: &Scene<'_>) -> Option<Compaction> {
+pub(super) fn pick_level0(scene: &Scene<'_>) -> Option<Compaction> {
     if scene.running.has_level0() {
         return None;
     }

@@ -103,7 +103,7 @@ impl ManualRange {
     }
 
     fn compact(&mut self, scene: &Scene<'_>, mut start: Vec<Arc<FileMeta>>, output_level: usize) -> ManualStep {
-        if self.level == 0 && scene.running.has_level0() {
+        if self.level == 0 && scene.running.has_level0() || scene.is_level0s_turn(self.level, output_level) {
             return ManualStep::Wait;
         }
         if self.level > 0 {

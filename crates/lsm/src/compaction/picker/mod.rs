@@ -16,7 +16,7 @@ pub(crate) use inputs::user_key_range;
 pub(crate) use manual::{ManualRange, ManualStep};
 pub(crate) use upkeep::next_upkeep;
 
-use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, level_scores};
+use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, is_level0_due, level_scores};
 use super::{Compaction, Running};
 use crate::expiry::Expiring;
 use crate::key::SeqNo;
@@ -41,6 +41,24 @@ pub(crate) fn pick(
         CompactionStyle::Universal | CompactionStyle::Lazy => universal::pick(&scene),
         CompactionStyle::Fifo => fifo::pick(&scene),
     }
+}
+
+/// The compaction of level 0 that is due, whatever else is; `None` if none is, or it collides with those that run.
+pub(crate) fn pick_level0(
+    version: &Arc<Version>,
+    options: &ColumnFamilyOptions,
+    now: u64,
+    running: &Running,
+) -> Option<Compaction> {
+    if running.has_level0() {
+        return None;
+    }
+    if options.compaction_style != CompactionStyle::Leveled {
+        return pick(version, options, now, running).filter(|compaction| compaction.start_level() == 0);
+    }
+    let targets = LevelTargets::new(version, options);
+    let scene = Scene { version, options, targets: &targets, running, now };
+    if is_level0_due(version, options, &targets) { leveled::pick_level0(&scene) } else { None }
 }
 
 /// The deletion of tables that range tombstones of others cover as a whole, as far as those are in memory; `None` if there are none. No snapshot among

@@ -102,7 +102,9 @@ pub(super) fn compaction(
     file: &Arc<FileMeta>,
     reason: CompactionReason,
 ) -> Option<Compaction> {
-    if level == 0 && scene.running.has_level0() {
+    let last = scene.version.last_level_with_data().unwrap_or(0);
+    let output_level = output_level(scene, level, last);
+    if level == 0 && scene.running.has_level0() || scene.is_level0s_turn(level, output_level) {
         return None;
     }
     let mut start = match level {
@@ -113,8 +115,6 @@ pub(super) fn compaction(
     if !scene.expand_to_clean_cut(level, &mut start) {
         return None;
     }
-    let last = scene.version.last_level_with_data().unwrap_or(0);
-    let output_level = output_level(scene, level, last);
     let draft = Draft { start_level: level, output_level, start, output: Vec::new() };
     let mut compaction = scene.compaction(scene.with_output_level(draft)?, reason)?;
     // A table that just moved would be as it was.

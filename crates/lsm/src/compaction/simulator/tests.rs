@@ -1,7 +1,7 @@
 //! Tests of what styles cost, and of the trees that they make.
 
 use super::*;
-use crate::options::{ColumnFamilyOptions, CompactionStyle, UniversalCompactionOptions};
+use crate::options::{ColumnFamilyOptions, CompactionStyle, FifoCompactionOptions, UniversalCompactionOptions};
 use siltstone_base::script::{Command, run_dir};
 
 /// A flush has 64 KiB unless it is said.
@@ -24,6 +24,16 @@ fn simulation_of(command: &Command) -> Simulation {
                 .max_size_amplification_percent(command.get_or("space", 200))
                 .incremental(!command.has("at-once")),
         ),
+    };
+    let options = match command.get::<u64>("fifo") {
+        None => options,
+        Some(kib) => {
+            options.compaction_style(CompactionStyle::Fifo).ttl(command.get_or("ttl", 0)).compaction_options_fifo(
+                FifoCompactionOptions::default()
+                    .max_table_files_size(kib << 10)
+                    .allow_compaction(command.has("merges")),
+            )
+        }
     };
     let options = if command.has("lazy") { options.compaction_style(CompactionStyle::Lazy) } else { options };
     let mut simulation = Simulation::new(options);

@@ -6,6 +6,7 @@ use crate::compaction::outputs::OutputCutter;
 use crate::compaction::{Compaction, Running, RunningId, pending_compaction_bytes, pick};
 use crate::file_meta::{FileMetaData, ObsoleteTables};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
+use crate::options::CompactionStyle;
 use crate::version::{Version, VersionEdit, applied};
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::sync::Arc;
@@ -69,7 +70,7 @@ impl Tree {
 
     /// One flush, and the compactions until the next.
     pub(super) fn flush(&mut self) {
-        while self.version.files(0).len() >= self.simulation.options.level0_stop_writes_trigger {
+        while self.is_stopped() {
             self.outcome.stops += 1;
             let before = self.version.files(0).len();
             self.work();
@@ -80,6 +81,13 @@ impl Tree {
         self.add_flush();
         self.work();
         self.sample();
+    }
+
+    /// Whether a flush has to wait. In the FIFO style all tables are in level 0.
+    fn is_stopped(&self) -> bool {
+        let options = &self.simulation.options;
+        options.compaction_style != CompactionStyle::Fifo
+            && self.version.files(0).len() >= options.level0_stop_writes_trigger
     }
 
     /// A flush alone.

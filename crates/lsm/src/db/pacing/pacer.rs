@@ -202,6 +202,12 @@ impl Pacer {
         (until_nanos > now_nanos).then_some(HeldBack { rate, cause, until_nanos })
     }
 
+    /// Until when writers count as held back, as far as that is known now, and what is scarcest.
+    pub(crate) fn last_held_back(&self) -> (u64, StallCause) {
+        let inner = self.inner.lock();
+        (inner.held_back_until_nanos, inner.pace.cause)
+    }
+
     /// Books `bytes`.
     pub(crate) fn book(&self, now_nanos: u64, bytes: u64) {
         let mut inner = self.inner.lock();

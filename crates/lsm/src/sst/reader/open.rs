@@ -14,6 +14,7 @@ use crate::sst::index_partitions::IndexPartitions;
 use crate::sst::prefix_index::{self, METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndex};
 use crate::sst::properties::{TableProperties, index_type};
 use crate::sst::range_del_block::RANGE_DELETIONS_BLOCK;
+use crate::sst::tail::{TableTail, WithTail};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::compression::DecompressionDictionary;
 use siltstone_base::env::{FileKind, IoContext, IoPriority, RandomFile};
@@ -54,6 +55,20 @@ impl TableReader {
             pool,
         };
         Self::open_blocks(fetcher, &footer, options, context)
+    }
+
+    /// The same for a table that was just written: what is read to open it is in `tail`.
+    pub(crate) fn open_with_tail(
+        file: Arc<dyn RandomFile>,
+        path: PathBuf,
+        file_size: u64,
+        options: &TableReaderOptions,
+        tail: TableTail,
+    ) -> Result<Self> {
+        let with_tail = Arc::new(WithTail { file: Arc::clone(&file), tail });
+        let mut reader = Self::open(with_tail, path, file_size, options)?;
+        reader.fetcher.file = file;
+        Ok(reader)
     }
 
     fn open_blocks(

@@ -356,5 +356,5 @@ fn write_blobs(db: &Db, family: &ColumnFamily, count: u64) {
     edit.delete_file(level, file.number);
     edit.add_file(4, copy);
     let installed = inner.versions.lock().log_and_apply(&mut [edit]).unwrap();
-    installed.into_iter().for_each(|(_, version)| inner.publish_version(&family.0, version));
+    installed.into_iter().for_each(|(_, version)| drop(inner.publish_version(&family.0, version)));
 }

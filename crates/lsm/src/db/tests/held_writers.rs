@@ -1,0 +1,110 @@
+//! What others may do while a writer that leads has to wait, and what listeners hear of it.
+
+use super::basics::options;
+use crate::db::write_queue::{Request, WriteQueue};
+use crate::event::{EventListener, PacingInfo, StallCause};
+use crate::{ColumnFamilyOptions, Db, DbOptions, Error, ErrorKind, FlushOptions, WriteBatch, WriteOptions};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::{Executor, StepExecutor};
+use siltstone_base::sync::{Arc, Mutex, Rank};
+use std::time::Duration;
+
+fn batch(bytes: usize) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(b"k", vec![0; bytes]);
+    batch
+}
+
+fn at_once() -> WriteOptions {
+    WriteOptions::default().no_slowdown(true)
+}
+
+#[test]
+fn writes_that_must_not_wait_are_refused_wherever_they_stand_while_the_leader_waits() {
+    let queue = WriteQueue::new();
+    let request = |options: WriteOptions| {
+        let request = Request::new(batch(1), options, None);
+        queue.push(Arc::clone(&request));
+        request
+    };
+    let refused =
+        |request: &Request| request.is_done() && request.outcome().unwrap_err().kind() == ErrorKind::Incomplete;
+    let (patient, impatient) = (request(WriteOptions::default()), request(at_once()));
+    assert!(!patient.is_done() && !impatient.is_done());
+    let waiting = queue.leader_waits(Error::new(ErrorKind::Incomplete, "later"));
+    assert!(!patient.is_done() && refused(&impatient));
+    assert!(refused(&request(at_once())) && !request(WriteOptions::default()).is_done());
+    assert_eq!(queue.len_for_test(), 2);
+    drop(waiting);
+    assert!(!request(at_once()).is_done());
+    assert_eq!(queue.len_for_test(), 3);
+}
+
+/// While writers are stopped, and one of them waits with the right to write: others are told at once, and whoever may end that can.
+#[test]
+fn stopped_writers_keep_off_neither_writes_that_must_not_wait_nor_changes_of_options() {
+    let disk = SimDisk::new();
+    let family = ColumnFamilyOptions::default().write_buffer_size(64 << 10).max_write_buffer_number(2);
+    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env()));
+    let db = Db::open_families("/db", &options, &[("default", family)]).unwrap();
+    db.pause_background_work().unwrap();
+    db.put("a", "1").unwrap();
+    db.flush(&FlushOptions::default().wait(false)).unwrap();
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(|| (0..40).try_for_each(|_| db.write(&mut batch(8 << 10), &WriteOptions::default())));
+        while !db.handle.inner.write_queue.has_waiting_leader_for_test() {
+            std::thread::yield_now();
+        }
+        let refused = db.write(&mut batch(1), &at_once()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Incomplete);
+        db.set_db_options(&[("rate_limiter_bytes_per_sec", "123456789"), ("wal_bytes_per_sync", "65536")]).unwrap();
+        assert!(!stopped.is_finished());
+        db.resume_background_work();
+        stopped.join().unwrap().unwrap();
+    });
+    db.write(&mut batch(1), &at_once()).unwrap();
+    db.check().unwrap();
+}
+
+#[derive(Debug)]
+struct Heard(Mutex<Vec<(Option<StallCause>, Option<StallCause>)>>);
+
+impl EventListener for Heard {
+    fn pacing_changed(&self, info: &PacingInfo) {
+        assert_eq!(info.bytes_per_sec.is_some(), info.current.is_some());
+        self.0.lock().push((info.previous, info.current));
+    }
+}
+
+#[test]
+fn listeners_hear_when_pacing_begins_and_ends_and_not_of_each_write() {
+    let disk = SimDisk::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    let heard = Arc::new(Heard(Mutex::new(Rank(60_000), Vec::new())));
+    let listener: Arc<dyn EventListener> = Arc::<Heard>::clone(&heard);
+    let options = options(&disk).executor(Some(Arc::<StepExecutor>::clone(&executor))).listeners(vec![listener]);
+    let db = Db::open("/db", &options).unwrap();
+    let inner = &db.handle.inner;
+    // As if a flush that takes long were behind.
+    let slow = |cause| {
+        let now_nanos = inner.clock.now_micros() * 1000;
+        inner.idle_pacer.set(now_nanos, crate::db::pacing::Pace { rate: 1e6, cause });
+    };
+    for cause in [StallCause::L0FileCount, StallCause::MemtableLimit] {
+        for _ in 0..100 {
+            slow(cause);
+            db.write(&mut batch(10_000), &WriteOptions::default()).unwrap();
+        }
+    }
+    executor.sleep(Duration::from_secs(3));
+    let (level0, memtables) = (Some(StallCause::L0FileCount), Some(StallCause::MemtableLimit));
+    let once = [(None, level0), (level0, memtables), (memtables, None)];
+    assert_eq!(*heard.0.lock(), once);
+    executor.sleep(Duration::from_secs(3));
+    slow(StallCause::L0FileCount);
+    db.write(&mut batch(100_000), &WriteOptions::default()).unwrap();
+    executor.sleep(Duration::from_secs(3));
+    assert_eq!(heard.0.lock()[3..], [(None, level0), (level0, None)]);
+    db.close().unwrap();
+}
