@@ -6,8 +6,6 @@ use crate::engines::{EngineKind, EngineSettings, LsmOptions, OpenEngine};
 use siltstone_base::Result;
 use siltstone_base::clock::{Clock, FastClock};
 use siltstone_base::engine::Durability;
-use siltstone_base::executor::ThreadExecutor;
-use siltstone_base::{Error, ErrorKind};
 use siltstone_lsm::{ColumnFamilyOptions, CompressionType, Db, KvDb};
 use siltstone_ttl::{StampLayout, Ttl, TtlDuration, TtlFilter};
 use std::fmt;
@@ -90,21 +88,15 @@ impl Row {
         settings
     }
 
-    /// Opens its engine in `dir`; an LSM engine goes by `clock`.
+    /// Opens its engine in `dir`; rows expire by `clock`, and all else goes by the machine's.
     pub(super) fn open(self, config: &AdsConfig, dir: &Path, clock: &Arc<FastClock>) -> Result<Opened> {
-        let mut settings = self.settings(config);
+        let settings = self.settings(config);
         let kind = self.engine();
         if !kind.is_lsm() {
             return Ok(Opened { engine: kind.open_kv(dir, &settings)?, lsm: None });
         }
-        if let Durability::EveryMillis(millis) = &mut settings.durability {
-            // A second of the machine's.
-            *millis = millis.saturating_mul(clock.factor());
-        }
         let LsmOptions { env, database, family, writes } = LsmOptions::new(&settings, kind.compaction_style());
-        let jobs = ThreadExecutor::with_niceness(settings.background_jobs, Arc::clone(clock) as Arc<dyn Clock>, 0);
-        let jobs = jobs.map_err(|error| Error::new(ErrorKind::Io, "start threads").with_source(error))?;
-        let database = database.executor(Some(Arc::new(jobs)));
+        let database = database.expiry_clock(Some(Arc::clone(clock) as Arc<dyn Clock>));
         let family = self.family(family, &settings, clock)?;
         let engine = KvDb::open(dir, &database, &family, writes)?;
         let lsm = engine.db().clone();

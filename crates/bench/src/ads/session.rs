@@ -23,7 +23,7 @@ const BEGIN: u64 = 1_600_000_000;
 const COMPACT_DAYS: u64 = 5;
 
 /// Rows of one transaction of the job that deletes, and rows that it looks at before it looks anew.
-const DELETE_BATCH: usize = 100;
+const DELETE_BATCH: usize = 50;
 const DELETE_CHUNK: usize = 1000;
 
 /// What is expired is looked at after so many days, from the day on that the first idle rows count.

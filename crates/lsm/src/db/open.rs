@@ -351,7 +351,8 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
     let expiry = ExpiryRoom::new(RoomSettings {
         env: Arc::clone(&env),
         dir: dir.to_path_buf(),
-        clock: Arc::clone(&clock),
+        clock: options.expiry_clock.clone().unwrap_or_else(|| Arc::clone(&clock)),
+        pace: Arc::clone(&clock),
         jump_limit: options.max_clock_jump_seconds,
     });
     let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();

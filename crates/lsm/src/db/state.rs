@@ -124,7 +124,7 @@ pub(crate) struct State {
     pub(crate) next_wal: Option<NextWal>,
     pub(crate) running_flushes: usize,
     pub(crate) running_compactions: usize,
-    /// When a table is due by its age for which somebody will look, in Unix seconds.
+    /// When a table is due by its age for which somebody will look, in microseconds of the clock.
     pub(crate) upkeep_due: Option<u64>,
     /// Compactions that run for the sake of expired rows alone, and write tables.
     pub(crate) expiry_rewrites: usize,

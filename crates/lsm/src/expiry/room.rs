@@ -9,19 +9,26 @@ use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, ArcSwapOption, Mutex, OnceLock, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Rank of the record: held while the file is written. Whoever holds the write side may step a job that writes it.
 const RANK: Rank = Rank(75);
 
-/// The time is written down at most so often, in seconds.
+/// The time is written down at most so often, in seconds of either clock.
 const SEEN_SECONDS: u64 = 10;
+
+/// Tables are looked at for expired rows at most so often, whatever the clock says by which rows expire.
+const LEAST_DELAY: Duration = Duration::from_millis(10);
 
 /// What a room is made of.
 #[derive(Debug, Clone)]
 pub(crate) struct RoomSettings {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) dir: PathBuf,
+    /// By which rows expire.
     pub(crate) clock: Arc<dyn Clock>,
+    /// By which everything else goes.
+    pub(crate) pace: Arc<dyn Clock>,
     /// A longer jump of the clock is not trusted; 0: any is.
     pub(crate) jump_limit: u64,
 }
@@ -41,6 +48,8 @@ struct Kept {
     record: Record,
     /// The last write failed, and so did taking it back: the file says the one or the other.
     is_unsure: bool,
+    /// When it was written last in this opening, by the clock of everything else, in microseconds.
+    written_micros: Option<u64>,
 }
 
 /// The time of a database as far as rows expire by it, and the file EXPIRY. Nothing is read or written before the first policy comes.
@@ -81,6 +90,11 @@ impl ExpiryRoom {
     /// The same, for who asks later.
     pub(crate) fn shared_clock(&self) -> Arc<OnceLock<TrustedClock>> {
         Arc::clone(&self.clock)
+    }
+
+    /// How long to wait, by the clock of everything else, until so many seconds have passed by which rows expire.
+    pub(crate) fn delay(&self, seconds: u64) -> Duration {
+        self.settings.clock.lasts(Duration::from_secs(seconds)).max(LEAST_DELAY)
     }
 
     /// The time of a reader that reads now, in Unix seconds.
@@ -131,7 +145,13 @@ impl ExpiryRoom {
 
     fn note(&self, after: u64) {
         let Some(now) = self.clock().and_then(TrustedClock::trusted_now) else { return };
-        let is_late = |kept: &Kept| kept.is_unsure || now >= kept.record.seen.saturating_add(after);
+        // Seconds are whole ones.
+        let pause = after.saturating_sub(1) * 1_000_000;
+        let rested = |written: u64| self.settings.pace.now_micros().saturating_sub(written) >= pause;
+        let is_late = |kept: &Kept| {
+            let is_old = now >= kept.record.seen.saturating_add(after) && kept.written_micros.is_none_or(rested);
+            kept.is_unsure || is_old
+        };
         if self.kept.lock().as_ref().is_some_and(is_late) {
             let _ = self.change(|_| {});
         }
@@ -164,7 +184,7 @@ impl ExpiryRoom {
             let first = || Record { seen: trusted.distrusted().map_or(0, |jump| jump.known), ..Record::default() };
             let mut record = found.unwrap_or_else(first);
             record.db_id = known.db_id;
-            *kept = Some(Kept { record, is_unsure: false });
+            *kept = Some(Kept { record, is_unsure: false, written_micros: None });
         }
         let kept = kept.as_ref();
         Ok(kept.and_then(|kept| kept.record.states.get(&family)).cloned().unwrap_or_default())
@@ -182,14 +202,18 @@ impl ExpiryRoom {
     /// Writes the file anew, with a change and with the time.
     fn change(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
         let mut guard = self.kept.lock();
-        let kept = guard.get_or_insert_with(|| Kept { record: Record::default(), is_unsure: false });
+        let kept =
+            guard.get_or_insert_with(|| Kept { record: Record::default(), is_unsure: false, written_micros: None });
         let mut changed = kept.record.clone();
         change(&mut changed);
         if let Some(now) = self.clock().and_then(TrustedClock::trusted_now) {
             changed.seen = changed.seen.max(now);
         }
         match self.write(&changed) {
-            Ok(()) => *kept = Kept { record: changed, is_unsure: false },
+            Ok(()) => {
+                let written_micros = Some(self.settings.pace.now_micros());
+                *kept = Kept { record: changed, is_unsure: false, written_micros };
+            }
             Err(error) => {
                 // The file may have taken its place before the error: what was refused must not count at the next opening.
                 kept.is_unsure = self.write(&kept.record).is_err();
