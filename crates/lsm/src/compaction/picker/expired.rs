@@ -32,13 +32,20 @@ const MOST_REWRITTEN: u64 = 2;
 /// At most so many tables are tried, the best first.
 const MAX_TRIED: usize = 16;
 
-/// Neighbors of a table at either side that take turns with it.
-const NEIGHBORS: usize = 1;
+/// Neighbors of a table at either side that take turns with it, if they are as old as it is.
+const NEIGHBORS: usize = 4;
+
+/// Tables are of one age if their last rows expire within such a part of the time for which rows live. Those that writes still reach have younger rows, and lose their
+/// expired ones to other compactions.
+const SAME_AGE_PART: u64 = 8;
 
 /// Percentage of the bytes of neighbors that are expired when it is the turn of one of them: so many, and a share of so many for each of them. A table alone is
-/// rewritten when a third of it is expired, and a little more.
-const TURN_PERCENT: u64 = 22;
-const TURN_PERCENT_OF_ONE: u64 = 12;
+/// rewritten when a third of it is expired.
+const TURN_PERCENT: u64 = 23;
+const TURN_PERCENT_OF_ONE: u64 = 10;
+
+/// Percentage that is expired of all tables that are rewritten with one whose turn it is: versions of one key stay together.
+const LEAST_EXPIRED_PERCENT: u64 = 20;
 
 /// A table whose last row expires within such a part of the time for which rows live is left to go as a whole.
 const SOON_PART: u64 = 64;
@@ -66,6 +73,22 @@ impl Expiring {
         };
         let may_go = file.oldest_blob_file().is_none() && !self.is_whole_table(file);
         may_go && stamps.latest().is_some_and(|mut latest| latest.all(is_soon))
+    }
+
+    /// When the last row of a table expires; `None` if that is not known, or never.
+    fn last_expiry(&self, file: &FileMeta) -> Option<u64> {
+        let Stamps::Known(stamps) = file.stamps(self.policy.name()) else { return None };
+        stamps.latest()?.try_fold(0, |last: u64, stamp| Some(last.max(self.policy.expires_at(stamp)?)))
+    }
+
+    /// Whether tables are of [one age](SAME_AGE_PART).
+    fn are_of_one_age(&self, one: &FileMeta, other: &FileMeta) -> bool {
+        let of_now = self.policy.expires_at(Stamp { group: 0, seconds: self.time });
+        let lives = of_now.map_or(0, |at| at.saturating_sub(self.time));
+        match (self.last_expiry(one), self.last_expiry(other)) {
+            (Some(one), Some(other)) => one.abs_diff(other) <= lives / SAME_AGE_PART,
+            (one, other) => one == other,
+        }
     }
 
     /// How many bytes of a table expired rows take: about, and rather too few. Of one whose stamps are not known and that was written so long ago that rows which were
@@ -207,7 +230,10 @@ pub(super) fn pick_rewrite(scene: &Scene<'_>, expiring: &Expiring) -> Option<Com
         let picked = upkeep::compaction(scene, level, file, CompactionReason::Expired)?;
         let given_back = picked.input_files().map(|(_, file)| expiring.bytes_of_table(file));
         let given_back = given_back.fold(0, u64::saturating_add);
-        let is_worth_it = picked.output_level == level || is_worth_it(picked.input_bytes(), given_back);
+        let is_worth_it = match picked.output_level == level {
+            true => is_part(given_back, LEAST_EXPIRED_PERCENT, picked.input_bytes()),
+            false => is_worth_it(picked.input_bytes(), given_back),
+        };
         (picked.bottommost && picked.output_level > 0 && is_worth_it).then_some(picked)
     })
 }
@@ -233,7 +259,8 @@ fn is_its_turn(version: &Version, expiring: &Expiring, level: usize, file: &File
     let around = files.iter().take(place + NEIGHBORS + 1).skip(place.saturating_sub(NEIGHBORS));
     let (mut tables, mut all, mut all_expired) = (0, 0_u64, 0_u64);
     let takes_part = |other: &&Arc<FileMeta>| {
-        other.number == file.number || !(other.is_being_compacted() || expiring.goes_soon(other))
+        let is_free = || !other.is_being_compacted() && !expiring.goes_soon(other);
+        other.number == file.number || (is_free() && expiring.are_of_one_age(file, other))
     };
     for other in around.filter(takes_part) {
         let of_other = expiring.bytes_of_table(other);
