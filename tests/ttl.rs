@@ -10,7 +10,7 @@ use siltstone::lsm::{
     RestoreOptions, WriteBatch, WriteOptions,
 };
 use siltstone::ttl::{StampLayout, Ttl, TtlDuration, TtlFilter};
-use siltstone_base::clock::{Clock, ManualClock};
+use siltstone_base::clock::{Clock, FastClock, ManualClock};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::plant::{PlantedBug, with_planted};
@@ -594,6 +594,49 @@ fn what_makes_no_sense_together_is_refused() {
     let error = life.db.create_family("other", &small_family(CompactionStyle::Leveled).expiry(Some(ttl))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy);
     assert!(life.db.family("other").is_none());
+}
+
+/// A simulation in which an hour is a second: rows go in time, though nobody does anything but timers.
+#[test]
+fn rows_age_by_a_clock_of_their_own() {
+    const MACHINE: u64 = START + 500_000_000;
+    let disk = SimDisk::new();
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(100 * 3600)));
+    let open = |now: u64| {
+        let machine = Arc::new(ManualClock::new(MACHINE));
+        let executor = Arc::new(StepExecutor::new(Arc::clone(&machine)));
+        let fast: Arc<dyn Clock> = Arc::new(FastClock::new(machine.clone(), 3600, now));
+        let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
+        let options = ttl_support::options(&disk, &executor).expiry_clock(Some(fast));
+        (Db::open_families("/db", &options, &[("default", family)]).unwrap(), machine, executor)
+    };
+    let (db, machine, executor) = open(START);
+    for row in 0..100 {
+        put(&db, &ttl, &format!("row{row:03}"), START + row * 3600);
+    }
+    db.flush(&FlushOptions::default()).unwrap();
+    db.wait_for_background_work().unwrap();
+    let pass = |seconds| {
+        machine.advance(Duration::from_secs(seconds));
+        executor.run_until_idle();
+    };
+    pass(99);
+    assert_eq!(keys(&db, &ReadOptions::default()).len(), 100);
+    let snapshot = db.snapshot();
+    pass(50);
+    assert_eq!(keys(&db, &ReadOptions::default()).len(), 50);
+    assert_eq!(keys(&db, &ReadOptions::default().snapshot(Some(snapshot))).len(), 100);
+    // Nobody does anything any more; only timers look.
+    pass(1);
+    for _ in 0..60 {
+        pass(1);
+    }
+    let told = report(&db);
+    assert_eq!((told.unix_seconds, told.table_bytes, told.rows_removed), (START + 210 * 3600, 0, 100), "{told:?}");
+    db.close().unwrap();
+    // It goes on where it was.
+    let (db, ..) = open(START + 210 * 3600);
+    assert_eq!(report(&db).blockers, []);
 }
 
 #[test]

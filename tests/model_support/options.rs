@@ -22,6 +22,7 @@ pub const EXCUSED: &[(&str, &str)] = &[
     ("DbOptions.env", "always the simulated disk"),
     ("DbOptions.executor", "always the step executor, whose seed is drawn"),
     ("ColumnFamilyOptions.expiry", "rows there have no stamps; tests/ttl.rs is about those that have"),
+    ("DbOptions.expiry_clock", "nothing expires there; tests/ttl.rs has a test of it"),
     ("DbOptions.error_if_exists", "the harness opens one database again and again; opening has a test of its own"),
 ];
 

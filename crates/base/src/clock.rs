@@ -14,6 +14,11 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Lets `duration` pass.
     fn sleep(&self, duration: Duration);
+
+    /// How long `duration` of this clock takes by the clock that it follows; as long, if it follows none.
+    fn lasts(&self, duration: Duration) -> Duration {
+        duration
+    }
 }
 
 /// The time of the operating system.
@@ -127,8 +132,12 @@ impl Clock for FastClock {
     }
 
     fn sleep(&self, duration: Duration) {
+        self.slow.sleep(self.lasts(duration));
+    }
+
+    fn lasts(&self, duration: Duration) -> Duration {
         let nanos = duration.as_nanos() / u128::from(self.factor);
-        self.slow.sleep(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
@@ -153,6 +162,8 @@ mod tests {
         assert_eq!((fast.now_micros(), fast.unix_seconds()), (7_200_000_000, 1_007_200));
         fast.sleep(Duration::from_secs(3600));
         assert_eq!(slow.now_micros(), 4_000_000);
+        let hour = Duration::from_secs(3600);
+        assert_eq!((fast.lasts(hour), slow.lasts(hour)), (Duration::from_secs(1), hour));
     }
 
     #[test]

@@ -42,6 +42,7 @@
 //! | change rows together with others at work | [`Db::begin`], [`Transaction`], [`Isolation`] |
 //! | keep several trees in one directory | [`Db::create_tree`], [`TreeHandle`], [`Db::truncate`] |
 //! | fill a tree from sorted rows | [`Db::bulk_load`] |
+//! | let rows expire | [`DbOptions::expiry`], [`Db::expiry_report`] |
 //! | choose sizes and promises | [`DbOptions`], [`Durability`] |
 //! | know what the engine does, and whether its files are sound | [`Metrics`], [`EventListener`], [`Db::check`] |
 //! | look into a page | [`page`] |
@@ -66,11 +67,14 @@ mod tree;
 mod undo;
 
 pub use buffer::PoolReport;
-pub use db::{CheckReport, CloseReport, Cursor, Db, LoadReport, StartupReport, Transaction, TreeHandle, WriteBatch};
+pub use db::{
+    CheckReport, CloseReport, Cursor, Db, ExpiryReport, LoadReport, StartupReport, Transaction, TreeHandle, WriteBatch,
+};
 pub use event::{CheckpointCause, Event, EventListener, FlushCause, MergeCause, RecoveryPhase};
 pub use metrics::{Counter, Metrics};
 pub use options::{ChangeBuffering, DbOptions, Doublewrite, FlushNeighbors, PageCompression, Shutdown};
 pub use siltstone_base::engine::{Durability, Isolation, KvCursor, Savepoint, TransactionOptions};
+pub use siltstone_base::expiry::{ClockJump, ExpiryPolicy};
 pub use siltstone_base::row_locks::Deadlock;
 pub use siltstone_base::{Error, ErrorKind, Result};
 pub use tree::{LevelShape, TreeShape};

@@ -1,9 +1,11 @@
 //! Options. Every struct is a builder: `DbOptions::default().create_if_missing(true)`.
 
 use crate::event::EventListener;
+use siltstone_base::clock::Clock;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::Env;
 use siltstone_base::executor::Executor;
+use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::{Error, Result};
 use std::sync::Arc;
 
@@ -184,6 +186,13 @@ siltstone_base::define_options! {
         change_buffering: ChangeBuffering = ChangeBuffering::None,
         /// Percentage of the pool's pages that such changes may take. 0 to 50.
         change_buffer_max_percent: usize = 25,
+        /// Lets rows of the default tree expire: reads do not see them from then on, and a walk through the tree removes them. One policy serves one open database.
+        expiry: Option<Arc<dyn ExpiryPolicy>> = None,
+        /// The clock by which rows expire, where that is not the executor's: for tests and simulations, in which rows age faster than the machine does. `None`: that one.
+        expiry_clock: Option<Arc<dyn Clock>> = None,
+        /// Where rows expire: how far the clock may have gone forward, in seconds, since a time that this database knows of, when it is opened. After a longer jump
+        /// nothing that is expired is removed until [`confirm_clock`](crate::Db::confirm_clock) says that the time is right. 0: as far as it likes.
+        max_clock_jump_seconds: u64 = 30 * 86_400,
         /// Reads and writes pages past the operating system's page cache.
         use_direct_io: bool = false,
         /// Who is told what the engine does.

@@ -103,6 +103,7 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         assert_eq!(filter.filter(0, b"k", &row(b"v", 941)), Decision::Remove);
         assert_eq!(filter.filter(0, b"k", b"abc"), Decision::Keep, "it has no stamp");
+        assert_eq!(filter.filter(0, b"k", &(-1_i32).to_le_bytes()), Decision::Keep, "a negative number is none");
         assert_eq!(filter.filter_operand(0, b"k", &row(b"v", 1)), Decision::Keep);
         let both = filter.then(Arc::new(Crossing));
         assert_eq!(both.filter(0, b"k", &row(b"v", 990)), Decision::Change(row(b"x", 990)));

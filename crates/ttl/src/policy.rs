@@ -179,6 +179,7 @@ mod tests {
         let row = StampLayout::Suffix.stamped(b"v", 1000).unwrap();
         assert!(!ttl.is_row_expired(b"k", &row, 1059) && ttl.is_row_expired(b"k", &row, 1060));
         assert!(!ttl.is_row_expired(b"k", b"abc", u64::MAX), "a row without a stamp never expires");
+        assert!(!ttl.is_row_expired(b"k", &(-1_i32).to_le_bytes(), u64::MAX), "a time before 1970 is no stamp");
         assert_eq!(ttl.expires_at(Stamp { group: 0, seconds: 1000 }), Some(1060));
     }
 

@@ -12,7 +12,7 @@ const PREFIX_LEN: usize = 8;
 pub enum StampLayout {
     /// 8 bytes before the rest of the value, big-endian: MyRocks' rows with `ttl_duration`.
     Prefix,
-    /// 4 bytes behind the rest of the value, little-endian and signed: RocksDB's `DBWithTTL`. It ends in the year 2038.
+    /// 4 bytes behind the rest of the value, little-endian and signed: RocksDB's `DBWithTTL`. It ends in the year 2038. A negative one is no stamp.
     Suffix,
 }
 
@@ -56,16 +56,16 @@ impl StampLayout {
         Ok(stamped)
     }
 
-    /// The value without its stamp, and the stamp in Unix seconds; one before 1970 counts as 0.
+    /// The value without its stamp, and the stamp in Unix seconds.
     ///
     /// # Errors
     ///
-    /// `Corruption` for a value that is too short to have one.
+    /// `Corruption` for a value that is too short to have one, or of which what should be the stamp is a time before 1970.
     pub fn split(self, stamped: &[u8]) -> Result<(&[u8], u64)> {
-        self.try_split(stamped).ok_or_else(|| Error::corrupt("a value is too short for its stamp"))
+        self.try_split(stamped).ok_or_else(|| Error::corrupt("a value has no stamp"))
     }
 
-    /// The same; `None` for a value that is too short.
+    /// The same; `None` for a value without a stamp.
     #[inline]
     pub(crate) fn try_split(self, stamped: &[u8]) -> Option<(&[u8], u64)> {
         match self {
@@ -75,7 +75,8 @@ impl StampLayout {
             }
             Self::Suffix => {
                 let (value, stamp) = stamped.split_last_chunk::<SUFFIX_LEN>()?;
-                Some((value, u64::try_from(i32::from_le_bytes(*stamp)).unwrap_or(0)))
+                // A time before 1970 is none that anybody wrote: what has it never was stamped.
+                Some((value, u64::try_from(i32::from_le_bytes(*stamp)).ok()?))
             }
         }
     }
@@ -101,7 +102,16 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(StampLayout::Suffix.split(b"abc").unwrap_err().kind(), ErrorKind::Corruption);
         assert_eq!(StampLayout::Prefix.split(b"abcdefg").unwrap_err().kind(), ErrorKind::Corruption);
-        assert_eq!(StampLayout::Suffix.split(b"\xff\xff\xff\xff").unwrap(), (&b""[..], 0));
+    }
+
+    #[test]
+    fn a_value_that_ends_in_a_negative_number_has_no_stamp() {
+        for stamp in [i32::MIN, -2, -1] {
+            let value = [&b"row"[..], &stamp.to_le_bytes()].concat();
+            assert_eq!(StampLayout::Suffix.try_split(&value), None);
+            assert_eq!(StampLayout::Suffix.split(&value).unwrap_err().kind(), ErrorKind::Corruption);
+        }
+        assert_eq!(StampLayout::Suffix.split(b"row\0\0\0\0").unwrap(), (&b"row"[..], 0));
     }
 
     proptest! {

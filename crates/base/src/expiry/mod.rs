@@ -4,10 +4,14 @@
 //! rows, the *bound*: rows whose stamp is at or before it are expired. The bound of a moment never changes afterwards, so that a reader at an old snapshot sees
 //! the same rows for as long as it reads, and never falls as time goes on, so that no row comes back.
 
+mod record;
+mod room;
 #[cfg(test)]
 mod tests;
 mod trusted_clock;
 
+pub use record::{MAX_RECORD_BYTES, Record, Saved};
+pub use room::{ExpiryRoom, Known, PolicyHome, RoomSettings};
 pub use trusted_clock::{ClockJump, HeldTime, TrustedClock};
 
 use crate::Result;

@@ -1,9 +1,11 @@
-//! Tests of trusted time.
+//! Tests of trusted time, and of the file EXPIRY.
 
 use super::*;
+use crate::ErrorKind;
 use crate::clock::Clock;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use proptest::prelude::*;
 use std::time::Duration;
 
 /// A clock whose two times move apart.
@@ -145,4 +147,41 @@ fn times_that_no_clock_should_tell_do_no_harm() {
     let trusted = TrustedClock::new(TwoTimes::at(u64::MAX), Some(u64::MAX), 0);
     let now = trusted.now();
     assert_eq!((trusted.hold().seconds(), trusted.now(), trusted.behind()), (now, now, 0));
+}
+
+#[test]
+fn the_file_is_what_was_written_or_damaged() {
+    let mut record = Record { seen: 1_700_000_000, ..Record::default() };
+    let saved = |policy: &str, state: &[u8]| Saved { policy: policy.to_owned(), state: state.to_vec() };
+    record.db_id = "an id".to_owned();
+    record.states.insert(0, saved("a policy", b"state"));
+    record.states.insert(7, Saved::default());
+    let file = record.encode();
+    assert_eq!((file.len(), Record::decode(&file).unwrap()), (4096, record));
+    for place in 0..24 {
+        let mut damaged = file.clone();
+        damaged[place] ^= 1;
+        assert_eq!(Record::decode(&damaged).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+    for len in [0, 7, 15, 20] {
+        assert!(Record::decode(&file[..len]).is_err());
+    }
+}
+
+#[test]
+fn the_first_form_of_the_file_has_no_names() {
+    // Seen at 7; of family 3 the state "s".
+    let body = [7, 1, 3, 1, b's'];
+    let crc = crate::checksum::mask_crc(crate::checksum::crc32c(&body));
+    let file = [&b"siltexp1"[..], &crc.to_le_bytes(), &5u32.to_le_bytes(), &body, &[0; 99]].concat();
+    let saved = Saved { policy: String::new(), state: b"s".to_vec() };
+    let record = Record { seen: 7, states: [(3, saved)].into(), ..Record::default() };
+    assert_eq!(Record::decode(&file).unwrap(), record);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let _ = Record::decode(&bytes);
+    }
 }

@@ -6,8 +6,6 @@ use crate::engines::{EngineKind, EngineSettings, LsmOptions, OpenEngine};
 use siltstone_base::Result;
 use siltstone_base::clock::{Clock, FastClock};
 use siltstone_base::engine::Durability;
-use siltstone_base::executor::ThreadExecutor;
-use siltstone_base::{Error, ErrorKind};
 use siltstone_lsm::{ColumnFamilyOptions, CompressionType, Db, KvDb};
 use siltstone_ttl::{StampLayout, Ttl, TtlDuration, TtlFilter};
 use std::fmt;
@@ -38,12 +36,22 @@ pub enum Row {
     ExpiryOff,
     /// The B-tree with compressed pages: a job deletes what is too old once a day, a few rows at a time.
     Btree,
+    /// The same B-tree with the engine's own expiry in place of the job.
+    BtreePurge,
 }
 
 impl Row {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Commit, Self::Second, Self::Zstd, Self::PageCache, Self::Ttl, Self::ExpiryOff, Self::Btree];
+    pub const ALL: [Self; 8] = [
+        Self::Commit,
+        Self::Second,
+        Self::Zstd,
+        Self::PageCache,
+        Self::Ttl,
+        Self::ExpiryOff,
+        Self::Btree,
+        Self::BtreePurge,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -55,13 +63,14 @@ impl Row {
             Self::Ttl => "ttl",
             Self::ExpiryOff => "expiry-off",
             Self::Btree => "daily-deletes",
+            Self::BtreePurge => "purge",
         }
     }
 
     /// The engine that it is about.
     pub fn engine(self) -> EngineKind {
         match self {
-            Self::Btree => EngineKind::BtreeCompressed,
+            Self::Btree | Self::BtreePurge => EngineKind::BtreeCompressed,
             _ => EngineKind::LsmLeveled,
         }
     }
@@ -76,7 +85,7 @@ impl Row {
     }
 
     fn is_direct(self) -> bool {
-        matches!(self, Self::Commit | Self::Second | Self::Zstd | Self::Btree)
+        matches!(self, Self::Commit | Self::Second | Self::Zstd | Self::Btree | Self::BtreePurge)
     }
 
     /// What its engine is opened with.
@@ -90,26 +99,29 @@ impl Row {
         settings
     }
 
-    /// Opens its engine in `dir`; an LSM engine goes by `clock`.
+    /// Opens its engine in `dir`; rows expire by `clock`, and all else goes by the machine's.
     pub(super) fn open(self, config: &AdsConfig, dir: &Path, clock: &Arc<FastClock>) -> Result<Opened> {
-        let mut settings = self.settings(config);
+        let settings = self.settings(config);
         let kind = self.engine();
         if !kind.is_lsm() {
-            return Ok(Opened { engine: kind.open_kv(dir, &settings)?, lsm: None });
-        }
-        if let Durability::EveryMillis(millis) = &mut settings.durability {
-            // A second of the machine's.
-            *millis = millis.saturating_mul(clock.factor());
+            let (env, mut database) = kind.btree_options(&settings);
+            if self == Self::BtreePurge {
+                let duration = TtlDuration::from_seconds(VALID_DAYS * DAY)?;
+                database = database
+                    .expiry(Some(Arc::new(Ttl::new(LAYOUT, duration))))
+                    .expiry_clock(Some(Arc::clone(clock) as Arc<dyn Clock>));
+            }
+            let btree = siltstone_btree::Db::open(dir, &database)?;
+            let engine = OpenEngine::kv(Arc::new(btree.clone())).in_dir(dir).through(env).named(kind.name());
+            return Ok(Opened { engine, lsm: None, btree: Some(btree) });
         }
         let LsmOptions { env, database, family, writes } = LsmOptions::new(&settings, kind.compaction_style());
-        let jobs = ThreadExecutor::with_niceness(settings.background_jobs, Arc::clone(clock) as Arc<dyn Clock>, 0);
-        let jobs = jobs.map_err(|error| Error::new(ErrorKind::Io, "start threads").with_source(error))?;
-        let database = database.executor(Some(Arc::new(jobs)));
+        let database = database.expiry_clock(Some(Arc::clone(clock) as Arc<dyn Clock>));
         let family = self.family(family, &settings, clock)?;
         let engine = KvDb::open(dir, &database, &family, writes)?;
         let lsm = engine.db().clone();
         let engine = OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(env).named(kind.name());
-        Ok(Opened { engine, lsm: Some(lsm) })
+        Ok(Opened { engine, lsm: Some(lsm), btree: None })
     }
 
     fn family(
@@ -159,4 +171,6 @@ pub(super) struct Opened {
     pub engine: OpenEngine,
     /// The same, if it is our LSM engine.
     pub lsm: Option<Db>,
+    /// The same, if it is our B-tree engine.
+    pub btree: Option<siltstone_btree::Db>,
 }

@@ -5,7 +5,7 @@
 //! expire there from day 60 on stay for ever, unless somebody looks after them.
 //!
 //! The rows of the table are those of a published tuning ladder ([`Row`]), each on a database of its own, beside our B-tree with compressed pages, whose rows a
-//! job deletes once a day.
+//! job deletes once a day, and then the engine by itself.
 
 use crate::all::Scale;
 use crate::engines::EngineSettings;

@@ -23,7 +23,7 @@ const BEGIN: u64 = 1_600_000_000;
 const COMPACT_DAYS: u64 = 5;
 
 /// Rows of one transaction of the job that deletes, and rows that it looks at before it looks anew.
-const DELETE_BATCH: usize = 100;
+const DELETE_BATCH: usize = 50;
 const DELETE_CHUNK: usize = 1000;
 
 /// What is expired is looked at after so many days, from the day on that the first idle rows count.
@@ -125,9 +125,9 @@ fn rewritten(opened: &Opened) -> Option<f64> {
 /// How long closing takes, and opening again.
 fn restart(config: &AdsConfig, row: Row, dir: &Path, opened: Opened) -> Result<(f64, f64)> {
     let watch = Stopwatch::start();
-    let Opened { engine, lsm } = opened;
+    let Opened { engine, lsm, btree } = opened;
     engine.admin.close()?;
-    drop((engine, lsm));
+    drop((engine, lsm, btree));
     let shutdown = watch.seconds();
     let watch = Stopwatch::start();
     // Time goes on where it was, as far as anybody can tell.
@@ -212,6 +212,7 @@ impl Stage<'_> {
                     next += COMPACT_DAYS * DAY;
                 }
                 Some(_) => next = u64::MAX,
+                None if self.row == Row::BtreePurge => next = u64::MAX,
                 None => {
                     self.delete_old_rows(worker, self.opened.engine.as_kv()?, BEGIN + simulated)?;
                     next += DAY;

@@ -3,7 +3,7 @@
 use super::generator::{DAY, is_idle};
 use super::ladder::{LAYOUT, Opened, VALID_DAYS};
 use siltstone_base::Result;
-use siltstone_base::engine::Kv;
+use siltstone_base::engine::KvCursor;
 use siltstone_lsm::{ColumnFamilyOptions, Db, DbOptions, LiveFileKind, SstFileReader, ValueType};
 
 /// Of the idle range only rows count that expired so many days ago.
@@ -52,9 +52,10 @@ impl Shares {
 
     /// What there is at `now`, in Unix seconds.
     pub(super) fn look(opened: &Opened, now: u64) -> Result<Self> {
-        match &opened.lsm {
-            Some(db) => Self::of_tables(db, now),
-            None => Self::of_rows(opened.engine.as_kv()?, now),
+        match (&opened.lsm, &opened.btree) {
+            (Some(db), _) => Self::of_tables(db, now),
+            (None, Some(db)) => Self::of_rows(|| Ok(Box::new(db.cursor_with_expired()?)), now),
+            (None, None) => Self::of_rows(|| opened.engine.as_kv()?.cursor(), now),
         }
     }
 
@@ -84,12 +85,12 @@ impl Shares {
         Ok(shares)
     }
 
-    /// Every row: nothing hides those that are too old.
-    fn of_rows(kv: &dyn Kv, now: u64) -> Result<Self> {
+    /// Every row of cursors that hide none.
+    fn of_rows<'a>(make: impl Fn() -> Result<Box<dyn KvCursor + 'a>>, now: u64) -> Result<Self> {
         let mut shares = Self::default();
         let mut next = Vec::new();
         loop {
-            let mut cursor = kv.cursor()?;
+            let mut cursor = make()?;
             let mut is_there = cursor.seek(&next)?;
             for _ in 0..CHUNK {
                 if !is_there {

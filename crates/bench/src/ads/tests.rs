@@ -56,7 +56,7 @@ fn events_are_the_same_for_a_seed_and_leave_the_idle_third_out_in_time() {
 fn every_row_of_the_ladder_runs_and_tells_its_figures() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = Vec::new();
-    let config = config(vec![Row::Second, Row::Ttl, Row::ExpiryOff, Row::Btree], dir.path());
+    let config = config(vec![Row::Second, Row::Ttl, Row::ExpiryOff, Row::Btree, Row::BtreePurge], dir.path());
     let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
     let text = String::from_utf8(text).unwrap();
     for (line, row) in lines.iter().zip(&config.rows) {

@@ -3,6 +3,7 @@
 use siltstone_base::Result;
 #[cfg(feature = "peers")]
 use siltstone_base::engine::Kv;
+use siltstone_base::env::Env;
 use siltstone_lsm::{CompactionStyle, KvDb, TableDb};
 use std::fmt;
 use std::path::Path;
@@ -159,6 +160,11 @@ impl EngineKind {
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir)
             }
         })
+    }
+
+    /// Our B-tree's options for a run, and where its files are.
+    pub(crate) fn btree_options(self, settings: &EngineSettings) -> (Arc<dyn Env>, siltstone_btree::DbOptions) {
+        btree::options(self, settings)
     }
 
     /// Opens the engine in `dir` for tables, creating what is not there.

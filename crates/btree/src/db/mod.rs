@@ -12,6 +12,7 @@ mod check;
 pub(crate) mod doors;
 mod engine;
 mod entries;
+mod expiry;
 mod identity;
 mod open;
 mod open_tree;
@@ -31,6 +32,7 @@ mod write;
 mod writers;
 
 pub use batch::WriteBatch;
+pub use expiry::ExpiryReport;
 pub use replace::LoadReport;
 pub use scan::Cursor;
 pub use startup::{CloseReport, StartupReport};
@@ -192,6 +194,15 @@ impl Db {
     /// `NotFound` if the tree was dropped; `Aborted` after closing.
     pub fn cursor_in(&self, tree: &TreeHandle) -> Result<Cursor> {
         Cursor::new(&self.0, &tree.0)
+    }
+
+    /// A cursor over the default tree that also shows rows that are expired and not removed yet: for who wants to know how many there are.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` after closing.
+    pub fn cursor_with_expired(&self) -> Result<Cursor> {
+        Cursor::new(&self.0, &self.0.default_tree).map(Cursor::with_expired)
     }
 
     /// The default tree.
@@ -423,6 +434,9 @@ impl Db {
                 error
             })
         };
+        if let Some(expiry) = self.0.default_tree.expiry() {
+            expiry.close(outcome.is_ok());
+        }
         self.0.room.notify_all();
         self.0.events.tell();
         *self.0.lock.lock() = None;

@@ -3,6 +3,7 @@
 use super::background::{CleanerOptions, CleanerState};
 use super::catalog::{self, DEFAULT_NAME, DEFAULT_SPACE};
 use super::changes::{ChangesGate, Merging};
+use super::expiry::{self, RowExpiry};
 use super::identity::Identity;
 use super::recovery;
 use super::startup::{Startup, StartupReport, since};
@@ -89,7 +90,9 @@ fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Id
         let message = "the directory holds a database that lacks its IDENTITY";
         return Err(Error::new(ErrorKind::MissingFile, message).with_file(&dir.join("IDENTITY")));
     }
-    let left = names.iter().filter(|entry| space_of(&entry.name).is_some() || entry.name == "doublewrite");
+    let left = names
+        .iter()
+        .filter(|entry| space_of(&entry.name).is_some() || ["doublewrite", expiry::NAME].contains(&&*entry.name));
     for entry in left {
         let path = dir.join(&entry.name);
         env.remove_file(&path).map_err(|error| Error::io("delete", &path, error))?;
@@ -207,7 +210,8 @@ fn open_existing(
     let changes = ChangeBuffer::new(Arc::clone(&pool), options.change_buffering, options.change_buffer_max_percent)?;
     let changes = Arc::new(changes);
     let gate = Arc::new(ChangesGate::new(Arc::clone(&changes)));
-    let (catalog, trees, tables) = open_trees(&pool, &spaces, &gate)?;
+    let expiry = RowExpiry::open(options, &env, dir, identity.id, executor.clock())?;
+    let (catalog, trees, tables) = open_trees(&pool, &spaces, &gate, expiry)?;
     let default_tree = trees.get(DEFAULT_NAME).cloned();
     let default_tree = default_tree
         .ok_or_else(|| Error::corruption(&spaces.path(CATALOG_SPACE), 0, "the catalog lacks the default tree"))?;
@@ -272,6 +276,7 @@ fn open_existing(
     super::background::let_happen(&state);
     super::transactions::wake_roll_back(&state);
     super::transactions::wake_purge(&state);
+    expiry::start_walk(&state, &state.default_tree);
     let wanted = if options.buffer_pool_load_at_startup { state.load_pool() } else { 0 };
     state.startup.note_open(&**state.executor.clock(), wanted);
     Ok(state)
@@ -312,7 +317,12 @@ fn compression_of(pool: &Pool, space: u32) -> PageCompression {
 type Trees = BTreeMap<String, Arc<OpenTree>>;
 
 /// Opens the trees that the catalog names, and deletes the files of those that it does not: a crash left them while they were created or dropped.
-fn open_trees(pool: &Arc<Pool>, spaces: &Spaces, gate: &Arc<ChangesGate>) -> Result<(Tree, Trees, Tables)> {
+fn open_trees(
+    pool: &Arc<Pool>,
+    spaces: &Spaces,
+    gate: &Arc<ChangesGate>,
+    expiry: Option<Arc<RowExpiry>>,
+) -> Result<(Tree, Trees, Tables)> {
     let missing = |space: u32| {
         Error::new(ErrorKind::MissingFile, "the catalog names a tablespace that is missing")
             .with_file(&spaces.path(space))
@@ -336,7 +346,9 @@ fn open_trees(pool: &Arc<Pool>, spaces: &Spaces, gate: &Arc<ChangesGate>) -> Res
         known.push(space);
         spaces.set_compression(space, compression_of(pool, space));
         let tree = catalog::open_tree(pool, gate, &name, space)?;
-        trees.insert(name.clone(), Arc::new(OpenTree::new(name, tree)));
+        let open = OpenTree::new(name.clone(), tree);
+        let open = if name == DEFAULT_NAME { open.expiring(expiry.clone()) } else { open };
+        trees.insert(name, Arc::new(open));
     }
     for space in contents.tables.iter().flat_map(TableDefinition::spaces) {
         if !spaces.is_open(space) {

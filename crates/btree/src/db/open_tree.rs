@@ -1,8 +1,9 @@
 //! A tree by its name, through its incarnations: truncating a tree, or loading it, gives it another tablespace under the same handles.
 
+use super::expiry::RowExpiry;
 use crate::tree::Tree;
-use siltstone_base::sync::OnceLock;
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
+use siltstone_base::sync::{Arc, OnceLock};
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// What stands in the place of an incarnation's number when the tree was dropped.
@@ -24,6 +25,8 @@ struct Incarnation {
 pub(crate) struct OpenTree {
     pub(super) name: String,
     first: Tree,
+    /// The expiry of its rows, if they do.
+    expiry: Option<Arc<RowExpiry>>,
     /// The number of the incarnation that counts, or that there is none any more.
     current: AtomicU32,
     /// The number of the newest incarnation, also of a tree that was dropped.
@@ -37,10 +40,34 @@ impl OpenTree {
         Self {
             name,
             first: tree,
+            expiry: None,
             current: AtomicU32::new(0),
             newest: AtomicU32::new(0),
             later: [const { OnceLock::new() }; LISTS],
         }
+    }
+
+    /// The same tree, with rows that expire.
+    pub(super) fn expiring(self, expiry: Option<Arc<RowExpiry>>) -> Self {
+        Self { expiry, ..self }
+    }
+
+    /// The expiry of its rows, if they do.
+    #[inline]
+    pub(super) fn expiry(&self) -> Option<&Arc<RowExpiry>> {
+        self.expiry.as_ref()
+    }
+
+    /// A row for who reads as of `time`: gone if it is expired by then.
+    pub(super) fn unexpired(&self, key: &[u8], row: Option<Vec<u8>>, time: u64) -> Option<Vec<u8>> {
+        let is_hidden = |row: &Vec<u8>| self.expiry().is_some_and(|expiry| expiry.hides(key, row, time));
+        row.filter(|row| !is_hidden(row))
+    }
+
+    /// The second as of which somebody reads who begins now; 0 where nothing expires.
+    #[inline]
+    pub(super) fn read_time(&self) -> u64 {
+        self.expiry().map_or(0, |expiry| expiry.now())
     }
 
     /// The tree as it is now, unless it was dropped. For who holds the lock of writers it stays so.

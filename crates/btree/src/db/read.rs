@@ -28,6 +28,21 @@ impl State {
         view: Option<&View>,
         found: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
+        let Some(expiry) = open.expiry() else { return self.get_any(open, key, view, found) };
+        let time = view.map_or_else(|| expiry.now(), |view| view.time);
+        let row = self.get_any(open, key, view, |value| (!expiry.hides(key, value, time)).then(|| found(value)))?;
+        Ok(row.flatten())
+    }
+
+    /// The same for rows that are expired, too.
+    #[inline]
+    fn get_any<T>(
+        self: &Arc<Self>,
+        open: &OpenTree,
+        key: &[u8],
+        view: Option<&View>,
+        found: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
         let (incarnation, tree) = open.numbered_at(view.map_or(u64::MAX, |view| view.snapshot))?;
         let mut found = Some(found);
         let abandoned = self.versions.abandoned();
@@ -81,7 +96,7 @@ impl State {
         view: Option<&View>,
         found: Option<F>,
     ) -> Result<Option<T>> {
-        found.map_or(Ok(None), |found| self.get(open, key, view, found))
+        found.map_or(Ok(None), |found| self.get_any(open, key, view, found))
     }
 
     /// A row as it was before someone changed it who has not ended, or for a view.

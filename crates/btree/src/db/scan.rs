@@ -33,6 +33,8 @@ pub struct Cursor {
     pages: Chunk,
     /// The key that the next chunk begins behind.
     key: Vec<u8>,
+    /// Whether it shows rows that are expired.
+    shows_expired: bool,
 }
 
 impl Cursor {
@@ -70,7 +72,14 @@ impl Cursor {
             rows: FIRST_ROWS,
             pages: Chunk::default(),
             key: Vec::new(),
+            shows_expired: false,
         })
+    }
+
+    /// The same cursor, which shows expired rows, too.
+    pub(super) fn with_expired(mut self) -> Self {
+        self.shows_expired = true;
+        self
     }
 
     /// The moment that the cursor shows.
@@ -125,8 +134,9 @@ impl Cursor {
             self.check_order(start)?;
             // Pages first, versions second: what a page may show too early is kept before.
             let is_plain = self.state.versions.is_empty();
+            let hides = !self.shows_expired && self.tree.expiry().is_some();
             let was_abandoned = || abandoned != self.state.versions.abandoned();
-            if is_plain && !self.chunk.has_flags() && !was_abandoned() {
+            if is_plain && !hides && !self.chunk.has_flags() && !was_abandoned() {
                 return Ok(!self.chunk.is_empty());
             }
             let is_end = self.chunk.is_empty();
@@ -142,6 +152,9 @@ impl Cursor {
             }
             if self.chunk.has_flags() {
                 self.resolve_stamps()?;
+            }
+            if hides {
+                self.hide_expired();
             }
             if !self.chunk.is_empty() || is_end {
                 return Ok(!self.chunk.is_empty());
@@ -202,6 +215,24 @@ impl Cursor {
             before.iter().for_each(|(flags, before)| self.chunk.push_cell(*flags, &old, before));
         }
         Ok(())
+    }
+
+    /// Leaves rows out that are expired for the view.
+    #[cold]
+    fn hide_expired(&mut self) {
+        let Some(expiry) = self.tree.expiry() else { return };
+        let is_hidden = |row: (&[u8], &[u8])| expiry.hides(row.0, row.1, self.view.time);
+        let Some(first) = (0..self.chunk.len()).find(|index| self.chunk.get(*index).is_some_and(is_hidden)) else {
+            return;
+        };
+        std::mem::swap(&mut self.chunk, &mut self.pages);
+        self.chunk.clear();
+        for index in 0..self.pages.len() {
+            let Some(row) = self.pages.get(index) else { break };
+            if index < first || (index > first && !is_hidden(row)) {
+                self.chunk.push(row.0, row.1);
+            }
+        }
     }
 
     /// Puts what the view sees in the place of rows with stamps.

@@ -159,6 +159,11 @@ impl State {
         self.check_sizes(ops.len(), sizes)
     }
 
+    /// Most operations of one group.
+    pub(super) fn most_ops(&self) -> usize {
+        self.pool.frames().max(64) / 8
+    }
+
     /// Refuses `count` keys, with values of these lengths, that can't be written as one group; returns the bytes that the log may need.
     pub(super) fn check_sizes<'a>(
         &self,
@@ -166,7 +171,7 @@ impl State {
         sizes: impl Iterator<Item = (&'a Tree, &'a [u8], usize)>,
     ) -> Result<u64> {
         let page_len = self.pool.page_len();
-        let most = self.pool.frames().max(64) / 8;
+        let most = self.most_ops();
         if count > 1 && count > most {
             let message =
                 format!("a batch of {count} operations; an eighth of the buffer pool's pages, {most}, is the most");

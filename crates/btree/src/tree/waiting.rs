@@ -177,7 +177,7 @@ impl Tree {
     }
 
     /// How many pages the tablespace has.
-    pub(super) fn page_count(&self) -> Result<u32> {
+    pub(crate) fn page_count(&self) -> Result<u32> {
         let page = self.pool.shared(self.page_id(0))?;
         SpaceHeader::read(page.bytes()).map(|header| header.pages).map_err(|what| self.corruption(0, what))
     }

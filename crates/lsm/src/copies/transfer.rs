@@ -1,10 +1,10 @@
 //! Directories that become databases, file by file.
 
 use crate::db::{LiveFile, LiveFileKind};
-use crate::expiry::MAX_RECORD_BYTES;
 use crate::file_copy::{copy_file, link_or_copy};
 use crate::file_names::FileName;
 use siltstone_base::env::{Env, FileKind, FileLock, create_dir_durably, read_file, write_file_atomically};
+use siltstone_base::expiry::MAX_RECORD_BYTES;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 

@@ -57,24 +57,27 @@ impl DbInner {
 
     /// Sees to it that somebody looks again when the next table is due by its age.
     fn schedule_upkeep(self: &Arc<Self>, state: &mut State) {
-        let now = self.clock.unix_seconds();
+        let (now, now_micros) = (self.clock.unix_seconds(), self.clock.now_micros());
         let families = self.families.load();
-        let next = families.values().filter_map(|family| {
+        let delay = families.values().filter_map(|family| {
             let pinned = family.super_version.load();
             let options = &pinned.options;
             if options.disable_auto_compactions {
                 return None;
             }
-            let by_reads = (options.read_triggered_bytes > 0).then_some(now + READS_SECONDS);
+            let by_reads = (options.read_triggered_bytes > 0).then_some(Duration::from_secs(READS_SECONDS));
             let by_age = (options.ttl > 0 || options.periodic_compaction_seconds > 0)
-                .then(|| compaction::next_upkeep(&pinned.version, options).filter(|due| *due > now));
-            let by_expiry = self.next_expiry_look(family, &pinned.version, now).map(|seconds| now + seconds);
-            by_reads.into_iter().chain(by_age.flatten()).chain(by_expiry).min()
+                .then(|| compaction::next_upkeep(&pinned.version, options).filter(|due| *due > now))
+                .flatten()
+                .map(|due| Duration::from_secs(due - now));
+            let by_expiry = self.next_expiry_look(family, &pinned.version);
+            by_reads.into_iter().chain(by_age).chain(by_expiry).min()
         });
-        let Some(due) = next.min() else { return };
-        if state.upkeep_due.is_none_or(|armed| armed <= now || due < armed) {
+        let Some(delay) = delay.min() else { return };
+        let due = now_micros.saturating_add(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX));
+        if state.upkeep_due.is_none_or(|armed| armed <= now_micros || due < armed) {
             state.upkeep_due = Some(due);
-            self.schedule_after(Duration::from_secs(due - now));
+            self.schedule_after(delay);
         }
     }
 

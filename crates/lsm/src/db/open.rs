@@ -23,7 +23,7 @@ use super::write::WriteSide;
 use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
 use crate::blob::BlobFiles;
-use crate::expiry::{self, ExpiryRoom, RoomSettings};
+use crate::expiry;
 use crate::file_meta::ObsoleteTables;
 use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
@@ -42,6 +42,7 @@ use siltstone_base::clock::SystemClock;
 use siltstone_base::comparator;
 use siltstone_base::env::{Env, FileKind, FileLock, PosixEnv, create_dir_durably, read_file, write_file_atomically};
 use siltstone_base::executor::{Executor, ThreadExecutor};
+use siltstone_base::expiry::{ExpiryRoom, Known, RoomSettings};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Signal};
@@ -354,8 +355,11 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
     let blob_files = Arc::new(BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads));
     let expiry = ExpiryRoom::new(RoomSettings {
         env: Arc::clone(&env),
-        dir: dir.to_path_buf(),
-        clock: Arc::clone(&clock),
+        path: FileName::Expiry.path(dir),
+        // Only opening a database uses the name too, for a file that it needs before.
+        temporary: FileName::Temporary(0).path(dir),
+        clock: options.expiry_clock.clone().unwrap_or_else(|| Arc::clone(&clock)),
+        pace: Arc::clone(&clock),
         jump_limit: options.max_clock_jump_seconds,
     });
     let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();
@@ -378,10 +382,10 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
 }
 
 /// What a database tells of itself and of time, before this opening writes anything.
-fn known_before(db_id: &str, versions: &VersionSet) -> expiry::Known {
+fn known_before(db_id: &str, versions: &VersionSet) -> Known {
     let tables = versions.families().flat_map(|record| record.current().all_files());
     let newest_table = tables.map(|(_, file)| file.file_creation_time).filter(|seconds| *seconds > 0).max();
-    expiry::Known { db_id: db_id.to_owned(), newest_table }
+    Known { db_id: db_id.to_owned(), newest_table }
 }
 
 fn version_set_config(surroundings: &Surroundings, obsolete_tables: &Arc<ObsoleteTables>) -> VersionSetConfig {

@@ -20,7 +20,6 @@ use super::write_controller::WriteController;
 use super::write_queue::WriteQueue;
 use crate::blob::BlobFiles;
 use crate::event::{EventListener, FlushReason, JobId};
-use crate::expiry::ExpiryRoom;
 use crate::file_meta::ObsoleteTables;
 use crate::key::SeqNo;
 use crate::metrics::Metrics;
@@ -33,6 +32,7 @@ use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::Clock;
 use siltstone_base::env::{Env, FileLock, SyncHandle};
 use siltstone_base::executor::Executor;
+use siltstone_base::expiry::ExpiryRoom;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Rank, Signal};
 use siltstone_base::{Error, ErrorKind};
@@ -141,7 +141,7 @@ pub(crate) struct State {
     pub(crate) next_wal: Option<NextWal>,
     pub(crate) running_flushes: usize,
     pub(crate) running_compactions: usize,
-    /// When a table is due by its age for which somebody will look, in Unix seconds.
+    /// When a table is due by its age for which somebody will look, in microseconds of the clock.
     pub(crate) upkeep_due: Option<u64>,
     /// Compactions that run for the sake of expired rows alone, and write tables.
     pub(crate) expiry_rewrites: usize,

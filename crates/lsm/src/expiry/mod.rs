@@ -1,12 +1,10 @@
 //! Rows that expire: stamps of tables, the time that is believed, and what is kept of policies.
 //!
 //! What is expired is decided by an [`ExpiryPolicy`]; here is what the engine adds. Each table that is written has a [histogram](StampHistogram) of the stamps of
-//! its rows among its properties. The [room](ExpiryRoom) of a database keeps the time and what its policies must not forget.
+//! its rows among its properties. The [room](siltstone_base::expiry::ExpiryRoom) of a database keeps the time and what its policies must not forget.
 
 mod collector;
 mod histogram;
-mod record;
-mod room;
 #[cfg(test)]
 pub(crate) mod test_policy;
 #[cfg(test)]
@@ -14,18 +12,17 @@ mod tests;
 
 pub(crate) use collector::StampCollectors;
 pub(crate) use histogram::StampHistogram;
-pub(crate) use record::MAX_RECORD_BYTES;
-pub(crate) use room::{ExpiryRoom, Known, PolicyHome, RoomSettings, remove_remains};
 
-#[cfg(test)]
-pub(crate) use histogram::HistogramBuilder;
-#[cfg(any(test, feature = "testing"))]
-pub(crate) use record::Record;
-
+use crate::file_names::FileName;
 use crate::key::ValueType;
 use crate::wide_columns::columns;
+#[cfg(test)]
+pub(crate) use histogram::HistogramBuilder;
+use siltstone_base::env::Env;
 use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::sync::Arc;
+use siltstone_base::{Error, Result};
+use std::path::Path;
 
 /// The property of a table that holds the histogram of its stamps.
 pub(crate) const STAMPS_PROPERTY: &str = "siltstone.stamps";
@@ -105,5 +102,14 @@ impl ReadExpiry {
     /// What is expired for the reader.
     pub(crate) fn expiring(&self) -> &Expiring {
         &self.expiring
+    }
+}
+
+/// Removes the file EXPIRY of a database that was in `dir` before, if there is one.
+pub(crate) fn remove_remains(env: &dyn Env, dir: &Path) -> Result<()> {
+    let path = FileName::Expiry.path(dir);
+    match env.remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("delete", &path, error)),
+        _ => Ok(()),
     }
 }

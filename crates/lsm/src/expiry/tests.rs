@@ -1,10 +1,8 @@
-//! Tests of histograms of stamps, and of the file EXPIRY.
+//! Tests of histograms of stamps.
 
 use super::histogram::{HistogramBuilder, Tally};
-use super::record::Saved;
 use super::*;
 use proptest::prelude::*;
-use siltstone_base::ErrorKind;
 use siltstone_base::expiry::Stamp;
 
 fn histogram(rows: &[(u32, u64, usize)], others: usize) -> Option<StampHistogram> {
@@ -56,25 +54,6 @@ fn damaged_histograms_are_none() {
 }
 
 #[test]
-fn the_file_is_what_was_written_or_damaged() {
-    let mut record = Record { seen: 1_700_000_000, ..Record::default() };
-    let saved = |policy: &str, state: &[u8]| Saved { policy: policy.to_owned(), state: state.to_vec() };
-    record.db_id = "an id".to_owned();
-    record.states.insert(0, saved("a policy", b"state"));
-    record.states.insert(7, Saved::default());
-    let file = record.encode();
-    assert_eq!((file.len(), Record::decode(&file).unwrap()), (4096, record));
-    for place in 0..24 {
-        let mut damaged = file.clone();
-        damaged[place] ^= 1;
-        assert_eq!(Record::decode(&damaged).unwrap_err().kind(), ErrorKind::Corruption);
-    }
-    for len in [0, 7, 15, 20] {
-        assert!(Record::decode(&file[..len]).is_err());
-    }
-}
-
-#[test]
 fn of_an_entity_the_default_column_is_judged() {
     // A version, a count, a name and a length for each column, then the values.
     assert_eq!(judged(ValueType::WideColumnEntity, b"\x01\x01\0\x03a@7"), Some(&b"a@7"[..]));
@@ -82,17 +61,6 @@ fn of_an_entity_the_default_column_is_judged() {
     assert_eq!(judged(ValueType::WideColumnEntity, b"\x01\x01\0\x09a@7"), None);
     assert_eq!(judged(ValueType::Put, b"a@7"), Some(&b"a@7"[..]));
     assert_eq!((judged(ValueType::Delete, b"a@7"), judged(ValueType::BlobIndex, b"a@7")), (None, None));
-}
-
-#[test]
-fn the_first_form_of_the_file_has_no_names() {
-    // Seen at 7; of family 3 the state "s".
-    let body = [7, 1, 3, 1, b's'];
-    let crc = siltstone_base::checksum::mask_crc(siltstone_base::checksum::crc32c(&body));
-    let file = [&b"siltexp1"[..], &crc.to_le_bytes(), &5u32.to_le_bytes(), &body, &[0; 99]].concat();
-    let saved = Saved { policy: String::new(), state: b"s".to_vec() };
-    let record = Record { seen: 7, states: [(3, saved)].into(), ..Record::default() };
-    assert_eq!(Record::decode(&file).unwrap(), record);
 }
 
 proptest! {
@@ -120,6 +88,5 @@ proptest! {
     #[test]
     fn no_bytes_make_a_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let _ = StampHistogram::decode(&bytes);
-        let _ = Record::decode(&bytes);
     }
 }

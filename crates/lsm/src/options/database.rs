@@ -3,6 +3,7 @@
 use super::ColumnFamilyOptions;
 use crate::event::EventListener;
 use crate::sst::BlockCache;
+use siltstone_base::clock::Clock;
 use siltstone_base::env::Env;
 use siltstone_base::executor::Executor;
 use std::sync::Arc;
@@ -134,6 +135,10 @@ siltstone_base::define_options! {
         /// Where rows expire: how far the clock may have gone forward, in seconds, since a time that this database knows of, when it is opened. After a longer jump
         /// nothing that is expired is removed until [`confirm_clock`](crate::Db::confirm_clock) says that the time is right. 0: as far as it likes.
         max_clock_jump_seconds: u64 = 30 * 86_400,
+        /// The clock by which rows expire, where that is not the executor's: for tests and simulations, in which rows age faster than the machine does. Stamps and durations are
+        /// compared with its time, and snapshots take it; tables are looked at as often as it says, but at most a hundred times a second. Everything else (pacing, timers, the
+        /// ages of tables) goes by the executor's clock. `None`: that one.
+        expiry_clock: Option<Arc<dyn Clock>> = None,
         /// Groups of at least this many bytes are inserted into the memtable by their own writers, in parallel.
         /// 0: never.
         concurrent_memtable_write_bytes: usize = 64 << 10,

@@ -2,7 +2,7 @@
 
 use crate::batch::BatchReader;
 use crate::blob;
-use crate::expiry::{Record, StampHistogram};
+use crate::expiry::StampHistogram;
 use crate::file_names::FileName;
 use crate::key::InternalKey;
 use crate::sst::doors::{self, Bytes};
@@ -14,6 +14,7 @@ use siltstone_base::bloom;
 use siltstone_base::checksum::{crc32c, mask_crc};
 use siltstone_base::compression::{CompressionType, decompress_into, decompressed_len};
 use siltstone_base::env::{FileKind, IoContext, IoPriority};
+use siltstone_base::expiry::Record;
 use std::path::PathBuf;
 use std::sync::Arc;
 

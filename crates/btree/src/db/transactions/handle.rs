@@ -206,10 +206,17 @@ impl Transaction {
     }
 
     pub(super) fn get_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match &self.view {
-            Some(view) => self.state.read_row_of(view, tree, key),
-            None => self.state.read_row_now(tree, self.id, u32::MAX, key),
-        }
+        let time = self.read_time(tree);
+        let row = match &self.view {
+            Some(view) => self.state.read_row_of(view, tree, key)?,
+            None => self.state.read_row_now(tree, self.id, u32::MAX, key)?,
+        };
+        Ok(tree.unexpired(key, row, time))
+    }
+
+    /// The second as of which it reads rows that expire: that of its beginning, on the level `Snapshot`.
+    fn read_time(&self, tree: &OpenTree) -> u64 {
+        self.view.as_ref().map_or_else(|| tree.read_time(), |view| view.time)
     }
 
     /// Locks a key, which need not exist, and reads its newest value, which nobody changes before the transaction ends.
@@ -256,7 +263,7 @@ impl Transaction {
         self.seen_end = Some(self.state.redo.closed());
         let row = live
             .get(key, |flags, bytes| (flags & FLAG_DELETED == 0).then(|| crate::page::body(flags, bytes).to_vec()))?;
-        Ok(row.flatten())
+        Ok(tree.unexpired(key, row.flatten(), self.read_time(tree)))
     }
 
     pub(super) fn has_lock(&self, tree: &OpenTree, key: &[u8]) -> bool {

@@ -12,6 +12,8 @@ pub(in super::super) struct View {
     state: Arc<State>,
     /// The last batch that it sees of those that leave no stamps.
     pub(in super::super) snapshot: u64,
+    /// The second as of which it sees rows that expire.
+    pub(in super::super) time: u64,
     /// Transactions from this number on began later.
     high: u64,
     /// Those that had not ended, in order.
@@ -51,7 +53,8 @@ impl State {
         // Under the same lock: who publishes a batch ends its number within it.
         let snapshot = self.versions.snapshot();
         drop(inner);
-        View { state: Arc::clone(self), snapshot, high, active, own, own_number, commits }
+        let time = self.default_tree.read_time();
+        View { state: Arc::clone(self), snapshot, time, high, active, own, own_number, commits }
     }
 
     /// Makes a batch, and those before it, visible: their versions and their stamps at one moment.

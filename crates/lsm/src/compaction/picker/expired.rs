@@ -3,8 +3,15 @@
 //! A table of which every entry is an expired row may go by an edit of the MANIFEST alone, unless something older has keys in its range: that would come back. So
 //! tables are looked at from the oldest data to the newest, and one may go if all that is older and meets its range goes too.
 //!
-//! A table with fewer is rewritten where it is, if it lies at the bottom, or merged into what is beneath it, if that is the bottom: then no tombstones take the place of
-//! the rows. That must write at most [`MOST_REWRITTEN`] bytes for each byte that it gives back.
+//! A table with fewer is merged into what is beneath it, if that is the bottom: then no tombstones take the place of the rows. That must write at most [`MOST_REWRITTEN`]
+//! bytes for each byte that it gives back.
+//!
+//! A table at the bottom is rewritten where it is, when it is its *turn*. Rows of one age expire in all tables of a range together: if each table were rewritten at the
+//! same share, much would be expired everywhere until all were written at once. So neighbors take turns. Once enough of what some of them have together is expired, the
+//! one with the largest share goes, though it may be early; the others wait, and give the more back the later they go. What is expired on the whole stays less, and so does
+//! what is written for it.
+//!
+//! One that [goes soon](Expiring::goes_soon) as a whole is not rewritten before: tables of keys that follow time would be, each once, for nothing.
 
 use super::inputs::{Scene, meeting};
 use super::upkeep;
@@ -14,6 +21,7 @@ use crate::expiry::Expiring;
 use crate::file_meta::{FileMeta, Stamps};
 use crate::options::CompactionStyle;
 use crate::version::Version;
+use siltstone_base::expiry::Stamp;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,12 +32,62 @@ const MOST_REWRITTEN: u64 = 2;
 /// At most so many tables are tried, the best first.
 const MAX_TRIED: usize = 16;
 
+/// Neighbors of a table at either side that take turns with it, if they are as old as it is.
+const NEIGHBORS: usize = 4;
+
+/// Tables are of one age if their last rows expire within such a part of the time for which rows live. Those that writes still reach have younger rows, and lose their
+/// expired ones to other compactions.
+const SAME_AGE_PART: u64 = 8;
+
+/// Percentage of the bytes of neighbors that are expired when it is the turn of one of them: so many, and a share of so many for each of them. A table alone is
+/// rewritten when a third of it is expired.
+const TURN_PERCENT: u64 = 23;
+const TURN_PERCENT_OF_ONE: u64 = 10;
+
+/// Percentage that is expired of all tables that are rewritten with one whose turn it is: versions of one key stay together.
+const LEAST_EXPIRED_PERCENT: u64 = 20;
+
+/// A table whose last row expires within such a part of the time for which rows live is left to go as a whole.
+const SOON_PART: u64 = 64;
+
+/// Percentage of a table that is expired when it waits for nobody.
+const MOST_EXPIRED_PERCENT: u64 = 45;
+
 impl Expiring {
     /// Whether every entry of a table is an expired row.
     pub(crate) fn is_whole_table(&self, file: &FileMeta) -> bool {
         match file.stamps(self.policy.name()) {
             Stamps::Known(stamps) => stamps.is_all_expired(|group| self.bound(group)),
             Stamps::Unread | Stamps::Unknown | Stamps::Foreign => false,
+        }
+    }
+
+    /// Whether a table goes as a whole before long: its last row expires within a [part](SOON_PART) of the time for which rows live. One that could go now and does not is kept
+    /// by something, and does not go soon.
+    fn goes_soon(&self, file: &FileMeta) -> bool {
+        let Stamps::Known(stamps) = file.stamps(self.policy.name()) else { return false };
+        let left = |stamp| self.policy.expires_at(stamp).map(|at| at.saturating_sub(self.time));
+        let is_soon = |stamp: Stamp| {
+            let lives = left(Stamp { seconds: self.time, ..stamp });
+            left(stamp).zip(lives).is_some_and(|(left, lives)| left <= lives / SOON_PART)
+        };
+        let may_go = file.oldest_blob_file().is_none() && !self.is_whole_table(file);
+        may_go && stamps.latest().is_some_and(|mut latest| latest.all(is_soon))
+    }
+
+    /// When the last row of a table expires; `None` if that is not known, or never.
+    fn last_expiry(&self, file: &FileMeta) -> Option<u64> {
+        let Stamps::Known(stamps) = file.stamps(self.policy.name()) else { return None };
+        stamps.latest()?.try_fold(0, |last: u64, stamp| Some(last.max(self.policy.expires_at(stamp)?)))
+    }
+
+    /// Whether tables are of [one age](SAME_AGE_PART).
+    fn are_of_one_age(&self, one: &FileMeta, other: &FileMeta) -> bool {
+        let of_now = self.policy.expires_at(Stamp { group: 0, seconds: self.time });
+        let lives = of_now.map_or(0, |at| at.saturating_sub(self.time));
+        match (self.last_expiry(one), self.last_expiry(other)) {
+            (Some(one), Some(other)) => one.abs_diff(other) <= lives / SAME_AGE_PART,
+            (one, other) => one == other,
         }
     }
 
@@ -158,8 +216,12 @@ pub(super) fn pick_rewrite(scene: &Scene<'_>, expiring: &Expiring) -> Option<Com
             continue;
         }
         let bytes = expiring.bytes_of_table(file);
+        let is_good = match upkeep::output_level(scene, level, last) == level {
+            true => is_its_turn(scene.version, expiring, level, file, bytes) && !expiring.goes_soon(file),
+            false => is_worth_it(file.file_size, bytes),
+        };
         // What cannot be the bottom is not tried: there may be many of it, with most bytes.
-        if is_worth_it(file.file_size, bytes) && ends_at_bottom(scene, level, last, file) {
+        if is_good && ends_at_bottom(scene, level, last, file) {
             candidates.push((bytes, level, file));
         }
     }
@@ -168,8 +230,11 @@ pub(super) fn pick_rewrite(scene: &Scene<'_>, expiring: &Expiring) -> Option<Com
         let picked = upkeep::compaction(scene, level, file, CompactionReason::Expired)?;
         let given_back = picked.input_files().map(|(_, file)| expiring.bytes_of_table(file));
         let given_back = given_back.fold(0, u64::saturating_add);
-        let is_good = picked.bottommost && picked.output_level > 0 && is_worth_it(picked.input_bytes(), given_back);
-        is_good.then_some(picked)
+        let is_worth_it = match picked.output_level == level {
+            true => is_part(given_back, LEAST_EXPIRED_PERCENT, picked.input_bytes()),
+            false => is_worth_it(picked.input_bytes(), given_back),
+        };
+        (picked.bottommost && picked.output_level > 0 && is_worth_it).then_some(picked)
     })
 }
 
@@ -178,6 +243,40 @@ fn ends_at_bottom(scene: &Scene<'_>, level: usize, last: usize, file: &FileMeta)
     let output_level = upkeep::output_level(scene, level, last);
     let (smallest, largest) = (Some(file.smallest.user_key()), Some(file.largest.user_key()));
     (output_level + 1..=last).all(|below| scene.version.overlapping_files(below, smallest, largest).is_empty())
+}
+
+/// Whether a table at the bottom, of which so many bytes are expired, is to be rewritten before its neighbors.
+fn is_its_turn(version: &Version, expiring: &Expiring, level: usize, file: &FileMeta, expired: u64) -> bool {
+    if is_part(expired, MOST_EXPIRED_PERCENT, file.file_size) {
+        return true;
+    }
+    // Most tables are nowhere near.
+    if !is_part(expired, TURN_PERCENT, file.file_size) {
+        return false;
+    }
+    let files = version.files(level);
+    let Some(place) = files.iter().position(|other| other.number == file.number) else { return false };
+    let around = files.iter().take(place + NEIGHBORS + 1).skip(place.saturating_sub(NEIGHBORS));
+    let (mut tables, mut all, mut all_expired) = (0, 0_u64, 0_u64);
+    let takes_part = |other: &&Arc<FileMeta>| {
+        let is_free = || !other.is_being_compacted() && !expiring.goes_soon(other);
+        other.number == file.number || (is_free() && expiring.are_of_one_age(file, other))
+    };
+    for other in around.filter(takes_part) {
+        let of_other = expiring.bytes_of_table(other);
+        if u128::from(of_other) * u128::from(file.file_size) > u128::from(expired) * u128::from(other.file_size) {
+            return false;
+        }
+        tables += 1;
+        all = all.saturating_add(other.file_size);
+        all_expired = all_expired.saturating_add(of_other);
+    }
+    is_part(all_expired, TURN_PERCENT + TURN_PERCENT_OF_ONE / tables.max(1), all)
+}
+
+/// Whether `part` is at least so many percent of `whole`.
+fn is_part(part: u64, percent: u64, whole: u64) -> bool {
+    part > 0 && u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
 }
 
 /// Whether rewriting tables of so many bytes is worth the expired ones among them.

@@ -1,9 +1,9 @@
 //! What a family knows whose rows expire.
 
-use crate::expiry::{Expiring, ExpiryRoom, PolicyHome};
+use crate::expiry::Expiring;
 use crate::version::Version;
 use siltstone_base::Result;
-use siltstone_base::expiry::{ExpiryPolicy, Stamp};
+use siltstone_base::expiry::{ExpiryPolicy, ExpiryRoom, PolicyHome, Stamp};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, Mutex, Rank, Weak};
 

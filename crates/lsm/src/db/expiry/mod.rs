@@ -25,6 +25,7 @@ use crate::metrics::Counter;
 use crate::version::Version;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
+use std::time::Duration;
 
 /// After so many compactions that were due by size, one may rewrite tables for their expired rows, though more are due.
 const TURNS: u32 = 4;
@@ -111,11 +112,12 @@ impl DbInner {
             || compaction::pick_expired_rewrite(version, options, &expiring, &background.running).is_some()
     }
 
-    /// When tables of a family are to be looked at again, in seconds from `now` on; `None` if it has none whose rows expire.
-    pub(super) fn next_expiry_look(&self, family: &Family, version: &Version, now: u64) -> Option<u64> {
+    /// After how long tables of a family are to be looked at again; `None` if it has none whose rows expire.
+    pub(super) fn next_expiry_look(&self, family: &Family, version: &Version) -> Option<Duration> {
         let expiry = family.expiry.as_ref()?;
         version.all_files().next()?;
-        Some(expiry.look_seconds(now))
+        let room = &self.surroundings.expiry;
+        Some(room.delay(expiry.look_seconds(room.now())))
     }
 
     /// Writes down what time it is, if nothing else did for a while. No lock is held.

@@ -1,38 +1,49 @@
 //! What a database knows of time, and of the policies of its families.
 
 use super::record::{MAX_RECORD_BYTES, Record, Saved};
-use crate::file_names::FileName;
-use siltstone_base::clock::Clock;
-use siltstone_base::env::{Env, FileKind, read_file, write_file_atomically};
-use siltstone_base::expiry::{ClockJump, ExpiryHome, ExpiryPolicy, TrustedClock};
-use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use siltstone_base::sync::{Arc, ArcSwapOption, Mutex, OnceLock, Rank};
-use siltstone_base::{Error, ErrorKind, Result};
-use std::path::{Path, PathBuf};
+use super::{ClockJump, ExpiryHome, ExpiryPolicy, TrustedClock};
+use crate::clock::Clock;
+use crate::env::{Env, FileKind, read_file, write_file_atomically};
+
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, ArcSwapOption, Mutex, OnceLock, Rank};
+use crate::{Error, ErrorKind, Result};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Rank of the record: held while the file is written. Whoever holds the write side may step a job that writes it.
 const RANK: Rank = Rank(75);
 
-/// The time is written down at most so often, in seconds.
+/// The time is written down at most so often, in seconds of either clock.
 const SEEN_SECONDS: u64 = 10;
+
+/// Tables are looked at for expired rows at most so often, whatever the clock says by which rows expire.
+const LEAST_DELAY: Duration = Duration::from_millis(10);
 
 /// What a room is made of.
 #[derive(Debug, Clone)]
-pub(crate) struct RoomSettings {
-    pub(crate) env: Arc<dyn Env>,
-    pub(crate) dir: PathBuf,
-    pub(crate) clock: Arc<dyn Clock>,
+pub struct RoomSettings {
+    /// Where the file is.
+    pub env: Arc<dyn Env>,
+    /// The file EXPIRY.
+    pub path: PathBuf,
+    /// The name under which it is written first, in the same directory.
+    pub temporary: PathBuf,
+    /// By which rows expire.
+    pub clock: Arc<dyn Clock>,
+    /// By which everything else goes.
+    pub pace: Arc<dyn Clock>,
     /// A longer jump of the clock is not trusted; 0: any is.
-    pub(crate) jump_limit: u64,
+    pub jump_limit: u64,
 }
 
 /// What a database knows of itself before its first policy comes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
+pub struct Known {
     /// Its id; empty if it has none.
-    pub(crate) db_id: String,
+    pub db_id: String,
     /// When the newest of its tables was written, as they say, in Unix seconds.
-    pub(crate) newest_table: Option<u64>,
+    pub newest_table: Option<u64>,
 }
 
 /// What the file says, as far as that is known.
@@ -41,13 +52,15 @@ struct Kept {
     record: Record,
     /// The last write failed, and so did taking it back: the file says the one or the other.
     is_unsure: bool,
+    /// When it was written last in this opening, by the clock of everything else, in microseconds.
+    written_micros: Option<u64>,
 }
 
 /// The time of a database as far as rows expire by it, and the file EXPIRY. Nothing is read or written before the first policy comes.
 ///
 /// Thread safety: every method may be called from any thread; the time is told without a lock.
 #[derive(Debug)]
-pub(crate) struct ExpiryRoom {
+pub struct ExpiryRoom {
     settings: RoomSettings,
     known: OnceLock<Known>,
     clock: Arc<OnceLock<TrustedClock>>,
@@ -58,7 +71,8 @@ pub(crate) struct ExpiryRoom {
 }
 
 impl ExpiryRoom {
-    pub(crate) fn new(settings: RoomSettings) -> Arc<Self> {
+    /// A room without policies.
+    pub fn new(settings: RoomSettings) -> Arc<Self> {
         Arc::new(Self {
             settings,
             known: OnceLock::new(),
@@ -69,29 +83,34 @@ impl ExpiryRoom {
     }
 
     /// Tells what is known of the database. Before the first policy comes, and before anything is written in this opening.
-    pub(crate) fn set_known(&self, known: Known) {
+    pub fn set_known(&self, known: Known) {
         let _ = self.known.set(known);
     }
 
     /// The time, once the first policy came.
-    pub(crate) fn clock(&self) -> Option<&TrustedClock> {
+    pub fn clock(&self) -> Option<&TrustedClock> {
         self.clock.get()
     }
 
     /// The same, for who asks later.
-    pub(crate) fn shared_clock(&self) -> Arc<OnceLock<TrustedClock>> {
+    pub fn shared_clock(&self) -> Arc<OnceLock<TrustedClock>> {
         Arc::clone(&self.clock)
+    }
+
+    /// How long to wait, by the clock of everything else, until so many seconds have passed by which rows expire.
+    pub fn delay(&self, seconds: u64) -> Duration {
+        self.settings.clock.lasts(Duration::from_secs(seconds)).max(LEAST_DELAY)
     }
 
     /// The time of a reader that reads now, in Unix seconds.
     #[inline]
-    pub(crate) fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.clock.get().map_or(0, TrustedClock::now)
     }
 
     /// The time as of which rows may be removed; `None` while the time is not trusted. It is no later than the oldest read of a snapshot, if there is one, nor than
     /// when the oldest transaction was prepared, if one is. Both are asked after the time: what comes later reads later.
-    pub(crate) fn removal_time(
+    pub fn removal_time(
         &self,
         oldest_read: impl FnOnce() -> Option<u64>,
         is_prepared: impl FnOnce() -> bool,
@@ -106,12 +125,16 @@ impl ExpiryRoom {
     }
 
     /// The jump because of which nothing is removed.
-    pub(crate) fn distrusted(&self) -> Option<ClockJump> {
+    pub fn distrusted(&self) -> Option<ClockJump> {
         self.clock()?.distrusted()
     }
 
     /// Trusts the time, which is that of the wall clock from now on.
-    pub(crate) fn confirm(&self) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// Those of writing the file.
+    pub fn confirm(&self) -> Result<()> {
         if let Some(clock) = self.clock() {
             clock.confirm();
             self.change(|_| {})?;
@@ -120,25 +143,31 @@ impl ExpiryRoom {
     }
 
     /// Writes the time down, now and then. What cannot be written is written the next time.
-    pub(crate) fn note_time(&self) {
+    pub fn note_time(&self) {
         self.note(SEEN_SECONDS);
     }
 
     /// Writes the time down because nobody will tell it any more.
-    pub(crate) fn note_last_time(&self) {
+    pub fn note_last_time(&self) {
         self.note(1);
     }
 
     fn note(&self, after: u64) {
         let Some(now) = self.clock().and_then(TrustedClock::trusted_now) else { return };
-        let is_late = |kept: &Kept| kept.is_unsure || now >= kept.record.seen.saturating_add(after);
+        // Seconds are whole ones.
+        let pause = after.saturating_sub(1) * 1_000_000;
+        let rested = |written: u64| self.settings.pace.now_micros().saturating_sub(written) >= pause;
+        let is_late = |kept: &Kept| {
+            let is_old = now >= kept.record.seen.saturating_add(after) && kept.written_micros.is_none_or(rested);
+            kept.is_unsure || is_old
+        };
         if self.kept.lock().as_ref().is_some_and(is_late) {
             let _ = self.change(|_| {});
         }
     }
 
     /// Forgets what the policy of a family that is dropped kept. What is kept in vain does no harm: numbers of families do not come again.
-    pub(crate) fn forget(&self, family: u32) {
+    pub fn forget(&self, family: u32) {
         if self.kept.lock().as_ref().is_some_and(|kept| kept.record.states.contains_key(&family)) {
             let _ = self.change(|record| {
                 record.states.remove(&family);
@@ -164,32 +193,36 @@ impl ExpiryRoom {
             let first = || Record { seen: trusted.distrusted().map_or(0, |jump| jump.known), ..Record::default() };
             let mut record = found.unwrap_or_else(first);
             record.db_id = known.db_id;
-            *kept = Some(Kept { record, is_unsure: false });
+            *kept = Some(Kept { record, is_unsure: false, written_micros: None });
         }
         let kept = kept.as_ref();
         Ok(kept.and_then(|kept| kept.record.states.get(&family)).cloned().unwrap_or_default())
     }
 
     fn read(&self) -> Result<Option<Record>> {
-        let path = FileName::Expiry.path(&self.settings.dir);
-        match read_file(&*self.settings.env, &path, FileKind::Other, MAX_RECORD_BYTES) {
-            Ok(bytes) => Record::decode(&bytes).map(Some).map_err(|error| error.with_file(&path)),
+        let path = &self.settings.path;
+        match read_file(&*self.settings.env, path, FileKind::Other, MAX_RECORD_BYTES) {
+            Ok(bytes) => Record::decode(&bytes).map(Some).map_err(|error| error.with_file(path)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("read", &path, error)),
+            Err(error) => Err(Error::io("read", path, error)),
         }
     }
 
     /// Writes the file anew, with a change and with the time.
     fn change(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
         let mut guard = self.kept.lock();
-        let kept = guard.get_or_insert_with(|| Kept { record: Record::default(), is_unsure: false });
+        let kept =
+            guard.get_or_insert_with(|| Kept { record: Record::default(), is_unsure: false, written_micros: None });
         let mut changed = kept.record.clone();
         change(&mut changed);
         if let Some(now) = self.clock().and_then(TrustedClock::trusted_now) {
             changed.seen = changed.seen.max(now);
         }
         match self.write(&changed) {
-            Ok(()) => *kept = Kept { record: changed, is_unsure: false },
+            Ok(()) => {
+                let written_micros = Some(self.settings.pace.now_micros());
+                *kept = Kept { record: changed, is_unsure: false, written_micros };
+            }
             Err(error) => {
                 // The file may have taken its place before the error: what was refused must not count at the next opening.
                 kept.is_unsure = self.write(&kept.record).is_err();
@@ -200,39 +233,32 @@ impl ExpiryRoom {
     }
 
     fn write(&self, record: &Record) -> Result<()> {
-        let dir: &Path = &self.settings.dir;
-        // Only opening a database uses the name too, for a file that it needs before.
-        let (path, temporary) = (FileName::Expiry.path(dir), FileName::Temporary(0).path(dir));
-        write_file_atomically(&*self.settings.env, &path, &temporary, &record.encode(), FileKind::Other)
-            .map_err(|error| Error::io("write", &path, error))
-    }
-}
-
-/// Removes the file of a database that was in `dir` before, if there is one.
-pub(crate) fn remove_remains(env: &dyn Env, dir: &Path) -> Result<()> {
-    let path = FileName::Expiry.path(dir);
-    match env.remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("delete", &path, error)),
-        _ => Ok(()),
+        let RoomSettings { env, path, temporary, .. } = &self.settings;
+        write_file_atomically(&**env, path, temporary, &record.encode(), FileKind::Other)
+            .map_err(|error| Error::io("write", path, error))
     }
 }
 
 /// Where the policy of a family is, until the database is closed.
 #[derive(Debug)]
-pub(crate) struct PolicyHome {
+pub struct PolicyHome {
     home: ArcSwapOption<Home>,
 }
 
 impl PolicyHome {
     /// That of the family of number `id`.
-    pub(crate) fn new(room: &Arc<ExpiryRoom>, id: u32) -> Self {
+    pub fn new(room: &Arc<ExpiryRoom>, id: u32) -> Self {
         let home = Home { room: Arc::clone(room), id, policy: OnceLock::new(), is_written: AtomicBool::new(false) };
         let home = Arc::new(home);
         Self { home: ArcSwapOption::from(Some(home)) }
     }
 
     /// Tells the policy where it is. Before the first read.
-    pub(crate) fn attach(&self, policy: &dyn ExpiryPolicy, is_read_only: bool) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a policy of another name than the rows have, `Corruption` for a damaged file, those of [`ExpiryPolicy::attach`], and those of I/O.
+    pub fn attach(&self, policy: &dyn ExpiryPolicy, is_read_only: bool) -> Result<()> {
         let Some(home) = self.home.load_full() else { return Ok(()) };
         let saved = home.room.saved(home.id)?;
         if !(saved.policy.is_empty() || saved.policy == policy.name()) {
@@ -252,7 +278,7 @@ impl PolicyHome {
     }
 
     /// Lets the policy go, for another database or opening.
-    pub(crate) fn detach(&self) {
+    pub fn detach(&self) {
         self.home.store(None);
     }
 }

@@ -8,11 +8,9 @@
 //!
 //! It is filled up to whole blocks of 4096 bytes, so that whoever copies it by its length while another one takes its place has one or the other.
 
-use siltstone_base::checksum::{crc32c, mask_crc, unmask_crc};
-use siltstone_base::coding::{
-    get_length_prefixed, get_varint32, get_varint64, put_length_prefixed, put_varint32, put_varint64,
-};
-use siltstone_base::{Error, Result};
+use crate::checksum::{crc32c, mask_crc, unmask_crc};
+use crate::coding::{get_length_prefixed, get_varint32, get_varint64, put_length_prefixed, put_varint32, put_varint64};
+use crate::{Error, Result};
 use std::collections::BTreeMap;
 
 /// How the file begins.
@@ -24,31 +22,31 @@ const HEADER_LEN: usize = 16;
 /// The file is a multiple of this.
 const BLOCK: usize = 4096;
 /// Most bytes of a file that is believed.
-pub(crate) const MAX_RECORD_BYTES: u64 = 16 << 20;
+pub const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 /// What the file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Record {
+pub struct Record {
     /// Whose it is; empty if that is not known.
-    pub(crate) db_id: String,
+    pub db_id: String,
     /// The latest time that was trusted, in Unix seconds.
-    pub(crate) seen: u64,
+    pub seen: u64,
     /// What policies must not forget, by the numbers of their families.
-    pub(crate) states: BTreeMap<u32, Saved>,
+    pub states: BTreeMap<u32, Saved>,
 }
 
 /// What the policy of a family must not forget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Saved {
+pub struct Saved {
     /// The name of the policy; empty if that is not known.
-    pub(crate) policy: String,
+    pub policy: String,
     /// Its state.
-    pub(crate) state: Vec<u8>,
+    pub state: Vec<u8>,
 }
 
 impl Record {
     /// The bytes of the file.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         put_length_prefixed(&mut body, self.db_id.as_bytes());
         put_varint64(&mut body, self.seen);
@@ -72,7 +70,7 @@ impl Record {
     /// # Errors
     ///
     /// `Corruption` for bytes that are not what was written.
-    pub(crate) fn decode(file: &[u8]) -> Result<Self> {
+    pub fn decode(file: &[u8]) -> Result<Self> {
         let wrong = || Error::corrupt("what is remembered of expired rows is damaged");
         let (magic, rest) = file.split_first_chunk::<8>().ok_or_else(wrong)?;
         let (crc, rest) = rest.split_first_chunk::<4>().ok_or_else(wrong)?;

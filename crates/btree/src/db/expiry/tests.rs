@@ -1,0 +1,250 @@
+//! Tests of rows that expire.
+
+use super::ExpiryReport;
+use crate::{Db, DbOptions, Durability, ErrorKind, Isolation, KvCursor, Result, TransactionOptions};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::StepExecutor;
+use siltstone_base::expiry::{ExpiryHome, ExpiryPolicy, Stamp};
+use siltstone_base::sync::{Arc, Weak};
+use std::time::Duration;
+
+const START: u64 = 1_700_000_000;
+
+/// Rows begin with their stamps, 8 bytes, and live for so many seconds.
+#[derive(Debug)]
+struct Lives(u64);
+
+impl ExpiryPolicy for Lives {
+    fn name(&self) -> &str {
+        "lives"
+    }
+
+    fn stamp(&self, _: &[u8], value: &[u8]) -> Option<Stamp> {
+        let seconds = u64::from_be_bytes(*value.first_chunk()?);
+        Some(Stamp { group: 0, seconds })
+    }
+
+    fn bound(&self, _: u32, now: u64) -> Option<u64> {
+        now.checked_sub(self.0)
+    }
+
+    fn expires_at(&self, stamp: Stamp) -> Option<u64> {
+        stamp.seconds.checked_add(self.0)
+    }
+
+    fn attach(&self, _: Weak<dyn ExpiryHome>, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Life {
+    db: Db,
+    clock: Arc<ManualClock>,
+    executor: Arc<StepExecutor>,
+}
+
+impl Life {
+    fn open(disk: &SimDisk, now: u64, durability: Durability) -> Self {
+        let clock = Arc::new(ManualClock::new(now));
+        let executor = Arc::new(StepExecutor::new(Arc::clone(&clock)));
+        let options = DbOptions::default()
+            .create_if_missing(true)
+            .page_size(4096)
+            .buffer_pool_bytes(64 * 4096)
+            .redo_capacity_bytes(1 << 20)
+            .durability(durability)
+            .env(Some(disk.env()))
+            .executor(Some(executor.clone()))
+            .expiry(Some(Arc::new(Lives(1000))));
+        Self { db: Db::open("/db", &options).unwrap(), clock, executor }
+    }
+
+    fn new() -> (SimDisk, Self) {
+        let disk = SimDisk::new();
+        let life = Self::open(&disk, START, Durability::Os);
+        (disk, life)
+    }
+
+    fn put(&self, key: &str, stamp: u64) {
+        self.db.put(key, row(stamp, 100)).unwrap();
+    }
+
+    fn pass(&self, seconds: u64) {
+        for _ in 0..seconds {
+            self.clock.advance(Duration::from_secs(1));
+            self.executor.run_until_idle();
+        }
+    }
+
+    fn told(&self) -> ExpiryReport {
+        self.db.expiry_report().unwrap()
+    }
+
+    /// Rows that are there, expired or not.
+    fn stored(&self) -> usize {
+        keys(self.db.cursor_with_expired().unwrap()).len()
+    }
+}
+
+fn row(stamp: u64, len: usize) -> Vec<u8> {
+    [&stamp.to_be_bytes()[..], &vec![b'v'; len]].concat()
+}
+
+fn keys(mut cursor: impl KvCursor) -> Vec<String> {
+    let mut keys = Vec::new();
+    let mut is_there = cursor.seek_to_first().unwrap();
+    while is_there {
+        keys.push(String::from_utf8(cursor.key().to_vec()).unwrap());
+        is_there = cursor.next().unwrap();
+    }
+    keys
+}
+
+#[test]
+fn expired_rows_are_hidden_at_once_and_then_removed() {
+    let (_disk, life) = Life::new();
+    for number in 0..500 {
+        life.put(&format!("row{number:03}"), START + number % 100 * 10);
+    }
+    life.clock.advance(Duration::from_secs(1500));
+    // Of each hundred those with stamps up to 500.
+    assert_eq!(life.db.get("row000").unwrap(), None);
+    assert_eq!(life.db.get("row050").unwrap(), None);
+    assert!(life.db.get("row051").unwrap().is_some());
+    assert_eq!((keys(life.db.cursor().unwrap()).len(), life.stored()), (5 * 49, 500));
+    let mut back = life.db.cursor().unwrap();
+    assert!(back.seek_to_last().unwrap() && back.key() == b"row499");
+    assert!((0..244).all(|_| back.prev().unwrap()) && back.key() == b"row051" && !back.prev().unwrap());
+    drop(back);
+    life.pass(60);
+    let told = life.told();
+    assert!(told.walks > 0 && told.rows_hidden > 500, "{told:?}");
+    let gone = (0..500).filter(|number| number % 100 * 10 + 1000 <= told.unix_seconds - START).count();
+    assert!((5 * 51..=gone as u64).contains(&told.rows_removed), "{told:?}, {gone} are gone");
+    assert_eq!(life.stored() as u64, 500 - told.rows_removed);
+    assert_eq!(life.db.check().unwrap().rows as usize, life.stored());
+    life.pass(1000);
+    assert_eq!((life.told().rows_removed, life.stored()), (500, 0));
+}
+
+#[test]
+fn a_repeatable_read_stays_repeatable_while_rows_expire_and_are_removed() {
+    for durability in [Durability::Os, Durability::Commit] {
+        let disk = SimDisk::new();
+        let life = Life::open(&disk, START, durability);
+        (0..200).for_each(|number| life.put(&format!("row{number:03}"), START + number));
+        life.db.put("long", row(START, 9000)).unwrap();
+        let snapshot = TransactionOptions::new(Isolation::Snapshot);
+        let mut transaction = life.db.begin(&snapshot).unwrap();
+        let mut cursor = life.db.cursor().unwrap();
+        assert!(cursor.seek(b"row100").unwrap());
+        life.pass(1150);
+        assert!(life.told().rows_removed >= 100, "{:?}", life.told());
+        assert_eq!((life.db.get("row100").unwrap(), life.db.get("long").unwrap()), (None, None));
+        assert_eq!(transaction.get("row100").unwrap(), Some(row(START + 100, 100)));
+        assert_eq!(transaction.get("long").unwrap(), Some(row(START, 9000)));
+        assert_eq!(keys(transaction.cursor().unwrap()).len(), 201);
+        for number in 100..200 {
+            assert_eq!(cursor.key(), format!("row{number}").as_bytes());
+            assert_eq!(cursor.next().unwrap(), number < 199);
+        }
+        // Others may write the key anew, and who began before sees what he saw.
+        life.put("row100", START + 1150);
+        assert_eq!(transaction.get("row100").unwrap(), Some(row(START + 100, 100)));
+        let busy = transaction.put("row100", row(START, 1)).unwrap_err();
+        assert_eq!(busy.kind(), ErrorKind::Busy);
+        transaction.rollback().unwrap();
+        drop(cursor);
+        life.pass(200);
+        assert_eq!(keys(life.db.cursor().unwrap()), ["row100"]);
+        assert_eq!((life.stored(), life.db.check().unwrap().deleted_rows), (1, 0));
+    }
+}
+
+#[test]
+fn a_row_that_a_transaction_has_locked_is_left_until_it_ends() {
+    let (_disk, life) = Life::new();
+    life.put("locked", START);
+    life.put("other", START);
+    let mut transaction = life.db.begin(&TransactionOptions::new(Isolation::ReadCommitted)).unwrap();
+    assert!(transaction.get_for_update("locked").unwrap().is_some());
+    life.pass(1100);
+    assert_eq!((life.told().rows_removed, life.told().rows_left, life.stored()), (1, 1, 1));
+    assert_eq!(transaction.get("locked").unwrap(), None, "it reads what is there now");
+    transaction.put("locked", row(START + 1100, 1)).unwrap();
+    transaction.commit().unwrap();
+    life.pass(100);
+    assert_eq!((keys(life.db.cursor().unwrap()), life.told().rows_removed), (vec!["locked".to_owned()], 1));
+}
+
+#[test]
+fn a_row_that_is_written_anew_while_a_walk_is_at_it_stays() {
+    let (_disk, life) = Life::new();
+    (0..300).for_each(|number| life.put(&format!("row{number:03}"), START));
+    life.clock.advance(Duration::from_secs(1001));
+    // Whatever the walk has gathered, a part of the rows is new before it comes to them.
+    for number in (0..300).step_by(2) {
+        life.put(&format!("row{number:03}"), START + 1001);
+        if number % 20 == 0 {
+            life.pass(1);
+        }
+    }
+    life.pass(60);
+    assert_eq!(keys(life.db.cursor().unwrap()).len(), 150);
+    // Some were removed before they were written anew.
+    assert!(life.stored() == 150 && life.told().rows_removed >= 150, "{:?}", life.told());
+}
+
+#[test]
+fn a_clock_a_year_ahead_removes_nothing_until_it_is_confirmed() {
+    const YEAR: u64 = 365 * 86_400;
+    let (disk, life) = Life::new();
+    life.put("row", START);
+    life.db.close().unwrap();
+    let second = Life::open(&disk, START + YEAR, Durability::Os);
+    second.pass(100);
+    assert_eq!((second.db.get("row").unwrap(), second.told().rows_removed), (None, 0));
+    let jump = second.told().distrusted.unwrap();
+    assert_eq!((jump.known, jump.found), (START, START + YEAR));
+    second.db.close().unwrap();
+    // The clock was wrong: nothing is lost.
+    let third = Life::open(&disk, START + 60, Durability::Os);
+    assert!(third.db.get("row").unwrap().is_some() && third.told().distrusted.is_none());
+    third.db.close().unwrap();
+    let fourth = Life::open(&disk, START + YEAR, Durability::Os);
+    fourth.db.confirm_clock().unwrap();
+    fourth.pass(60);
+    assert_eq!((fourth.told().rows_removed, fourth.stored()), (1, 0));
+}
+
+#[test]
+fn what_was_removed_stays_away_and_what_was_not_stays_hidden_after_a_power_loss() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, START, Durability::Commit);
+    (0..100).for_each(|number| life.put(&format!("row{number:03}"), START + number * 20));
+    life.pass(1500);
+    let (left, hidden) = (life.stored(), 100 - keys(life.db.cursor().unwrap()).len());
+    assert!(left < 100 && hidden >= 100 - left);
+    let lost = disk.after_power_loss();
+    disk.power_off();
+    life.executor.abandon_all();
+    // An error is what a lost disk answers.
+    let _ = life.db.close();
+    let again = Life::open(&lost, START + 1500, Durability::Commit);
+    assert_eq!((again.stored(), keys(again.db.cursor().unwrap()).len()), (left, 100 - hidden));
+    again.db.check().unwrap();
+    again.pass(1600);
+    assert_eq!(again.stored(), 0);
+}
+
+#[test]
+fn a_tree_that_is_truncated_while_a_walk_is_in_it_is_walked_anew() {
+    let (_disk, life) = Life::new();
+    (0..300).for_each(|number| life.put(&format!("row{number:03}"), START));
+    life.pass(5);
+    life.db.truncate(&life.db.default_tree()).unwrap();
+    (0..10).for_each(|number| life.put(&format!("row{number:03}"), START + number));
+    life.pass(1200);
+    assert_eq!((life.stored(), life.told().rows_removed), (0, 10));
+}
