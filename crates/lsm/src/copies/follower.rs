@@ -150,7 +150,7 @@ fn open_view(
         pause(attempt);
         // The logs first: what comes into them while they are read is no reason to begin anew, and is looked for next time.
         let before = marks(dir, env);
-        let opened = Db::open_read_only(dir, options, &named);
+        let opened = Db::open_view(dir, options, &named);
         let opened = opened.and_then(|db| {
             let outcome = db.open_tables(earlier.as_ref());
             // The next attempt finds open what this one could open.

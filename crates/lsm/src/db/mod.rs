@@ -30,6 +30,7 @@ mod maintenance;
 mod manual;
 mod memory;
 mod memtable_switch;
+mod merge_operators;
 mod newest;
 mod next_limit;
 mod next_wal;
@@ -90,6 +91,7 @@ use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::wide_columns::WideColumn;
+use merge_operators::TablesAsked;
 use siltstone_base::Result;
 use siltstone_base::env::Env;
 use siltstone_base::sync::Arc;
@@ -137,7 +139,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Locked` if it is open already, `InvalidArgument` for a bad option or a family named twice, `Corruption` or `MissingFile` with the file
+    /// `Locked` if it is open already, `InvalidArgument` for a bad option, a family named twice, or one whose comparator or merge operator has another name than the one that it was
+    /// written with (both are named), `Corruption` or `MissingFile` with the file
     /// if the directory is damaged, `NotFound` for a named family that does not exist (unless
     /// [`create_missing_column_families`](DbOptions::create_missing_column_families) is set).
     pub fn open_families(
@@ -151,12 +154,22 @@ impl Db {
 
     /// Opens the database in `dir` for reading only: takes no lock and changes no file. Shows what its tables and WALs held
     /// when it was opened.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open_families`](Self::open_families), but for `Locked`.
     pub fn open_read_only(
         dir: impl AsRef<Path>,
         options: &DbOptions,
         families: &[(&str, ColumnFamilyOptions)],
     ) -> Result<Self> {
-        let inner = open::open_read_only(dir.as_ref(), options, families)?;
+        let inner = open::open_read_only(dir.as_ref(), options, families, TablesAsked::AtOpen)?;
+        Ok(Self { handle: Arc::new(Handle { inner }) })
+    }
+
+    /// The same for who opens all tables next.
+    pub(crate) fn open_view(dir: &Path, options: &DbOptions, families: &[(&str, ColumnFamilyOptions)]) -> Result<Self> {
+        let inner = open::open_read_only(dir, options, families, TablesAsked::WhenRead)?;
         Ok(Self { handle: Arc::new(Handle { inner }) })
     }
 

@@ -4,6 +4,7 @@ use super::archive::{FOLDER as WAL_ARCHIVE, WalArchive};
 use super::column_family::Family;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
+use super::merge_operators::{self, TablesAsked, with_known_operator};
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
 use super::pacing::{LowPriority, Pacer};
@@ -113,7 +114,7 @@ fn open_for(
     let mut stored_id = read_identity(&*env, dir)?;
     let found = options_file::find(&surroundings)?;
     let keeps_table_format = exists && options.keep_table_format;
-    let families = FamilyOptions { options, named, found: found.as_ref().filter(|_| keeps_table_format) };
+    let families = FamilyOptions { options, named, found: found.as_ref(), keeps_table_format };
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
     if !exists {
@@ -138,7 +139,7 @@ fn open_for(
     versions.set_db_id(surroundings.db_id.clone());
     surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
 
-    let mut recovery = replay(&surroundings, &versions, &families, undecided)?;
+    let mut recovery = replay(&surroundings, &versions, &families, undecided, TablesAsked::AtOpen)?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
     let last_seqno = recovery.last_seqno;
@@ -217,13 +218,15 @@ pub(crate) fn open_read_only(
     dir: &Path,
     options: &DbOptions,
     named: &[(&str, ColumnFamilyOptions)],
+    tables: TablesAsked,
 ) -> Result<Arc<DbInner>> {
     validate(options, named)?;
     let _span = trace::enter(Work::Open(dir, true));
     let mut surroundings = surroundings(dir, options)?;
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
-    let families = FamilyOptions { options, named, found: None };
+    let found = options_file::find(&surroundings)?;
+    let families = FamilyOptions { options, named, found: found.as_ref(), keeps_table_format: false };
     let versions = VersionSet::recover(config, &|record| Some(families.config_of(record)))?;
     // A backup that was restored has no IDENTITY, and its WALs tell whose they are by the id.
     surroundings.db_id = match versions.db_id() {
@@ -232,7 +235,7 @@ pub(crate) fn open_read_only(
     };
     surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
     check_named_families(&versions, &DbOptions::default(), named)?;
-    let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored)?;
+    let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored, tables)?;
     let last_seqno = recovery.last_seqno;
     let families = recovery.families.into_values();
     let families = families.map(|recovering| {
@@ -286,8 +289,10 @@ struct FamilyOptions<'a> {
     /// What the caller said.
     options: &'a DbOptions,
     named: &'a [(&'a str, ColumnFamilyOptions)],
-    /// What says how tables were written so far.
+    /// What the directory was opened with before.
     found: Option<&'a OptionsFile>,
+    /// Whether tables are written as they were.
+    keeps_table_format: bool,
 }
 
 impl FamilyOptions<'_> {
@@ -295,14 +300,18 @@ impl FamilyOptions<'_> {
     fn given(&self, name: &str) -> ColumnFamilyOptions {
         let found = self.named.iter().find(|(other, _)| *other == name);
         let options = found.map_or(&self.options.unnamed_families, |(_, options)| options);
-        options_file::with_kept_format(options.clone(), name, self.found)
+        options_file::with_kept_format(options.clone(), name, self.found.filter(|_| self.keeps_table_format))
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.named.iter().any(|(other, _)| *other == name)
     }
 
     /// How to open a family. One that the caller does not name has the comparator and the levels that the MANIFEST says, as far as the
     /// comparator is known.
     fn config_of(&self, record: FamilyRecord<'_>) -> FamilyConfig {
         let mut config = FamilyConfig::from(&self.given(record.name));
-        if !self.named.iter().any(|(name, _)| *name == record.name) {
+        if !self.is_named(record.name) {
             if let Some(comparator) = record.comparator.and_then(comparator::by_name) {
                 config.comparator = comparator;
             }
@@ -311,10 +320,13 @@ impl FamilyOptions<'_> {
         config
     }
 
-    /// The options of a family that was opened as [`config_of`](Self::config_of) says.
+    /// The options of a family that was opened as [`config_of`](Self::config_of) says. One that the caller does not name has the merge operator that the directory
+    /// says, if it is known.
     fn of(&self, record: &set::Family) -> ColumnFamilyOptions {
         let comparator = Arc::clone(record.current().comparator().user());
-        self.given(record.name()).comparator(comparator).num_levels(record.current().num_levels())
+        let options = self.given(record.name()).comparator(comparator).num_levels(record.current().num_levels());
+        let found = self.found.filter(|_| !self.is_named(record.name()));
+        with_known_operator(options, record.name(), found)
     }
 }
 
@@ -457,8 +469,10 @@ fn replay<'a>(
     versions: &'a VersionSet,
     options: &FamilyOptions<'_>,
     undecided: Undecided,
+    tables: TablesAsked,
 ) -> Result<Recovery<'a>> {
     let mut families = BTreeMap::new();
+    let found = options.found;
     for record in versions.families() {
         let options = Arc::new(options.of(record));
         let memtable = Family::new_memtable(&options, 0);
@@ -470,6 +484,7 @@ fn replay<'a>(
         };
         let family = Family::new(record.id().0, record.name().to_owned(), first, surroundings);
         let family = Arc::new(family.with_timestamp_low(record.timestamp_low()));
+        merge_operators::check(&family, record.current(), found, tables)?;
         let log_number = record.log_number();
         let edit = VersionEdit::new(record.id());
         let version = record.current();

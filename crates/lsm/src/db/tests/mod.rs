@@ -6,6 +6,7 @@ mod checked;
 mod compressed_blocks;
 mod covered;
 mod ingest;
+mod merge_names;
 mod merges;
 mod misuse;
 mod next_wal;
