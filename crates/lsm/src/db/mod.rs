@@ -43,6 +43,7 @@ mod prefix_walk;
 mod prepare_again;
 mod prepared;
 mod prepared_logs;
+mod prepared_updates;
 mod properties;
 mod ranges;
 mod read;
