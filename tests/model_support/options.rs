@@ -283,6 +283,8 @@ pub fn column_family(
             Some(Arc::new(Tidy) as Arc<dyn EntryFilter>),
         ]),
         merge_operator = operator(draw),
+        // A family keeps its operator.
+        allow_other_merge_operator = false,
         table = table,
     })
 }

@@ -36,6 +36,8 @@ pub(crate) struct TableCacheOptions {
     pub(crate) allow_mmap_reads: bool,
     /// Name of the family's merge operator, if it has one.
     pub(crate) merge_operator: Option<String>,
+    /// Opens tables with operands of any operator.
+    pub(crate) allow_other_merge_operator: bool,
     /// Who counts what filters spare.
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -70,7 +72,7 @@ impl TableCache {
     /// # Errors
     ///
     /// `MissingFile` if there is no such file, `Corruption` if it is not as long as the MANIFEST says, `InvalidArgument` if it has operands of
-    /// another merge operator, and errors of [`TableReader::open`].
+    /// another merge operator than the family, and errors of [`TableReader::open`].
     #[inline]
     pub(crate) fn reader<'a>(&self, file: &'a FileMeta) -> Result<&'a Arc<TableReader>> {
         match file.reader.get() {
@@ -171,17 +173,22 @@ impl TableCache {
     /// Refuses a table with operands that are of another operator than the family's.
     fn check_operator(&self, reader: &TableReader) -> Result<()> {
         let properties = reader.properties();
-        let theirs = &properties.merge_operator;
-        match &self.options.merge_operator {
-            Some(ours) if properties.num_merge_operands > 0 && !theirs.is_empty() && ours != theirs => {
-                let message = format!(
-                    "merge_operator: a table of column family {} has operands of {theirs}, not of {ours}",
-                    properties.column_family_name
-                );
-                Err(Error::invalid_argument(message).with_file(&reader.fetcher().path))
-            }
-            _ => Ok(()),
+        if properties.num_merge_operands == 0 || self.options.allow_other_merge_operator {
+            return Ok(());
         }
+        // Old tables do not say.
+        let theirs = Some(properties.merge_operator.as_str()).filter(|name| !name.is_empty());
+        let ours = self.options.merge_operator.as_deref();
+        if ours.is_some() && (theirs.is_none() || ours == theirs) {
+            return Ok(());
+        }
+        let message = format!(
+            "merge_operator: a table of column family {} has operands of {}, and the family is opened with {}",
+            properties.column_family_name,
+            theirs.unwrap_or("an operator that it does not name"),
+            ours.unwrap_or("none")
+        );
+        Err(Error::invalid_argument(message).with_file(&reader.fetcher().path))
     }
 
     /// Opens table `number`, which old versions of RocksDB named `.ldb`.

@@ -1,14 +1,17 @@
 //! Bulk load: rows in any order become tables, and those part of a database at once.
 //!
 //! Steps: rows that ascend go straight into tables; from the first that does not on, rows are gathered in memory, and sorted into a run of tables whenever there
-//! are too many. At the end the runs are merged, unless each ends before the next begins; then all tables are taken in by one edit of the MANIFEST.
-//! Of rows with one key the last one counts, or it is refused.
+//! are too many. At the end the runs are merged, a limited number of them at a time, unless each ends before the next begins; then all tables are taken in by one edit
+//! of the MANIFEST. Of rows with one key the last one counts, or it is refused.
+//!
+//! What fails once has failed: a step that could not be done may have lost rows that it had in hand, so every later call fails, too.
 
 mod merge;
 mod run;
 #[cfg(test)]
 mod tests;
 
+use crate::batch::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::db::{ColumnFamily, Db, Held, Holder};
 use crate::key::{InternalKeyComparator, SeqNo};
 use crate::options::{ColumnFamilyOptions, DbOptions, IngestExternalFileOptions, ReadOptions};
@@ -19,6 +22,9 @@ use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
+/// Runs that are merged at a time: so many files are open, each with its buffer for reading ahead.
+const MOST_MERGED_RUNS: usize = 64;
+
 siltstone_base::define_options! {
     /// How rows are loaded.
     BulkLoadOptions {
@@ -27,13 +33,15 @@ siltstone_base::define_options! {
         /// Fails with `AlreadyExists` if two rows have one key, or if the family has a row of a key already. The family is looked through at the end, so
         /// nobody else may write such keys meanwhile.
         unique: bool = false,
-        /// Older snapshots never see the rows; costs what
-        /// [`snapshot_consistency`](IngestExternalFileOptions::snapshot_consistency) says.
-        snapshot_consistency: bool = false,
+        /// Older snapshots never see the rows, and optimistic transactions that looked for one of them before fail with `Busy`. Without, the rows have no sequence number where they
+        /// overlap nothing: they appear in the middle of snapshots and transactions that are open, and no memtable is flushed for their sake.
+        snapshot_consistency: bool = true,
     }
 }
 
 /// Loads rows into one family.
+///
+/// Others may read and write meanwhile. What they write before the load [ends](Self::finish) counts as older than its rows. The load takes no locks of transactions.
 ///
 /// ```
 /// use siltstone_lsm::{BulkLoadOptions, BulkLoader, Db, DbOptions};
@@ -66,6 +74,8 @@ pub struct BulkLoader {
     row_bytes: usize,
     /// What those take, for the report of holders.
     held: Held,
+    /// What went wrong; then rows may be missing.
+    failed: Option<Error>,
 }
 
 /// Where tables are written before they are taken in. What is left of them goes with it.
@@ -89,12 +99,20 @@ impl WorkDirectory {
     fn path(&self, number: u64) -> PathBuf {
         self.dir.join(format!("{number}.load"))
     }
+
+    /// Deletes the tables of runs that are part of others now.
+    fn remove(&self, runs: &[Run]) {
+        for path in runs.iter().flat_map(|run| &run.tables) {
+            // One that stays goes with the directory.
+            let _ = self.db.env().remove_file(path);
+        }
+    }
 }
 
 impl Drop for WorkDirectory {
     fn drop(&mut self) {
         for number in 1..=self.made {
-            // Tables that were taken in are there under their new names.
+            // Tables that were taken in are there under their new names; those of merged runs are gone.
             let _ = self.db.env().remove_file(&self.path(number));
         }
         let _ = self.db.env().remove_dir(&self.dir);
@@ -107,8 +125,10 @@ impl BulkLoader {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` if there is something in `dir`, `InvalidArgument` for a family of another database, errors of I/O.
+    /// `AlreadyExists` if there is something in `dir`, `InvalidArgument` for a family of another database, `NotFound` for one that was dropped, `NotSupported` for one whose keys have
+    /// timestamps, `ReadOnly` where nothing may be written, errors of I/O.
     pub fn new(db: &Db, family: &ColumnFamily, dir: impl AsRef<Path>, options: &BulkLoadOptions) -> Result<Self> {
+        db.check_loadable(family)?;
         let dir = dir.as_ref().to_path_buf();
         let env = db.env();
         create_dir_durably(&**env, &dir).map_err(|error| Error::io("create", &dir, error))?;
@@ -122,17 +142,46 @@ impl BulkLoader {
         let ascending = Some(RunWriter::new(&order));
         let held = db.holders().charge(Holder::Loads);
         let (db, family, options) = (db.clone(), family.clone(), options.clone());
-        Ok(Self { db, family, options, work, order, ascending, runs: Vec::new(), rows: Vec::new(), row_bytes: 0, held })
+        Ok(Self {
+            db,
+            family,
+            options,
+            work,
+            order,
+            ascending,
+            runs: Vec::new(),
+            rows: Vec::new(),
+            row_bytes: 0,
+            held,
+            failed: None,
+        })
     }
 
     /// Adds a row.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` for a second row of the key before, where rows are [unique](BulkLoadOptions::unique); `InvalidArgument` for a key or a value that is too
-    /// long; errors of I/O, after which the load cannot go on.
+    /// `InvalidArgument` for a key or a value that is too long: that row is not part of the load, which goes on. After any other error the load has failed, and every later call returns an error of the same
+    /// kind: `AlreadyExists` where rows are [unique](BulkLoadOptions::unique) and two of those that were added so far have one key, errors of I/O.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
+        self.check_sound()?;
+        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
+            return Err(Error::invalid_argument("a key or a value that is too long"));
+        }
+        let added = self.add(key, value);
+        self.failed = added.as_ref().err().cloned();
+        added
+    }
+
+    /// Fails once anything has failed.
+    fn check_sound(&self) -> Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |cause| {
+            Err(Error::new(cause.kind(), "the load failed before, and lacks rows").with_source(cause.clone()))
+        })
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if let Some(ascending) = &mut self.ascending {
             if ascending.goes_before(key) {
                 return ascending.put(&mut self.work, key, value);
@@ -149,9 +198,15 @@ impl BulkLoader {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` where rows are [unique](BulkLoadOptions::unique) and are not; those of
+    /// That of an earlier call, if one failed; `AlreadyExists` where rows are [unique](BulkLoadOptions::unique) and are not; those of
     /// [`ingest_external_files`](Db::ingest_external_files).
-    pub fn finish(mut self) -> Result<SeqNo> {
+    pub fn finish(self) -> Result<SeqNo> {
+        self.finish_if(None)
+    }
+
+    /// The same, but `Busy` if the number of the newest entry is not `only_at`, where that is given, when the rows are to come in.
+    pub(crate) fn finish_if(mut self, only_at: Option<SeqNo>) -> Result<SeqNo> {
+        self.check_sound()?;
         self.end_ascending()?;
         self.write_run()?;
         let runs = std::mem::take(&mut self.runs);
@@ -159,13 +214,13 @@ impl BulkLoader {
         if self.options.unique {
             self.check_absent(&tables)?;
         }
-        let paths: Vec<&PathBuf> = tables.iter().flat_map(|run| &run.tables).collect();
+        let paths: Vec<&Path> = tables.iter().flat_map(|run| &run.tables).map(PathBuf::as_path).collect();
         let options = IngestExternalFileOptions::default()
             .link_files(true)
             .snapshot_consistency(self.options.snapshot_consistency)
             // They were just written.
             .verify_checksums_before_ingest(false);
-        self.db.ingest_external_files(&self.family, &paths, &options)
+        self.db.ingest_if(&self.family, &paths, &options, only_at)
     }
 
     fn end_ascending(&mut self) -> Result<()> {
@@ -198,17 +253,36 @@ impl BulkLoader {
         Ok(())
     }
 
-    /// Merges runs, of which later ones are newer.
-    fn merge(&mut self, runs: Vec<Run>) -> Result<Run> {
+    /// Merges runs, of which later ones are newer, into one.
+    fn merge(&mut self, mut runs: Vec<Run>) -> Result<Run> {
+        let mut at = 0;
+        while runs.len() > MOST_MERGED_RUNS {
+            // As few of them as leave what one pass takes, and neighbours: the result is as old as they are.
+            let count = (runs.len() - MOST_MERGED_RUNS + 1).min(MOST_MERGED_RUNS);
+            if at + count > runs.len() {
+                at = 0;
+            }
+            let group: Vec<Run> = runs.drain(at..at + count).collect();
+            runs.insert(at, self.merge_at_once(&group)?);
+            at += 1;
+        }
+        self.merge_at_once(&runs)
+    }
+
+    /// Merges runs that are few enough to be open at the same time. Their tables go.
+    fn merge_at_once(&mut self, runs: &[Run]) -> Result<Run> {
         let mut writer = RunWriter::new(&self.order);
-        let mut merge = Merge::new(&runs, &self.work, &self.order)?;
+        let mut merge = Merge::new(runs, &self.work, &self.order)?;
         while let Some(row) = merge.next()? {
             if row.hid_others {
                 self.refuse_second()?;
             }
             writer.put(&mut self.work, &row.key, &row.value)?;
         }
-        Ok(writer.finish()?.unwrap_or_default())
+        let merged = writer.finish()?.unwrap_or_default();
+        drop(merge);
+        self.work.remove(runs);
+        Ok(merged)
     }
 
     fn refuse_second(&self) -> Result<()> {

@@ -56,6 +56,7 @@ impl Family {
             use_direct_reads: surroundings.options.use_direct_reads,
             allow_mmap_reads: surroundings.options.allow_mmap_reads,
             merge_operator: options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
+            allow_other_merge_operator: options.allow_other_merge_operator,
             metrics: Arc::clone(&surroundings.metrics),
         };
         let table_cache = Arc::new(TableCache::new(Arc::clone(&surroundings.env), &surroundings.dir, cache_options));

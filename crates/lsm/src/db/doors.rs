@@ -8,11 +8,12 @@ use super::making_files::MakingFiles;
 use super::memory::{ChargedTo, MemoryCharge};
 use super::newest::Lookup;
 use super::prepared::PreparedBatches;
+use super::timestamps::refuse_writing;
 use super::{ColumnFamily, Db, Handle, Iter, PinnedValue, open};
 use crate::batch::WriteBatch;
 use crate::file_names::FileName;
 use crate::key::{InternalKeyComparator, SeqNo};
-use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions, WriteOptions};
+use crate::options::{ColumnFamilyOptions, DbOptions, IngestExternalFileOptions, ReadOptions, WriteOptions};
 use crate::sst::TableReaderOptions;
 use siltstone_base::Result;
 use siltstone_base::env::IoPriority;
@@ -41,6 +42,24 @@ impl Db {
     /// Fails if a family was dropped, or belongs to another database.
     pub(crate) fn check_family(&self, family: &ColumnFamily) -> Result<()> {
         self.handle.inner.check_readable(&family.0)
+    }
+
+    /// Fails unless tables may be taken into `family` now, as far as that can be told without them.
+    pub(crate) fn check_loadable(&self, family: &ColumnFamily) -> Result<()> {
+        self.handle.inner.check_writable()?;
+        self.check_family(family)?;
+        refuse_writing(&family.0.name, &family.0.options())
+    }
+
+    /// [`ingest_external_files`](Self::ingest_external_files), but `Busy` if the newest number is not `only_at` any more, where that is given.
+    pub(crate) fn ingest_if(
+        &self,
+        family: &ColumnFamily,
+        paths: &[&Path],
+        options: &IngestExternalFileOptions,
+        only_at: Option<SeqNo>,
+    ) -> Result<SeqNo> {
+        self.handle.inner.ingest(&family.0, paths, options, only_at)
     }
 
     /// What a batch has of its own for a key, unless it is expired for a read.

@@ -63,7 +63,7 @@ impl Db {
         options: &IngestExternalFileOptions,
     ) -> Result<SeqNo> {
         let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-        self.handle.inner.ingest(&family.0, &paths, options)
+        self.handle.inner.ingest(&family.0, &paths, options, None)
     }
 
     /// Waits until no flush and no compaction is due or running.

@@ -34,6 +34,7 @@ mod manual;
 mod memory;
 mod memtable_limit;
 mod memtable_switch;
+mod merge_operators;
 mod multi_get;
 mod newest;
 mod next_limit;
@@ -48,6 +49,7 @@ mod prefix_walk;
 mod prepare_again;
 mod prepared;
 mod prepared_logs;
+mod prepared_updates;
 mod properties;
 mod ranges;
 mod read;
@@ -149,7 +151,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Locked` if it is open already, `InvalidArgument` for a bad option or a family named twice, `Corruption` or `MissingFile` with the file
+    /// `Locked` if it is open already, `InvalidArgument` for a bad option, a family named twice, or one whose comparator or merge operator has another name than the one that it was
+    /// written with (both are named), `Corruption` or `MissingFile` with the file
     /// if the directory is damaged, `NotFound` for a named family that does not exist (unless
     /// [`create_missing_column_families`](DbOptions::create_missing_column_families) is set).
     pub fn open_families(
@@ -163,6 +166,10 @@ impl Db {
 
     /// Opens the database in `dir` for reading only: takes no lock and changes no file. Shows what its tables and WALs held
     /// when it was opened.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open_families`](Self::open_families), but for `Locked`.
     pub fn open_read_only(
         dir: impl AsRef<Path>,
         options: &DbOptions,

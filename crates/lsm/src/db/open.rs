@@ -6,6 +6,7 @@ use super::compaction_log::CompactionLog;
 use super::error_state::ErrorState;
 use super::io_rate::IoRate;
 use super::memory::TransactionMemory;
+use super::merge_operators::{self, with_known_operator};
 use super::obsolete_files::FileDeletions;
 use super::options_file::{self, OptionsFiles};
 use super::pacing::{LowPriority, Pacer};
@@ -117,7 +118,7 @@ fn open_for(
     let mut stored_id = read_identity(&*env, dir)?;
     let found = options_file::find(&surroundings)?;
     let keeps_table_format = exists && options.keep_table_format;
-    let families = FamilyOptions { options, named, found: found.as_ref().filter(|_| keeps_table_format) };
+    let families = FamilyOptions { options, named, found: found.as_ref(), keeps_table_format };
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
     if !exists {
@@ -228,7 +229,8 @@ pub(crate) fn open_read_only(
     let mut surroundings = surroundings(dir, options)?;
     let obsolete_tables = Arc::new(ObsoleteTables::new());
     let config = version_set_config(&surroundings, &obsolete_tables);
-    let families = FamilyOptions { options, named, found: None };
+    let found = options_file::find(&surroundings)?;
+    let families = FamilyOptions { options, named, found: found.as_ref(), keeps_table_format: false };
     let versions = VersionSet::recover(config, &|record| Some(families.config_of(record)))?;
     // A backup that was restored has no IDENTITY, and its WALs tell whose they are by the id.
     surroundings.db_id = match versions.db_id() {
@@ -291,8 +293,10 @@ struct FamilyOptions<'a> {
     /// What the caller said.
     options: &'a DbOptions,
     named: &'a [(&'a str, ColumnFamilyOptions)],
-    /// What says how tables were written so far.
+    /// What the directory was opened with before.
     found: Option<&'a OptionsFile>,
+    /// Whether tables are written as they were.
+    keeps_table_format: bool,
 }
 
 impl FamilyOptions<'_> {
@@ -300,14 +304,18 @@ impl FamilyOptions<'_> {
     fn given(&self, name: &str) -> ColumnFamilyOptions {
         let found = self.named.iter().find(|(other, _)| *other == name);
         let options = found.map_or(&self.options.unnamed_families, |(_, options)| options);
-        options_file::with_kept_format(options.clone(), name, self.found)
+        options_file::with_kept_format(options.clone(), name, self.found.filter(|_| self.keeps_table_format))
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.named.iter().any(|(other, _)| *other == name)
     }
 
     /// How to open a family. One that the caller does not name has the comparator and the levels that the MANIFEST says, as far as the
     /// comparator is known.
     fn config_of(&self, record: FamilyRecord<'_>) -> FamilyConfig {
         let mut config = FamilyConfig::from(&self.given(record.name));
-        if !self.named.iter().any(|(name, _)| *name == record.name) {
+        if !self.is_named(record.name) {
             if let Some(comparator) = record.comparator.and_then(comparator::by_name) {
                 config.comparator = comparator;
             }
@@ -316,10 +324,13 @@ impl FamilyOptions<'_> {
         config
     }
 
-    /// The options of a family that was opened as [`config_of`](Self::config_of) says.
+    /// The options of a family that was opened as [`config_of`](Self::config_of) says. One that the caller does not name has the merge operator that the directory
+    /// says, if it is known.
     fn of(&self, record: &set::Family) -> ColumnFamilyOptions {
         let comparator = Arc::clone(record.current().comparator().user());
-        self.given(record.name()).comparator(comparator).num_levels(record.current().num_levels())
+        let options = self.given(record.name()).comparator(comparator).num_levels(record.current().num_levels());
+        let found = self.found.filter(|_| !self.is_named(record.name()));
+        with_known_operator(options, record.name(), found)
     }
 }
 
@@ -468,6 +479,7 @@ fn replay<'a>(
     begun: &mut dyn FnMut(&Family) -> Result<()>,
 ) -> Result<Recovery<'a>> {
     let mut families = BTreeMap::new();
+    let found = options.found;
     for record in versions.families() {
         let options = Arc::new(options.of(record));
         let memtable = Family::new_memtable(&options, 0);
@@ -480,6 +492,7 @@ fn replay<'a>(
         let family = Family::new(record.id().0, record.name().to_owned(), first, surroundings);
         let family = Arc::new(family.with_timestamp_low(record.timestamp_low()));
         begun(&family)?;
+        merge_operators::check(&family, record.current(), found)?;
         let log_number = record.log_number();
         let edit = VersionEdit::new(record.id());
         let version = record.current();

@@ -52,11 +52,19 @@ impl OptionsFiles {
     }
 }
 
+/// How often the newest file is looked for anew if it is gone when it is to be read.
+const ATTEMPTS: usize = 8;
+
 /// The newest OPTIONS file of the directory. One that is damaged is as good as none: the engine does not need it.
 pub(crate) fn find(surroundings: &Surroundings) -> Result<Option<OptionsFile>> {
-    match OptionsFile::read_latest(&*surroundings.env, &surroundings.dir) {
-        Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
-        found => found,
+    let mut attempt = 1;
+    loop {
+        match OptionsFile::read_latest(&*surroundings.env, &surroundings.dir) {
+            Err(error) if error.kind() == ErrorKind::Corruption => return Ok(None),
+            // Whoever writes to the directory has written newer ones, and deleted this one.
+            Err(error) if error.kind() == ErrorKind::MissingFile && attempt < ATTEMPTS => attempt += 1,
+            found => return found,
+        }
     }
 }
 

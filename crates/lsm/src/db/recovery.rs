@@ -17,13 +17,14 @@
 
 use super::column_family::Family;
 use super::flush::{BuildContext, TableBuild};
+use super::merge_operators::no_operator_for_log;
 use super::prepared::{PreparedEntry, PreparedTransactions, check_markers};
 use super::state::Surroundings;
 use super::wal_damage::{Damage, Verdict};
 use super::wal_note::{LogPoint, Predecessor, is_repetition, parse_own_number, parse_predecessor};
 use crate::batch::{BatchEntry, BatchReader, Marker, Record};
 use crate::file_names::FileName;
-use crate::key::{ColumnFamilyId, SeqNo};
+use crate::key::{ColumnFamilyId, SeqNo, ValueType};
 use crate::memtable::Memtable;
 use crate::options::WalRecoveryMode;
 use crate::trace::{self, Work};
@@ -331,6 +332,12 @@ impl Recovery<'_> {
             if !is_supported(entry.kind) {
                 return Err(super::read::unsupported_entry(entry.kind));
             }
+            if entry.kind == ValueType::Merge {
+                let options = target.family.options();
+                if options.merge_operator.is_none() && !options.allow_other_merge_operator {
+                    return Err(no_operator_for_log(&target.family.name));
+                }
+            }
             let writer = target.memtable.writer();
             let Some(mut writer) = writer else {
                 return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
@@ -428,8 +435,7 @@ impl Recovery<'_> {
 }
 
 /// Whether the engine can apply an entry of this type.
-fn is_supported(kind: crate::key::ValueType) -> bool {
-    use crate::key::ValueType;
+fn is_supported(kind: ValueType) -> bool {
     kind != ValueType::BlobIndex
 }
 

@@ -1,12 +1,14 @@
 //! The batches that are written, as the WALs have them: for whoever brings another store up to date.
 //!
 //! A record of a WAL is what one group of writers wrote; it is handed on as one batch, without the engine's own notes. A record counts when its entries
-//! are visible. WALs follow each other in the order of their numbers, and the next one begins when all of the one before was seen.
+//! are visible. WALs follow each other in the order of their numbers, and the next one begins when all of the one before was seen. What transactions prepare comes when it is
+//! committed (see [prepared_updates](super::prepared_updates)).
 
 use super::Db;
+use super::prepared_updates::{Applied, PreparedUpdates};
 use super::state::DbInner;
 use super::wal_note::is_note;
-use crate::batch::{BatchReader, HEADER_LEN, Marker, Record, Records, WriteBatch, encode_header};
+use crate::batch::{BatchReader, HEADER_LEN, Record, Records, WriteBatch, encode_header};
 use crate::file_names::FileName;
 use crate::key::SeqNo;
 use crate::wal::{ReadOutcome, WalReader};
@@ -25,7 +27,8 @@ const MAX_NOTES_BYTES: usize = 1 << 20;
 pub struct UpdateBatch {
     /// The sequence number of the first entry; the others follow without gaps.
     pub seqno: SeqNo,
-    /// The entries, and what writers put into the log beside them.
+    /// The entries, and what writers put into the log beside them. Those of a transaction that was prepared are there where it was committed; of one that was rolled back there is
+    /// nothing.
     pub batch: WriteBatch,
 }
 
@@ -42,10 +45,25 @@ pub struct Updates {
     next: SeqNo,
     /// Scratch: a record.
     record: Vec<u8>,
-    /// The record was read and is not visible yet.
-    is_pending: bool,
+    /// What the record is, if it was read and is not visible yet.
+    pending: Option<Pending>,
+    /// What is prepared where the reader stands.
+    prepared: PreparedUpdates,
+    /// The first WAL that was read. Those before it were read for what they prepared if nobody `has_looked_back`.
+    first_wal: Option<u64>,
+    has_looked_back: bool,
     /// Something was handed on: what follows begins where it ended.
     has_begun: bool,
+}
+
+/// A record that was read.
+#[derive(Debug)]
+struct Pending {
+    seqno: SeqNo,
+    /// How many entries it makes visible.
+    count: u32,
+    /// What they are, if they are not simply those of the record.
+    applied: Option<Applied>,
 }
 
 impl Drop for Updates {
@@ -66,7 +84,10 @@ impl Updates {
             wal: 0,
             next: seqno.max(1),
             record: Vec::new(),
-            is_pending: false,
+            pending: None,
+            prepared: PreparedUpdates::default(),
+            first_wal: None,
+            has_looked_back: false,
             has_begun: false,
         };
         updates.find_start()?;
@@ -78,19 +99,25 @@ impl Updates {
     ///
     /// # Errors
     ///
-    /// `NotFound` for entries that are in no WAL: they were written without it, or taken in with a table. `NotSupported` for a transaction that was
-    /// prepared. `Corruption`, errors of I/O. After an error no call goes on.
+    /// `NotFound` for entries that are in no WAL: they were written without it, taken in with a table, or prepared in a WAL that is gone. `NotSupported` for a transaction that RocksDB prepared
+    /// with another policy than that of writing at the commit. `Corruption`, errors of I/O. After an error no call goes on.
     pub fn next_batch(&mut self) -> Result<Option<UpdateBatch>> {
         // What is visible now was in a WAL before, if it ever is.
         let visible = self.db.latest_seqno();
-        while self.is_pending || self.read_record()? {
-            self.is_pending = true;
-            let (seqno, count) = head(&self.record)?;
-            let end = seqno + u64::from(count);
+        while let Some(found) = self.next_found()? {
+            let seqno = found.seqno;
+            let end = seqno + u64::from(found.count);
             if end > self.db.latest_seqno() + 1 {
+                self.pending = Some(found);
                 return Ok(None);
             }
-            self.is_pending = false;
+            if found.applied.as_ref().is_some_and(|applied| applied.lacks_prepared) {
+                if seqno >= self.next {
+                    return Err(gone(self.next));
+                }
+                // How far it reaches is what nobody knows; the record behind it tells whether that is far enough.
+                continue;
+            }
             // A record of notes alone, or one that ends before what was asked for.
             if end <= self.next {
                 continue;
@@ -104,9 +131,45 @@ impl Updates {
             }
             self.next = end;
             self.has_begun = true;
-            return Ok(Some(UpdateBatch { seqno, batch: without_notes(&self.record, seqno, count)? }));
+            let batch = match found.applied {
+                Some(applied) => batch_of(seqno, applied.body.count, &applied.body.records)?,
+                None => without_notes(&self.record, seqno, found.count)?,
+            };
+            return Ok(Some(UpdateBatch { seqno, batch }));
         }
         if self.next <= visible { Err(gone(self.next)) } else { Ok(None) }
+    }
+
+    /// What was read and is not handed on yet; `None` if there is nothing yet.
+    fn next_found(&mut self) -> Result<Option<Pending>> {
+        if let Some(pending) = self.pending.take() {
+            return Ok(Some(pending));
+        }
+        if !self.read_record()? {
+            return Ok(None);
+        }
+        if !self.has_looked_back && self.prepared.lacks_any_of(&self.record) {
+            self.look_back()?;
+        }
+        let (seqno, logged) = head(&self.record)?;
+        let applied = self.prepared.pass(&self.record)?;
+        let count = applied.as_ref().map_or(logged, |applied| applied.body.count);
+        Ok(Some(Pending { seqno, count, applied }))
+    }
+
+    /// Reads what is prepared in the WALs before the first one.
+    fn look_back(&mut self) -> Result<()> {
+        self.has_looked_back = true;
+        let inner = &self.db.handle.inner;
+        let (mut earlier, mut record) = (PreparedUpdates::default(), Vec::new());
+        for number in inner.wal_files(0)?.into_iter().filter(|number| Some(*number) < self.first_wal) {
+            let Some(mut reader) = inner.wal_reader(number)? else { continue };
+            while let ReadOutcome::Record { .. } = reader.next_record(&mut record)? {
+                earlier.pass(&record)?;
+            }
+        }
+        self.prepared.take_earlier(earlier);
+        Ok(())
     }
 
     /// Finds the WAL that has the entry of number `next`, if it was written.
@@ -127,6 +190,7 @@ impl Updates {
         match found {
             Some((number, first)) if first <= self.next => {
                 self.wal = number;
+                self.first_wal = Some(number);
                 self.reader = inner.wal_reader(number)?;
                 Ok(())
             }
@@ -150,6 +214,7 @@ impl Updates {
             }
             self.reader = inner.wal_reader(successor)?;
             self.wal = successor;
+            self.first_wal.get_or_insert(successor);
         }
     }
 }
@@ -244,14 +309,10 @@ fn without_notes(record: &[u8], seqno: SeqNo, count: u32) -> Result<WriteBatch> 
     {
         body = records.rest();
     }
-    let mut rest = Records::new(body);
-    while let Some(found) = rest.next_record().map_err(crate::batch::Malformed::into_error)? {
-        if let Record::Marker(marker) = found
-            && marker != Marker::Noop
-        {
-            return Err(Error::not_supported("updates of a transaction that was prepared"));
-        }
-    }
+    batch_of(seqno, count, body)
+}
+
+fn batch_of(seqno: SeqNo, count: u32, body: &[u8]) -> Result<WriteBatch> {
     let mut bytes = Vec::with_capacity(HEADER_LEN + body.len());
     bytes.extend_from_slice(&encode_header(seqno, count));
     bytes.extend_from_slice(body);

@@ -98,6 +98,9 @@ siltstone_base::define_options! {
         expiry: Option<Arc<dyn ExpiryPolicy>> = None,
         /// Puts together what is written by merges. `None`: merges are refused, and so are reads of keys that have operands.
         merge_operator: Option<Arc<dyn MergeOperator>> = None,
+        /// Opens the family although it was written with a merge operator of another name, or although there is none now, which is else refused. Operands that are there count as
+        /// those of `merge_operator`. To be said at every opening until a compaction of the whole family has merged them.
+        allow_other_merge_operator: bool = false,
         /// Layout of tables.
         table: TableOptions = TableOptions::default(),
     }

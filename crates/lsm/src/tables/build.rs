@@ -2,7 +2,7 @@
 //!
 //! 1. The dictionary has the index, marked as being built; writers maintain it from now on, readers refuse it. A crash leaves the mark, and the next opening drops the index.
 //! 2. Whoever began to write before that, and does not know of the index, is waited for.
-//! 3. A snapshot. Every row that it shows gets its entry, unless the row changed since: then its writer has made the entry. Of a lazy table the entry may be put
+//! 3. A snapshot. Every row that it shows gets its entry: many of them together in tables, where that does no harm (see [load](super::load)); else one by one, unless the row changed since: then its writer has made the entry. Of a lazy table the entry may be put
 //!    in any case, since nobody counts it that its row does not yield.
 //! 4. The mark goes.
 
@@ -13,6 +13,7 @@ use super::unique::Claim;
 use super::{AnyTableId, TableDb};
 use crate::batch::WriteBatch;
 use crate::db::Watched;
+use crate::key::SeqNo;
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use siltstone_base::engine::{LazyTableId, Row, TableId};
@@ -49,15 +50,16 @@ impl TableDb {
     }
 
     fn add(&self, id: AnyTableId, spec: &IndexSpec, lazy: bool) -> Result<usize> {
-        let (table, index) = self.begin_index(id, spec, lazy)?;
+        let (table, index, learned) = self.begin_index(id, spec, lazy)?;
         let position = table.indexes.len() - 1;
-        let filled = self.writers.wait_for_earlier(self.db.executor()).and_then(|()| self.fill_index(&table, &index));
+        let waited = self.writers.wait_for_earlier(self.db.executor());
+        let filled = waited.and_then(|()| self.fill_index(&table, &index, learned));
         self.end_index(id, index.id, filled.is_ok())?;
         filled.map(|()| position)
     }
 
-    /// Lets writers maintain the new index.
-    fn begin_index(&self, id: AnyTableId, spec: &IndexSpec, lazy: bool) -> Result<(Arc<Table>, Index)> {
+    /// Lets writers maintain the new index. Returns the newest number from before they learn of it, too.
+    fn begin_index(&self, id: AnyTableId, spec: &IndexSpec, lazy: bool) -> Result<(Arc<Table>, Index, SeqNo)> {
         let mut dictionary = self.dictionary.lock();
         if dictionary.building.is_some() {
             return Err(Error::new(ErrorKind::Busy, "an index is being added"));
@@ -76,8 +78,9 @@ impl TableDb {
         let mut indexes = table.indexes.clone();
         indexes.push(index.clone());
         let table = Arc::new(Table { definition, indexes });
+        let learned = self.db.latest_seqno();
         self.publish(Arc::clone(&table));
-        Ok((table, index))
+        Ok((table, index, learned))
     }
 
     /// Lets readers see the index, or takes it away again.
@@ -110,8 +113,11 @@ impl TableDb {
     }
 
     /// Puts the entries of all rows that do not change meanwhile.
-    fn fill_index(&self, table: &Table, index: &Index) -> Result<()> {
+    fn fill_index(&self, table: &Table, index: &Index, learned: SeqNo) -> Result<()> {
         let snapshot = self.db.snapshot();
+        if self.load_index(table, index, &snapshot, learned)? {
+            return Ok(());
+        }
         let options = ReadOptions::default()
             .snapshot(Some(snapshot.clone()))
             .iterate_upper_bound(Some(table.definition.primary.end().to_vec()))
@@ -197,6 +203,7 @@ impl TableDb {
 
     /// Drops the indexes that a crash left half built. REQUIRES: the database is being opened.
     pub(super) fn forget_unfinished(&self) -> Result<()> {
+        self.clear_sorting()?;
         let mut dictionary = self.dictionary.lock();
         let is_half_built = |definition: &&super::TableDefinition| definition.indexes.iter().any(|own| own.building);
         let unfinished: Vec<_> = dictionary.tables.values().filter(is_half_built).cloned().collect();

@@ -27,6 +27,7 @@ mod index;
 mod insert;
 mod layout;
 mod lazy;
+mod load;
 mod read;
 mod scan;
 mod sweep;

@@ -5,6 +5,8 @@ mod bad_backups;
 mod checkpoint;
 mod follower;
 mod live_copy;
+mod prepared_updates;
+mod undecided;
 mod updates;
 
 use crate::{ColumnFamilyOptions, Db, DbOptions, ReadOptions, WriteBatch, WriteOptions};

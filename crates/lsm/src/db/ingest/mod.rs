@@ -66,12 +66,13 @@ impl Drop for BroughtTables<'_> {
 const FLUSHES_BESIDE_WRITERS: usize = 3;
 
 impl DbInner {
-    /// Makes the tables at `paths` part of `family`.
+    /// Makes the tables at `paths` part of `family`; if the number of the newest entry is another than `only_at`, where that is given, it is `Busy`.
     pub(crate) fn ingest(
         self: &Arc<Self>,
         family: &Arc<Family>,
         paths: &[&Path],
         options: &IngestExternalFileOptions,
+        only_at: Option<SeqNo>,
     ) -> Result<SeqNo> {
         self.check_writable()?;
         self.check_readable(family)?;
@@ -90,6 +91,12 @@ impl DbInner {
         }
         let outcome = {
             let mut leader = self.lead_with_little_in_memory(family, options)?;
+            if only_at.is_some_and(|seqno| seqno != leader.side.last_seqno) {
+                // What was brought goes when the leader has gone.
+                drop(leader);
+                drop(brought);
+                return Err(Error::new(ErrorKind::Busy, "something was written meanwhile"));
+            }
             self.install_tables(&mut leader, family, &brought.tables, options)
         };
         if outcome.is_ok() {

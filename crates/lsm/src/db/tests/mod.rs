@@ -9,6 +9,7 @@ mod held_writers;
 mod ingest;
 mod level0_turns;
 mod memory;
+mod merge_names;
 mod merges;
 mod misuse;
 mod multi_get;

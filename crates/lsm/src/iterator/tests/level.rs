@@ -72,6 +72,7 @@ fn run_read(use_direct_reads: bool, allow_mmap_reads: bool) -> Run {
         use_direct_reads,
         allow_mmap_reads,
         merge_operator: None,
+        allow_other_merge_operator: false,
         metrics: Default::default(),
     };
     let cache = Arc::new(TableCache::new(env.clone(), dir.path(), options));

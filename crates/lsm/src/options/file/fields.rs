@@ -1,5 +1,6 @@
 //! Which options a file holds, and under which names.
 
+use super::operator;
 use super::parts::{self, Part, part};
 use super::values::{NOTHING, Taken, Value, id, is_nothing, take};
 use crate::merge;
@@ -130,6 +131,13 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
                 Taken::Yes
             }
         },
+    },
+    Field {
+        name: operator::OWN_NAME,
+        is_own: true,
+        text: |options, _| Some(operator::own_text(options)),
+        // It is what opening compares with, and no option.
+        take: |_, _| Taken::Yes,
     },
     field!(ColumnFamilyOptions.write_buffer_size),
     field!(ColumnFamilyOptions.max_write_buffer_number),

@@ -7,12 +7,14 @@
 mod change;
 mod fields;
 mod ini;
+mod operator;
 mod parts;
 #[cfg(test)]
 mod tests;
 mod values;
 
 pub(crate) use change::{change_database, change_family};
+pub(crate) use operator::{OperatorRecord, plain};
 
 use super::{ColumnFamilyOptions, DbOptions, IndexType, TableOptions};
 use crate::file_names::FileName;

@@ -6,7 +6,7 @@ use siltstone_base::engine::{Admin, RowChange};
 use siltstone_base::index_spec::LazyIndexSpec;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-fn sound(db: &TableDb, table: impl Into<AnyTableId>, rows: u64) {
+pub(super) fn sound(db: &TableDb, table: impl Into<AnyTableId>, rows: u64) {
     for check in db.check_table(table).unwrap() {
         assert!(check.is_sound() && check.missing == 0, "{check:?}");
         assert!(check.entries - check.stale == rows, "{check:?}");
@@ -130,7 +130,7 @@ fn rows_change_while_an_index_is_added() {
 }
 
 /// Nothing is stored of an eager table that has no rows, whatever was deleted where.
-fn none_left(db: &TableDb, table: TableId) {
+pub(super) fn none_left(db: &TableDb, table: TableId) {
     let ids: Vec<IndexId> = db.table(table).unwrap().definition.ids().collect();
     let own = |key: &Vec<u8>| IndexId::of_key(key).is_some_and(|id| ids.contains(&id));
     let compact = CompactRangeOptions::default().force_bottommost(true);
@@ -171,7 +171,7 @@ impl IndexExtractor for Meddles {
 }
 
 /// An index by the first two bytes that makes a change when the entry of the row of value `at` is made.
-fn meddling(at: &'static [u8], change: impl FnOnce() + Send + 'static) -> IndexSpec {
+pub(super) fn meddling(at: &'static [u8], change: impl FnOnce() + Send + 'static) -> IndexSpec {
     let change: Box<dyn FnOnce() + Send> = Box::new(change);
     IndexSpec::new("added", Arc::new(Meddles { at, change: Mutex::new(Rank(1), Some(change)) }))
 }

@@ -158,3 +158,52 @@ fn no_crash_leaves_one_table_of_a_commit_without_the_other() {
     assert!(states > 100, "only {states} states");
     assert!(prefixes.iter().skip(3).filter(|count| **count > 0).count() > 10, "{prefixes:?}");
 }
+
+/// The entries come in as tables, all of them at once, before the mark goes.
+#[test]
+fn every_crash_state_of_adding_an_index_has_all_of_it_or_nothing() {
+    const ROWS: usize = 1100;
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new(DIR)).unwrap();
+    disk.start_recording();
+    let db = open_disk(&disk);
+    let table = db.create_table(&spec("t", 0)).unwrap();
+    let names: Vec<_> = (0..ROWS).map(|i| (format!("{i:04}"), format!("{:04}", i * 7 % ROWS))).collect();
+    insert(&db, table, &names.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>());
+    Admin::flush(&db).unwrap();
+    let before = disk.recorded();
+    let wanted = spec("t", 1);
+    db.add_index(table, &wanted.indexes[0]).unwrap();
+    let acknowledged = disk.recorded();
+    db.insert(table, &[row("after", "9999")]).unwrap();
+    TableDb::close(db).unwrap();
+    let recording = disk.take_recording();
+    let config =
+        CrashConfig { cuts: before..usize::MAX, states_per_cut: 6, random_subsets: 3, ..CrashConfig::default() };
+    let (mut with, mut without) = (0, 0);
+    for state in CrashStates::new(&recording, config) {
+        let Some(disk) = state.disk() else { continue };
+        let what = format!("cut {} ({:?}), {:?}", state.cut, state.op, state.model);
+        let db = try_open_disk(&disk).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(!disk.env().exists(Path::new("/db/sorting")).unwrap(), "{what}");
+        match db.open_table(&wanted) {
+            Ok(table) => {
+                with += 1;
+                for check in db.check_table(table).unwrap() {
+                    let is_whole = check.is_sound() && check.missing == 0 && check.entries >= ROWS as u64;
+                    assert!(is_whole, "{what}: {check:?}");
+                }
+            }
+            Err(error) => {
+                without += 1;
+                assert!(state.cut < acknowledged, "{what}: {error}");
+                let table = db.open_table(&spec("t", 0)).unwrap();
+                db.reclaim().unwrap();
+                let own = |key: &Vec<u8>| IndexId::of_key(key) == Some(IndexId(table.0));
+                assert!(stored(&db, &db.rows).iter().all(own), "{what}: entries of no index");
+            }
+        }
+        TableDb::close(db).unwrap();
+    }
+    assert!(with > 5 && without > 20, "{with} states with the index, {without} without");
+}

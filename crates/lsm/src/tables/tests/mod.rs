@@ -6,6 +6,7 @@ mod dictionary;
 mod drops;
 mod eager;
 mod lazy;
+mod load;
 mod rows;
 
 use super::*;

@@ -126,6 +126,7 @@ impl World {
             use_direct_reads: false,
             allow_mmap_reads: false,
             merge_operator: None,
+            allow_other_merge_operator: false,
             metrics: Default::default(),
         };
         Arc::new(TableCache::new(self.disk.env(), Path::new(DIR), options))

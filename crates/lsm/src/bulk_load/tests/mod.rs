@@ -1,5 +1,8 @@
 //! Loads in any order: the rows are what a map would have, and nothing is left over.
 
+mod beside;
+mod failures;
+
 use super::*;
 use crate::{ColumnFamilyOptions, FlushOptions};
 use siltstone_base::clock::ManualClock;
@@ -108,7 +111,7 @@ fn unique_rows_are_checked_against_each_other_and_against_the_family() {
 fn ascending_rows_are_written_once() {
     let disk = SimDisk::new();
     let db = open(&disk, small());
-    let mut loader = loader(&db, &BulkLoadOptions::default());
+    let mut loader = loader(&db, &BulkLoadOptions::default().snapshot_consistency(false));
     let before = disk.env().io_stats().snapshot();
     let rows = input("ascending");
     rows.iter().for_each(|(key, value)| loader.put(key, value).unwrap());
@@ -131,4 +134,40 @@ fn rows_that_wait_to_be_sorted_are_in_the_report_of_holders() {
     assert!((100_000..200_000).contains(&held), "{held}");
     loader.finish().unwrap();
     assert_eq!(db.memory_report().loads, 0);
+}
+
+/// Only so many files are open at a time, and of rows with one key the last one counts, whichever runs they are in.
+#[test]
+fn more_runs_than_are_merged_at_a_time_are_merged_in_passes() {
+    let most = MOST_MERGED_RUNS;
+    for count in [2, most, most + 1, 2 * most - 1, 2 * most, 2 * most + 1, 500, most * most / 2] {
+        let disk = SimDisk::new();
+        let db = open(&disk, ColumnFamilyOptions::default());
+        // Every row is a run.
+        let mut loader = loader(&db, &BulkLoadOptions::default().sort_buffer_bytes(1));
+        let mut expected = BTreeMap::new();
+        let row = |number: usize| (format!("{:03}", number.wrapping_mul(0x9E37_79B9) % 97), number.to_string());
+        for (key, value) in (0..count).map(row) {
+            loader.put(&key, &value).unwrap();
+            expected.insert(key.into_bytes(), value.into_bytes());
+        }
+        loader.finish().unwrap();
+        assert!(rows(&db) == expected, "{count}");
+    }
+}
+
+#[test]
+fn the_tables_of_a_pass_go_when_it_ends() {
+    let disk = SimDisk::new();
+    let db = open(&disk, ColumnFamilyOptions::default());
+    let mut loader = loader(&db, &BulkLoadOptions::default().sort_buffer_bytes(1));
+    for number in (0..200).rev() {
+        loader.put(format!("{:03}", number % 150), "v").unwrap();
+    }
+    let files = || disk.env().list_dir(Path::new("/sorting")).unwrap().len();
+    loader.end_ascending().unwrap();
+    assert_eq!((files(), loader.runs.len()), (200, 200));
+    let runs = std::mem::take(&mut loader.runs);
+    let merged = loader.merge(runs).unwrap();
+    assert_eq!((files(), merged.tables.len()), (1, 1));
 }
