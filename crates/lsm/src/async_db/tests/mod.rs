@@ -1,5 +1,6 @@
 //! A database in the hands of tasks, on threads.
 
+mod pool;
 mod rows;
 mod writes;
 
