@@ -6,6 +6,7 @@
 mod admission;
 mod approximate;
 mod archive;
+mod attached;
 #[cfg(feature = "tokio")]
 mod attend;
 mod background;
@@ -71,10 +72,12 @@ mod write_stall;
 
 pub use approximate::ApproximateSize;
 pub(crate) use archive::FOLDER as WAL_ARCHIVE;
+pub(crate) use attached::{AttachedWork, PendingWrite, UpkeepMeter};
 pub use check::TreeReport;
 pub(crate) use checked::Watched;
 pub use column_family::ColumnFamily;
 pub use expiry::{ExpiryBlocker, ExpiryReport};
+pub(crate) use io_rate::Moved;
 pub use iter::Iter;
 pub(crate) use iter::{FIRST_OWN_SEQNO, OwnEntries};
 pub use live_files::{LiveFile, LiveFileKind, LiveFiles};
