@@ -12,7 +12,7 @@ use siltstone_base::index_spec::{FixedColumns, IndexExtractor, IndexSpec, LazyIn
 use siltstone_base::plant::{PlantedBug, with_planted};
 use siltstone_lsm::{
     ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, Counter, DbOptions, ErrorKind, IndexEntry, IndexScan,
-    Result, Snapshot, TableDb, WriteOptions,
+    Result, Snapshot, SweepOptions, TableDb, WriteOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -183,7 +183,9 @@ fn open(disk: &SimDisk, style: CompactionStyle) -> Result<(TableDb, Arc<StepExec
         .max_bytes_for_level_base(4 << 10)
         .level0_file_num_compaction_trigger(2)
         .compaction_style(style);
-    let db = TableDb::open(DIR, &options, &rows, &WriteOptions::default().sync(true))?;
+    // Few stale entries are enough, and few are looked at together.
+    let sweeps = SweepOptions::default().least_stale(2).step_entries(4);
+    let db = TableDb::open_swept(DIR, &options, &rows, &WriteOptions::default().sync(true), &sweeps)?;
     Ok((db, executor))
 }
 
@@ -626,7 +628,9 @@ fn maintenance_reads_nothing() {
         .target_file_size_base(64 << 10)
         .disable_auto_compactions(true);
     let options = DbOptions::default().create_if_missing(true);
-    let db = TableDb::open(dir.path(), &options, &rows_options, &WriteOptions::default()).unwrap();
+    // Sweeps ask filters, and now and then read a few rows.
+    let sweeps = SweepOptions::default().in_background(false);
+    let db = TableDb::open_swept(dir.path(), &options, &rows_options, &WriteOptions::default(), &sweeps).unwrap();
     let plain: Vec<IndexSpec> = eager_indexes().into_iter().filter(|index| !index.unique).collect();
     let eager = db.create_table(&TableSpec { name: "eager".to_owned(), indexes: plain }).unwrap();
     let lazy = db.create_lazy_table(&LazyTableSpec { name: "lazy".to_owned(), indexes: lazy_indexes() }).unwrap();

@@ -115,6 +115,10 @@ pub struct ResultLine {
     pub kb_written_per_row: Option<f64>,
     /// `insert`: reads by the engine for each row: of a B-tree, pages.
     pub reads_per_row: Option<f64>,
+    /// `insert`: keys that were looked up, and seeks, in rows and indexes, but for those of sweeps.
+    pub lookups: Option<u64>,
+    /// `insert`: the part of a lazy table's index entries that led nowhere at the end of the step.
+    pub stale_share: Option<f64>,
     /// `insert`: the most rows of a commit, where the engine allows no more at once than some of those that were asked for.
     pub rows_per_commit_split: Option<u64>,
     /// `insert`: bytes of the binlog.

@@ -11,7 +11,21 @@ const PAIRS: usize = 5;
 
 /// The first of `engines` against each other one, for each of `workloads`.
 pub(crate) fn table(lines: &[ResultLine], engines: &[EngineKind], workloads: &[&str], pairs: u32) -> String {
-    let names = in_order(lines, engines);
+    of_names(lines, &in_order(lines, engines), workloads, pairs)
+}
+
+/// The last of all that ran against each other one, for each of `workloads`.
+pub(crate) fn of_all(lines: &[ResultLine], workloads: &[&str], pairs: u32) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for line in lines.iter().filter(|line| line.pair == 1).rev() {
+        if !names.contains(&line.engine) {
+            names.push(line.engine.clone());
+        }
+    }
+    of_names(lines, &names, workloads, pairs)
+}
+
+fn of_names(lines: &[ResultLine], names: &[String], workloads: &[&str], pairs: u32) -> String {
     let Some((first, others)) = names.split_first() else { return String::new() };
     let mut text = String::new();
     for other in others {

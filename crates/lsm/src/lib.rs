@@ -129,7 +129,10 @@ pub use sst::{
     BlockCache, CollectedEntry, CompactOnDeletions, PinnedBytes, TablePropertiesCollector,
     TablePropertiesCollectorFactory,
 };
-pub use tables::{AnyTableId, IndexCheck, IndexDifference, IndexEntry, IndexScan, LazyFigures, Swept, TableDb};
+pub use tables::{
+    AnyTableId, IndexCheck, IndexDifference, IndexEntry, IndexScan, LazyFigures, SweepFigures, SweepOptions, Swept,
+    TableDb,
+};
 #[cfg(feature = "tracing")]
 pub use trace::TracingListener;
 pub use transaction::{

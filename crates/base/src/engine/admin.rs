@@ -54,6 +54,8 @@ pub struct Capabilities {
     pub kv: bool,
     /// It implements [`Tables`](super::Tables).
     pub tables: bool,
+    /// It implements [`LazyTables`](super::LazyTables).
+    pub lazy_tables: bool,
     /// It implements [`Transactional`](super::Transactional).
     pub transactions: bool,
     /// Several threads may write at the same time. Otherwise they wait for one another.

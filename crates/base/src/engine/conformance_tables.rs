@@ -113,6 +113,18 @@ fn check_definitions(open: &dyn Fn() -> Box<dyn Tables>) {
         engine = open();
         assert_eq!(done(engine.open_table(&spec("other"))), other);
     }
+    if engine.capabilities().persistent {
+        // Entries of other columns would not be those of the rows.
+        let [first, _] = [0, 1].map(|at| spec("rows").indexes.swap_remove(at));
+        let others = [
+            IndexSpec::over_columns("other", [1..2, 0..1]).covering(false),
+            IndexSpec::over_columns("other", Some(0..1)).covering(false),
+        ];
+        for other in others {
+            let spec = TableSpec { name: "rows".to_owned(), indexes: vec![first.clone(), other] };
+            fails(engine.open_table(&spec), ErrorKind::InvalidArgument);
+        }
+    }
     assert_eq!(done(engine.open_table(&spec("rows"))), table);
     assert_eq!(scan(&*engine, table, 0, "", 9), "iga");
     done(engine.drop_table(table));

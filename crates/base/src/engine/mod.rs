@@ -2,6 +2,7 @@
 //!
 //! * [`Kv`]: ordered bytes to bytes, with batches and [`KvCursor`]s;
 //! * [`Tables`]: rows with a primary key and secondary indexes that the engine maintains;
+//! * [`LazyTables`]: the same for rows that are put and deleted without reading what was there;
 //! * [`Transactional`]: transactions over [`Kv`], on two levels of isolation;
 //! * [`Admin`]: what every engine has: capabilities, flush, settling, statistics, close.
 //!
@@ -18,10 +19,13 @@ mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
+pub mod conformance_lazy_tables;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance_tables;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance_transactions;
 mod kv;
+mod lazy_tables;
 mod row_change;
 mod stats;
 mod tables;
@@ -32,6 +36,7 @@ mod transactional;
 pub use admin::{Admin, Capabilities, Durability};
 pub use batch::{KvBatch, KvOp, KvOps};
 pub use kv::{Kv, KvCursor};
+pub use lazy_tables::{LazyTables, StaleEntries};
 pub use row_change::{RowChange, check_distinct};
 pub use stats::{Counters, EngineStats, StallMicros};
 pub use tables::{LazyTableId, LazyTableSpec, Row, TableId, TableSpec, Tables};

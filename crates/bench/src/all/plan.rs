@@ -198,6 +198,8 @@ fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings:
         binlog: BinlogMode::Off,
         pairs: 1,
         steps,
+        index_modes: vec![insert::IndexMode::Eager],
+        updates: 0,
         more_rows: rows / 10,
         query_seconds: config.scale.of(2.0, 5.0, 60.0),
         interval_s: 5.0,

@@ -179,7 +179,7 @@ impl EngineKind {
             Self::LsmLeveled | Self::LsmUniversal | Self::LsmLazy => {
                 let lsm = LsmOptions::new(settings, self.compaction_style());
                 let engine = TableDb::open(dir, &lsm.database, &lsm.family, &lsm.writes)?;
-                OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
+                OpenEngine::all_tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_tables(dir, &settings.classic())?.named(self.name()),
             Self::Btree | Self::BtreeMysql84 | Self::BtreeCompressed => {

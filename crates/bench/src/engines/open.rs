@@ -1,6 +1,6 @@
 //! An engine that is open.
 
-use siltstone_base::engine::{Admin, EngineStats, Kv, Tables};
+use siltstone_base::engine::{Admin, EngineStats, Kv, LazyTables, Tables};
 use siltstone_base::env::{Env, FileKind, PosixEnv};
 use siltstone_base::{Error, Result};
 use std::fmt;
@@ -14,6 +14,7 @@ pub struct OpenEngine {
     pub admin: Arc<dyn Admin>,
     kv: Option<Arc<dyn Kv>>,
     tables: Option<Arc<dyn Tables>>,
+    lazy_tables: Option<Arc<dyn LazyTables>>,
     dir: Option<PathBuf>,
     env: Option<Arc<dyn Env>>,
     name: Option<String>,
@@ -22,17 +23,26 @@ pub struct OpenEngine {
 impl OpenEngine {
     /// An engine of keys and values.
     pub fn kv(engine: Arc<impl Kv + 'static>) -> Self {
-        Self { admin: engine.clone(), kv: Some(engine), tables: None, dir: None, env: None, name: None }
+        Self { kv: Some(engine.clone()), ..Self::of(engine) }
     }
 
     /// An engine of tables.
     pub fn tables(engine: Arc<impl Tables + 'static>) -> Self {
-        Self { admin: engine.clone(), kv: None, tables: Some(engine), dir: None, env: None, name: None }
+        Self { tables: Some(engine.clone()), ..Self::of(engine) }
     }
 
     /// An engine of both.
     pub fn both(engine: Arc<impl Kv + Tables + 'static>) -> Self {
-        Self { admin: engine.clone(), kv: Some(engine.clone()), tables: Some(engine), dir: None, env: None, name: None }
+        Self { kv: Some(engine.clone()), tables: Some(engine.clone()), ..Self::of(engine) }
+    }
+
+    /// An engine of tables of both kinds.
+    pub fn all_tables(engine: Arc<impl Tables + LazyTables + 'static>) -> Self {
+        Self { tables: Some(engine.clone()), lazy_tables: Some(engine.clone()), ..Self::of(engine) }
+    }
+
+    fn of(admin: Arc<dyn Admin>) -> Self {
+        Self { admin, kv: None, tables: None, lazy_tables: None, dir: None, env: None, name: None }
     }
 
     /// The same, whose files are in `dir`.
@@ -69,6 +79,11 @@ impl OpenEngine {
     /// Its tables, or an error of kind [`NotSupported`](siltstone_base::ErrorKind::NotSupported).
     pub fn as_tables(&self) -> Result<&dyn Tables> {
         self.tables.as_deref().ok_or_else(|| Error::not_supported(format!("{} has no tables", self.name())))
+    }
+
+    /// Its lazy tables, or an error of kind [`NotSupported`](siltstone_base::ErrorKind::NotSupported).
+    pub fn as_lazy_tables(&self) -> Result<&dyn LazyTables> {
+        self.lazy_tables.as_deref().ok_or_else(|| Error::not_supported(format!("{} has no lazy tables", self.name())))
     }
 
     /// The environment that its bytes pass, or the operating system's files.

@@ -34,6 +34,17 @@ impl Commit {
         }
     }
 
+    /// Makes rows of these numbers anew.
+    pub(super) fn fill_numbers(&mut self, numbers: impl Iterator<Item = u64>) {
+        self.bytes.clear();
+        self.ends.clear();
+        let now = self.clock.unix_seconds();
+        for number in numbers {
+            let key_end = self.source.row(number, now, &mut self.bytes);
+            self.ends.push((key_end, self.bytes.len()));
+        }
+    }
+
     /// The rows that were made last.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let mut start = 0;

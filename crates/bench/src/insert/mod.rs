@@ -5,6 +5,7 @@
 //! | `l` | inserts all rows in primary-key order with three secondary indexes in place, `--rows-per-commit` in one commit |
 //! | `settle` | waits until no compaction is due |
 //! | `l.i1`, `l.i2` | insert four fifths and a fifth of `--more-rows` in commits of 50 and of 5 rows; after each commit the client deletes as many of its oldest rows, which it reads first |
+//! | `u` | gives `--updates` rows, drawn from those that are there, other values in all indexed columns: eagerly each is read first, lazily none is |
 //! | `qrN` | for `--query-seconds` each client reads ten entries of an index from a random place on, again and again, beside a thread that inserts and deletes N rows a second |
 //! | `qpN` | the same with ten rows by their primary keys |
 //!
@@ -21,6 +22,7 @@ use siltstone_base::{Error, Result};
 use std::path::PathBuf;
 
 mod binlog;
+mod client_table;
 mod commit;
 mod queries;
 mod rows;
@@ -32,6 +34,7 @@ mod tables;
 mod tests;
 
 pub use binlog::BinlogMode;
+pub use client_table::IndexMode;
 pub use rows::Schema;
 pub use step::Step;
 
@@ -54,6 +57,10 @@ pub struct InsertConfig {
     pub pairs: u32,
     /// The steps, in order.
     pub steps: Vec<Step>,
+    /// How their indexes are kept, to be run alternately too.
+    pub index_modes: Vec<IndexMode>,
+    /// Rows that `u` updates.
+    pub updates: u64,
     /// Rows that `l.i1` and `l.i2` insert together.
     pub more_rows: u64,
     /// Length of a step of queries.
@@ -73,6 +80,7 @@ pub struct InsertConfig {
 struct Identity {
     rows: u64,
     more_rows: u64,
+    updates: u64,
     clients: usize,
     rows_per_commit: usize,
     schema: &'static str,
@@ -89,6 +97,8 @@ impl InsertConfig {
             ("pairs", self.pairs >= 1),
             ("interval", self.interval_s >= 0.1),
             ("engine", !self.engines.is_empty()),
+            ("index-mode", !self.index_modes.is_empty()),
+            ("updates", self.updates <= 1 << 40),
             ("steps", self.steps.first() == Some(&Step::Load)),
             ("more-rows", self.more_rows <= self.rows),
             ("query-seconds", (0.1..=86_400.0).contains(&self.query_seconds)),
@@ -108,9 +118,9 @@ impl InsertConfig {
     }
 
     pub(crate) fn config_hash(&self) -> String {
-        let Self { rows, more_rows, clients, rows_per_commit, seed, .. } = *self;
+        let Self { rows, more_rows, updates, clients, rows_per_commit, seed, .. } = *self;
         let (schema, binlog) = (self.schema.name(), self.binlog.to_string());
-        let identity = Identity { rows, more_rows, clients, rows_per_commit, schema, binlog, seed };
+        let identity = Identity { rows, more_rows, updates, clients, rows_per_commit, schema, binlog, seed };
         crate::engines::config_hash(&identity, &self.settings)
     }
 }
@@ -123,15 +133,16 @@ pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
     output.say(config.setup())?;
     let mut lines = Vec::new();
     for pair in 1..=config.pairs {
-        let mut engines = config.engines.clone();
+        let both = |kind: &EngineKind| config.index_modes.iter().map(|mode| (*kind, *mode)).collect::<Vec<_>>();
+        let mut runs: Vec<(EngineKind, IndexMode)> = config.engines.iter().flat_map(both).collect();
         if pair % 2 == 0 {
-            engines.reverse();
+            runs.reverse();
         }
-        for kind in engines {
+        for (kind, mode) in runs {
             let dir = place.of(kind);
             remove_database(&dir)?;
             remove_database(&binlog_dir(&dir))?;
-            let session = session::Session::new(config, kind, &dir, pair)?;
+            let session = session::Session::new(config, kind, mode, &dir, pair)?;
             for &step in &config.steps {
                 let (mut line, intervals) = session.run(step, output.bars)?;
                 if step == Step::Load {
@@ -146,6 +157,9 @@ pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
     output.say(tables::results(&lines))?;
     if config.engines.len() > 1 {
         output.say(crate::ratios::table(&lines, &config.engines, &["l"], config.pairs))?;
+    }
+    if config.index_modes.len() > 1 {
+        output.say(crate::ratios::of_all(&lines, &["l", "u"], config.pairs))?;
     }
     Ok(lines)
 }

@@ -1,8 +1,10 @@
 //! The queries of the steps `qrN` and `qpN`.
 
+use super::client_table::ClientTable;
 use super::rows::{RowSource, Schema};
 use crate::Rng;
-use siltstone_base::engine::{TableId, TableSpec, Tables};
+use crate::engines::OpenEngine;
+use siltstone_base::engine::TableSpec;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::ops::Range;
 
@@ -11,8 +13,8 @@ const LIMIT: usize = 10;
 
 /// Draws queries over a client's table.
 pub(super) struct Queries<'a> {
-    tables: &'a dyn Tables,
-    table: TableId,
+    engine: &'a OpenEngine,
+    table: ClientTable,
     schema: Schema,
     spec: TableSpec,
     rng: Rng,
@@ -23,10 +25,10 @@ pub(super) struct Queries<'a> {
 }
 
 impl<'a> Queries<'a> {
-    pub(super) fn new(tables: &'a dyn Tables, table: TableId, schema: Schema, seed: u64, client: usize) -> Self {
+    pub(super) fn new(engine: &'a OpenEngine, table: ClientTable, schema: Schema, seed: u64, client: usize) -> Self {
         let rng = Rng::new(seed, 0x7175_6572 ^ ((client as u64) << 32));
         let source = RowSource::new(schema, seed ^ 0x5155_4552, client);
-        Self { tables, table, schema, spec: schema.table(client + 1), rng, source, row: Vec::new(), from: Vec::new() }
+        Self { engine, table, schema, spec: schema.table(client + 1), rng, source, row: Vec::new(), from: Vec::new() }
     }
 
     /// Reads ten entries of an index from a place on that is drawn as the columns of rows are. Each has all that is asked for.
@@ -38,10 +40,7 @@ impl<'a> Queries<'a> {
         self.from.clear();
         let (key, value) = self.row.split_at(key_end);
         spec.try_key(key, value, &mut self.from)?;
-        self.tables.scan_index(self.table, index, &self.from, LIMIT, &mut |entry| {
-            std::hint::black_box(entry);
-        })?;
-        Ok(())
+        self.table.range(self.engine, index, &self.from, LIMIT)
     }
 
     /// Reads ten rows whose numbers are drawn from `ids`; those that are deleted meanwhile are not there.
@@ -50,9 +49,7 @@ impl<'a> Queries<'a> {
             let id = ids.start + self.rng.below(ids.end.saturating_sub(ids.start).max(1));
             self.from.clear();
             self.schema.put_id(id, &mut self.from);
-            self.tables.get_row(self.table, &self.from, &mut |row| {
-                std::hint::black_box(row);
-            })?;
+            self.table.row(self.engine, &self.from)?;
         }
         Ok(())
     }

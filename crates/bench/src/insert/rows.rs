@@ -1,8 +1,8 @@
 //! The rows of the insert benchmark.
 
 use crate::Rng;
-use siltstone_base::engine::TableSpec;
-use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::engine::{LazyTableSpec, TableSpec};
+use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
 use siltstone_base::memcomparable::{get, put};
 use siltstone_base::{Error, Result};
 use std::fmt;
@@ -57,6 +57,13 @@ impl Schema {
             IndexSpec::over_columns("pdc", [PRICE, DATE, CUSTOMER]),
         ];
         TableSpec { name: format!("pi{client}"), indexes }
+    }
+
+    /// The same table, lazy.
+    pub(super) fn lazy_table(self, client: usize) -> LazyTableSpec {
+        let TableSpec { name, indexes } = self.table(client);
+        let lazy = |index: IndexSpec| LazyIndexSpec::new(index.name, index.extractor);
+        LazyTableSpec { name, indexes: indexes.into_iter().map(lazy).collect() }
     }
 
     fn key_bytes(self) -> usize {
@@ -173,6 +180,11 @@ impl RowSource {
     pub(super) fn next(&mut self, unix_seconds: u64, bytes: &mut Vec<u8>) -> usize {
         let id = self.next_id;
         self.next_id += 1;
+        self.row(id, unix_seconds, bytes)
+    }
+
+    /// The same for the row of this number.
+    pub(super) fn row(&mut self, id: u64, unix_seconds: u64, bytes: &mut Vec<u8>) -> usize {
         self.schema.put_id(id, bytes);
         let key_end = bytes.len();
         let register = self.rng.below(REGISTERS);

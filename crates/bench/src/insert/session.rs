@@ -1,18 +1,20 @@
 //! One engine with its tables, and the steps on it.
 
 use super::binlog::Binlog;
-use super::commit::{Commit, Oldest, insert};
+use super::client_table::{ClientTable, IndexMode, OldRows};
+use super::commit::{Commit, Oldest};
 use super::queries::{Pace, Queries};
 use super::step::Step;
 use super::{InsertConfig, binlog_dir};
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load::{self, Load, Measured, Worker};
 use crate::stopwatch::Stopwatch;
-use crate::{IntervalLine, ResultLine};
+use crate::{IntervalLine, ResultLine, Rng};
 use siltstone_base::clock::{Clock, SystemClock};
-use siltstone_base::engine::{EngineStats, TableId};
+use siltstone_base::engine::EngineStats;
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use siltstone_base::{Error, Result};
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
@@ -51,11 +53,14 @@ struct Ids {
 pub(super) struct Session<'a> {
     config: &'a InsertConfig,
     engine: OpenEngine,
-    tables: Vec<TableId>,
+    mode: IndexMode,
+    tables: Vec<ClientTable>,
     binlog: Option<Binlog>,
     name: String,
     pair: u32,
     ids: Vec<Ids>,
+    /// Steps of clients so far, so that each draws other rows.
+    turns: AtomicU64,
 }
 
 /// What a client did in a step.
@@ -69,18 +74,27 @@ struct Done {
 
 impl<'a> Session<'a> {
     /// Opens the engine in `dir` and creates the tables.
-    pub(super) fn new(config: &'a InsertConfig, kind: EngineKind, dir: &Path, pair: u32) -> Result<Self> {
+    pub(super) fn new(
+        config: &'a InsertConfig,
+        kind: EngineKind,
+        mode: IndexMode,
+        dir: &Path,
+        pair: u32,
+    ) -> Result<Self> {
         if (config.rows + config.more_rows) / config.clients as u64 >= config.schema.most_rows() {
             return Err(Error::invalid_argument("--rows is beyond what the schema's primary key can number"));
         }
         let engine = kind.open_tables(dir, &config.settings)?;
-        let create = |client| engine.as_tables()?.create_table(&config.schema.table(client));
+        let create = |client| ClientTable::create(&engine, mode, config.schema, client);
         let tables = (1..=config.clients).map(create).collect::<Result<Vec<_>>>()?;
         let binlog = Binlog::create(engine.env(), &binlog_dir(dir), config.binlog)?;
-        let name = engine.name();
+        let name = match mode {
+            IndexMode::Eager => engine.name(),
+            IndexMode::Lazy => format!("{} lazy indexes", engine.name()),
+        };
         let ids = || Ids { oldest: AtomicU64::new(1), next: AtomicU64::new(1) };
         let ids = (0..config.clients).map(|_| ids()).collect();
-        Ok(Self { config, engine, tables, binlog, name, pair, ids })
+        Ok(Self { config, engine, mode, tables, binlog, name, pair, ids, turns: AtomicU64::new(0) })
     }
 
     /// Closes the engine.
@@ -95,6 +109,7 @@ impl<'a> Session<'a> {
         let (companions, most_seconds, expected_ops) = match step {
             Step::Ranges(_) | Step::Points(_) => (config.clients, Some(config.query_seconds), 0),
             Step::Load => (0, None, config.rows),
+            Step::Updates => (0, None, config.updates),
             _ => (0, None, step.rows(config.more_rows)),
         };
         let load = Load {
@@ -115,7 +130,17 @@ impl<'a> Session<'a> {
         };
         let stats = self.engine.stats()?.since(&before);
         let binlog_bytes = self.binlog_bytes().zip(binlog_before).map(|(after, before)| after - before);
-        Ok(self.line(step, measured, stats, &done, binlog_bytes))
+        let mut line = self.line(step, measured, stats, &done, binlog_bytes);
+        if self.mode == IndexMode::Lazy && !matches!(step, Step::Ranges(_) | Step::Points(_)) {
+            line.0.stale_share = self.stale_share()?;
+        }
+        Ok(line)
+    }
+
+    /// The largest stale share of a client's table.
+    fn stale_share(&self) -> Result<Option<f64>> {
+        let shares = self.tables.iter().map(|table| table.stale_share(&self.engine)).collect::<Result<Vec<_>>>()?;
+        Ok(shares.into_iter().flatten().max_by(f64::total_cmp))
     }
 
     fn binlog_bytes(&self) -> Option<u64> {
@@ -131,6 +156,7 @@ impl<'a> Session<'a> {
         match step {
             Step::Settle => Ok(Done::default()),
             Step::Load => self.insert(client, share(self.config.rows), at_once, false, worker),
+            Step::Updates => self.update(client, share(self.config.updates), at_once, worker),
             Step::ManyAtOnce | Step::FewAtOnce => {
                 self.insert(client, share(step.rows(self.config.more_rows)), at_once, true, worker)
             }
@@ -154,6 +180,20 @@ impl<'a> Session<'a> {
                 inserter.delete(count)?;
             }
             left -= count;
+        }
+        Ok(inserter.done)
+    }
+
+    /// Gives `rows` rows, drawn from those that are there, other values.
+    fn update(&self, client: usize, rows: u64, at_once: usize, worker: &mut Worker<'_>) -> Result<Done> {
+        let mut inserter = self.inserter(client)?;
+        let mut left = rows;
+        while left > 0 && !worker.is_stopped() {
+            let count = left.min(at_once as u64);
+            let watch = Stopwatch::start();
+            let updated = inserter.update(count)?;
+            worker.record(watch.nanos(), updated);
+            left = left.saturating_sub(updated);
         }
         Ok(inserter.done)
     }
@@ -183,7 +223,7 @@ impl<'a> Session<'a> {
             return Ok(Done::default());
         };
         let config = self.config;
-        let mut queries = Queries::new(self.engine.as_tables()?, table, config.schema, config.seed, client);
+        let mut queries = Queries::new(&self.engine, table, config.schema, config.seed, client);
         worker.drive(u64::MAX, 1, |_| {
             match step {
                 Step::Points(_) => {
@@ -200,14 +240,19 @@ impl<'a> Session<'a> {
         let (Some(&table), Some(ids)) = (self.tables.get(client), self.ids.get(client)) else {
             return Err(Error::invalid_argument("a client without a table"));
         };
-        let commit = Commit::new(self.config, client, ids.next.load(Ordering::Relaxed));
+        let next = ids.next.load(Ordering::Relaxed);
+        let commit = Commit::new(self.config, client, next);
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        let rng = Rng::new(self.config.seed, 0x7570_6461 ^ ((client as u64) << 32) ^ turn);
         Ok(Inserter {
             session: self,
             table,
             ids,
             commit,
             oldest: Oldest::default(),
-            key: Vec::new(),
+            old: OldRows::default(),
+            numbers: BTreeSet::new(),
+            rng,
             done: Done::default(),
         })
     }
@@ -244,7 +289,8 @@ impl<'a> Session<'a> {
             write_amp: of_user(stats.bytes_written, bytes_user).filter(|_| inserts),
             space_amp: of_user(stats.data_bytes(), self.data_bytes()),
             kb_written_per_row: measured.usage.written.filter(|_| inserts).map(|bytes| bytes as f64 / 1e3 / rows),
-            reads_per_row: stats.reads.filter(|_| is_load).map(|reads| reads as f64 / rows),
+            lookups: lookups(&stats).filter(|_| inserts && !queries),
+            reads_per_row: stats.reads.filter(|_| is_load || step == Step::Updates).map(|reads| reads as f64 / rows),
             rows_per_commit_split: done.iter().filter_map(|done| done.split).min(),
             binlog_bytes: binlog_bytes.filter(|_| inserts),
             writer_ops_per_s: queries.then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
@@ -263,14 +309,25 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Keys that were looked up, and iterators' seeks, but for those of sweeps, as the LSM engine counts them; whatever rows and indexes they were in.
+fn lookups(stats: &EngineStats) -> Option<u64> {
+    let of = |name: &str| stats.counters.get(name).copied().unwrap_or(0);
+    let is_counted = stats.counters.contains_key("rocksdb.number.keys.written");
+    let all = of("rocksdb.number.keys.read") + of("rocksdb.number.db.seek");
+    is_counted.then(|| all.saturating_sub(of("sweep.rows.read") + of("sweep.seeks")))
+}
+
 /// One client that inserts, and deletes what is oldest.
 struct Inserter<'a> {
     session: &'a Session<'a>,
-    table: TableId,
+    table: ClientTable,
     ids: &'a Ids,
     commit: Commit,
     oldest: Oldest,
-    key: Vec<u8>,
+    old: OldRows,
+    /// The rows of an update.
+    numbers: BTreeSet<u64>,
+    rng: Rng,
     done: Done,
 }
 
@@ -281,19 +338,42 @@ impl Inserter<'_> {
         if let Some(binlog) = &self.session.binlog {
             binlog.commit(&self.commit.bytes)?;
         }
-        let tables = self.session.engine.as_tables()?;
-        insert(tables, self.table, &self.commit.rows(), &mut self.done.split)?;
-        let entries = count * self.session.config.schema.entry_bytes() as u64;
-        self.done.bytes += self.commit.bytes.len() as u64 + entries;
+        self.table.insert(&self.session.engine, &self.commit.rows(), &mut self.done.split)?;
+        self.count_bytes(count);
         self.ids.next.fetch_add(count, Ordering::Relaxed);
         Ok(())
     }
 
+    fn count_bytes(&mut self, rows: u64) {
+        let entries = rows * self.session.config.schema.entry_bytes() as u64;
+        self.done.bytes += self.commit.bytes.len() as u64 + entries;
+    }
+
+    /// Gives about so many different rows other values in one commit, after the binlog. Returns how many.
+    fn update(&mut self, count: u64) -> Result<u64> {
+        let (first, end) = (self.ids.oldest.load(Ordering::Relaxed), self.ids.next.load(Ordering::Relaxed));
+        if first == end {
+            return Err(Error::invalid_argument("there are no rows to update"));
+        }
+        self.numbers.clear();
+        for _ in 0..count {
+            self.numbers.insert(first + self.rng.below(end - first));
+        }
+        let updated = self.numbers.len() as u64;
+        self.commit.fill_numbers(self.numbers.iter().copied());
+        if let Some(binlog) = &self.session.binlog {
+            binlog.commit(&self.commit.bytes)?;
+        }
+        self.table.update(&self.session.engine, &self.commit.rows(), &mut self.old)?;
+        self.count_bytes(updated);
+        Ok(updated)
+    }
+
     /// Deletes the oldest rows.
     fn delete(&mut self, count: u64) -> Result<()> {
-        self.key.clear();
-        self.session.config.schema.put_id(self.ids.oldest.load(Ordering::Relaxed), &mut self.key);
-        self.oldest.delete(self.session.engine.as_tables()?, self.table, &self.key, count as usize)?;
+        let first = self.ids.oldest.load(Ordering::Relaxed);
+        let (engine, schema) = (&self.session.engine, self.session.config.schema);
+        self.table.delete_oldest(engine, schema, first..first + count, &mut self.oldest)?;
         self.ids.oldest.fetch_add(count, Ordering::Relaxed);
         Ok(())
     }

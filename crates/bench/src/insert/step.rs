@@ -14,6 +14,8 @@ pub enum Step {
     ManyAtOnce,
     /// `l.i2`: the same in commits of 5 rows.
     FewAtOnce,
+    /// `u`: gives rows that are there other values in all indexed columns.
+    Updates,
     /// `qrN`: reads ranges of the indexes beside N inserts and deletes a second for each client.
     Ranges(u32),
     /// `qpN`: reads rows by their primary keys beside N inserts and deletes a second for each client.
@@ -27,7 +29,7 @@ impl Step {
     /// Rows of one commit, where the step says how many.
     pub(super) fn rows_per_commit(self) -> Option<usize> {
         match self {
-            Self::Load | Self::Settle => None,
+            Self::Load | Self::Settle | Self::Updates => None,
             Self::FewAtOnce => Some(5),
             Self::ManyAtOnce | Self::Ranges(_) | Self::Points(_) => Some(50),
         }
@@ -38,7 +40,7 @@ impl Step {
         match self {
             Self::ManyAtOnce => more_rows / 5 * 4,
             Self::FewAtOnce => more_rows - more_rows / 5 * 4,
-            Self::Load | Self::Settle | Self::Ranges(_) | Self::Points(_) => 0,
+            Self::Load | Self::Settle | Self::Updates | Self::Ranges(_) | Self::Points(_) => 0,
         }
     }
 }
@@ -50,6 +52,7 @@ impl fmt::Display for Step {
             Self::Settle => f.write_str("settle"),
             Self::ManyAtOnce => f.write_str("l.i1"),
             Self::FewAtOnce => f.write_str("l.i2"),
+            Self::Updates => f.write_str("u"),
             Self::Ranges(rate) => write!(f, "qr{rate}"),
             Self::Points(rate) => write!(f, "qp{rate}"),
         }
@@ -60,13 +63,14 @@ impl FromStr for Step {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str = "expected l, settle, l.i1, l.i2, or qrN or qpN with 1 to 1000000 inserts a second";
+        const EXPECTED: &str = "expected l, settle, l.i1, l.i2, u, or qrN or qpN with 1 to 1000000 inserts a second";
         let rate = |digits: &str| digits.parse().ok().filter(|rate| (1..=1_000_000).contains(rate)).ok_or(EXPECTED);
         match text {
             "l" => Ok(Self::Load),
             "settle" => Ok(Self::Settle),
             "l.i1" => Ok(Self::ManyAtOnce),
             "l.i2" => Ok(Self::FewAtOnce),
+            "u" => Ok(Self::Updates),
             _ => match (text.strip_prefix("qr"), text.strip_prefix("qp")) {
                 (Some(digits), _) => Ok(Self::Ranges(rate(digits)?)),
                 (_, Some(digits)) => Ok(Self::Points(rate(digits)?)),

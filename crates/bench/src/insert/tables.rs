@@ -45,6 +45,8 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         "w-amp",
         "KB w/row",
         "reads/row",
+        "lookups",
+        "stale",
         "binlog MB",
         "space MB",
         "log MB",
@@ -78,6 +80,8 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
             short(line.write_amp),
             short(line.kb_written_per_row),
             short(line.reads_per_row),
+            short(line.lookups.map(|lookups| lookups as f64)),
+            short(line.stale_share),
             megabytes(line.binlog_bytes),
             megabytes(line.space_bytes),
             megabytes(line.log_space_bytes),
@@ -89,7 +93,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         ]);
     }
     let mut text = format!(
-        "{table}Operations are rows that are inserted, of qrN and qpN queries; latencies are those of commits and of queries. Rows and index entries are the user's bytes. Space is without logs that do not grow with the data, of which each is beside it.\n"
+        "{table}Operations are rows that are inserted, of qrN and qpN queries; latencies are those of commits and of queries. Rows and index entries are the user's bytes. Lookups are of rows and entries, without those of sweeps; stale is the part of a lazy table's entries that led nowhere. Space is without logs that do not grow with the data, of which each is beside it.\n"
     );
     for line in lines {
         if let Some(most) = line.rows_per_commit_split {

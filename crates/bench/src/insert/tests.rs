@@ -18,6 +18,8 @@ fn config(schema: Schema, binlog: BinlogMode) -> InsertConfig {
         binlog,
         pairs: 1,
         steps: vec![Step::Load, Step::Settle],
+        index_modes: vec![IndexMode::Eager],
+        updates: 0,
         more_rows: 0,
         query_seconds: 0.1,
         interval_s: 1.0,
@@ -71,6 +73,38 @@ fn later_steps_insert_at_the_end_and_delete_at_the_beginning() {
 }
 
 #[test]
+fn updates_read_rows_eagerly_and_nothing_lazily() {
+    let mut config = config(Schema::Of2017, BinlogMode::Off);
+    config.engines = vec![EngineKind::LsmLeveled];
+    config.index_modes = vec![IndexMode::Eager, IndexMode::Lazy];
+    config.steps = ["l", "u", "settle", "l.i1", "qr5000", "qp5000"].map(|step| step.parse().unwrap()).to_vec();
+    // Too few for a sweep in the background to look at anything.
+    config.updates = 600;
+    config.more_rows = 500;
+    let mut text = Vec::new();
+    let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+    let [eager, lazy] = [&lines[..6], &lines[6..]];
+    assert_eq!([eager[1].ops, lazy[1].ops], [600; 2]);
+    assert_eq!([eager[0].lookups, lazy[0].lookups, lazy[1].lookups], [Some(0); 3]);
+    assert_eq!(eager[1].lookups, Some(600));
+    assert_eq!([eager[1].stale_share, lazy[0].stale_share], [None, Some(0.0)]);
+    assert!(lazy[1].stale_share.is_some_and(|share| share > 0.0), "{:?}", lazy[1]);
+    assert_eq!(lazy[3].ops, 400);
+    assert!(lazy[4].ops > 0 && lazy[5].ops > 0);
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("lsm-leveled lazy indexes / lsm-leveled"), "{text}");
+}
+
+#[test]
+fn an_engine_without_lazy_tables_says_so() {
+    let mut config = config(Schema::Of2017, BinlogMode::Off);
+    config.engines = vec![EngineKind::Btree];
+    config.index_modes = vec![IndexMode::Lazy];
+    let error = run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap_err();
+    assert_eq!(error.kind(), siltstone_base::ErrorKind::NotSupported);
+}
+
+#[test]
 fn deleting_more_than_there_is_says_so() {
     let dir = tempfile::TempDir::new().unwrap();
     let config = config(Schema::Of2017, BinlogMode::Off);
@@ -88,7 +122,7 @@ fn deleting_more_than_there_is_says_so() {
 
 #[test]
 fn steps_are_read_as_they_are_printed() {
-    for text in ["l", "settle", "l.i1", "l.i2", "qr100", "qp1000"] {
+    for text in ["l", "settle", "l.i1", "l.i2", "u", "qr100", "qp1000"] {
         assert_eq!(text.parse::<Step>().unwrap().to_string(), text);
     }
     for text in ["", "l.x", "qr", "qr0", "qp-1", "qs100"] {

@@ -16,6 +16,7 @@ impl Admin for Db {
         Capabilities {
             kv: true,
             tables: true,
+            lazy_tables: false,
             transactions: true,
             concurrent_writers: true,
             background_work: true,

@@ -68,6 +68,7 @@ impl Admin for FjallEngine {
         Capabilities {
             kv: true,
             tables: false,
+            lazy_tables: false,
             transactions: false,
             concurrent_writers: true,
             background_work: true,

@@ -80,6 +80,7 @@ impl Admin for LmdbEngine {
         Capabilities {
             kv: true,
             tables: false,
+            lazy_tables: false,
             transactions: false,
             concurrent_writers: false,
             background_work: false,

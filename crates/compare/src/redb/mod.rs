@@ -82,6 +82,7 @@ impl Admin for RedbEngine {
         Capabilities {
             kv: true,
             tables: false,
+            lazy_tables: false,
             transactions: false,
             concurrent_writers: false,
             background_work: false,

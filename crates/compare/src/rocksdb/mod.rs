@@ -80,6 +80,7 @@ impl Admin for RocksdbEngine {
         Capabilities {
             kv: true,
             tables: false,
+            lazy_tables: false,
             transactions: false,
             concurrent_writers: true,
             background_work: true,

@@ -19,7 +19,7 @@ pub(crate) use picker::{
     pending_compaction_bytes, pick, pick_covered, pick_expired_drop, pick_expired_rewrite, pick_level0, scores,
     urgency,
 };
-pub(crate) use rules::{DroppedEntries, RulesOptions, Sieve};
+pub(crate) use rules::{DroppedEntries, HiddenRow, HiddenRows, HiddenWatch, JobFiles, RulesOptions, Sieve};
 pub(crate) use running::{Moving, Running, RunningId};
 pub(crate) use targets::{LevelScore, LevelTargets};
 

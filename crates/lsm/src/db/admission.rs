@@ -94,7 +94,7 @@ impl DbInner {
     }
 
     /// Whether writers are being held back, by the pacer or by RocksDB's rules.
-    fn held_back(&self, now_nanos: u64) -> Option<HeldBack> {
+    pub(super) fn held_back(&self, now_nanos: u64) -> Option<HeldBack> {
         if let Some(pacer) = self.pacer() {
             return pacer.held_back(now_nanos);
         }
@@ -108,7 +108,7 @@ impl DbInner {
         }
     }
 
-    fn now_nanos(&self) -> u64 {
+    pub(super) fn now_nanos(&self) -> u64 {
         self.clock.now_micros().saturating_mul(1000)
     }
 

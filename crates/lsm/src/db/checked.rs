@@ -87,13 +87,7 @@ impl DbInner {
         if !is_empty {
             self.check_batch(batch)?;
         }
-        let mut check = Check::new(watched);
-        for _ in 0..LOOKS {
-            self.look(&mut check)?;
-            if self.has_same_tables(&check) {
-                break;
-            }
-        }
+        let check = self.first_look(watched)?;
         if is_empty {
             let _leader = self.lock_write_side();
             return self.check_again(&check);
@@ -105,6 +99,18 @@ impl DbInner {
             }
             None => self.follow(batch, options, Some(Arc::new(check))),
         }
+    }
+
+    /// Looks at everything, until it was done while tables stayed the same.
+    pub(super) fn first_look(&self, watched: Vec<Watched>) -> Result<Check> {
+        let mut check = Check::new(watched);
+        for _ in 0..LOOKS {
+            self.look(&mut check)?;
+            if self.has_same_tables(&check) {
+                break;
+            }
+        }
+        Ok(check)
     }
 
     /// Looks at everything.

@@ -5,8 +5,8 @@ use super::state::DbInner;
 use crate::options::{FlushOptions, WaitForCompactOptions};
 use crate::wal::WalWriter;
 use siltstone_base::executor::Waited;
-use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// Tells those who wait for the end of closing, however it comes.
@@ -76,7 +76,11 @@ impl DbInner {
 
     fn jobs_running(&self) -> usize {
         let state = self.state.lock();
-        state.running_flushes + state.running_compactions + state.reading_stamps + state.ending_jobs
+        state.running_flushes
+            + state.running_compactions
+            + state.reading_stamps
+            + state.ending_jobs
+            + state.attached_turns
     }
 
     /// Waits until the jobs that run have ended.
@@ -98,6 +102,9 @@ impl DbInner {
             state.background_paused = state.background_paused.saturating_sub(1);
         }
         self.schedule();
+        if let Some(attached) = self.attached.get().and_then(Weak::upgrade) {
+            attached.resume();
+        }
     }
 
     /// Waits until no job is due or running.

@@ -7,12 +7,13 @@ use super::resolve::Resolver;
 use super::state::Surroundings;
 use super::super_version::SuperVersion;
 use super::timestamps::FamilyTimestamps;
+use crate::compaction::HiddenRows;
 use crate::key::{ColumnFamilyId, InternalKeyComparator};
 use crate::memtable::{Memtable, MemtableOptions};
 use crate::options::ColumnFamilyOptions;
 use crate::table_cache::{TableCache, TableCacheOptions};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
-use siltstone_base::sync::{Arc, ArcSwap};
+use siltstone_base::sync::{Arc, ArcSwap, OnceLock};
 use std::fmt;
 
 /// One column family. What changes is replaced as a whole: readers take no lock.
@@ -37,6 +38,8 @@ pub(crate) struct Family {
     pub(crate) super_version: ArcSwap<SuperVersion>,
     /// What its jobs tell of their progress.
     pub(crate) work: Arc<FamilyWork>,
+    /// Who sees values that flushes and compactions drop for newer ones.
+    pub(crate) hidden_rows: OnceLock<Arc<dyn HiddenRows>>,
     /// What was in its place before.
     pub(super) replaced: Replaced,
     dropped: AtomicBool,
@@ -77,6 +80,7 @@ impl Family {
             super_version,
             replaced,
             work,
+            hidden_rows: OnceLock::new(),
             dropped,
         }
     }

@@ -10,7 +10,7 @@ use super::state::DbInner;
 use super::subcompactions;
 use super::super_version::SuperVersion;
 use crate::compaction::job::{CompactionEnv, CompactionJob, CompactionOutput, KeyRange, shares};
-use crate::compaction::{Compaction, RunningId};
+use crate::compaction::{Compaction, HiddenWatch, JobFiles, RunningId};
 use crate::event::{CompactionInfo, CompactionReason, JobId};
 use crate::expiry::Expiring;
 use crate::file_meta::{FileMeta, Stamps};
@@ -68,6 +68,8 @@ pub(super) struct Compacting {
     retry_after: Option<Duration>,
     /// Whoever waits for it.
     manual: Option<Arc<ManualCompaction>>,
+    /// Who sees values that go.
+    hidden: Option<HiddenWatch>,
 }
 
 /// What comes of a step.
@@ -105,6 +107,10 @@ impl CompactJob {
         let started_micros = db.clock.now_micros();
         let options = family.options();
         let metered = Metered::new(rate_priority(&compaction));
+        let hidden = family.hidden_rows.get().filter(|_| !compaction.is_edit()).map(|rows| {
+            let inputs = compaction.input_files().map(|(_, file)| file.number).collect();
+            HiddenWatch { rows: Arc::clone(rows), files: JobFiles::of_compaction(inputs) }
+        });
         let compacting = Compacting {
             db,
             family,
@@ -121,6 +127,7 @@ impl CompactJob {
             leaving: Vec::new(),
             retry_after: None,
             manual,
+            hidden,
         };
         Self { compacting: Some(Box::new(compacting)) }
     }
@@ -273,6 +280,7 @@ impl Compacting {
             use_direct_io: db.options.use_direct_io_for_flush_and_compaction,
             write_back: WriteBack { bytes: live.bytes_per_sync, strict: db.options.strict_bytes_per_sync },
             file_checksum: db.options.file_checksum,
+            hidden: self.hidden.clone(),
         }
     }
 
@@ -287,6 +295,9 @@ impl Compacting {
     fn install_output(&mut self, output: CompactionOutput) -> Result<()> {
         self.info.outputs = output.files.iter().map(|file| file.number).collect();
         self.info.output_bytes = output.bytes_written;
+        if let Some(hidden) = &self.hidden {
+            hidden.files.set_outputs(self.info.outputs.clone());
+        }
         self.db.metrics.add_all([
             (Counter::Compactions, 1),
             (Counter::Subcompactions, self.info.subcompactions as u64),

@@ -10,7 +10,9 @@ use super::pacing::Working;
 use super::state::DbInner;
 use super::state::Surroundings;
 use super::super_version::SuperVersion;
-use crate::compaction::{DroppedEntries, RulesOptions, Sieve, compression_of_flush, dictionary_options};
+use crate::compaction::{
+    DroppedEntries, HiddenWatch, JobFiles, RulesOptions, Sieve, compression_of_flush, dictionary_options,
+};
 use crate::event::{FlushInfo, FlushReason, JobId};
 use crate::file_meta::{FileMetaData, other_fields};
 use crate::file_names::FileName;
@@ -41,6 +43,14 @@ pub(crate) struct TableBuild {
     unix_seconds: u64,
     /// All entries are added.
     is_read: bool,
+    /// For who sees what goes.
+    files: Arc<JobFiles>,
+}
+
+impl Drop for TableBuild {
+    fn drop(&mut self) {
+        self.files.set_seen();
+    }
 }
 
 /// What [`TableBuild`] needs of its surroundings; recovery has them before there is a database.
@@ -113,7 +123,10 @@ impl TableBuild {
             output_level: 0,
         });
         sieve.set_ranges(ranges);
-        Ok(Self { merged, builder: Some(builder), file_number, retained, sieve, unix_seconds, is_read: false })
+        let files = JobFiles::of_flush(file_number);
+        let watch = |rows: &Arc<_>| HiddenWatch { rows: Arc::clone(rows), files: Arc::clone(&files) };
+        sieve.set_watch(family.hidden_rows.get().map(watch));
+        Ok(Self { merged, builder: Some(builder), file_number, retained, sieve, unix_seconds, is_read: false, files })
     }
 
     /// Adds entries, and prepares the table for its end, within the budget. Returns whether all is done.
@@ -187,8 +200,8 @@ impl TableBuild {
 
 impl TableBuild {
     /// Lets the file of a table go that will not be used: once no MANIFEST can name it.
-    fn discard(self, db: &DbInner) {
-        if let Some(builder) = self.builder {
+    fn discard(mut self, db: &DbInner) {
+        if let Some(builder) = self.builder.take() {
             builder.abandon();
         }
         db.obsolete_tables.push(FileName::Table(self.file_number));

@@ -6,6 +6,7 @@
 mod admission;
 mod approximate;
 mod archive;
+mod attached;
 #[cfg(feature = "tokio")]
 mod attend;
 mod background;
@@ -79,6 +80,7 @@ mod write_stall;
 
 pub use approximate::ApproximateSize;
 pub(crate) use archive::FOLDER as WAL_ARCHIVE;
+pub(crate) use attached::{AttachedWork, PendingWrite, UpkeepMeter};
 pub use check::TreeReport;
 pub(crate) use checked::Watched;
 pub use column_family::ColumnFamily;
@@ -86,6 +88,7 @@ pub use compaction_log::CompactionRecord;
 pub use expiry::{ExpiryBlocker, ExpiryReport};
 pub(crate) use holders::{Held, Holder};
 pub(crate) use ingest::{ChangedTables, Depth};
+pub(crate) use io_rate::Moved;
 pub use iter::Iter;
 pub(crate) use iter::{FIRST_OWN_SEQNO, OWN_SEQNOS, OwnEntries};
 pub use live_files::{LiveFile, LiveFileKind, LiveFiles};

@@ -46,7 +46,7 @@ use siltstone_base::executor::{Executor, ThreadExecutor};
 use siltstone_base::expiry::{ExpiryRoom, Known, RoomSettings};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
-use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Signal};
+use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, OnceLock, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::Path;
@@ -584,6 +584,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         controller: WriteController::new(options.delayed_write_rate, options.write_admission),
         idle_pacer: Pacer::new(),
         low_priority: LowPriority::new(),
+        attached: OnceLock::new(),
         is_paced: AtomicBool::new(options.write_admission == WriteAdmission::Paced),
         visible_seqno: CachePadded::new(AtomicU64::new(last_seqno)),
         families: ArcSwap::from_pointee(by_id),

@@ -1,6 +1,7 @@
 //! What the database's state lock guards, and what every part of the database room shares.
 
 use super::archive::WalArchive;
+use super::attached::AttachedWork;
 use super::column_family::Family;
 use super::compaction_log::CompactionLog;
 use super::error_state::ErrorState;
@@ -34,7 +35,7 @@ use siltstone_base::env::{Env, FileLock, SyncHandle};
 use siltstone_base::executor::Executor;
 use siltstone_base::expiry::ExpiryRoom;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
-use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, Rank, Signal};
+use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, OnceLock, Rank, Signal, Weak};
 use siltstone_base::{Error, ErrorKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -122,6 +123,8 @@ pub(crate) struct DbInner {
     pub(crate) read_only_turn: ReadOnlyTurn,
     /// Who tells listeners that writers are paced.
     pub(crate) pacing_watch: PacingWatch,
+    /// Background work of the layer above.
+    pub(crate) attached: OnceLock<Weak<dyn AttachedWork>>,
     /// When the database was opened, by its clock.
     pub(crate) opened_micros: u64,
     /// Held for as long as the database is open for writing.
@@ -149,6 +152,8 @@ pub(crate) struct State {
     pub(crate) since_expiry_turn: u32,
     /// Jobs that open tables to know the stamps of their rows.
     pub(crate) reading_stamps: usize,
+    /// Steps of background work of the layer above that are under way.
+    pub(crate) attached_turns: usize,
     /// Jobs that are done and clean up behind themselves; others may run in their place.
     pub(crate) ending_jobs: usize,
     /// Those who make files outside of jobs.

@@ -7,11 +7,14 @@
 use super::column_family::ColumnFamily;
 use super::newest::Lookup;
 use super::{Db, Snapshot};
+use crate::compaction::JobFiles;
+use crate::file_meta::FileMeta;
 use crate::key::{LookupKey, MAX_SEQNO, SeqNo};
 use crate::options::ReadOptions;
 use crate::sst::TableReadOptions;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;
+use siltstone_base::sync::Arc;
 
 /// A moment in the life of a database. It holds nothing, and means nothing after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,5 +58,43 @@ impl Db {
             }
         }
         Ok(is_in_older)
+    }
+
+    /// Whether memory and filters say that what a flush or a compaction with these files met as the newest entry of `key`, of number `seqno`, is still
+    /// the newest one, or what became of it. Everything that is read before the last of those files is then known not to have the key.
+    pub(crate) fn is_still_newest(
+        &self,
+        family: &ColumnFamily,
+        key: &[u8],
+        seqno: SeqNo,
+        files: &JobFiles,
+    ) -> Result<bool> {
+        let (inner, family) = (&self.handle.inner, &family.0);
+        let pinned = family.super_version.load();
+        if inner.is_changed_since(family, &pinned, key, seqno, Lookup::Memtables)?
+            || pinned.version.files_with_ranges().next().is_some()
+        {
+            return Ok(false);
+        }
+        let lookup = LookupKey::new(key, MAX_SEQNO);
+        let (hash, options) = (Some(xxph3(key)), TableReadOptions::from(&ReadOptions::default()));
+        // Those read before the next file of the job.
+        let mut others: Vec<Arc<FileMeta>> = Vec::new();
+        let mut is_found = false;
+        for level in 0..pinned.version.num_levels() {
+            for file in pinned.version.overlapping_files(level, Some(key), Some(key)) {
+                if !files.has(file.number) {
+                    others.push(file);
+                    continue;
+                }
+                is_found = true;
+                for other in others.drain(..) {
+                    if family.table_cache.reader(&other)?.may_have(&options, &lookup, hash) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(is_found)
     }
 }

@@ -122,7 +122,7 @@ impl Group<'_> {
     }
 
     /// Tells the last follower that its batch is not written.
-    fn send_last_away(&mut self, error: Error) {
+    pub(super) fn send_last_away(&mut self, error: Error) {
         if let Some((request, batch)) = self.followers.pop() {
             request.return_batch(batch.unwrap_or_default());
             request.finish(Err(error));
@@ -315,7 +315,7 @@ impl DbInner {
         self.lead_group(&mut leader, group, &first.options, own_request)
     }
 
-    fn lead_group(
+    pub(super) fn lead_group(
         self: &Arc<Self>,
         leader: &mut Leader<'_>,
         mut group: Group<'_>,

@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 ///
 /// Protocol: a writer that does not get the write side at once enqueues a [`Request`] and waits until the request is
 /// done or the write side is free. Whoever gives the write side back wakes the first request; its writer then leads
-/// a group that begins with it. A request is taken by exactly one leader, which sets its outcome. While a leader itself has to wait, requests that must not are
-/// refused.
+/// a group that begins with it. A request is taken by exactly one leader, which sets its outcome. A writer who leads while the first request is one that nobody waits for begins with that.
+/// While a leader itself has to wait, requests that must not are refused.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
     waiting: CachePadded<AtomicUsize>,
@@ -49,6 +49,8 @@ pub(crate) struct Request {
     pub(crate) signal: Signal,
     /// Nobody waits for this request alone: whoever leads its group inserts its batch.
     pub(crate) is_unattended: bool,
+    /// Nobody waits for it at all: somebody looks at it now and then.
+    is_detached: bool,
     phase: AtomicU8,
     slot: Mutex<Slot>,
 }
@@ -71,6 +73,11 @@ impl Request {
         Arc::new(Self::of(batch, options, check, false))
     }
 
+    /// A request that nobody waits for.
+    pub(crate) fn detached(batch: WriteBatch, options: WriteOptions, check: Arc<Check>) -> Arc<Self> {
+        Arc::new(Self { is_detached: true, ..Self::of(batch, options, Some(check), true) })
+    }
+
     /// A request that shares the thread that waits for it with others.
     #[cfg(feature = "tokio")]
     pub(crate) fn unattended(batch: WriteBatch, options: WriteOptions) -> Arc<Self> {
@@ -81,7 +88,7 @@ impl Request {
         let bytes = batch.size_bytes();
         let slot = Mutex::new(ranks::WRITE_REQUEST, Slot { batch, first_seqno: 0, outcome: Ok(()) });
         let phase = AtomicU8::new(WAITING);
-        Self { options, bytes, check, signal: Signal::new(), is_unattended, phase, slot }
+        Self { options, bytes, check, signal: Signal::new(), is_unattended, is_detached: false, phase, slot }
     }
 
     /// Takes the batch out, for the leader or, at the end, for its writer.
@@ -219,8 +226,12 @@ impl WriteQueue {
 
     #[cold]
     fn wake_next_slow(&self) {
-        if let Some(request) = self.requests.lock().queue.front() {
+        // One that nobody waits for is led by the next one's writer.
+        for request in self.requests.lock().queue.iter() {
             request.signal.notify_all();
+            if !request.is_detached {
+                break;
+            }
         }
     }
 }

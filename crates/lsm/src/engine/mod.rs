@@ -116,6 +116,7 @@ impl Admin for Db {
         Capabilities {
             kv: false,
             tables: false,
+            lazy_tables: false,
             transactions: false,
             concurrent_writers: true,
             background_work: true,

@@ -52,7 +52,7 @@ impl TableDb {
     fn add(&self, id: AnyTableId, spec: &IndexSpec, lazy: bool) -> Result<usize> {
         let (table, index, learned) = self.begin_index(id, spec, lazy)?;
         let position = table.indexes.len() - 1;
-        let waited = self.writers.wait_for_earlier(self.db.executor());
+        let waited = self.writers.wait_for_earlier(self.ground.db.executor());
         let filled = waited.and_then(|()| self.fill_index(&table, &index, learned));
         self.end_index(id, index.id, filled.is_ok())?;
         filled.map(|()| position)
@@ -78,7 +78,7 @@ impl TableDb {
         let mut indexes = table.indexes.clone();
         indexes.push(index.clone());
         let table = Arc::new(Table { definition, indexes });
-        let learned = self.db.latest_seqno();
+        let learned = self.ground.db.latest_seqno();
         self.publish(Arc::clone(&table));
         Ok((table, index, learned))
     }
@@ -92,7 +92,7 @@ impl TableDb {
         if is_filled {
             definition.indexes.iter_mut().filter(|own| own.id == index).for_each(|own| own.building = false);
             for own in indexes.iter_mut().filter(|own| own.id == index) {
-                (own.is_building, own.since) = (false, self.db.latest_seqno());
+                (own.is_building, own.since) = (false, self.ground.db.latest_seqno());
             }
             self.store_definition(&mut dictionary, definition.clone(), None, &[])?;
         } else {
@@ -103,7 +103,7 @@ impl TableDb {
         dictionary.building = None;
         self.publish(Arc::new(Table { definition, indexes }));
         if !is_filled {
-            self.dropped.add([index]);
+            self.ground.dropped.add([index]);
         }
         drop(dictionary);
         if !is_filled {
@@ -114,7 +114,7 @@ impl TableDb {
 
     /// Puts the entries of all rows that do not change meanwhile.
     fn fill_index(&self, table: &Table, index: &Index, learned: SeqNo) -> Result<()> {
-        let snapshot = self.db.snapshot();
+        let snapshot = self.ground.db.snapshot();
         if self.load_index(table, index, &snapshot, learned)? {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl TableDb {
             .snapshot(Some(snapshot.clone()))
             .iterate_upper_bound(Some(table.definition.primary.end().to_vec()))
             .fill_cache(false);
-        let mut rows = self.db.iter_cf(&self.rows, &options)?;
+        let mut rows = self.ground.db.iter_cf(&self.ground.rows, &options)?;
         rows.seek(&table.definition.primary.to_bytes());
         let most = if index.spec.unique { 1 } else { ROWS };
         let (mut entries, mut number): (Vec<Entry>, u64) = (Vec::with_capacity(most), 0);
@@ -150,7 +150,7 @@ impl TableDb {
         snapshot: &Snapshot,
         number: u64,
     ) -> Result<()> {
-        let is_changed = |row: &[u8]| self.db.is_changed_since(&self.rows, row, snapshot.seqno());
+        let is_changed = |row: &[u8]| self.ground.db.is_changed_since(&self.ground.rows, row, snapshot.seqno());
         while !entries.is_empty() {
             let mut batch = WriteBatch::new();
             for (_, key, value) in &entries {
@@ -161,12 +161,12 @@ impl TableDb {
                 batch.put(key, value);
             }
             if table.definition.lazy {
-                return self.db.write(&mut batch, &self.write_options);
+                return self.ground.db.write(&mut batch, &self.ground.write_options);
             }
             let _locked = match &entries[..] {
                 [(row, key, _)] if index.spec.unique => {
                     let locked = self.lock_keys(&[Claim { key: key.clone(), row: 0, index: index.id }])?;
-                    if self.db.get(key)?.is_some() {
+                    if self.ground.db.get(key)?.is_some() {
                         // The row's own writer put the entry, or the row gave its key up since, or another one has the same.
                         let message = format!(
                             "unique index {} of table {}: row {number}, in the order of primary keys from 0, has the key of another row",
@@ -183,9 +183,13 @@ impl TableDb {
             };
             let watched: Vec<Watched> = entries
                 .iter()
-                .map(|(row, _, _)| Watched { family: self.rows.clone(), key: row.clone(), seqno: snapshot.seqno() })
+                .map(|(row, _, _)| Watched {
+                    family: self.ground.rows.clone(),
+                    key: row.clone(),
+                    seqno: snapshot.seqno(),
+                })
                 .collect();
-            match self.db.write_if_unchanged(watched, &mut batch, &self.write_options) {
+            match self.ground.db.write_if_unchanged(watched, &mut batch, &self.ground.write_options) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Busy => {}
                 Err(error) => return Err(error),
@@ -211,7 +215,7 @@ impl TableDb {
             let ids: Vec<IndexId> = definition.indexes.iter().filter(|own| own.building).map(|own| own.id).collect();
             definition.indexes.retain(|own| !own.building);
             self.store_definition(&mut dictionary, definition, None, &ids)?;
-            self.dropped.add(ids);
+            self.ground.dropped.add(ids);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::{AnyTableId, TableDb};
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use siltstone_base::Result;
-use siltstone_base::engine::Row;
+use siltstone_base::engine::{LazyTableId, Row, StaleEntries};
 
 /// Differences of an index that are shown.
 const SHOWN: usize = 16;
@@ -69,7 +69,7 @@ impl TableDb {
     /// `NotFound` if no open table has this id, or it or one of its indexes is dropped at the same time, `Corruption` if an entry or a row does not decode, with its position, `Poisoned` if an extractor panics, and those of a read.
     pub fn check_table(&self, table: impl Into<AnyTableId>) -> Result<Vec<IndexCheck>> {
         let table = self.table(table)?;
-        let snapshot = self.db.snapshot();
+        let snapshot = self.ground.db.snapshot();
         let indexes: Vec<&Index> = table.indexes.iter().filter(|index| !index.is_building).collect();
         let mut checks = Vec::with_capacity(indexes.len());
         for index in &indexes {
@@ -79,11 +79,54 @@ impl TableDb {
         Ok(checks)
     }
 
+    /// Counts the entries of a lazy table's indexes, and those of them that no row yields, at one snapshot: reads entries and rows once, each in their order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`check_table`](Self::check_table).
+    pub fn count_stale(&self, table: LazyTableId) -> Result<StaleEntries> {
+        let table = self.table(table)?;
+        table.definition.check_mode(true)?;
+        let snapshot = self.ground.db.snapshot();
+        let indexes: Vec<&Index> = table.indexes.iter().filter(|index| !index.is_building).collect();
+        let mut counted = StaleEntries::default();
+        for index in &indexes {
+            let scan = IndexScan::all().at(&snapshot).in_background();
+            let mut walk = Walk::new(&self.ground, index, &scan)?;
+            while walk.wanted()?.is_some() {
+                walk.advance();
+            }
+            counted.entries += walk.position();
+        }
+        let primary = table.definition.primary;
+        let options = ReadOptions::default()
+            .snapshot(Some(snapshot))
+            .iterate_upper_bound(Some(primary.end().to_vec()))
+            .fill_cache(false);
+        let mut rows = self.ground.db.iter_cf(&self.ground.rows, &options)?;
+        self.ground.check_not_dropped(primary)?;
+        rows.seek(&primary.to_bytes());
+        let (mut key, mut value, mut yielded, mut number) = (Vec::new(), Vec::new(), 0_u64, 0_u64);
+        while rows.valid() {
+            let row = Row { primary_key: without_id(rows.key()), value: rows.value() };
+            for index in &indexes {
+                let is_yielded = index.entry(&row, &mut key, &mut value).map_err(|error| at_position(error, number))?;
+                yielded += u64::from(is_yielded);
+            }
+            number += 1;
+            rows.next();
+        }
+        rows.status()?;
+        // No entry that counts is missing.
+        counted.stale = counted.entries.saturating_sub(yielded);
+        Ok(counted)
+    }
+
     /// Asks rows for the entries that are there.
     fn check_entries(&self, table: &Table, index: &Index, snapshot: &Snapshot) -> Result<IndexCheck> {
         let mut check = IndexCheck { index: index.spec.name.clone(), ..IndexCheck::default() };
         let scan = IndexScan::all().at(snapshot).in_background();
-        let mut walk = Walk::new(self, index, &scan)?;
+        let mut walk = Walk::new(&self.ground, index, &scan)?;
         let (mut entries, mut yields) = (Entries::default(), Yields::default());
         let mut batch_len = BatchLen::default();
         loop {
@@ -97,7 +140,7 @@ impl TableDb {
             if entries.len() == 0 {
                 return Ok(check);
             }
-            let rows = self.rows_of(table, &entries, snapshot, false)?;
+            let rows = self.ground.rows_of(table, &entries, snapshot, false)?;
             batch_len.note(&rows);
             for (at, row) in rows.iter().enumerate() {
                 let entry = entries.get(at);
@@ -126,8 +169,8 @@ impl TableDb {
     ) -> Result<()> {
         let options = ReadOptions::default().snapshot(Some(snapshot.clone())).fill_cache(false);
         let bounded = options.clone().iterate_upper_bound(Some(table.definition.primary.end().to_vec()));
-        let mut rows = self.db.iter_cf(&self.rows, &bounded)?;
-        self.check_not_dropped(table.definition.primary)?;
+        let mut rows = self.ground.db.iter_cf(&self.ground.rows, &bounded)?;
+        self.ground.check_not_dropped(table.definition.primary)?;
         rows.seek(&table.definition.primary.to_bytes());
         let (mut number, mut bytes) = (0, 0);
         // Of each index: key, value and primary key of what rows yield.
@@ -138,8 +181,8 @@ impl TableDb {
                 bytes = 0;
                 for ((index, yielded), check) in indexes.iter().zip(&mut yielded).zip(&mut *checks) {
                     let keys: Vec<&[u8]> = yielded.iter().map(|[key, _, _]| &key[..]).collect();
-                    let found = self.db.multi_get_cf(&self.rows, &keys, &options);
-                    self.check_not_dropped(index.id)?;
+                    let found = self.ground.db.multi_get_cf(&self.ground.rows, &keys, &options);
+                    self.ground.check_not_dropped(index.id)?;
                     for ([key, value, primary_key], found) in yielded.iter().zip(found) {
                         let found = found?;
                         if found.as_ref().is_none_or(|found| **found != **value) {

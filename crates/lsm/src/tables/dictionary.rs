@@ -405,7 +405,12 @@ impl<'a> Reader<'a> {
     fn format(&mut self) -> Result<()> {
         match self.u16()? {
             FORMAT => Ok(()),
-            other => Err(Error::not_supported(format!("format {other} of the dictionary of tables"))),
+            1 => Err(Error::not_supported(
+                "format 1 of the dictionary of tables, which this version does not read: read the rows with the version that wrote them, and insert them into tables of a new directory",
+            )),
+            other => Err(Error::not_supported(format!(
+                "format {other} of the dictionary of tables: a newer version wrote it; this one reads format {FORMAT}"
+            ))),
         }
     }
 

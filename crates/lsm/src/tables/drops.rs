@@ -29,10 +29,10 @@ impl TableDb {
         }
         self.write_dictionary(&mut batch)?;
         dictionary.tables.remove(&definition.name);
-        let mut tables = Vec::clone(&self.open_tables.load());
+        let mut tables = Vec::clone(&self.ground.open_tables.load());
         tables.retain(|other| other.number() != table.0);
-        self.open_tables.store(Arc::new(tables));
-        self.dropped.add(definition.ids());
+        self.ground.open_tables.store(Arc::new(tables));
+        self.ground.dropped.add(definition.ids());
         drop(dictionary);
         self.give_space_back(definition.ids());
         Ok(())
@@ -59,7 +59,7 @@ impl TableDb {
         self.store_definition(&mut dictionary, definition.clone(), None, &[dropped])?;
         let indexes = table.indexes.iter().filter(|index| index.id != dropped).cloned().collect();
         self.publish(Arc::new(Table { definition, indexes }));
-        self.dropped.add([dropped]);
+        self.ground.dropped.add([dropped]);
         drop(dictionary);
         self.give_space_back([dropped]);
         Ok(())
@@ -69,23 +69,17 @@ impl TableDb {
     pub(super) fn give_space_back(&self, ids: impl IntoIterator<Item = IndexId>) {
         for id in ids {
             // They are gone whatever comes of this: what is left is found by compactions.
-            let _ = self.db.delete_files_in_range(&self.rows, &id.to_bytes(), &id.end());
+            let _ = self.ground.db.delete_files_in_range(&self.ground.rows, &id.to_bytes(), &id.end());
         }
-    }
-
-    /// Fails if an index is dropped: what was read of it since may be a part. What is read through an iterator that was made before is whole.
-    #[inline]
-    pub(super) fn check_not_dropped(&self, id: IndexId) -> Result<()> {
-        if self.dropped.contains(id) { Err(dropped_meanwhile()) } else { Ok(()) }
     }
 
     /// Rewrites what still holds entries of dropped tables, so that their space comes back now.
     pub fn reclaim(&self) -> Result<()> {
         let options = CompactRangeOptions::default().force_bottommost(true);
-        for id in self.dropped.all() {
-            self.db.delete_files_in_range(&self.rows, &id.to_bytes(), &id.end())?;
+        for id in self.ground.dropped.all() {
+            self.ground.db.delete_files_in_range(&self.ground.rows, &id.to_bytes(), &id.end())?;
             if self.has_entries(id)? {
-                self.db.compact_range(&self.rows, Some(&id.to_bytes()), Some(&id.end()), &options)?;
+                self.ground.db.compact_range(&self.ground.rows, Some(&id.to_bytes()), Some(&id.end()), &options)?;
             }
         }
         Ok(())
@@ -95,7 +89,7 @@ impl TableDb {
     /// insert that began before a drop could still bring entries behind a mark.
     pub(super) fn forget_removed(&self) -> Result<()> {
         let mut removed = Vec::new();
-        for id in self.dropped.all() {
+        for id in self.ground.dropped.all() {
             if !self.has_entries(id)? {
                 removed.push(id);
             }
@@ -108,21 +102,16 @@ impl TableDb {
             batch.delete_cf(&self.system, dropped_key(*id));
         }
         self.write_dictionary(&mut batch)?;
-        self.dropped.remove(&removed);
+        self.ground.dropped.remove(&removed);
         Ok(())
     }
 
     /// Whether the shared family has a live entry of this index.
     fn has_entries(&self, id: IndexId) -> Result<bool> {
         let bounds = ReadOptions::default().iterate_upper_bound(Some(id.end().to_vec())).fill_cache(false);
-        let mut entries = self.db.iter_cf(&self.rows, &bounds)?;
+        let mut entries = self.ground.db.iter_cf(&self.ground.rows, &bounds)?;
         entries.seek(&id.to_bytes());
         entries.status()?;
         Ok(entries.valid())
     }
-}
-
-#[cold]
-fn dropped_meanwhile() -> Error {
-    Error::new(ErrorKind::NotFound, "the table or index was dropped meanwhile")
 }

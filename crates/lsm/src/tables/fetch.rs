@@ -3,6 +3,7 @@
 //! Entries and rows are read at one snapshot. An entry of a lazy table counts if its row at that snapshot yields it: whatever wrote the row last wrote the entry with it, so
 //! an entry that counts is never missing, and one that does not is left over from an older version of the row. An entry of an eager table always leads to a row.
 
+use super::ground::Ground;
 use super::index::{Index, Table};
 use super::layout::IndexEntry;
 use super::scan::{IndexScan, Walk};
@@ -105,7 +106,7 @@ impl Yields {
     }
 }
 
-impl TableDb {
+impl Ground {
     /// The rows of these entries at a snapshot, in the order of the entries. They are read in the order of primary keys.
     pub(super) fn rows_of(
         &self,
@@ -144,7 +145,9 @@ impl TableDb {
         self.check_not_dropped(table.definition.primary)?;
         Ok(rows)
     }
+}
 
+impl TableDb {
     /// Walks a secondary index and hands each entry with the value of its row to `found`. Of a lazy table, only entries that their rows yield. Entries and rows are those of
     /// one moment. Returns the number of rows.
     ///
@@ -162,7 +165,7 @@ impl TableDb {
         let table = self.table(table)?;
         let index = table.index(index)?;
         let (scan, snapshot) = scan.at_one_moment(self);
-        let mut walk = Walk::new(self, index, &scan)?;
+        let mut walk = Walk::new(&self.ground, index, &scan)?;
         let (mut entries, mut yields) = (Entries::default(), Yields::default());
         let (mut seen, mut batch_len) = (0, BatchLen::default());
         while seen < scan.most() {
@@ -177,7 +180,7 @@ impl TableDb {
             if entries.len() == 0 {
                 break;
             }
-            let rows = self.rows_of(&table, &entries, &snapshot, true)?;
+            let rows = self.ground.rows_of(&table, &entries, &snapshot, true)?;
             batch_len.note(&rows);
             for (at, row) in rows.iter().enumerate() {
                 let entry = entries.get(at);

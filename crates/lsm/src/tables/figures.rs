@@ -1,7 +1,8 @@
 //! How many entries of lazy tables lead nowhere, as far as that is known without reading anything.
 //!
 //! Who writes counts entries: each one that is put may have made an older one stale. A sweep that went through an index says how many were left, and how many of those
-//! that were written since the sweep before were stale: that share is expected of those that are written next.
+//! that were written since the sweep before were stale: that share is expected of those that are written next. So does a sample of the index. What sweeps in the background remove of
+//! what flushes and compactions found is counted off.
 
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,16 +12,29 @@ const UNKNOWN_PER_MILLE: u64 = 500;
 /// The least that is expected: so that a sweep is due some day, whatever the last one found.
 const LEAST_PER_MILLE: u64 = 125;
 
-/// What is counted of one index. Kept in memory alone: after a restart nothing is known until the first sweep is through.
+/// What is counted of one index. Kept in memory alone: after a restart nothing is known until the first sweep is through, or the first sample taken.
 #[derive(Debug, Default)]
 pub(super) struct LazyCounts {
-    /// Entries put since the last sweep began, and rows deleted.
+    /// Entries put since the index was last measured, and rows deleted.
     written: AtomicU64,
-    /// Entries that the last sweep left.
+    /// Entries removed since then of what flushes and compactions found.
+    removed: AtomicU64,
+    /// Entries that passes removed, and that flushes and compactions may find once more: so many of what is removed then were gone before.
+    gone: AtomicU64,
+    /// Entries that there were when it was measured.
     entries: AtomicU64,
-    /// Of a thousand entries written before the last sweep, how many it found stale.
+    /// How many of them were stale.
+    stale: AtomicU64,
+    /// Of a thousand entries written before then, how many were stale.
     stale_per_mille: AtomicU64,
     is_known: AtomicU64,
+}
+
+/// What was counted when the measuring of an index began.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mark {
+    written: u64,
+    removed: u64,
 }
 
 /// What is known of the entries of a lazy table's indexes.
@@ -29,9 +43,9 @@ pub(super) struct LazyCounts {
 pub struct LazyFigures {
     /// Entries of all indexes, stale ones included; an estimate.
     pub entries: u64,
-    /// Those that lead to no row, or to one that does not yield them; an estimate.
+    /// Those that lead to no row, or to one that does not yield them; an estimate, and rather too many than too few.
     pub stale: u64,
-    /// Whether every index was swept since the database was opened. Otherwise what was there before is not in the figures.
+    /// Whether every index was swept, or a sample of it taken, since the database was opened. Otherwise what was there before is not in the figures.
     pub is_known: bool,
 }
 
@@ -55,38 +69,95 @@ impl LazyCounts {
         self.written.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What was written so far: a sweep begins.
-    pub(super) fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
+    /// Stale entries were removed that a flush or a compaction found.
+    pub(super) fn note_removed(&self, count: u64) {
+        self.removed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A sweep is through that began when `written` had been written. It left `entries` and removed `stale`.
-    pub(super) fn note_swept(&self, written: u64, entries: u64, stale: u64) {
+    /// The measuring of the index begins.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { written: self.written.load(Ordering::Relaxed), removed: self.removed.load(Ordering::Relaxed) }
+    }
+
+    /// A sweep is through that began at `mark`. It left `entries` and removed `stale`.
+    pub(super) fn note_swept(&self, mark: Mark, entries: u64, stale: u64) {
+        self.expect(mark, entries, stale);
+        self.anchor(mark, entries, 0);
+        self.gone.fetch_add(stale, Ordering::Relaxed);
+    }
+
+    /// A sample was taken that was begun at `mark`: of `sampled` entries, `stale` are stale. `stored` is about how many entries tables and memtables have, tombstones and old versions included.
+    pub(super) fn note_sampled(&self, mark: Mark, stored: u64, sampled: u64, stale: u64) {
+        // Where entries were removed there are fewer than are stored.
+        let most = self.entries.load(Ordering::Relaxed).saturating_add(mark.written).saturating_sub(mark.removed);
+        let is_known = self.is_known.load(Ordering::Relaxed) != 0;
+        let entries = if is_known { stored.min(most) } else { stored }.max(sampled);
+        let stale = u128::from(entries) * u128::from(stale) / u128::from(sampled.max(1));
+        let stale = u64::try_from(stale).unwrap_or(u64::MAX);
+        let removed = mark.removed.saturating_sub(self.gone.load(Ordering::Relaxed));
+        let before = self.stale.load(Ordering::Relaxed).saturating_sub(removed);
+        self.expect(mark, entries, stale.saturating_sub(before));
+        self.anchor(mark, entries, stale);
+    }
+
+    /// Of what was written before `mark`, `stale` were found.
+    fn expect(&self, mark: Mark, entries: u64, stale: u64) {
         let before = if self.is_known.load(Ordering::Relaxed) == 0 { UNKNOWN_PER_MILLE } else { self.per_mille() };
         // What was written before may be no sample of what will be: a load of new rows leaves nothing stale, changes of them do.
-        let per_mille = match stale.saturating_mul(1000).checked_div(written) {
-            Some(per_mille) if written >= entries / 8 => per_mille.clamp(LEAST_PER_MILLE, 1000),
+        let per_mille = match stale.saturating_mul(1000).checked_div(mark.written) {
+            Some(per_mille) if mark.written >= entries / 8 => per_mille.clamp(LEAST_PER_MILLE, 1000),
             _ => before,
         };
         self.stale_per_mille.store(per_mille, Ordering::Relaxed);
+    }
+
+    fn anchor(&self, mark: Mark, entries: u64, stale: u64) {
         self.entries.store(entries, Ordering::Relaxed);
+        self.stale.store(stale, Ordering::Relaxed);
         self.is_known.store(1, Ordering::Relaxed);
-        self.written.fetch_sub(written, Ordering::Relaxed);
+        self.written.fetch_sub(mark.written, Ordering::Relaxed);
+        self.removed.fetch_sub(mark.removed, Ordering::Relaxed);
+        let gone = self.gone.load(Ordering::Relaxed);
+        self.gone.store(gone.saturating_sub(mark.removed), Ordering::Relaxed);
+    }
+
+    /// What was written since the index was last measured, and what was removed for certain.
+    fn since(&self) -> (u64, u64) {
+        let Mark { written, removed } = self.mark();
+        (written, removed.saturating_sub(self.gone.load(Ordering::Relaxed)))
     }
 
     fn per_mille(&self) -> u64 {
         self.stale_per_mille.load(Ordering::Relaxed)
     }
 
+    /// Whether so much was written since the index was last measured that measuring it again says something new.
+    pub(super) fn is_worth_measuring(&self) -> bool {
+        self.written.load(Ordering::Relaxed) >= self.entries.load(Ordering::Relaxed) / 32
+    }
+
+    /// Entries, and stale ones if every entry that was written since the index was last measured has made one stale.
+    pub(super) fn at_worst(&self) -> (u64, u64) {
+        let (entries, stale) = (self.entries.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed));
+        let (written, removed) = self.since();
+        let entries = entries.saturating_add(written).saturating_sub(removed);
+        (entries, stale.saturating_add(written).saturating_sub(removed).min(entries))
+    }
+
     /// What is known now.
     pub(super) fn figures(&self) -> LazyFigures {
         let is_known = self.is_known.load(Ordering::Relaxed) != 0;
-        let (written, entries) = (self.written(), self.entries.load(Ordering::Relaxed));
+        let (entries, stale) = (self.entries.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed));
+        let (written, removed) = self.since();
         let per_mille = if is_known { self.per_mille() } else { UNKNOWN_PER_MILLE };
-        // The further the index has grown since, the less the last sweep says.
+        // The further the index has grown since, the less the last measure says.
         let measured = written.min(entries / 2);
         let later = (written - measured).saturating_mul(per_mille.max(UNKNOWN_PER_MILLE));
-        let stale = measured.saturating_mul(per_mille).saturating_add(later) / 1000;
-        LazyFigures { entries: entries.saturating_add(written), stale, is_known }
+        let made = measured.saturating_mul(per_mille).saturating_add(later) / 1000;
+        // Where much was found, more will be.
+        let made = made.max(removed.saturating_add(removed / 4)).min(written.max(removed));
+        let entries = entries.saturating_add(written).saturating_sub(removed);
+        let stale = stale.saturating_add(made).saturating_sub(removed).min(entries);
+        LazyFigures { entries, stale, is_known }
     }
 }

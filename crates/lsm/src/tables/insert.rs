@@ -142,10 +142,10 @@ impl TableDb {
         scratch.clear();
         // Until the changes are visible: whoever adds an index waits for those who do not know of it.
         let writing = self.writers.enter();
-        let tables = self.open_tables.load();
+        let tables = self.ground.open_tables.load();
         let outcome = fill(&tables, &mut scratch).and_then(|()| {
             let _claimed = self.claim(&tables, &mut scratch)?;
-            self.db.write(&mut scratch.batch, &self.write_options)
+            self.ground.db.write(&mut scratch.batch, &self.ground.write_options)
         });
         drop(writing);
         if scratch.batch.size_bytes() <= KEPT_BYTES {

@@ -27,7 +27,10 @@ impl TableDb {
             }
             table.indexes.iter().for_each(|index| index.counts.note_written(rows.len() as u64));
             Ok(())
-        })
+        })?;
+        self.sweeper.wake_if_due(table.into());
+        self.sweeper.help(&self.ground, rows.len());
+        Ok(())
     }
 
     /// Deletes the rows of these primary keys, in one commit, whether there are such rows or not. Nothing is read.
@@ -44,7 +47,10 @@ impl TableDb {
             }
             table.indexes.iter().for_each(|index| index.counts.note_written(primary_keys.len() as u64));
             Ok(())
-        })
+        })?;
+        self.sweeper.wake_if_due(table.into());
+        self.sweeper.help(&self.ground, primary_keys.len());
+        Ok(())
     }
 
     /// How many index entries of a lazy table lead nowhere, as far as that is known without reading anything.

@@ -35,7 +35,7 @@ impl TableDb {
             .snapshot(Some(snapshot.clone()))
             .iterate_upper_bound(Some(table.definition.primary.end().to_vec()))
             .fill_cache(false);
-        let mut rows = self.db.iter_cf(&self.rows, &options)?;
+        let mut rows = self.ground.db.iter_cf(&self.ground.rows, &options)?;
         rows.seek(&table.definition.primary.to_bytes());
         let mut few: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let (mut loader, mut number): (Option<BulkLoader>, u64) = (None, 0);
@@ -76,17 +76,17 @@ impl TableDb {
     fn begin_load(&self, unique: bool) -> Result<BulkLoader> {
         self.clear_sorting()?;
         let options =
-            BulkLoadOptions::default().unique(unique).sort_buffer_bytes(self.rows.options().write_buffer_size);
-        BulkLoader::new(&self.db, &self.rows, self.sorting(), &options)
+            BulkLoadOptions::default().unique(unique).sort_buffer_bytes(self.ground.rows.options().write_buffer_size);
+        BulkLoader::new(&self.ground.db, &self.ground.rows, self.sorting(), &options)
     }
 
     fn sorting(&self) -> PathBuf {
-        self.db.dir().join(SORTING)
+        self.ground.db.dir().join(SORTING)
     }
 
     /// Removes what a crash left of a load.
     pub(super) fn clear_sorting(&self) -> Result<()> {
-        let (env, dir) = (self.db.env(), self.sorting());
+        let (env, dir) = (self.ground.db.env(), self.sorting());
         let left = match env.list_dir(&dir) {
             Ok(left) => left,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

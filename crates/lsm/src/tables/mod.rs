@@ -6,7 +6,7 @@
 //! * Of an *eager* one the caller says what a row was when it changes: an insert is one write batch of blind puts, a change single-deletes the entries that
 //!   go ([`insert`]), and nothing is read but for unique indexes ([`unique`]). A scan of an index reads its entries alone ([`scan`]).
 //! * Of a *lazy* one nobody says what a row was, and nobody reads it ([`lazy`]). Entries that their rows no longer yield are stale: scans hide them, by a look at the
-//!   row at the same snapshot ([`fetch`]), and sweeps remove them ([`sweep`]).
+//!   row at the same snapshot ([`fetch`]), and sweeps remove them ([`sweep`]): mostly those that flushes and compactions find.
 //!
 //! An index may be added while rows change ([`build`]).
 //!
@@ -23,6 +23,7 @@ mod drops;
 mod engine;
 mod fetch;
 mod figures;
+mod ground;
 mod index;
 mod insert;
 mod layout;
@@ -40,7 +41,7 @@ pub use check::{IndexCheck, IndexDifference};
 pub use figures::LazyFigures;
 pub use layout::IndexEntry;
 pub use scan::IndexScan;
-pub use sweep::Swept;
+pub use sweep::{SweepFigures, SweepOptions, Swept};
 
 use crate::batch::WriteBatch;
 use crate::db::{ColumnFamily, Db};
@@ -48,16 +49,17 @@ use crate::options::{ColumnFamilyOptions, DbOptions, FlushOptions, ReadOptions, 
 use crate::snapshot::Snapshot;
 use dictionary::{DictionaryRow, TableDefinition, decode_row, dropped_key, next_id_row};
 use drop_filter::{DropFilter, DroppedIndexes};
+use ground::Ground;
 use index::{Table, eager_specs};
 use layout::{FIRST_ID, IndexId};
 use siltstone_base::engine::{LazyTableId, LazyTableSpec, TableId, TableSpec};
 use siltstone_base::row_locks::RowLocks;
 use siltstone_base::sync::atomic::AtomicU64;
-use siltstone_base::sync::{Arc, ArcSwap, Mutex, Rank};
+use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
-use sweep::Sweeps;
+use sweep::{Sweeper, Sweeps};
 use writers::Writers;
 
 /// Memory for the locks of keys of unique indexes.
@@ -113,19 +115,22 @@ const RANK: Rank = Rank(5);
 /// ```
 #[derive(Debug)]
 pub struct TableDb {
-    db: Db,
-    rows: ColumnFamily,
+    ground: Arc<Ground>,
     system: ColumnFamily,
-    write_options: WriteOptions,
     dictionary: Mutex<Dictionary>,
-    /// Open tables, ascending by id. Replaced as a whole under the lock of the dictionary.
-    open_tables: ArcSwap<Vec<Arc<Table>>>,
-    dropped: Arc<DroppedIndexes>,
     writers: Writers,
     /// Who changes keys of unique indexes: locks that last as long as one call. Each call is an owner of its own.
     unique_keys: RowLocks,
     next_owner: AtomicU64,
-    sweeps: Sweeps,
+    /// Sweeps in the background.
+    sweeper: Arc<Sweeper>,
+}
+
+impl Drop for TableDb {
+    fn drop(&mut self) {
+        // A job of the executor must not be the last to hold the database: it would have to close it.
+        self.sweeper.stop();
+    }
 }
 
 /// A table of either kind, for what both have.
@@ -204,6 +209,22 @@ impl TableDb {
         rows: &ColumnFamilyOptions,
         writes: &WriteOptions,
     ) -> Result<Self> {
+        Self::open_swept(dir, options, rows, writes, &SweepOptions::default())
+    }
+
+    /// The same, with options for the sweeps that remove stale entries of lazy tables in the background.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open); `InvalidArgument` for a share above 100 %.
+    pub fn open_swept(
+        dir: impl AsRef<Path>,
+        options: &DbOptions,
+        rows: &ColumnFamilyOptions,
+        writes: &WriteOptions,
+        sweeps: &SweepOptions,
+    ) -> Result<Self> {
+        sweeps.check()?;
         if !rows.comparator.is_bytewise() {
             return Err(Error::invalid_argument("comparator: tables need the bytewise order"));
         }
@@ -220,18 +241,22 @@ impl TableDb {
         let system = db
             .family(dictionary::FAMILY)
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the column family of the dictionary"))?;
-        let tables = Self {
+        let ground = Arc::new(Ground {
             rows: db.default_family(),
             db,
-            system,
             write_options: writes.clone(),
-            dictionary: Mutex::new(RANK, Dictionary::default()),
-            open_tables: ArcSwap::default(),
+            open_tables: Arc::default(),
             dropped,
+            sweeps: Sweeps::new(),
+        });
+        let tables = Self {
+            sweeper: Sweeper::attach(&ground, sweeps),
+            ground,
+            system,
+            dictionary: Mutex::new(RANK, Dictionary::default()),
             writers: Writers::default(),
             unique_keys: RowLocks::new(MAX_LOCK_BYTES),
             next_owner: AtomicU64::new(1),
-            sweeps: Sweeps::new(),
         };
         tables.load_dictionary()?;
         tables.forget_unfinished()?;
@@ -241,7 +266,7 @@ impl TableDb {
 
     /// The database under the tables. Its keys are the tables' own: read them, do not write them.
     pub fn db(&self) -> &Db {
-        &self.db
+        &self.ground.db
     }
 
     /// The names of all tables, sorted.
@@ -251,7 +276,7 @@ impl TableDb {
 
     /// The state of all tables at this moment, for scans.
     pub fn snapshot(&self) -> Snapshot {
-        self.db.snapshot()
+        self.ground.db.snapshot()
     }
 
     /// Creates a table and opens it. The table is durable when this returns.
@@ -336,24 +361,25 @@ impl TableDb {
 
     /// Closes the database; see [`Db::close`].
     pub fn close(self) -> Result<()> {
-        self.db.close()
+        self.sweeper.stop();
+        self.ground.db.clone().close()
     }
 
     /// Makes an open table known to readers and writers. REQUIRES: the caller holds the lock of the dictionary.
     fn publish(&self, table: Arc<Table>) -> u32 {
         let number = table.number();
-        let mut tables = Vec::clone(&self.open_tables.load());
+        let mut tables = Vec::clone(&self.ground.open_tables.load());
         let before = tables.iter().position(|other| other.number() == number).map(|at| tables.swap_remove(at));
         tables.push(table.with_counts_of(before.as_deref()));
         tables.sort_by_key(|table| table.number());
-        self.open_tables.store(Arc::new(tables));
+        self.ground.open_tables.store(Arc::new(tables));
         number
     }
 
     /// The open table of this id.
     #[inline]
     fn with_table<T>(&self, id: impl Into<AnyTableId>, work: impl FnOnce(&Arc<Table>) -> Result<T>) -> Result<T> {
-        find(&self.open_tables.load(), id.into()).and_then(work)
+        find(&self.ground.open_tables.load(), id.into()).and_then(work)
     }
 
     /// The open table of this id, to keep.
@@ -364,16 +390,16 @@ impl TableDb {
     /// Makes a change of the dictionary durable. Its family is flushed soon afterwards: it changes so rarely that it would
     /// keep the WALs of all inserts since.
     fn write_dictionary(&self, batch: &mut WriteBatch) -> Result<()> {
-        self.db.write(batch, &WriteOptions::default().sync(true))?;
+        self.ground.db.write(batch, &WriteOptions::default().sync(true))?;
         // The change is durable whatever comes of this.
-        let _ = self.db.flush_families(&[&self.system], &FlushOptions::default().wait(false));
+        let _ = self.ground.db.flush_families(&[&self.system], &FlushOptions::default().wait(false));
         Ok(())
     }
 
     /// Reads all rows of the dictionary; begins one in a directory that is empty.
     fn load_dictionary(&self) -> Result<()> {
         let mut dictionary = self.dictionary.lock();
-        let mut rows = self.db.iter_cf(&self.system, &ReadOptions::default())?;
+        let mut rows = self.ground.db.iter_cf(&self.system, &ReadOptions::default())?;
         rows.seek_to_first();
         while rows.valid() {
             match decode_row(rows.key(), rows.value())? {
@@ -381,18 +407,18 @@ impl TableDb {
                 DictionaryRow::Table(table) => {
                     dictionary.tables.insert(table.name.clone(), table);
                 }
-                DictionaryRow::Dropped(id) => self.dropped.add([id]),
+                DictionaryRow::Dropped(id) => self.ground.dropped.add([id]),
             }
             rows.next();
         }
         rows.status()?;
         if dictionary.next_id != 0 {
-            return dictionary.check_ids(self.dropped.all());
+            return dictionary.check_ids(self.ground.dropped.all());
         }
-        if !dictionary.tables.is_empty() || !self.dropped.all().is_empty() {
+        if !dictionary.tables.is_empty() || !self.ground.dropped.all().is_empty() {
             return Err(Error::corrupt("dictionary of tables: the next index id is missing"));
         }
-        let mut keys = self.db.iter_cf(&self.rows, &ReadOptions::default())?;
+        let mut keys = self.ground.db.iter_cf(&self.ground.rows, &ReadOptions::default())?;
         keys.seek_to_first();
         keys.status()?;
         if keys.valid() {

@@ -35,8 +35,8 @@ impl TableDb {
         found: &mut dyn FnMut(&[u8]),
     ) -> Result<bool> {
         let id = self.with_table(table, |table| Ok(table.definition.primary))?;
-        let Some(value) = with_key(id.to_bytes(), primary_key, |key| self.db.get(key))? else {
-            return self.check_not_dropped(id).map(|()| false);
+        let Some(value) = with_key(id.to_bytes(), primary_key, |key| self.ground.db.get(key))? else {
+            return self.ground.check_not_dropped(id).map(|()| false);
         };
         found(&value);
         Ok(true)
@@ -56,8 +56,8 @@ impl TableDb {
     ) -> Result<usize> {
         let id = self.with_table(table, |table| Ok(table.definition.primary))?;
         let options = ReadOptions::default().iterate_upper_bound(Some(id.end().to_vec()));
-        let mut rows = self.db.iter_cf(&self.rows, &options)?;
-        self.check_not_dropped(id)?;
+        let mut rows = self.ground.db.iter_cf(&self.ground.rows, &options)?;
+        self.ground.check_not_dropped(id)?;
         with_key(id.to_bytes(), from, |key| rows.seek(key));
         let mut seen = 0;
         while seen < limit && rows.valid() {

@@ -1,6 +1,7 @@
 //! Scans of an index: which entries, in which order, and the walk over them.
 
 use super::TableDb;
+use super::ground::Ground;
 use super::index::Index;
 use super::layout::{IndexEntry, without_id};
 use crate::db::Iter;
@@ -104,7 +105,7 @@ pub(super) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// A walk that stands on the first entry, if there is one.
-    pub(super) fn new(db: &TableDb, index: &'a Index, scan: &'a IndexScan) -> Result<Self> {
+    pub(super) fn new(ground: &Ground, index: &'a Index, scan: &'a IndexScan) -> Result<Self> {
         index.check_since(scan.snapshot.as_ref())?;
         let end = scan.end.as_ref().map_or_else(|| index.id.end().to_vec(), |end| index.id.key(end));
         let mut options = ReadOptions::default()
@@ -114,8 +115,8 @@ impl<'a> Walk<'a> {
         if scan.reverse {
             options = options.iterate_lower_bound(Some(index.id.to_bytes().to_vec()));
         }
-        let entries = db.db.iter_cf(&db.rows, &options)?;
-        db.check_not_dropped(index.id)?;
+        let entries = ground.db.iter_cf(&ground.rows, &options)?;
+        ground.check_not_dropped(index.id)?;
         let mut walk = Self { index, scan, entries, whole: Vec::new(), position: 0 };
         walk.start()?;
         Ok(walk)
@@ -228,7 +229,7 @@ impl TableDb {
     ) -> Result<usize> {
         let table = self.table(table)?;
         table.definition.check_mode(false)?;
-        let mut walk = Walk::new(self, table.index(index)?, scan)?;
+        let mut walk = Walk::new(&self.ground, table.index(index)?, scan)?;
         let mut seen = 0;
         while seen < scan.most()
             && let Some(entry) = walk.wanted()?
@@ -259,7 +260,7 @@ impl TableDb {
         let table = self.table(table)?;
         table.definition.check_mode(false)?;
         let scan = IndexScan::all().starting_at(from);
-        let mut walk = Walk::new(self, table.index(index)?, &scan)?;
+        let mut walk = Walk::new(&self.ground, table.index(index)?, &scan)?;
         let mut seen = 0;
         while seen < limit
             && let Some(whole) = walk.whole()?

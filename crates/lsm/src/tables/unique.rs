@@ -58,7 +58,7 @@ impl TableDb {
             if freed.contains(&claim.key[..]) || is_planted(PlantedBug::UniqueIsNotChecked) {
                 continue;
             }
-            if self.db.get(&claim.key)?.is_some() {
+            if self.ground.db.get(&claim.key)?.is_some() {
                 return Err(violation(tables, claim, &format!("row {} has the key of a row that is there", claim.row)));
             }
         }
@@ -70,7 +70,7 @@ impl TableDb {
         let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
         let claimed = Claimed { locks: &self.unique_keys, owner };
         for claim in claims {
-            self.unique_keys.lock(self.db.executor(), owner, 0, &claim.key, LockMode::Exclusive, None)?;
+            self.unique_keys.lock(self.ground.db.executor(), owner, 0, &claim.key, LockMode::Exclusive, None)?;
         }
         Ok(claimed)
     }

@@ -3,7 +3,7 @@
 use super::CommonArguments;
 use clap::Args;
 use siltstone_base::Result;
-use siltstone_bench::insert::{BinlogMode, InsertConfig, Schema, Step};
+use siltstone_bench::insert::{BinlogMode, IndexMode, InsertConfig, Schema, Step};
 
 /// The insert benchmark: primary-key order, three secondary indexes.
 #[derive(Debug, Args)]
@@ -28,7 +28,13 @@ pub struct InsertArguments {
     /// Times that every engine runs; ratios need at least 5.
     #[arg(long, default_value_t = 1)]
     pairs: u32,
-    /// Steps: l, settle, l.i1, l.i2, and qrN or qpN beside N inserts a second.
+    /// How secondary indexes are kept: eager, lazy or both, one after the other.
+    #[arg(long, value_delimiter = ',', default_value = "eager")]
+    index_mode: Vec<IndexMode>,
+    /// Rows that the step u updates. Default: as many as there are.
+    #[arg(long)]
+    updates: Option<u64>,
+    /// Steps: l, settle, l.i1, l.i2, u, and qrN or qpN beside N inserts a second.
     #[arg(long, value_delimiter = ',', default_value = Step::DEFAULT)]
     steps: Vec<Step>,
     /// Rows that l.i1 and l.i2 insert together. Default: a fifth of the rows.
@@ -50,6 +56,8 @@ impl InsertArguments {
             schema: self.schema,
             binlog: self.binlog,
             pairs: self.pairs,
+            index_modes: self.index_mode.clone(),
+            updates: self.updates.unwrap_or(self.rows),
             steps: self.steps.clone(),
             more_rows: self.more_rows.unwrap_or(self.rows / 5),
             query_seconds: self.query_seconds,

@@ -25,7 +25,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `NotFound`; `InvalidArgument` if it was created with indexes of other names or flags.
+    /// `NotFound`; `InvalidArgument` if it was created with indexes of other names, flags, lengths of keys or extractors, as far as those say who they are.
     pub fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
         let state = &self.0;
         let _writer = state.writer.lock();

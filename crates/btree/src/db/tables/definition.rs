@@ -3,6 +3,7 @@
 //! A table is several rows of the catalog: one for the tree of its rows and one for each index. They are written together, and lie together behind the rows of plain trees,
 //! whose names never begin with the byte 255.
 
+use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::TableSpec;
 use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -12,6 +13,11 @@ const TABLE: u8 = 0xff;
 
 const UNIQUE: u32 = 1;
 const COVERING: u32 = 2;
+/// The row says what its keys are. Tables of earlier versions have indexes that do not.
+const DESCRIBED: u32 = 4;
+
+/// The length of keys where it is not the same for all.
+const ANY_LEN: u32 = u32::MAX;
 
 /// Bytes of the longest name of a table or an index.
 const MAX_NAME_LEN: usize = 64;
@@ -26,6 +32,41 @@ pub(in super::super) struct IndexDefinition {
     pub(super) is_unique: bool,
     pub(super) is_covering: bool,
     pub(super) space: u32,
+    /// `None`: it was created by a version that did not keep that.
+    keys: Option<KeysDefinition>,
+}
+
+/// What the keys of an index are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct KeysDefinition {
+    /// The length of each, or [`ANY_LEN`].
+    len: u32,
+    /// The XXH3-64 of what the extractor says of itself; 0: nothing.
+    identity: u64,
+}
+
+impl KeysDefinition {
+    fn new(spec: &IndexSpec) -> Result<Self> {
+        let len = match spec.extractor.fixed_len() {
+            None => ANY_LEN,
+            Some(len) => u32::try_from(len).ok().filter(|len| *len != ANY_LEN).ok_or_else(|| {
+                let message = format!("index {}: the extractor's length of keys is beyond the limit", spec.name);
+                Error::new(ErrorKind::LimitExceeded, message)
+            })?,
+        };
+        let identity = spec.extractor.identity();
+        Ok(Self { len, identity: if identity.is_empty() { 0 } else { xxh3_64(&identity) } })
+    }
+
+    /// What of these keys is otherwise in `other`. Entries of another form, or of other columns, would not be found, and those of the rows would be missed.
+    fn difference(self, other: Self) -> Option<&'static str> {
+        match () {
+            () if self.len != other.len => Some("length of keys"),
+            // What an extractor says of itself is compared where both say something.
+            () if self.identity != 0 && other.identity != 0 && self.identity != other.identity => Some("extractor"),
+            () => None,
+        }
+    }
 }
 
 /// A table as the catalog knows it.
@@ -66,13 +107,17 @@ impl TableDefinition {
         // At most 64 indexes.
         let end = space.checked_add(spec.indexes.len() as u32 + 1);
         end.ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^32 trees in its life"))?;
-        let index = |(number, index): (u32, &IndexSpec)| IndexDefinition {
-            name: index.name.clone(),
-            is_unique: index.unique,
-            is_covering: index.covering,
-            space: space + number,
+        let index = |(number, index): (u32, &IndexSpec)| {
+            Ok(IndexDefinition {
+                name: index.name.clone(),
+                is_unique: index.unique,
+                is_covering: index.covering,
+                space: space + number,
+                keys: Some(KeysDefinition::new(index)?),
+            })
         };
-        Ok(Self { name: spec.name.clone(), space, indexes: (1..).zip(&spec.indexes).map(index).collect() })
+        let indexes = (1..).zip(&spec.indexes).map(index).collect::<Result<_>>()?;
+        Ok(Self { name: spec.name.clone(), space, indexes })
     }
 
     /// Refuses extractors of another table.
@@ -80,11 +125,18 @@ impl TableDefinition {
         let is_same = |(own, other): (&IndexDefinition, &IndexSpec)| {
             own.name == other.name && own.is_unique == other.unique && own.is_covering == other.covering
         };
-        if self.indexes.len() == spec.indexes.len() && self.indexes.iter().zip(&spec.indexes).all(is_same) {
-            return Ok(());
+        if self.indexes.len() != spec.indexes.len() || !self.indexes.iter().zip(&spec.indexes).all(is_same) {
+            let message = format!("table {} was created with indexes of other names or flags", self.name);
+            return Err(Error::invalid_argument(message));
         }
-        let message = format!("table {} was created with indexes of other names or flags", self.name);
-        Err(Error::invalid_argument(message))
+        for (own, other) in self.indexes.iter().zip(&spec.indexes) {
+            let Some(keys) = own.keys else { continue };
+            if let Some(what) = keys.difference(KeysDefinition::new(other)?) {
+                let message = format!("index {} of table {} was created with another {what}", own.name, self.name);
+                return Err(Error::invalid_argument(message));
+            }
+        }
+        Ok(())
     }
 
     /// The tablespaces of its trees.
@@ -100,8 +152,14 @@ impl TableDefinition {
     pub(super) fn rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut rows = vec![(self.key(0), [self.space.to_le_bytes(), [0; 4]].concat())];
         for (number, index) in (1..).zip(&self.indexes) {
-            let flags = if index.is_unique { UNIQUE } else { 0 } | if index.is_covering { COVERING } else { 0 };
-            let value = [&index.space.to_le_bytes()[..], &flags.to_le_bytes(), index.name.as_bytes()].concat();
+            let flags = [(index.is_unique, UNIQUE), (index.is_covering, COVERING), (index.keys.is_some(), DESCRIBED)];
+            let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum::<u32>();
+            let mut value = [index.space.to_le_bytes(), flags.to_le_bytes()].concat();
+            if let Some(keys) = index.keys {
+                value.extend_from_slice(&keys.len.to_le_bytes());
+                value.extend_from_slice(&keys.identity.to_le_bytes());
+            }
+            value.extend_from_slice(index.name.as_bytes());
             rows.push((self.key(number), value));
         }
         rows
@@ -126,14 +184,23 @@ impl TableDefinition {
             return is_sound.then_some(());
         }
         let table = tables.last_mut()?;
+        let (keys, rest) = match flags & DESCRIBED {
+            0 => (None, rest),
+            _ => {
+                let (keys, name) = rest.split_at_checked(12)?;
+                let identity = keys.get(4..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
+                (Some(KeysDefinition { len: u32_of(keys)?, identity }), name)
+            }
+        };
         let index = IndexDefinition {
             name: std::str::from_utf8(rest).ok().filter(|name| is_name(name))?.to_owned(),
             is_unique: flags & UNIQUE != 0,
             is_covering: flags & COVERING != 0,
             space,
+            keys,
         };
         let is_next = table.name == name && usize::from(*number) == table.indexes.len() + 1;
-        let is_sound = is_next && flags & !(UNIQUE | COVERING) == 0 && table.indexes.len() < MAX_INDEXES;
+        let is_sound = is_next && flags & !(UNIQUE | COVERING | DESCRIBED) == 0 && table.indexes.len() < MAX_INDEXES;
         table.indexes.push(index);
         is_sound.then_some(())
     }
@@ -153,7 +220,13 @@ mod tests {
         let others = [
             TableSpec { indexes: spec.indexes[..1].to_vec(), ..spec.clone() },
             TableSpec { indexes: vec![spec.indexes[1].clone(), spec.indexes[0].clone()], ..spec.clone() },
-            TableSpec { indexes: vec![spec.indexes[0].clone().unique(false), spec.indexes[1].clone()], ..spec },
+            TableSpec { indexes: vec![spec.indexes[0].clone().unique(false), spec.indexes[1].clone()], ..spec.clone() },
+            // Other columns of the same length, and of another one.
+            TableSpec {
+                indexes: vec![spec.indexes[0].clone(), IndexSpec::over_columns("b", Some(2..3))],
+                ..spec.clone()
+            },
+            TableSpec { indexes: vec![spec.indexes[0].clone(), IndexSpec::over_columns("b", Some(1..3))], ..spec },
         ];
         others
             .iter()
@@ -166,8 +239,13 @@ mod tests {
         let definition = definition();
         let rows = definition.rows();
         assert_eq!(rows[0], (b"\xff\x04rows\x00".to_vec(), b"\x07\0\0\0\0\0\0\0".to_vec()));
-        assert_eq!(rows[1], (b"\xff\x04rows\x01".to_vec(), b"\x08\0\0\0\x01\0\0\0a".to_vec()));
-        assert_eq!(rows[2], (b"\xff\x04rows\x02".to_vec(), b"\x09\0\0\0\x02\0\0\0b".to_vec()));
+        let value = |head: &[u8], columns: &str, name: &[u8]| {
+            [head, b"\x01\0\0\0", &xxh3_64(columns.as_bytes()).to_le_bytes(), name].concat()
+        };
+        let first = value(b"\x08\0\0\0\x05\0\0\0", "columns 0..1", b"a");
+        assert_eq!(rows[1], (b"\xff\x04rows\x01".to_vec(), first));
+        let second = value(b"\x09\0\0\0\x06\0\0\0", "columns 1..2", b"b");
+        assert_eq!(rows[2], (b"\xff\x04rows\x02".to_vec(), second));
         let mut tables = Vec::new();
         let all = rows.iter().all(|(key, value)| TableDefinition::read_row(&mut tables, key, value).is_some());
         assert!(all && tables == [definition]);
@@ -178,13 +256,28 @@ mod tests {
             assert!(wrong.iter().any(|row| read(row).is_none()), "{wrong:?}");
         }
         for (key, value) in [
-            (&b"\xff\x04rows\x03"[..], &b"\x08\0\0\0\x04\0\0\0c"[..]),
+            (&b"\xff\x04rows\x03"[..], &b"\x08\0\0\0\x08\0\0\0c"[..]),
+            (b"\xff\x04rows\x03", b"\x08\0\0\0\x04\0\0\0\x01\0\0\0hashhas"),
             (b"\xff\x04rowt\x03", b"\x08\0\0\0\x01\0\0\0c"),
             (b"\xff\x04rows\x03", b"\x08\0\0\0\x01\0\0\0"),
             (b"\xff\x04rows", b"\x08\0\0\0\x01\0\0\0c"),
         ] {
             assert!(TableDefinition::read_row(&mut tables.clone(), key, value).is_none());
         }
+    }
+
+    /// Tables of earlier versions do not say what their keys are, and open with whatever they are given.
+    #[test]
+    fn a_table_of_an_earlier_version_still_opens() {
+        let rows =
+            [(&b"\xff\x04rows\x00"[..], &b"\x07\0\0\0\0\0\0\0"[..]), (b"\xff\x04rows\x01", b"\x08\0\0\0\x02\0\0\0a")];
+        let mut tables = Vec::new();
+        assert!(rows.iter().all(|(key, value)| TableDefinition::read_row(&mut tables, key, value).is_some()));
+        for columns in [0..1, 3..9] {
+            let indexes = vec![IndexSpec::over_columns("a", Some(columns))];
+            assert!(tables[0].check_spec(&TableSpec { name: "rows".to_owned(), indexes }).is_ok());
+        }
+        assert_eq!(tables[0].rows()[1].1, rows[1].1, "and stays as it is");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::Compaction;
 use super::beneath::Beneath;
 use super::blob_garbage::BlobTally;
 use super::outputs::Outputs;
-use super::rules::{DroppedEntries, RulesOptions, Sieve};
+use super::rules::{DroppedEntries, HiddenWatch, RulesOptions, Sieve};
 use crate::expiry::Expiring;
 use crate::file_meta::FileMetaData;
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
@@ -70,6 +70,8 @@ pub(crate) struct CompactionEnv {
     pub(crate) write_back: WriteBack,
     /// Checksum of each whole table, for the MANIFEST.
     pub(crate) file_checksum: FileChecksum,
+    /// Who sees values that go.
+    pub(crate) hidden: Option<HiddenWatch>,
 }
 
 /// What a finished compaction did.
@@ -115,7 +117,7 @@ pub(crate) struct CompactionJob {
 impl CompactionJob {
     /// A job that has done nothing yet of what `compaction` has in `keys`.
     pub(crate) fn new(compaction: Compaction, keys: KeyRange, env: CompactionEnv) -> Self {
-        let sieve = Sieve::new(RulesOptions {
+        let mut sieve = Sieve::new(RulesOptions {
             order: compaction.input_version.comparator().clone(),
             snapshots: env.snapshots.clone(),
             bottommost: compaction.bottommost,
@@ -124,6 +126,7 @@ impl CompactionJob {
             merge_operator: env.options.merge_operator.clone(),
             output_level: compaction.output_level,
         });
+        sieve.set_watch(env.hidden.clone());
         let has_blobs = compaction.input_files().any(|(_, file)| file.oldest_blob_file().is_some());
         let blob_references = has_blobs.then(BlobTally::default);
         let beneath = Beneath::new(&compaction);

@@ -30,11 +30,13 @@
 //! To decide rules 2 and 3 a tombstone may have to be held until the next entry is known; for rule 6 operands are gathered until an
 //! entry comes that is none.
 
+mod hidden;
 mod run;
 mod sieve;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use hidden::{HiddenRow, HiddenRows, HiddenWatch, JobFiles};
 pub(crate) use sieve::{DroppedEntries, Sieve};
 
 use crate::expiry::{Expiring, LastBound, judged};

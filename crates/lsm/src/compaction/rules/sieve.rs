@@ -1,6 +1,7 @@
 //! Applies the rules to a sorted sequence of entries and writes what is left of it.
 
-use super::{DropReason, DropRules, Entry, RulesOptions, Verdict};
+use super::hidden::HiddenTally;
+use super::{DropReason, DropRules, Entry, HiddenWatch, RulesOptions, Verdict};
 use crate::key::{ParsedKey, pack_trailer};
 use crate::range_tombstones::Fragments;
 use siltstone_base::Result;
@@ -71,6 +72,8 @@ pub(crate) struct Sieve {
     entries_in: u64,
     entries_out: u64,
     dropped: DroppedEntries,
+    /// Who sees what goes.
+    hidden: Option<HiddenTally>,
 }
 
 impl Sieve {
@@ -83,7 +86,13 @@ impl Sieve {
             entries_in: 0,
             entries_out: 0,
             dropped: DroppedEntries::default(),
+            hidden: None,
         }
+    }
+
+    /// Lets somebody see values that go because newer entries hide them. Before the first entry.
+    pub(crate) fn set_watch(&mut self, watch: Option<HiddenWatch>) {
+        self.hidden = watch.map(HiddenTally::new);
     }
 
     /// Lets range tombstones drop what they cover. Before the first entry.
@@ -133,6 +142,13 @@ impl Sieve {
             self.write_merged(write)?;
         }
         self.is_first_of_key |= step.is_new_key;
+        if let Some(hidden) = &mut self.hidden {
+            if step.is_new_key {
+                hidden.first(parsed.user_key, parsed.seqno, parsed.value_type, value);
+            } else if step.verdict == Verdict::Drop(DropReason::Hidden) {
+                hidden.hidden(parsed.user_key, parsed.value_type, value);
+            }
+        }
         match step.verdict {
             Verdict::Keep { trailer, changed } => {
                 let value = if changed { self.rules.changed_value() } else { value };

@@ -46,7 +46,7 @@ fn an_added_index_has_the_rows_that_were_there() {
     assert!(scan(&db, table, 0, "77", 1)[0].starts_with("77"));
     sound(&db, table, 300);
     db.reclaim().unwrap();
-    assert!(stored(&db, &db.rows).iter().all(|key| IndexId::of_key(key) != Some(IndexId(table.0 + 1))));
+    assert!(stored(&db, &db.ground.rows).iter().all(|key| IndexId::of_key(key) != Some(IndexId(table.0 + 1))));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn an_index_that_cannot_be_made_leaves_nothing() {
     db.open_table(&spec("t", 1)).unwrap();
     db.reclaim().unwrap();
     let ids: std::collections::BTreeSet<_> =
-        stored(&db, &db.rows).iter().map(|key| IndexId::of_key(key).unwrap().0).collect();
+        stored(&db, &db.ground.rows).iter().map(|key| IndexId::of_key(key).unwrap().0).collect();
     assert_eq!(ids, [table.0, table.0 + 1].into());
 }
 
@@ -137,9 +137,9 @@ pub(super) fn none_left(db: &TableDb, table: TableId) {
     for is_compacted in [false, true] {
         Admin::flush(db).unwrap();
         if is_compacted {
-            db.db().compact_range(&db.rows, None, None, &compact).unwrap();
+            db.db().compact_range(&db.ground.rows, None, None, &compact).unwrap();
         }
-        assert_eq!(stored(db, &db.rows).iter().filter(|key| own(key)).count(), 0, "compacted: {is_compacted}");
+        assert_eq!(stored(db, &db.ground.rows).iter().filter(|key| own(key)).count(), 0, "compacted: {is_compacted}");
     }
 }
 
@@ -277,7 +277,7 @@ fn an_index_that_is_being_built_is_not_read_nor_left_behind() {
     db.close().unwrap();
     let db = open(dir.path());
     assert_eq!(db.open_table(&spec("t", 1)).unwrap(), table);
-    assert_eq!(db.dropped.all(), [IndexId(table.0 + 2)]);
+    assert_eq!(db.ground.dropped.all(), [IndexId(table.0 + 2)]);
     assert_eq!(db.add_index(table, &spec("t", 2).indexes[1]).unwrap(), 1);
     sound(&db, table, 1);
     db.reclaim().unwrap();

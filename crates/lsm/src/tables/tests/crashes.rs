@@ -26,7 +26,7 @@ fn try_open_disk(disk: &SimDisk) -> Result<TableDb> {
 }
 
 fn digest(db: &TableDb) -> Digest {
-    let keys = stored(db, &db.rows);
+    let keys = stored(db, &db.ground.rows);
     let table = |name: String| {
         let id = db.open_table(&spec(&name, 1)).unwrap();
         let own = keys.iter().filter(|key| IndexId::of_key(key) == Some(IndexId(id.0)));
@@ -116,7 +116,7 @@ fn explore(recording: &Recording, history: &History, config: CrashConfig) -> (us
         // The recovered directory works on: entries of dropped tables go, those of others stay.
         db.reclaim().unwrap();
         let known: Vec<u32> = found.keys().map(|name| db.open_table(&spec(name, 1)).unwrap().0).collect();
-        assert!(stored(&db, &db.rows).iter().all(|key| {
+        assert!(stored(&db, &db.ground.rows).iter().all(|key| {
             let id = IndexId::of_key(key).unwrap().0;
             known.contains(&id) || known.contains(&(id - 1))
         }));
@@ -200,7 +200,7 @@ fn every_crash_state_of_adding_an_index_has_all_of_it_or_nothing() {
                 let table = db.open_table(&spec("t", 0)).unwrap();
                 db.reclaim().unwrap();
                 let own = |key: &Vec<u8>| IndexId::of_key(key) == Some(IndexId(table.0));
-                assert!(stored(&db, &db.rows).iter().all(own), "{what}: entries of no index");
+                assert!(stored(&db, &db.ground.rows).iter().all(own), "{what}: entries of no index");
             }
         }
         TableDb::close(db).unwrap();

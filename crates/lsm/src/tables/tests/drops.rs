@@ -9,7 +9,7 @@ use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
 
 /// Index ids of the keys in the shared family.
 fn ids(db: &TableDb) -> Vec<u32> {
-    let mut ids: Vec<u32> = stored(db, &db.rows).iter().map(|key| IndexId::of_key(key).unwrap().0).collect();
+    let mut ids: Vec<u32> = stored(db, &db.ground.rows).iter().map(|key| IndexId::of_key(key).unwrap().0).collect();
     ids.dedup();
     ids
 }
@@ -80,7 +80,7 @@ fn marks_stay_while_entries_are_left() {
     db.drop_table(table).unwrap();
     db.close().unwrap();
     let db = open(dir.path());
-    assert_eq!(db.dropped.all(), [IndexId(256), IndexId(257)]);
+    assert_eq!(db.ground.dropped.all(), [IndexId(256), IndexId(257)]);
     db.reclaim().unwrap();
     assert_eq!(ids(&db), Vec::<u32>::new());
 }
@@ -182,9 +182,9 @@ fn a_drop_deletes_the_files_that_hold_nothing_else() {
             db.insert(table, &[Row { primary_key: &i.to_be_bytes(), value: &value(i) }]).unwrap();
         }
     }
-    db.db().compact_range(&db.rows, None, None, &CompactRangeOptions::default()).unwrap();
+    db.db().compact_range(&db.ground.rows, None, None, &CompactRangeOptions::default()).unwrap();
     Admin::settle(&db).unwrap();
-    let files = || db.db().metrics_table(&db.rows).levels[1..].iter().map(|level| level.files).sum::<u64>();
+    let files = || db.db().metrics_table(&db.ground.rows).levels[1..].iter().map(|level| level.files).sum::<u64>();
     let before = files();
     let disk_files = || std::fs::read_dir(dir.path()).unwrap().count() as u64;
     let before_on_disk = disk_files();
@@ -227,8 +227,8 @@ fn a_table_is_a_partition_whose_space_comes_back_at_once() {
         }
     }
     Admin::flush(&db).unwrap();
-    db.db().compact_range(&db.rows, None, None, &CompactRangeOptions::default()).unwrap();
-    let bytes = || db.db().table_files(&db.rows).unwrap().iter().map(|file| file.file_size).sum::<u64>();
+    db.db().compact_range(&db.ground.rows, None, None, &CompactRangeOptions::default()).unwrap();
+    let bytes = || db.db().table_files(&db.ground.rows).unwrap().iter().map(|file| file.file_size).sum::<u64>();
     let before = bytes();
     db.drop_table(days[1]).unwrap();
     assert_eq!(ids(&db), [days[0].0, days[0].0 + 1, days[2].0, days[2].0 + 1], "without a compaction");
@@ -246,7 +246,7 @@ fn many(db: &TableDb, name: &str) -> TableId {
     db.insert(table, &names.iter().map(|(key, value)| row(key, value)).collect::<Vec<_>>()).unwrap();
     Admin::flush(db).unwrap();
     let options = CompactRangeOptions::default().force_bottommost(true);
-    db.db().compact_range(&db.rows, None, None, &options).unwrap();
+    db.db().compact_range(&db.ground.rows, None, None, &options).unwrap();
     table
 }
 
@@ -290,8 +290,8 @@ fn a_scan_beside_a_drop_sees_all_or_ends_with_not_found() {
     let table = many(&db, "late");
     let known = db.table(table).unwrap();
     db.drop_table(table).unwrap();
-    let walk = Walk::new(&db, known.index(0).unwrap(), &IndexScan::all()).map(drop);
+    let walk = Walk::new(&db.ground, known.index(0).unwrap(), &IndexScan::all()).map(drop);
     assert_eq!(walk.unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(db.check_not_dropped(known.definition.primary).unwrap_err().kind(), ErrorKind::NotFound);
-    db.check_not_dropped(IndexId(u32::MAX - 9)).unwrap();
+    assert_eq!(db.ground.check_not_dropped(known.definition.primary).unwrap_err().kind(), ErrorKind::NotFound);
+    db.ground.check_not_dropped(IndexId(u32::MAX - 9)).unwrap();
 }

@@ -141,8 +141,8 @@ fn a_changed_covered_column_replaces_the_entry() {
         Admin::flush(&db).unwrap();
     }
     db.delete(table, &[row("1", "abc x")]).unwrap();
-    db.db().compact_range(&db.rows, None, None, &CompactRangeOptions::default().force_bottommost(true)).unwrap();
-    assert_eq!(stored(&db, &db.rows), Vec::<Vec<u8>>::new());
+    db.db().compact_range(&db.ground.rows, None, None, &CompactRangeOptions::default().force_bottommost(true)).unwrap();
+    assert_eq!(stored(&db, &db.ground.rows), Vec::<Vec<u8>>::new());
     assert_eq!(db.db().metrics().get(Counter::SingleDeleteMismatches), 0);
 }
 
@@ -159,7 +159,7 @@ fn rows_of_one_call_may_take_over_keys_from_each_other() {
     db.update(table, &[(row("1", "bbb x"), row("2", "bbb x")), (row("2", "aaa y"), row("1", "aaa y"))]).unwrap();
     assert_eq!(by(&db, table, 0, &IndexScan::all()), "aaa:1=aaa y bbb:2=bbb x");
     check(&db, table);
-    db.db().compact_range(&db.rows, None, None, &CompactRangeOptions::default().force_bottommost(true)).unwrap();
+    db.db().compact_range(&db.ground.rows, None, None, &CompactRangeOptions::default().force_bottommost(true)).unwrap();
     assert_eq!(by(&db, table, 3, &IndexScan::all()), "aaa :1=aaa y bbb :2=bbb x");
     check(&db, table);
 }
@@ -256,7 +256,7 @@ fn an_extractor_that_misbehaves_is_caught_and_named() {
             assert!(error.to_string().contains("index moody"), "{error}");
         }
     }
-    assert_eq!(stored(&db, &db.rows), Vec::<Vec<u8>>::new());
+    assert_eq!(stored(&db, &db.ground.rows), Vec::<Vec<u8>>::new());
     db.insert(table, &[row("1", "good")]).unwrap();
     check(&db, table);
 }

@@ -9,13 +9,13 @@ use siltstone_base::index_spec::LazyIndexSpec;
 use siltstone_base::sync::{OnceLock, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-fn lazy(name: &str) -> LazyTableSpec {
+pub(super) fn lazy(name: &str) -> LazyTableSpec {
     let index = |from| LazyIndexSpec::new(format!("by_{from}"), Arc::new(Slice { from, len: 2 }));
     LazyTableSpec { name: name.to_owned(), indexes: (0..2).map(index).collect() }
 }
 
 fn keys(db: &TableDb, table: LazyTableId, index: u32) -> usize {
-    stored(db, &db.rows).iter().filter(|key| IndexId::of_key(key) == Some(IndexId(table.0 + 1 + index))).count()
+    stored(db, &db.ground.rows).iter().filter(|key| IndexId::of_key(key) == Some(IndexId(table.0 + 1 + index))).count()
 }
 
 fn sweep(db: &TableDb, table: LazyTableId) -> Swept {
@@ -26,7 +26,7 @@ fn sweep(db: &TableDb, table: LazyTableId) -> Swept {
 
 fn compact(db: &TableDb) {
     Admin::flush(db).unwrap();
-    db.db().compact_range(&db.rows, None, None, &CompactRangeOptions::default().force_bottommost(true)).unwrap();
+    db.db().compact_range(&db.ground.rows, None, None, &CompactRangeOptions::default().force_bottommost(true)).unwrap();
 }
 
 fn all() -> IndexScan {
@@ -97,7 +97,7 @@ fn delete_and_insert_again() {
     }
     sweep(&db, table);
     compact(&db);
-    assert_eq!(stored(&db, &db.rows), Vec::<Vec<u8>>::new());
+    assert_eq!(stored(&db, &db.ground.rows), Vec::<Vec<u8>>::new());
     db.upsert(table, &[row("1", "abc")]).unwrap();
     assert_eq!(by(&db, table, 0, &all()), "ab:1=abc");
 }
@@ -163,7 +163,7 @@ fn snapshots_keep_their_entries() {
     assert_eq!(by(&db, table, 0, &all()), "");
     drop(moments);
     compact(&db);
-    assert_eq!(stored(&db, &db.rows), Vec::<Vec<u8>>::new());
+    assert_eq!(stored(&db, &db.ground.rows), Vec::<Vec<u8>>::new());
 }
 
 /// Puts a row, the first time that it is asked about a row of this value.
@@ -250,7 +250,7 @@ fn rows_that_did_not_change_since_the_last_sweep_are_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let options = DbOptions::default().create_if_missing(true);
     let rows = ColumnFamilyOptions::default().table(TableOptions::default().bloom_bits_per_key(10.0));
-    let db = TableDb::open(dir.path(), &options, &rows, &WriteOptions::default()).unwrap();
+    let db = open_with(dir.path(), &options, &rows);
     let table = db.create_lazy_table(&lazy("t")).unwrap();
     let names: Vec<_> = (0..1000).map(|i| (format!("{i:04}"), format!("{:04}", i * 7 % 1000))).collect();
     db.upsert(table, &names.iter().map(|(key, value)| row(key, value)).collect::<Vec<_>>()).unwrap();
@@ -318,7 +318,7 @@ fn a_sweep_leaves_only_entries_whose_own_rows_change() {
     let dir = tempfile::tempdir().unwrap();
     let options = DbOptions::default().create_if_missing(true);
     let rows = ColumnFamilyOptions::default().table(TableOptions::default().bloom_bits_per_key(10.0));
-    let db = Arc::new(TableDb::open(dir.path(), &options, &rows, &WriteOptions::default()).unwrap());
+    let db = Arc::new(open_with(dir.path(), &options, &rows));
     let (at, rows, is_done) = ("xy000", ["003", "010", "040"], AtomicBool::new(false));
     let extractor = Arc::new(ChangesRows { db: OnceLock::new(), at, rows, is_done });
     let index = LazyIndexSpec::new("by", Arc::clone(&extractor) as Arc<dyn IndexExtractor>);

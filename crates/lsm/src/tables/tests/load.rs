@@ -99,7 +99,7 @@ fn a_unique_index_that_cannot_be_made_names_the_row_and_leaves_nothing() {
     sound(&db, table, ROWS as u64);
     db.reclaim().unwrap();
     let ids: std::collections::BTreeSet<_> =
-        stored(&db, &db.rows).iter().map(|key| IndexId::of_key(key).unwrap().0).collect();
+        stored(&db, &db.ground.rows).iter().map(|key| IndexId::of_key(key).unwrap().0).collect();
     assert_eq!(ids, [table.0, table.0 + 1].into());
     assert!(!PosixEnv::new().exists(&dir.path().join("sorting")).unwrap());
 }

@@ -8,6 +8,7 @@ mod eager;
 mod lazy;
 mod load;
 mod rows;
+mod sweeps;
 
 use super::*;
 use siltstone_base::engine::Row;
@@ -44,7 +45,13 @@ fn spec(name: &str, indexes: usize) -> TableSpec {
 
 fn open(dir: &Path) -> TableDb {
     let options = DbOptions::default().create_if_missing(true);
-    TableDb::open(dir, &options, &ColumnFamilyOptions::default(), &WriteOptions::default()).unwrap()
+    open_with(dir, &options, &ColumnFamilyOptions::default())
+}
+
+/// Without sweeps in the background: what is stale stays until it is swept by hand.
+fn open_with(dir: &Path, options: &DbOptions, rows: &ColumnFamilyOptions) -> TableDb {
+    let sweeps = SweepOptions::default().in_background(false);
+    TableDb::open_swept(dir, options, rows, &WriteOptions::default(), &sweeps).unwrap()
 }
 
 fn insert(db: &TableDb, table: TableId, rows: &[(&str, &str)]) {

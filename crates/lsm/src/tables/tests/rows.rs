@@ -18,7 +18,7 @@ fn rows_and_entries_are_stored_in_myrocks_layout() {
         b"\0\0\x01\x02bcp2",
         b"\0\0\x01\x02yzp1",
     ];
-    assert_eq!(stored(&db, &db.rows), wanted);
+    assert_eq!(stored(&db, &db.ground.rows), wanted);
     assert_eq!(db.db().get(b"\0\0\x01\0p1").unwrap().as_deref(), Some(&b"xyz"[..]));
     assert_eq!(db.db().get(b"\0\0\x01\x01xyp1").unwrap().as_deref(), Some(&b""[..]));
 }
@@ -100,7 +100,7 @@ fn what_is_not_open_or_does_not_exist_is_refused() {
 
     let long = [Row { primary_key: &[0; 70_000], value: b"" }];
     assert_eq!(db.insert(table, &long).unwrap_err().kind(), ErrorKind::LimitExceeded);
-    assert_eq!(stored(&db, &db.rows), Vec::<Vec<u8>>::new());
+    assert_eq!(stored(&db, &db.ground.rows), Vec::<Vec<u8>>::new());
     insert(&db, table, &[("1", "ab")]);
     assert_eq!(get(&db, table, "1").as_deref(), Some("ab"));
 }
@@ -128,4 +128,6 @@ fn it_keeps_what_every_engine_of_tables_keeps() {
     };
     siltstone_base::engine::conformance_tables::check_tables(&opener, dir.path());
     siltstone_base::engine::conformance_tables::check_unique_tables(&opener, dir.path());
+    let opener = |dir: &Path| Ok(Box::new(open(dir)) as Box<dyn siltstone_base::engine::LazyTables>);
+    siltstone_base::engine::conformance_lazy_tables::check_lazy_tables(&opener, dir.path());
 }

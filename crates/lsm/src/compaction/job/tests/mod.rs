@@ -154,6 +154,7 @@ impl World {
             use_direct_io: false,
             write_back: WriteBack::default(),
             file_checksum: FileChecksum::None,
+            hidden: None,
         };
         CompactionJob::new(compaction, keys, env)
     }
