@@ -7,7 +7,7 @@
 use siltstone_base::Result;
 use siltstone_base::engine::Durability;
 use siltstone_bench::engines::{EngineKind, EngineSettings};
-use siltstone_bench::insert::{self, BinlogMode, InsertConfig, Schema, Step};
+use siltstone_bench::insert::{self, BinlogMode, IndexMode, InsertConfig, Schema, Step};
 use siltstone_bench::kv::{self, KvConfig, Workload};
 use siltstone_bench::ycsb::{self, YcsbConfig};
 use siltstone_bench::{JsonLines, Output, report};
@@ -95,7 +95,9 @@ fn rows() -> InsertConfig {
         schema: Schema::Of2017,
         binlog: BinlogMode::Off,
         pairs: 1,
+        index_modes: vec![IndexMode::Eager],
         steps: vec![Step::Load],
+        updates: 0,
         more_rows: 0,
         query_seconds: 1.0,
         interval_s: 1.0,
