@@ -44,10 +44,8 @@ pub fn open(dir: &Path, settings: Settings) -> Db {
         true => Db::list_column_families(dir, &options).unwrap(),
         false => Vec::new(),
     };
-    // `ldb` says StringAppendOperator in OPTIONS whether or not anything is merged.
-    let family = || settings.family().allow_other_merge_operator(true);
-    let families: Vec<_> = names.iter().map(|name| (name.as_str(), family())).collect();
-    let default = [("default", family())];
+    let families: Vec<_> = names.iter().map(|name| (name.as_str(), settings.family())).collect();
+    let default = [("default", settings.family())];
     Db::open_families(dir, &options, if families.is_empty() { &default } else { &families }).unwrap()
 }
 

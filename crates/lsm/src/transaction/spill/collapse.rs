@@ -197,7 +197,7 @@ mod tests {
         let mut collapse = Collapse::default();
         for number in 0..30 {
             collapse.take(b"key", Merge, &operand, Some(&operator));
-            assert!(collapse.operands.iter().len() <= 1 + number.max(20) / 2);
+            assert!(collapse.operands.iter().len() <= 13, "{number}");
         }
         let amount = collapse.finish(b"key", "default", Some(&operator)).unwrap();
         let value = vec![7; 3_000_000];
