@@ -184,7 +184,7 @@ fn open(disk: &SimDisk, style: CompactionStyle) -> Result<(TableDb, Arc<StepExec
         .level0_file_num_compaction_trigger(2)
         .compaction_style(style);
     // Few stale entries are enough, and few are looked at together.
-    let sweeps = SweepOptions::default().least_stale(2).step_entries(4);
+    let sweeps = SweepOptions::default().in_background(true).least_stale(2).step_entries(4);
     let db = TableDb::open_swept(DIR, &options, &rows, &WriteOptions::default().sync(true), &sweeps)?;
     Ok((db, executor))
 }

@@ -5,8 +5,8 @@ use siltstone_base::{Error, Result};
 siltstone_base::define_options! {
     /// Options of the sweeps that remove stale entries of lazy tables in the background. They keep to the rate limiter behind everything else.
     SweepOptions {
-        /// Sweeps without being asked. Otherwise only [`TableDb::sweep`](crate::TableDb::sweep) removes anything.
-        in_background: bool = true,
+        /// Sweeps without being asked: young, and not yet what it should be (see the book), so it is to be asked for. Otherwise only [`TableDb::sweep`](crate::TableDb::sweep) removes anything.
+        in_background: bool = false,
         /// Where more than so many per cent of an index's entries may be stale, a sample is taken of it; if they are, all of it is gone through. At most 100. What flushes and
         /// compactions find is removed in any case.
         begin_per_cent: u32 = 20,

@@ -36,12 +36,12 @@ fn open_disk(disk: &SimDisk, rows: &ColumnFamilyOptions, sweeps: &SweepOptions) 
 
 /// As soon as there is one stale entry.
 fn at_once() -> SweepOptions {
-    SweepOptions::default().least_stale(1)
+    SweepOptions::default().in_background(true).least_stale(1)
 }
 
 /// Only what flushes and compactions find.
 fn only_found() -> SweepOptions {
-    SweepOptions::default().begin_per_cent(100)
+    SweepOptions::default().in_background(true).begin_per_cent(100)
 }
 
 /// Only passes.
@@ -290,7 +290,7 @@ fn small_blocks() -> ColumnFamilyOptions {
 
 #[test]
 fn new_rows_alone_are_sampled_and_not_gone_through() {
-    let world = world(&small_blocks(), &SweepOptions::default().least_stale(500));
+    let world = world(&small_blocks(), &SweepOptions::default().in_background(true).least_stale(500));
     let mut state = 5_u32;
     for key in 0..6_000 {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -308,7 +308,7 @@ fn new_rows_alone_are_sampled_and_not_gone_through() {
 #[test]
 fn a_sample_that_shows_many_stale_entries_begins_a_pass() {
     let rows = small_blocks().disable_auto_compactions(true);
-    let world = world(&rows, &SweepOptions::default().least_stale(500).found_bytes(0));
+    let world = world(&rows, &SweepOptions::default().in_background(true).least_stale(500).found_bytes(0));
     for round in 0..4 {
         for key in 0..1_500 {
             world.upsert(&[(&format!("{key:06}"), &format!("{:06}", (key * 7_919 + round * 104_729) % 999_983))]);
@@ -326,7 +326,7 @@ fn a_sample_that_shows_many_stale_entries_begins_a_pass() {
 #[test]
 fn steady_changes_leave_less_than_a_third_stale() {
     let rows = small_blocks().target_file_size_base(32 << 10).max_bytes_for_level_base(128 << 10);
-    let world = world(&rows, &SweepOptions::default().least_stale(200));
+    let world = world(&rows, &SweepOptions::default().in_background(true).least_stale(200));
     let mut state = 5_u32;
     let mut draw = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
