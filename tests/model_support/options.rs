@@ -164,6 +164,7 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         max_background_jobs = draw.of(&[1, 2, 4]),
         max_subcompactions = draw.of(&[1, 1, 2, 3, 8]),
         max_total_wal_size = draw.of(&[0, 4 << 10, 64 << 10]),
+        db_write_buffer_size = draw.of(&[0, 0, 16 << 10, 1 << 20]),
         wal_ttl_seconds = draw.of(&[0, 0, 1, 1 << 40]),
         wal_size_limit_mb = draw.of(&[0, 0, 1]),
         // For nobody: the harness has an executor.
