@@ -1,20 +1,24 @@
 //! What the compaction styles cost, as the picker simulator has it: a line for each setting of the knob between write and space amplification.
 //!
 //! ```text
-//! cargo run --release -p siltstone-lsm --features testing --example pickers -- [FLUSHES [GIB]]
+//! cargo run --release -p siltstone-lsm --features testing --example pickers -- [FLUSHES [GIB [styles]]]
 //! ```
 //!
-//! A flush has 64 MiB; keys are overwritten with uniform probability.
+//! A flush has 64 MiB; keys are overwritten with uniform probability. With `styles` there is one line a style, with the time that the simulation took.
 
 #![expect(clippy::print_stdout, reason = "an example")]
 
-use siltstone_lsm::testing::Simulation;
-use siltstone_lsm::{ColumnFamilyOptions, CompactionStyle, UniversalCompactionOptions};
+use siltstone_base::clock::{Clock, SystemClock};
+use siltstone_lsm::testing::{Outcome, Simulation};
+use siltstone_lsm::{ColumnFamilyOptions, CompactionStyle, FifoCompactionOptions, UniversalCompactionOptions};
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse().ok());
-    let flushes = arguments.next().flatten().unwrap_or(5_000);
-    let gib: u64 = arguments.next().flatten().unwrap_or(10);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| arguments.get(index).and_then(|text| text.parse().ok());
+    let (flushes, gib) = (number(0).unwrap_or(5_000), number(1).unwrap_or(10));
+    if arguments.get(2).is_some_and(|text| text == "styles") {
+        return styles(flushes, gib);
+    }
     println!("{flushes} flushes of 64 MiB over {gib} GiB of keys");
     println!("| style | write | space | most | runs | most | largest |\n| --- | --- | --- | --- | --- | --- | --- |");
     for multiplier in [4, 6, 10] {
@@ -45,10 +49,40 @@ fn main() {
     }
 }
 
-fn print(name: &str, options: ColumnFamilyOptions, flushes: u64, gib: u64) {
+/// One setting of each style, with the time that its simulation takes.
+fn styles(flushes: u64, gib: u64) {
+    println!("{flushes} flushes of 64 MiB over {gib} GiB of keys");
+    println!("| style | seconds | write | space | runs | most |\n| --- | --- | --- | --- | --- | --- |");
+    let leveled = ColumnFamilyOptions::default();
+    let other = |style| ColumnFamilyOptions::default().compaction_style(style).num_levels(9);
+    let fifo = FifoCompactionOptions::default().max_table_files_size((gib << 30) / 2);
+    let universal = other(CompactionStyle::Universal).level0_file_num_compaction_trigger(8);
+    let styles = [
+        ("leveled", leveled.clone()),
+        ("leveled, sublevels", leveled.level0_sublevels(true)),
+        ("universal, 8 runs", universal),
+        ("lazy, tiers of 4, multiplier 4", other(CompactionStyle::Lazy).max_bytes_for_level_multiplier(4)),
+        ("FIFO, half of the keys", other(CompactionStyle::Fifo).compaction_options_fifo(fifo)),
+    ];
+    let clock = SystemClock::new();
+    for (name, options) in styles {
+        let started = clock.now_micros();
+        let cost = simulate(options, flushes, gib);
+        let seconds = (clock.now_micros() - started) as f64 / 1e6;
+        println!(
+            "| {name} | {seconds:.1} | {:.1} | {:.2} | {:.1} | {} |",
+            cost.write_amp, cost.space_amp, cost.sorted_runs, cost.sorted_runs_max
+        );
+    }
+}
+
+fn simulate(options: ColumnFamilyOptions, flushes: u64, gib: u64) -> Outcome {
     let entry_bytes = 400;
-    let simulation = Simulation { keys: (gib << 30) / entry_bytes, entry_bytes, ..Simulation::new(options) };
-    let cost = simulation.run(flushes);
+    Simulation { keys: (gib << 30) / entry_bytes, entry_bytes, ..Simulation::new(options) }.run(flushes)
+}
+
+fn print(name: &str, options: ColumnFamilyOptions, flushes: u64, gib: u64) {
+    let cost = simulate(options, flushes, gib);
     println!(
         "| {name} | {:.1} | {:.2} | {:.2} | {:.1} | {} | {:.0} % |",
         cost.write_amp,

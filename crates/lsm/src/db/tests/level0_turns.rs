@@ -57,7 +57,7 @@ impl EventListener for Writer {
 fn loaded(jobs: usize, family: ColumnFamilyOptions) -> (Db, Arc<Writer>, Arc<StepExecutor>) {
     let disk = SimDisk::new();
     let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
-    let writer = Arc::new(Writer(Mutex::new(Rank(0), State::default())));
+    let writer = Arc::new(Writer(Mutex::new(Rank(60_000), State::default())));
     let listener: Arc<dyn EventListener> = Arc::<Writer>::clone(&writer);
     let options = options(&disk)
         .executor(Some(Arc::<StepExecutor>::clone(&executor)))

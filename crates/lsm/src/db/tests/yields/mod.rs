@@ -355,6 +355,11 @@ fn universal_pieces_may_end_at_every_yield_point() {
 }
 
 #[test]
+fn lazy_merges_may_end_at_every_yield_point() {
+    assert_explored(&scenarios::lazy(), 40);
+}
+
+#[test]
 fn fifo_merges_may_end_at_every_yield_point() {
     assert_explored(&scenarios::fifo_merges(), 20);
 }

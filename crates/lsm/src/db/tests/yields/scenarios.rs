@@ -219,6 +219,17 @@ fn fifo(options: FifoCompactionOptions) -> ColumnFamilyOptions {
     small().compaction_style(CompactionStyle::Fifo).compaction_options_fifo(options).write_buffer_size(1 << 20)
 }
 
+/// Tiers, of which one is full, above a leveled run.
+pub(super) fn lazy() -> Scenario {
+    Scenario {
+        name: "lazy",
+        family: universal_family().compaction_style(CompactionStyle::Lazy).write_buffer_size(2 << 10),
+        units: 25,
+        reason: CompactionReason::SpaceAmplification,
+        ..universal_pieces()
+    }
+}
+
 /// Tables of a family that is a cache, merged with each other.
 pub(super) fn fifo_merges() -> Scenario {
     Scenario {
