@@ -150,7 +150,7 @@ fn with_peers(config: &AllConfig, ours: &[EngineKind]) -> Vec<EngineKind> {
 }
 
 fn key_value(config: &AllConfig) -> Cell {
-    let num = config.scale.of(200_000, 1_000_000, 4_000_000);
+    let num = config.scale.of(150_000, 1_000_000, 4_000_000);
     let experiment = Experiment::Kv(KvConfig {
         engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::LsmUniversal, EngineKind::Btree]),
         workloads: kv::Workload::ALL[..8].to_vec(),
@@ -317,7 +317,7 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
 
 fn evenness(config: &AllConfig) -> Cell {
     let num = config.scale.of(500_000, 3_000_000, 12_000_000);
-    let seconds = config.scale.of(5.0, 20.0, 60.0);
+    let seconds = config.scale.of(4.0, 20.0, 60.0);
     let steps: Vec<Step> = Step::DEFAULT.split(',').filter_map(|step| step.parse().ok()).collect();
     let length = num as f64 / 70_000.0 + steps.len() as f64 * seconds * 1.5;
     let experiment = Experiment::Stalls(StallsConfig {

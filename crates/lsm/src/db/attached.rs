@@ -15,6 +15,7 @@ use super::write_queue::Request;
 use crate::batch::WriteBatch;
 use crate::compaction::HiddenRows;
 use crate::options::WriteOptions;
+use crate::snapshot::Snapshot;
 use siltstone_base::Result;
 use siltstone_base::executor::Executor;
 use siltstone_base::rate_limiter::RatePriority;
@@ -74,15 +75,18 @@ impl DbInner {
         let _ = self.lead_group(&mut leader, group, &first.options.clone().no_slowdown(true), None);
     }
 
-    /// The same as [`write_if_unchanged`](Self::write_if_unchanged), without waiting for the end.
+    /// The same as [`write_if_unchanged`](Self::write_if_unchanged), without waiting for the end. The batch may stand in the queue longer than whoever asks for it lives, so it keeps the
+    /// snapshot since which nothing may have changed.
     fn submit_if_unchanged(
         self: &Arc<Self>,
+        snapshot: Snapshot,
         watched: Vec<Watched>,
         batch: WriteBatch,
         options: &WriteOptions,
     ) -> Result<PendingWrite> {
         self.check_batch(&batch)?;
-        let check = self.first_look(watched)?;
+        let mut check = self.first_look(watched)?;
+        check.held = Some(snapshot);
         let request = Request::detached(batch, options.clone(), Arc::new(check));
         self.write_queue.push(Arc::clone(&request));
         let pending = PendingWrite { db: Arc::downgrade(self), request };
@@ -132,14 +136,15 @@ impl Db {
         Arc::downgrade(&self.handle.inner.executor)
     }
 
-    /// Hands `batch` to whoever writes next, who leaves it if a watched key has changed. Does not wait.
+    /// Hands `batch` to whoever writes next, who leaves it if a watched key has changed since `snapshot`. Does not wait.
     pub(crate) fn submit_if_unchanged(
         &self,
+        snapshot: Snapshot,
         watched: Vec<Watched>,
         batch: WriteBatch,
         options: &WriteOptions,
     ) -> Result<PendingWrite> {
-        self.handle.inner.submit_if_unchanged(watched, batch, options)
+        self.handle.inner.submit_if_unchanged(snapshot, watched, batch, options)
     }
 
     /// Asks the rate limiter for what can wait for all else; see [`meter`](DbInner::meter).

@@ -8,6 +8,7 @@ use super::write::Leader;
 use crate::batch::WriteBatch;
 use crate::key::{SeqNo, ValueType};
 use crate::options::WriteOptions;
+use crate::snapshot::Snapshot;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
@@ -31,6 +32,8 @@ pub(crate) struct Watched {
 pub(crate) struct Check {
     watched: Vec<Watched>,
     seen: BTreeMap<u32, Arc<SuperVersion>>,
+    /// Held for a check that outlives whoever asked for it: without it a compaction may forget that a key has changed.
+    pub(super) held: Option<Snapshot>,
 }
 
 /// The keys of batches that a leader will write, and has not yet, by their hashes. Two keys of one hash make a transaction fail that need not: rarely, and it can be run again.
@@ -66,7 +69,7 @@ fn hash(family: u32, key: &[u8]) -> u64 {
 impl Check {
     /// Keys that nobody has looked at yet.
     pub(super) fn new(watched: Vec<Watched>) -> Self {
-        Self { watched, seen: BTreeMap::new() }
+        Self { watched, seen: BTreeMap::new(), held: None }
     }
 }
 

@@ -17,6 +17,7 @@ mod column_family;
 mod compact;
 mod compaction_log;
 mod delete_files;
+mod directory;
 mod doors;
 mod error_state;
 mod expiry;

@@ -10,6 +10,7 @@ use super::filter_partitions::PARTITIONED_FILTER;
 use super::filter_partitions_builder::FilterPartitionsBuilder;
 use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
 use super::index_builder::IndexBuilder;
+use super::metaindex::Metaindex;
 use super::output::{TableOutput, WriteBack};
 use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
 use super::properties::TableProperties;
@@ -549,27 +550,6 @@ impl TableBuilder {
         for collector in &mut self.collectors {
             collector.add(&CollectedEntry { user_key, seqno, value_type, value });
         }
-    }
-}
-
-/// Names of blocks and where they lie.
-#[derive(Debug, Default)]
-struct Metaindex(Vec<(&'static str, BlockHandle)>);
-
-impl Metaindex {
-    fn add(&mut self, name: &'static str, handle: BlockHandle) {
-        self.0.push((name, handle));
-    }
-
-    fn encode(mut self) -> Vec<u8> {
-        self.0.sort_unstable_by_key(|(name, _)| *name);
-        let mut block = BlockBuilder::new(1);
-        for (name, handle) in self.0 {
-            let mut value = Vec::new();
-            handle.encode(&mut value);
-            block.add(name.as_bytes(), &value);
-        }
-        block.finish().to_vec()
     }
 }
 

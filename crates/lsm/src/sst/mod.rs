@@ -37,6 +37,7 @@ mod index_block;
 mod index_builder;
 mod index_partitions;
 mod iter;
+mod metaindex;
 mod output;
 mod pinned;
 mod prefix_index;

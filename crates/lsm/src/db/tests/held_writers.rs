@@ -1,6 +1,7 @@
 //! What others may do while a writer that leads has to wait, and what listeners hear of it.
 
 use super::basics::options;
+use crate::db::Watched;
 use crate::db::write_queue::{Request, WriteQueue};
 use crate::event::{EventListener, PacingInfo, StallCause};
 use crate::{ColumnFamilyOptions, Db, DbOptions, Error, ErrorKind, FlushOptions, WriteBatch, WriteOptions};
@@ -106,5 +107,26 @@ fn listeners_hear_when_pacing_begins_and_ends_and_not_of_each_write() {
     db.write(&mut batch(100_000), &WriteOptions::default()).unwrap();
     executor.sleep(Duration::from_secs(3));
     assert_eq!(heard.0.lock()[3..], [(None, level0), (level0, None)]);
+    db.close().unwrap();
+}
+
+/// Without it a compaction may forget that the row changed, and a good entry goes.
+#[test]
+fn a_deletion_that_waits_in_the_queue_keeps_its_snapshot() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &DbOptions::default().create_if_missing(true).env(Some(disk.env()))).unwrap();
+    db.put("row", "1").unwrap();
+    db.put("entry", "1").unwrap();
+    let snapshot = db.snapshot();
+    let row = Watched { family: db.default_family(), key: b"row".to_vec(), seqno: snapshot.seqno() };
+    let mut batch = WriteBatch::new();
+    batch.delete("entry");
+    let leader = db.handle.inner.lock_write_side();
+    drop(db.submit_if_unchanged(snapshot, vec![row], batch, &WriteOptions::default()).unwrap());
+    drop(leader);
+    assert_eq!(db.property("rocksdb.num-snapshots").unwrap(), "1");
+    db.put("other", "1").unwrap();
+    assert_eq!(db.property("rocksdb.num-snapshots").unwrap(), "0");
+    assert_eq!(db.get("entry").unwrap(), None);
     db.close().unwrap();
 }

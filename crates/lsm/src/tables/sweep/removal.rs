@@ -97,7 +97,7 @@ impl Removing {
             if self.under_way.is_none() {
                 let Some(removal) = self.next.pop() else { return Ok(true) };
                 let (watched, batch) = removal.write(ground);
-                match ground.db.submit_if_unchanged(watched, batch, &options(ground)) {
+                match ground.db.submit_if_unchanged(removal.snapshot.clone(), watched, batch, &options(ground)) {
                     Ok(pending) => self.under_way = Some((pending, removal)),
                     Err(error) if error.kind() == ErrorKind::Busy => {
                         self.halve(removal);

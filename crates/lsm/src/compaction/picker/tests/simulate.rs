@@ -283,7 +283,7 @@ proptest! {
         }
         let flushed = tree.bytes_written;
         for step in 0.. {
-            prop_assert!(step < 5000, "compactions without end, {} bytes written", tree.bytes_written - flushed);
+            prop_assert!(step < 2000, "compactions without end, {} bytes written", tree.bytes_written - flushed);
             if tree.jobs.is_empty() && !tree.start_manual() && !tree.start() {
                 break;
             }
