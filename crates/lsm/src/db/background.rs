@@ -129,9 +129,9 @@ impl DbInner {
         candidates.into_iter().find_map(|(_, family)| {
             let background = state.families.get(&family.id)?;
             let pinned = family.super_version.load();
-            let options = picker_options(&pinned.options, background);
+            let options = picker_options(&pinned, background);
             let compaction = compaction::pick_level0(&pinned.version, &options, now_seconds, &background.running)?;
-            Some((family, with_reason(compaction, &pinned), None))
+            Some((family, with_reason(compaction, &pinned, background), None))
         })
     }
 
@@ -185,9 +185,9 @@ impl DbInner {
         candidates.into_iter().find_map(|(_, family)| {
             let background = state.families.get(&family.id)?;
             let pinned = family.super_version.load();
-            let options = picker_options(&pinned.options, background);
+            let options = picker_options(&pinned, background);
             let compaction = compaction::pick(&pinned.version, &options, now_seconds, &background.running)?;
-            Some((family, with_reason(compaction, &pinned), None))
+            Some((family, with_reason(compaction, &pinned, background), None))
         })
     }
 
@@ -205,7 +205,7 @@ impl DbInner {
             if pinned.options.disable_auto_compactions || background.compaction_not_before_micros > now_micros {
                 return None;
             }
-            let options = picker_options(&pinned.options, background);
+            let options = picker_options(&pinned, background);
             Some((score(&pinned.version, &options, &background.running), Arc::clone(family)))
         });
         scored.collect()
@@ -336,19 +336,36 @@ impl DbInner {
     }
 }
 
-/// The options that the picker sees: where callers only read any more, one table in level 0 is enough for a compaction.
-fn picker_options<'a>(options: &'a ColumnFamilyOptions, background: &FamilyState) -> Cow<'a, ColumnFamilyOptions> {
-    if background.drains && options.compaction_style == CompactionStyle::Leveled {
-        return Cow::Owned(options.clone().level0_file_num_compaction_trigger(1));
+/// The options that the picker sees. Where callers only read any more, one table in level 0 is enough for a compaction of the leveled style; the styles of sorted runs
+/// make one run of those in level 0, and leave levels as they are.
+fn picker_options<'a>(pinned: &'a SuperVersion, background: &FamilyState) -> Cow<'a, ColumnFamilyOptions> {
+    let options = &*pinned.options;
+    if !background.drains {
+        return Cow::Borrowed(options);
     }
-    Cow::Borrowed(options)
+    let trigger = options.level0_file_num_compaction_trigger;
+    match options.compaction_style {
+        CompactionStyle::Leveled => Cow::Owned(options.clone().level0_file_num_compaction_trigger(1)),
+        CompactionStyle::Universal | CompactionStyle::Lazy => {
+            let runs = (compaction::levels_with_data(&pinned.version) + 1).max(2);
+            let options = options.clone().compaction_style(CompactionStyle::Universal);
+            Cow::Owned(options.level0_file_num_compaction_trigger(runs.min(trigger)))
+        }
+        CompactionStyle::Fifo => Cow::Borrowed(options),
+    }
 }
 
-/// The compaction with the reason that holds: a level 0 that is compacted below its trigger is so because callers only read.
-fn with_reason(mut compaction: Compaction, pinned: &SuperVersion) -> Compaction {
-    if pinned.version.files(0).len() < pinned.options.level0_file_num_compaction_trigger
-        && compaction.reason == CompactionReason::L0FileCount
-    {
+/// The compaction with the reason that holds: one of a level 0 below its trigger, or of fewer runs than that, is due because callers only read.
+fn with_reason(mut compaction: Compaction, pinned: &SuperVersion, background: &FamilyState) -> Compaction {
+    let (version, options) = (&pinned.version, &pinned.options);
+    let count = match compaction.reason {
+        CompactionReason::L0FileCount => version.files(0).len(),
+        CompactionReason::SizeRatio | CompactionReason::SortedRunCount | CompactionReason::SpaceAmplification => {
+            version.files(0).len() + compaction::levels_with_data(version)
+        }
+        _ => return compaction,
+    };
+    if background.drains && count < options.level0_file_num_compaction_trigger {
         compaction.reason = CompactionReason::ReadOnly;
     }
     compaction
@@ -395,7 +412,7 @@ impl DbInner {
         let Some(background) = state.families.get(&family.id) else { return false };
         let now_seconds = self.clock.unix_seconds();
         let version = &pinned.version;
-        let options = &*picker_options(&pinned.options, background);
+        let options = &*picker_options(&pinned, background);
         if options.disable_auto_compactions {
             return false;
         }

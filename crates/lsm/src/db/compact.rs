@@ -19,6 +19,7 @@ use crate::key::ColumnFamilyId;
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::ColumnFamilyOptions;
 use crate::sst::{TableReader, WriteBack};
+use crate::table_cache::TableCache;
 use crate::version::{Version, VersionEdit};
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -51,6 +52,8 @@ pub(super) struct Compacting {
     compaction: Option<Compaction>,
     /// The registration that keeps other compactions away from the inputs.
     registration: RunningId,
+    /// Inputs that are known to be open, in their order.
+    opened: usize,
     /// The job that reads and writes; those of all subcompactions when they have ended. Ascending.
     running: Vec<CompactionJob>,
     /// Its progress, for the pace of writers.
@@ -117,6 +120,7 @@ impl CompactJob {
             options,
             compaction: Some(compaction),
             registration,
+            opened: 0,
             running: Vec::new(),
             working: None,
             metered,
@@ -168,6 +172,12 @@ impl Compacting {
             return Ok(Turn::Progress(Progress::After(FLUSH_HEADSTART)));
         }
         if self.running.is_empty() {
+            let inputs = compaction.input_files().skip(self.opened);
+            let (opened, all_open) = open_tables(inputs, &self.family.table_cache, budget)?;
+            self.opened += opened;
+            if !all_open {
+                return Ok(Turn::Progress(Progress::More));
+            }
             if compaction.is_owed() {
                 let level0 = compaction.inputs.iter().filter(|inputs| inputs.level == 0);
                 let level0 = level0.map(|inputs| inputs.files.len()).sum();
@@ -469,6 +479,23 @@ impl Compacting {
 /// Bytes that each of `sources`, which are read side by side, reads at a time: `wanted` if that does not take too much memory.
 fn readahead_of_each(wanted: usize, sources: usize) -> usize {
     wanted.min((READ_AHEAD_BYTES / sources.max(1)).max(LEAST_READ_AHEAD))
+}
+
+/// Opens tables that nobody has opened yet, one by one, as far as the budget goes: each takes milliseconds. Returns how many it got through, and whether those were all.
+fn open_tables<'a>(
+    files: impl Iterator<Item = (usize, &'a Arc<FileMeta>)>,
+    table_cache: &TableCache,
+    budget: &Budget<'_>,
+) -> Result<(usize, bool)> {
+    let mut opened = 0;
+    for (_, file) in files {
+        if opened > 0 && budget.is_over() {
+            return Ok((opened, false));
+        }
+        table_cache.reader(file)?;
+        opened += 1;
+    }
+    Ok((opened, true))
 }
 
 /// How urgent the jobs of a compaction are.

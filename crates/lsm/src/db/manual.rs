@@ -66,6 +66,26 @@ impl DbInner {
         self.check_writable()?;
         self.check_readable(family)?;
         self.flush(std::slice::from_ref(family), &FlushOptions::default())?;
+        let request = self.ask_for_compaction(family, begin, end, options);
+        let waited = self.wait(|| {
+            request.outcome().is_some() || self.errors.is_failed() || self.is_closing() || family.is_dropped()
+        });
+        self.state.lock().manual.retain(|other| !Arc::ptr_eq(other, &request));
+        waited?;
+        match request.outcome() {
+            Some(outcome) => outcome,
+            None => self.check_writable().and_then(|()| self.check_readable(family)),
+        }
+    }
+
+    /// Lets jobs compact a range of what is in tables. The request stands until somebody takes it out.
+    pub(super) fn ask_for_compaction(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        options: &CompactRangeOptions,
+    ) -> Arc<ManualCompaction> {
         let (begin, end) = (begin.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
         let range = ManualRange::new(begin, end, options.force_bottommost, self.file_numbers.next());
         let progress = Progress { range, running: false, outcome: None };
@@ -76,15 +96,7 @@ impl DbInner {
         });
         self.state.lock().manual.push_back(Arc::clone(&request));
         self.schedule();
-        let waited = self.wait(|| {
-            request.outcome().is_some() || self.errors.is_failed() || self.is_closing() || family.is_dropped()
-        });
-        self.state.lock().manual.retain(|other| !Arc::ptr_eq(other, &request));
-        waited?;
-        match request.outcome() {
-            Some(outcome) => outcome,
-            None => self.check_writable().and_then(|()| self.check_readable(family)),
-        }
+        request
     }
 
     /// The next compaction of the oldest request that can run one now.

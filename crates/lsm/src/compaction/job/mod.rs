@@ -98,8 +98,6 @@ pub(crate) struct CompactionJob {
     /// The keys that it is about.
     keys: KeyRange,
     env: CompactionEnv,
-    /// Inputs that are known to be open, in their order.
-    opened: usize,
     /// Set when the inputs were opened.
     input: Option<MergingIter<ChildIter>>,
     sieve: Sieve,
@@ -135,7 +133,6 @@ impl CompactionJob {
             compaction,
             keys,
             env,
-            opened: 0,
             input: None,
             sieve,
             blob_references,
@@ -174,9 +171,6 @@ impl CompactionJob {
             return Ok(true);
         }
         if self.input.is_none() {
-            if !self.open_tables(budget)? {
-                return Ok(false);
-            }
             let mut input = self.open_inputs()?;
             self.count_entries()?;
             self.carry_operator_on()?;
@@ -234,18 +228,6 @@ impl CompactionJob {
         self.outputs.end_table(&self.env, None)?;
         self.is_read = true;
         self.step(budget)
-    }
-
-    /// Opens the inputs that nobody has opened yet, one by one, as far as the budget goes. Returns whether all are open.
-    fn open_tables(&mut self, budget: &Budget<'_>) -> Result<bool> {
-        for (_, file) in self.compaction.input_files().skip(self.opened) {
-            self.env.table_cache.reader(file)?;
-            self.opened += 1;
-            if budget.is_over() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     fn count_entries(&mut self) -> Result<()> {

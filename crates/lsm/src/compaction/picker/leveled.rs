@@ -58,9 +58,24 @@ fn into_base_level(scene: &Scene<'_>) -> Option<Compaction> {
     if !scene.expand_to_clean_cut(0, &mut start) {
         return None;
     }
+    keep_oldest(scene, &mut start);
     let draft = Draft { start_level: 0, output_level, start, output: Vec::new() };
     let draft = scene.with_output_level(draft)?;
     scene.compaction(draft, CompactionReason::L0FileCount)
+}
+
+/// Leaves those of `start`, newest first, that are newer than as many as one compaction should take: a level 0 that grew while nothing was compacted goes down in parts. What
+/// stays is newer than what goes, so it may stay above it. As many as the trigger says go in any case.
+fn keep_oldest(scene: &Scene<'_>, start: &mut Vec<Arc<FileMeta>>) {
+    let limit = max_compaction_bytes(scene.options);
+    let least = scene.options.level0_file_num_compaction_trigger.max(1);
+    let mut bytes = 0_u64;
+    let fits = start.iter().rev().take_while(|file| {
+        bytes = bytes.saturating_add(file.file_size);
+        bytes <= limit
+    });
+    let count = fits.count().max(least);
+    start.drain(..start.len().saturating_sub(count));
 }
 
 /// The oldest tables of level 0 into the empty level above the base level, where the merge into the base level has to wait or has large inputs. All data is

@@ -17,7 +17,7 @@ const BURST: f64 = 3.0;
 
 /// So much is owed, in parts of the most, while another part of what jobs can sustain is admitted; and twice as much with half of that. A database that owes
 /// nothing takes a memtable or two without a delay.
-const SPARE: f64 = 0.01;
+const SPARE: f64 = 0.005;
 
 /// The least that a flushed byte is expected to make for compactions: in a tree that is still small they have little to do, which does not last.
 const LEAST_AMPLIFICATION: f64 = 2.5;

@@ -7,7 +7,7 @@ const MEMORY_SECONDS: f64 = 20.0;
 const FIRST_SECONDS: f64 = 0.1;
 
 /// How long a guess counts beside what was measured, in seconds of work.
-const GUESS_SECONDS: f64 = 2.0;
+const GUESS_SECONDS: f64 = 4.0;
 
 /// A rate is at least this part of the guess: jobs that wait for something else while they run must not seem to stand.
 const LEAST_OF_GUESS: f64 = 0.01;

@@ -121,10 +121,13 @@ impl DbInner {
     }
 }
 
-/// Whether level 0 has tables that a compaction would take away. The other styles keep tables there.
+/// Whether level 0 has tables that a compaction would take away. The styles of sorted runs keep one there.
 fn empties_level0(family: &Family) -> bool {
     let pinned = family.super_version.load();
-    pinned.options.compaction_style == CompactionStyle::Leveled
-        && !pinned.options.disable_auto_compactions
-        && !pinned.version.files(0).is_empty()
+    let kept = match pinned.options.compaction_style {
+        CompactionStyle::Leveled => 0,
+        CompactionStyle::Universal | CompactionStyle::Lazy => 1,
+        CompactionStyle::Fifo => usize::MAX,
+    };
+    !pinned.options.disable_auto_compactions && pinned.version.files(0).len() > kept
 }

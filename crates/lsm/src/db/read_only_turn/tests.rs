@@ -2,7 +2,7 @@
 
 use super::decision::{Decision, Look, Memory};
 use crate::event::{CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason};
-use crate::{ColumnFamilyOptions, Db, DbOptions, WriteOptions};
+use crate::{ColumnFamilyOptions, CompactionStyle, CompressionType, Db, DbOptions, WriteOptions};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::{Executor, StepExecutor};
@@ -58,6 +58,10 @@ struct World {
 
 impl World {
     fn new(seconds: u64) -> Self {
+        Self::with(seconds, ColumnFamilyOptions::default().level0_file_num_compaction_trigger(4))
+    }
+
+    fn with(seconds: u64, family: ColumnFamilyOptions) -> Self {
         let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
         let list = Rank(u16::MAX);
         let reasons =
@@ -68,7 +72,7 @@ impl World {
             .executor(Some(executor.clone()))
             .listeners(vec![reasons.clone()])
             .drain_when_read_only_seconds(seconds)
-            .unnamed_families(ColumnFamilyOptions::default().level0_file_num_compaction_trigger(4));
+            .unnamed_families(family);
         Self { db: Db::open("/db", &options).unwrap(), executor, reasons }
     }
 
@@ -118,6 +122,35 @@ fn what_is_only_read_goes_down_by_itself() {
     assert_eq!(world.flushes().len(), 3);
     assert_eq!(world.files(0), 0);
     world.db.check().unwrap();
+}
+
+/// In the styles of sorted runs what came since becomes one run, and the older ones stay as they are.
+#[test]
+fn runs_that_are_only_read_become_one() {
+    for style in [CompactionStyle::Universal, CompactionStyle::Lazy] {
+        let family = ColumnFamilyOptions::default().compaction_style(style).level0_file_num_compaction_trigger(8);
+        let world = World::with(10, family.write_buffer_size(1 << 20).compression(CompressionType::None));
+        (0..20).for_each(|round| world.write(round * 100));
+        world.db.compact_range(&world.db.default_family(), None, None, &Default::default()).unwrap();
+        let oldest = world.db.table_files(&world.db.default_family()).unwrap();
+        for round in 0..4 {
+            world.write(round * 50);
+            world.db.flush(&Default::default()).unwrap();
+        }
+        world.write(10);
+        assert_eq!(world.files(0), 4, "{style:?}");
+        world.read(40, 30);
+        world.db.wait_for_background_work().unwrap();
+        let after = world.db.table_files(&world.db.default_family()).unwrap();
+        assert!(oldest.iter().all(|table| after.iter().any(|other| other.number == table.number)), "{style:?}");
+        assert_eq!(after.len(), oldest.len() + 1, "{style:?}");
+        assert!(world.reasons.compactions.lock().contains(&CompactionReason::ReadOnly), "{style:?}");
+        world.read(100, 30);
+        world.db.wait_for_background_work().unwrap();
+        assert_eq!(world.executor.pending(), 0, "{style:?}: nobody looks at what has nothing to do");
+        (0..2_000_u64).for_each(|number| assert!(world.db.get(number.to_be_bytes()).unwrap().is_some()));
+        world.db.check().unwrap();
+    }
 }
 
 #[test]

@@ -227,11 +227,21 @@ fn writers_get_an_even_share_of_any_device() {
     let small = Fill { row: 130.0, rows: 36_000_000, keys: 36_000_000, ..THROTTLED };
     let overwritten = Fill { rows: 36_000_000, ..THROTTLED };
     let overwritten_fast = Fill { rows: 48_000_000, flush: 140.0 * MB, compaction: 110.0 * MB, ..fast };
+    // Threads that are many times as quick as the device.
+    let quick = Fill {
+        device: 84.0 * MB,
+        writer: 260.0 * MB,
+        flush: 260.0 * MB,
+        compaction: 240.0 * MB,
+        compression: 0.5,
+        ..THROTTLED
+    };
     let bounds =
         |seconds, plain, detrended, worst, owed, space| Bounds { seconds, plain, detrended, worst, owed, space };
     for (name, fill, bounds) in [
         ("throttled", THROTTLED, bounds(145.0, 0.20, 0.10, 0.85, 0.8, 1.4)),
         ("slow", slow, bounds(480.0, 0.45, 0.18, 0.85, 0.55, 1.3)),
+        ("throttled beneath quick threads", quick, bounds(132.0, 0.25, 0.10, 0.9, 0.6, 1.4)),
         ("fast", fast, bounds(52.0, 0.20, 0.10, 0.7, 0.8, 1.4)),
         ("small rows", small, bounds(130.0, 0.20, 0.10, 0.85, 0.8, 1.4)),
         ("overwritten", overwritten, bounds(490.0, 0.27, 0.06, 0.82, 0.5, 1.7)),

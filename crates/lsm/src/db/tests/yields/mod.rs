@@ -11,6 +11,7 @@ use crate::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Counter, Db, ErrorKind, FlushOptions, ReadOptions,
 };
 use scenarios::{Scenario, Tree};
+use siltstone_base::Result;
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpFilter, SimDisk};
@@ -126,6 +127,22 @@ impl Life {
         Self { disk, executor, watch, db }
     }
 
+    /// An engine that has the scenario's work before it.
+    fn begin_work(disk: SimDisk, scenario: &Scenario) -> Self {
+        let life = Self::begin(disk, scenario);
+        life.executor.limit_steps(scenario.units);
+        life.ask(scenario);
+        life
+    }
+
+    /// Where the scenario is about what a caller asks for, asks for it.
+    fn ask(&self, scenario: &Scenario) {
+        if scenario.reason == CompactionReason::Manual {
+            let options = CompactRangeOptions::default();
+            self.db.handle.inner.ask_for_compaction(&self.family().0, None, None, &options);
+        }
+    }
+
     fn family(&self) -> ColumnFamily {
         self.db.family(FAMILY).unwrap()
     }
@@ -161,9 +178,18 @@ impl Life {
         names
     }
 
+    /// Lets all work be done. Nobody waits for what was asked for: it is taken back once it can go no further.
+    fn wait(&self) -> Result<()> {
+        if !self.db.handle.inner.state.lock().manual.is_empty() {
+            self.executor.run_until_idle();
+            self.db.handle.inner.state.lock().manual.clear();
+        }
+        self.db.wait_for_background_work()
+    }
+
     /// Lets all work be done, and looks at everything.
     fn settle(&self, tree: &Tree, context: &str) {
-        self.db.wait_for_background_work().unwrap_or_else(|error| panic!("{context}: {error}"));
+        self.wait().unwrap_or_else(|error| panic!("{context}: {error}"));
         self.check_rows(tree, context);
         self.db.check().unwrap_or_else(|error| panic!("{context}: {error}"));
         self.check_files(context);
@@ -199,8 +225,7 @@ fn files(disk: &SimDisk) -> BTreeSet<String> {
 
 /// Steps to the end, and crashes after every step.
 fn crash_everywhere(scenario: &Scenario, tree: &Tree, tally: &mut Tally) {
-    let life = Life::begin(tree.disk.after_process_death(), scenario);
-    life.executor.limit_steps(scenario.units);
+    let life = Life::begin_work(tree.disk.after_process_death(), scenario);
     let mut images = HashSet::new();
     loop {
         let context = format!("{}: crash after step {}", scenario.name, tally.yield_points);
@@ -226,8 +251,7 @@ fn crash_everywhere(scenario: &Scenario, tree: &Tree, tally: &mut Tally) {
 /// Ends what runs after `steps` steps. Returns whether a compaction ran.
 fn end_after(scenario: &Scenario, tree: &Tree, ending: Ending, steps: usize) -> bool {
     let context = format!("{}: {ending:?} after step {steps}", scenario.name);
-    let life = Life::begin(tree.disk.after_process_death(), scenario);
-    life.executor.limit_steps(scenario.units);
+    let life = Life::begin_work(tree.disk.after_process_death(), scenario);
     (0..steps).for_each(|_| assert!(life.executor.step()));
     let ran = life.running();
     let ended = life.watch.ended();
@@ -258,14 +282,16 @@ fn end_after(scenario: &Scenario, tree: &Tree, ending: Ending, steps: usize) -> 
         Ending::Error(file) => {
             let filter = OpFilter { file: Some(file), mutating_only: true, ..OpFilter::default() };
             life.disk.set_fault(FaultPlan::once(FaultKind::Io, 0).filter(filter));
-            life.db.wait_for_background_work().unwrap_or_else(|error| panic!("{context}: {error}"));
+            life.wait().unwrap_or_else(|error| panic!("{context}: {error}"));
             assert!(life.disk.fault_hits().is_empty() || life.watch.ended() > ended, "{context}");
             life.disk.clear_fault();
+            // Nobody repeats by himself what a caller asked for: he does, and what the failure left goes.
+            life.ask(scenario);
         }
         Ending::Fatal => {
             let filter = OpFilter { file: Some(FileKind::Table), mutating_only: true, ..OpFilter::default() };
             life.disk.set_fault(FaultPlan::sticky(FaultKind::Io, 0).filter(filter));
-            let waited = life.db.wait_for_background_work();
+            let waited = life.wait();
             life.disk.clear_fault();
             life.check_rows(tree, &context);
             assert_eq!(waited.is_err(), life.db.background_error().is_some(), "{context}");
@@ -273,6 +299,13 @@ fn end_after(scenario: &Scenario, tree: &Tree, ending: Ending, steps: usize) -> 
                 assert_eq!(error.kind(), ErrorKind::ReadOnly, "{context}");
                 let Life { disk, db, .. } = life;
                 assert!(db.close().is_err(), "{context}");
+                recover(disk, scenario, tree, &context);
+                return ran;
+            }
+            if scenario.reason == CompactionReason::Manual {
+                // What a caller asked for is not tried again until the engine gives up. A table that could not be removed goes with the next opening.
+                let Life { disk, db, .. } = life;
+                db.close().unwrap();
                 recover(disk, scenario, tree, &context);
                 return ran;
             }
@@ -317,6 +350,11 @@ fn assert_explored(scenario: &Scenario, least: usize) {
 #[test]
 fn leveled_compactions_may_end_at_every_yield_point() {
     assert_explored(&scenarios::leveled(), 40);
+}
+
+#[test]
+fn compactions_that_a_caller_asks_for_may_end_at_every_yield_point() {
+    assert_explored(&scenarios::manual(), 40);
 }
 
 #[test]

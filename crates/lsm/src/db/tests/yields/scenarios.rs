@@ -133,7 +133,22 @@ pub(super) fn leveled() -> Scenario {
     }
 }
 
-/// The same, shared out.
+/// Levels in which nothing is due, and a caller who asks for a compaction of everything.
+pub(super) fn manual() -> Scenario {
+    Scenario {
+        name: "manual",
+        family: small().level0_file_num_compaction_trigger(6).max_bytes_for_level_base(1 << 20),
+        reason: CompactionReason::Manual,
+        fill: |db, family| {
+            write_rounds(db, family, 1, 500);
+            settle_below(db, family);
+            write_rounds(db, family, 3, 300);
+        },
+        ..leveled()
+    }
+}
+
+/// Level 0 into a base level that has tables, shared out.
 pub(super) fn leveled_shared_out() -> Scenario {
     Scenario { name: "leveled, shared out", units: 60, subcompactions: 3, ..leveled() }
 }
