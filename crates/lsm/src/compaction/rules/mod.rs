@@ -7,8 +7,9 @@
 //!    needs what is older. A single delete is hidden by a tombstone only: an older value beneath may still wait for it.
 //! 2. A tombstone with no older entry of its key, neither among the inputs nor beneath the outputs, is dropped if every snapshot sees it: a
 //!    transaction that began before it must find that the key changed.
-//! 3. A single delete and the value right behind it in the same stripe drop each other, if every snapshot sees them; otherwise, for the same reason as in rule 2, the
-//!    single delete becomes a delete. A single delete right before a tombstone, or before
+//! 3. A single delete and the value right behind it in the same stripe drop each other, if every snapshot sees them or a newer entry of the stripe stays; otherwise, for the
+//!    same reason as in rule 2, the single delete stays, without its value. It stays what it is: a newer value hides a tombstone, and the single delete of that value would
+//!    lay bare what the tombstone hid. A single delete right before a tombstone, or before
 //!    another single delete, of the same stripe is dropped. One right before a merge operand was not meant for it: it becomes a delete.
 //! 4. A value that is the newest entry of its key and that no snapshot sees is shown to the entry filter. One that it removes becomes a
 //!    tombstone.
@@ -157,6 +158,8 @@ pub(super) struct DropRules {
     merged_key: Vec<u8>,
     /// Whether the last single delete of the stripe met its value.
     paired: bool,
+    /// The stripe of the last entry of `key` that stays, in whatever form.
+    told: Option<SeqNo>,
     figures: Figures,
 }
 
@@ -208,6 +211,8 @@ struct Held {
     is_single: bool,
     /// Whether older entries may lie beneath.
     beneath: bool,
+    /// Whether a newer entry of the stripe tells that the key changed.
+    has_newer: bool,
 }
 
 impl DropRules {
@@ -234,6 +239,7 @@ impl DropRules {
             merged: Run::default(),
             merged_key: Vec::new(),
             paired: false,
+            told: None,
             figures: Figures::default(),
         }
     }
@@ -289,11 +295,15 @@ impl DropRules {
             self.key.extend_from_slice(entry.user_key);
             self.has_key = true;
             self.hiding = None;
+            self.told = None;
         }
         let verdict = match pairs {
             true => Verdict::Drop(DropReason::SingleDeletePair),
             false => self.judge(entry, value, stripe, is_new_key, beneath),
         };
+        if matches!(verdict, Verdict::Keep { .. } | Verdict::Gather) {
+            self.told = Some(stripe);
+        }
         Step { held, has_merged, is_new_key, verdict }
     }
 
@@ -374,6 +384,7 @@ impl DropRules {
         }
         let keep = Verdict::Keep { trailer: held.trailer, changed: false };
         if stripe != held.stripe {
+            self.told = Some(held.stripe);
             return (Some(keep), false);
         }
         if !held.is_single {
@@ -383,9 +394,9 @@ impl DropRules {
         }
         match value_type {
             ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::TimedPut => {
-                if held.trailer >> 8 > self.earliest_snapshot {
-                    self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
-                    return (self.become_delete(held), false);
+                if held.trailer >> 8 > self.earliest_snapshot && !held.has_newer {
+                    self.told = Some(stripe);
+                    return (Some(keep), false);
                 }
                 self.paired = true;
                 (Some(Verdict::Drop(DropReason::SingleDeletePair)), true)
@@ -394,6 +405,7 @@ impl DropRules {
             ValueType::Delete | ValueType::DeleteWithTimestamp => {
                 if self.hiding.is_some_and(|hiding| hiding.by == HiddenBy::Value && hiding.stripe == stripe) {
                     // A newer value of the stripe hides the tombstone, and with it what the single delete is for.
+                    self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
                     return (self.become_delete(held), false);
                 }
                 // What the single delete hid, the tombstone hides: it must not count as hidden itself.
@@ -415,6 +427,7 @@ impl DropRules {
         self.held_key.truncate(self.key.len());
         self.held_key.extend_from_slice(&trailer.to_le_bytes());
         if held.beneath {
+            self.told = Some(held.stripe);
             return Some(Verdict::Keep { trailer, changed: false });
         }
         self.held = Some(Held { trailer, is_single: false, ..held });
@@ -541,7 +554,8 @@ impl DropRules {
         if beneath && !is_single {
             return Verdict::Keep { trailer, changed: false };
         }
-        self.held = Some(Held { stripe, trailer, is_single, beneath });
+        let has_newer = self.told == Some(stripe);
+        self.held = Some(Held { stripe, trailer, is_single, beneath, has_newer });
         self.held_key.clear();
         append_internal_key(&mut self.held_key, entry.user_key, entry.seqno, entry.value_type);
         Verdict::Hold

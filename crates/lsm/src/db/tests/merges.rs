@@ -2,8 +2,8 @@
 
 use super::basics::options;
 use crate::{
-    AppendOperator, ColumnFamilyOptions, CompactRangeOptions, Counter, Db, DbOptions, ErrorKind, FlushOptions,
-    MaxOperator, MergeOperator, ReadOptions, UInt64AddOperator, WriteBatch, WriteOptions,
+    AppendOperator, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, Counter, Db, DbOptions,
+    ErrorKind, FlushOptions, MaxOperator, MergeOperator, ReadOptions, UInt64AddOperator, WriteBatch, WriteOptions,
 };
 use siltstone_base::env::sim::SimDisk;
 use std::sync::Arc;
@@ -262,6 +262,39 @@ fn a_flush_keeps_single_deletes_that_have_work_to_do_beneath() {
     flush(&db);
     db.single_delete("a").unwrap();
     flush(&db);
+    assert!(db.get("a").unwrap().is_none());
+    compact(&db);
+    assert!(db.get("a").unwrap().is_none());
+}
+
+/// While a snapshot kept an old value, newer values and their single deletes went by turns; the last single delete meets its value where the old one is not at hand.
+#[test]
+fn a_row_that_is_put_and_single_deleted_by_turns_beside_a_snapshot_does_not_come_back() {
+    let disk = SimDisk::new();
+    let family = ColumnFamilyOptions::default()
+        .compaction_style(CompactionStyle::Universal)
+        .level0_file_num_compaction_trigger(3)
+        .compression(CompressionType::None);
+    let db = Db::open("/db", &options(&disk).unnamed_families(family)).unwrap();
+    let flush_with = |filler: &str, len: usize| {
+        db.put(filler, vec![7; len]).unwrap();
+        flush(&db);
+        db.wait_for_background_work().unwrap();
+    };
+    db.put("a", "first").unwrap();
+    flush_with("oldest run", 100_000);
+    let snapshot = db.snapshot();
+    for value in ["second", "third"] {
+        db.single_delete("a").unwrap();
+        db.put("a", value).unwrap();
+    }
+    flush_with("b", 1_000);
+    flush_with("c", 1_500);
+    assert_eq!(db.metrics().counters().get(Counter::Compactions), 1, "the newer runs became one");
+    drop(snapshot);
+    db.single_delete("a").unwrap();
+    flush_with("d", 5_000);
+    assert_eq!(db.metrics().counters().get(Counter::Compactions), 2);
     assert!(db.get("a").unwrap().is_none());
     compact(&db);
     assert!(db.get("a").unwrap().is_none());
