@@ -1,7 +1,7 @@
 //! What both kinds of transactions have: a moment that is seen, and changes over it.
 
 use super::WriteBatchWithIndex;
-use super::options::TransactionDbOptions;
+use super::options::{Spill, TransactionDbOptions};
 use crate::db::{ChargedTo, ColumnFamily, Db, Iter, MemoryCharge, PinnedValue};
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
@@ -122,7 +122,13 @@ impl Work {
         if !self.is_beyond(key, change, options) {
             return Ok(());
         }
-        if options.spill {
+        let spills = match options.spill {
+            Spill::Never => false,
+            // It has nothing more to lose.
+            Spill::UnlessFollowed => self.changes.has_spilled() || !self.changes.is_followed(),
+            Spill::Always => true,
+        };
+        if spills {
             let spilled = self.changes.spill();
             self.account();
             spilled?;
