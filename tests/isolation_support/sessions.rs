@@ -41,11 +41,14 @@ fn list(value: Option<impl AsRef<[u8]>>) -> Vec<u8> {
     value.map(|value| value.as_ref().to_vec()).unwrap_or_default()
 }
 
+/// Commits or rolls back what was prepared under a name.
+pub type Decide<'a> = &'a dyn Fn(&[u8], bool) -> Result<()>;
+
 /// By what every engine has.
 pub struct AnyEngine<'a> {
     pub transaction: Box<dyn Transaction>,
-    /// Commits or rolls back what was prepared under a name, if the engine can.
-    pub decide: Option<&'a dyn Fn(&[u8], bool) -> Result<()>>,
+    /// If the engine can.
+    pub decide: Option<Decide<'a>>,
 }
 
 impl Session for AnyEngine<'_> {

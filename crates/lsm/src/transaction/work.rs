@@ -133,14 +133,18 @@ impl Work {
             self.account();
             spilled?;
         }
-        if self.is_beyond(key, change, options) { Err(too_large(options)) } else { Ok(()) }
+        if self.is_beyond(key, change, options) { Err(too_large(options, spills)) } else { Ok(()) }
     }
 }
 
 #[cold]
-fn too_large(options: &TransactionDbOptions) -> Error {
+fn too_large(options: &TransactionDbOptions, spills: bool) -> Error {
     let limit = options.max_transaction_bytes;
-    let message = format!("max_transaction_bytes: the transaction would have more than {limit} bytes of changes");
+    let why = match options.spill {
+        Spill::UnlessFollowed if !spills => ", and does not spill because somebody may follow the WALs (option spill)",
+        _ => "",
+    };
+    let message = format!("max_transaction_bytes: the transaction would have more than {limit} bytes of changes{why}");
     Error::new(ErrorKind::LimitExceeded, message)
 }
 
