@@ -4,4 +4,5 @@ pub mod checker;
 pub mod cycles;
 pub mod engines;
 pub mod run;
+pub mod sessions;
 pub mod threads;

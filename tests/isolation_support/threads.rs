@@ -1,10 +1,12 @@
 //! Transactions on real threads: each key has a list, and whoever writes appends to it, so that the lists say by themselves in which order who wrote, and what a reader saw
-//! (the idea is Elle's, Kingsbury and Alvaro 2020). Locks are waited for, handed over and found in circles; commits meet in groups.
+//! (the idea is Elle's, Kingsbury and Alvaro 2020). Locks are waited for, handed over and found in circles; commits meet in groups. Where the engine can, words are appended by merges, which
+//! read nothing, lists are in two families, locks are shared, and transactions are prepared before they are decided about.
 
 use super::checker::Anomaly;
 use super::cycles::{Circles, Edges};
 use super::run::Draw;
-use siltstone_base::engine::{Isolation, Transaction};
+use super::sessions::{Read, Session};
+use siltstone_base::engine::Isolation;
 use siltstone_base::plant::{planted, with_planted};
 use siltstone_base::{ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +25,8 @@ pub type Stamp = (usize, usize);
 #[derive(Debug, Clone)]
 pub struct Op {
     pub key: u64,
-    /// What the list was for it, before it appended.
-    pub seen: Vec<Stamp>,
+    /// What the list was for it, before it appended; `None`: it did not look.
+    pub seen: Option<Vec<Stamp>>,
     /// What it appended, if that stayed.
     pub appended: Option<Stamp>,
     /// The moment before.
@@ -49,13 +51,13 @@ pub struct Lists {
 }
 
 /// Begins a transaction.
-pub type Begin<'a> = &'a (dyn Fn(Isolation) -> Result<Box<dyn Transaction>> + Sync);
+pub type Begin<'a> = &'a (dyn Fn(Isolation) -> Result<Box<dyn Session + 'a>> + Sync);
 
-struct Worker<'a> {
+struct Worker<'a, 'm> {
     begin: Begin<'a>,
     level: Isolation,
     prefix: String,
-    moments: &'a AtomicUsize,
+    moments: &'m AtomicUsize,
 }
 
 /// A history under keys that no other one has.
@@ -81,12 +83,12 @@ pub fn run(begin: Begin<'_>, number: u64, level: Isolation, seed: u64) -> Result
         })
     })?;
     let mut reader = begin(Isolation::ReadCommitted)?;
-    let lists = (0..KEYS).map(|key| Ok((key, worker.list(&mut *reader, key, false)?))).collect::<Result<_>>()?;
+    let lists = (0..KEYS).map(|key| Ok((key, worker.list(&mut *reader, key, Read::Plain)?))).collect::<Result<_>>()?;
     reader.rollback()?;
     Ok(Lists { transactions, lists })
 }
 
-impl Worker<'_> {
+impl Worker<'_, '_> {
     fn now(&self) -> usize {
         self.moments.fetch_add(1, Ordering::SeqCst)
     }
@@ -95,12 +97,8 @@ impl Worker<'_> {
         format!("{}{key}", self.prefix).into_bytes()
     }
 
-    fn list(&self, transaction: &mut dyn Transaction, key: u64, locks: bool) -> Result<Vec<Stamp>> {
-        let mut value = Vec::new();
-        match locks {
-            true => transaction.get_for_update(&self.key(key), &mut value)?,
-            false => transaction.get(&self.key(key), &mut value)?,
-        };
+    fn list(&self, session: &mut dyn Session, key: u64, how: Read) -> Result<Vec<Stamp>> {
+        let value = session.read(&self.key(key), how)?;
         let text = std::str::from_utf8(&value).unwrap();
         let stamp =
             |word: &str| word.split_once('.').map(|(id, number)| (id.parse().unwrap(), number.parse().unwrap()));
@@ -109,42 +107,57 @@ impl Worker<'_> {
 
     fn transaction(&self, id: usize, draw: &mut Draw) -> Result<Done> {
         let before = self.now();
-        let mut transaction = (self.begin)(self.level)?;
+        let mut session = (self.begin)(self.level)?;
         let mut done = Done { begun: (before, self.now()), ..Done::default() };
         for number in 0..=draw.below(STEPS) as usize {
-            let (key, kind) = (draw.below(KEYS), draw.below(10));
-            match self.step(&mut *transaction, key, kind, (id, number)) {
+            let (key, kind) = (draw.below(KEYS), draw.below(14));
+            match self.step(&mut *session, key, kind, (id, number)) {
                 Ok(op) => done.ops.push(op),
                 Err(error) if is_refusal(error.kind()) => {
-                    transaction.rollback()?;
+                    session.rollback()?;
                     return Ok(done);
                 }
                 Err(error) => return Err(error),
             }
         }
-        if draw.below(10) == 0 {
-            transaction.rollback()?;
-            return Ok(done);
-        }
+        let (commits, in_two_phases) = (draw.below(10) > 0, draw.below(4) == 0);
         let before = self.now();
-        match transaction.commit() {
-            Ok(()) => done.committed = Some((before, self.now())),
+        let outcome = match in_two_phases {
+            true => session.decide_in_two_phases(format!("{}{id}", self.prefix).as_bytes(), commits),
+            false if commits => session.commit(),
+            false => session.rollback(),
+        };
+        match outcome {
+            Ok(()) if commits => done.committed = Some((before, self.now())),
+            Ok(()) => {}
             Err(error) if is_refusal(error.kind()) => {}
             Err(error) => return Err(error),
         }
         Ok(done)
     }
 
-    fn step(&self, transaction: &mut dyn Transaction, key: u64, kind: u64, stamp: Stamp) -> Result<Op> {
+    fn step(&self, session: &mut dyn Session, key: u64, kind: u64, stamp: Stamp) -> Result<Op> {
         let since = self.now();
-        let seen = self.list(transaction, key, kind >= 4)?;
-        let mut op = Op { key, seen, appended: None, since };
-        if kind >= 5 {
-            let savepoint = if kind == 9 { Some(transaction.savepoint()?) } else { None };
-            let words = op.seen.iter().chain([&stamp]).map(|(id, number)| format!("{id}.{number}"));
-            transaction.put(&self.key(key), words.collect::<Vec<_>>().join(" ").as_bytes())?;
+        let mut op = Op { key, seen: None, appended: None, since };
+        let savepoint = if matches!(kind, 9 | 13) { Some(session.savepoint()?) } else { None };
+        let word = |(id, number): &Stamp| format!("{id}.{number}");
+        let is_appended = kind >= 11 && session.append(&self.key(key), word(&stamp).as_bytes())?;
+        if !is_appended {
+            let how = match kind {
+                0..4 => Read::Plain,
+                10 => Read::Shared,
+                _ => Read::ForUpdate,
+            };
+            let seen = self.list(session, key, how)?;
+            if kind >= 5 && kind != 10 {
+                let words: Vec<_> = seen.iter().chain([&stamp]).map(word).collect();
+                session.put(&self.key(key), words.join(" ").as_bytes())?;
+            }
+            op.seen = Some(seen);
+        }
+        if kind >= 5 && kind != 10 {
             match savepoint {
-                Some(savepoint) => transaction.rollback_to(savepoint)?,
+                Some(savepoint) => session.rollback_to(savepoint)?,
                 None => op.appended = Some(stamp),
             }
         }
@@ -171,8 +184,9 @@ impl Lists {
             let mut own: BTreeMap<u64, Vec<Stamp>> = BTreeMap::new();
             for op in &reader.ops {
                 let own = own.entry(op.key).or_default();
-                let foreign = op.seen.strip_suffix(&own[..]);
+                let foreign = op.seen.as_ref().map(|seen| seen.strip_suffix(&own[..]));
                 own.extend(op.appended);
+                let Some(foreign) = foreign else { continue };
                 let Some(foreign) = foreign else {
                     found.insert(Anomaly::WrongRead);
                     continue;

@@ -2,11 +2,13 @@
 
 use super::support::{World, cause, small_family};
 use siltstone::lsm::{
-    CompactRangeOptions, CompactionInfo, Db, Error, ErrorKind, EventListener, FlushInfo, FlushOptions, StallInfo,
+    AppendOperator, CompactRangeOptions, CompactionInfo, Db, Error, ErrorKind, EventListener, FlushInfo, FlushOptions,
+    MergeFailure, MergeOperator, StallInfo, WriteOptions,
 };
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug)]
 struct PanickingFilter;
@@ -130,4 +132,91 @@ fn a_listener_that_panics_when_told_of_an_error_changes_nothing_about_it() {
     let forced = CompactRangeOptions::default().force_bottommost(true);
     assert!(db.compact_range(&db.default_family(), None, None, &forced).is_err());
     assert_poisoned(&mut world, db, 20);
+}
+
+/// Joins operands, and panics as long as it is told to.
+#[derive(Debug)]
+struct PanickingOperator {
+    joins: AppendOperator,
+    panics: AtomicBool,
+}
+
+impl PanickingOperator {
+    fn call(&self) {
+        assert!(!self.panics.load(Ordering::SeqCst), "the operator's own mistake");
+    }
+}
+
+impl MergeOperator for PanickingOperator {
+    fn name(&self) -> &str {
+        "panicking"
+    }
+
+    fn full_merge(&self, key: &[u8], old: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>, MergeFailure> {
+        self.call();
+        self.joins.full_merge(key, old, operands)
+    }
+
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.call();
+        self.joins.partial_merge(key, operands)
+    }
+}
+
+/// Once in a flush, and once in a compaction.
+#[test]
+fn a_merge_operator_that_panics_in_the_background_stops_writers_and_not_readers() {
+    for in_compaction in [false, true] {
+        let mut world = World::new();
+        let operator = Arc::new(PanickingOperator { joins: AppendOperator::new(","), panics: AtomicBool::new(false) });
+        let shared: Arc<dyn MergeOperator> = Arc::<PanickingOperator>::clone(&operator);
+        let merging = small_family().merge_operator(Some(shared));
+        let families = [("default", merging), ("other", small_family())];
+        let open = |world: &World| Db::open_families(super::support::DIR, &world.options(), &families).unwrap();
+        let db = open(&world);
+        let flush = |db: &Db| db.flush(&FlushOptions::default());
+        let merge = |db: &Db, operand: &str| {
+            db.merge_cf(&db.default_family(), "merged", operand, &WriteOptions::default()).unwrap();
+        };
+        let check = |world: &World, db: &Db| {
+            assert_eq!(db.get("merged").unwrap().as_deref(), Some(&b"a,b,c"[..]));
+            world.check_rows(db, 20);
+        };
+        for number in 0..20 {
+            world.write(&db, number, false).unwrap();
+        }
+        db.put("merged", "a").unwrap();
+        if in_compaction {
+            flush(&db).unwrap();
+        }
+        merge(&db, "b");
+        if in_compaction {
+            flush(&db).unwrap();
+        }
+        merge(&db, "c");
+        if in_compaction {
+            flush(&db).unwrap();
+        }
+        let forced = CompactRangeOptions::default().force_bottommost(true);
+        operator.panics.store(true, Ordering::SeqCst);
+        let failed = match in_compaction {
+            true => db.compact_range(&db.default_family(), None, None, &forced),
+            false => flush(&db),
+        };
+        operator.panics.store(false, Ordering::SeqCst);
+        let error = failed.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::Aborted | ErrorKind::Poisoned), "{error}");
+        assert_eq!(cause(&world.write(&db, 20, true).unwrap_err()).kind(), ErrorKind::Poisoned);
+        assert_eq!(db.background_error().unwrap().kind(), ErrorKind::Poisoned);
+        check(&world, &db);
+        assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Poisoned);
+        // The same with an operator that has come to its senses.
+        let db = open(&world);
+        check(&world, &db);
+        flush(&db).unwrap();
+        db.compact_range(&db.default_family(), None, None, &forced).unwrap();
+        check(&world, &db);
+        db.check().unwrap();
+        db.close().unwrap();
+    }
 }

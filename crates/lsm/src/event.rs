@@ -226,6 +226,20 @@ pub struct RateLimitInfo {
     pub unflushed_bytes: u64,
 }
 
+/// A transaction that was too large for memory, and was committed as tables.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SpilledCommitInfo {
+    /// Names of the column families that it changed.
+    pub column_families: Vec<String>,
+    /// How many tables they got.
+    pub tables: usize,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// The first and the last sequence number that they have. What they hold is in no WAL: who follows by [`Db::updates_since`](crate::Db::updates_since) misses it.
+    pub seqnos: (SeqNo, SeqNo),
+}
+
 /// Is told what the engine does. Called by background threads and by writers; a slow listener slows its caller. The state lock is never held,
 /// but [`stall_changed`](Self::stall_changed) and [`background_error`](Self::background_error) may come from a writer that leads or from whoever
 /// writes the MANIFEST: a listener may read, but must not write, flush, or create and drop families, or it waits for itself. A listener that panics makes the engine read-only, with `Poisoned` as the cause.
@@ -256,6 +270,10 @@ pub trait EventListener: Send + Sync + fmt::Debug {
     }
     /// Options were changed, and hold.
     fn options_changed(&self, info: &OptionsInfo) {
+        let _ = info;
+    }
+    /// A transaction that [spilled](crate::TransactionDbOptions::spill) is committed. Told by who committed it, before its locks are given back.
+    fn spilled_commit(&self, info: &SpilledCommitInfo) {
         let _ = info;
     }
     /// The rate that flushes and compactions keep to has gone up or down by a quarter since this was last said.

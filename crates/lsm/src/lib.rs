@@ -102,7 +102,7 @@ pub use db::{
 pub use engine::KvDb;
 pub use event::{
     ChangedOption, CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason, JobId, OptionsInfo,
-    PacingInfo, RateLimitInfo, StallCause, StallCondition, StallInfo,
+    PacingInfo, RateLimitInfo, SpilledCommitInfo, StallCause, StallCondition, StallInfo,
 };
 pub use external::{SstFileInfo, SstFileIter, SstFileReader, SstFileWriter};
 pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
@@ -136,7 +136,7 @@ pub use tables::{
 #[cfg(feature = "tracing")]
 pub use trace::TracingListener;
 pub use transaction::{
-    OptimisticTransaction, OptimisticTransactionDb, Transaction, TransactionDb, TransactionDbOptions,
+    OptimisticTransaction, OptimisticTransactionDb, Spill, Transaction, TransactionDb, TransactionDbOptions,
     WriteBatchWithIndex,
 };
 pub use wide_columns::WideColumn;

@@ -78,6 +78,62 @@ pub fn check_transactional(opener: &Opener<'_>, dir: &Path) {
     check_prepared(&|| open("prepared"));
 }
 
+/// The same for an engine whose transactions lock nothing: who changed a row that somebody else changes is told when it commits.
+///
+/// # Panics
+///
+/// Where the engine is not as it should be.
+pub fn check_optimistic(opener: &Opener<'_>, dir: &Path) {
+    let open = |name: &str| opener(&dir.join(name)).unwrap_or_else(|error| panic!("open: {error}"));
+    for level in LEVELS {
+        let engine = open(&format!("own-{level:?}"));
+        assert!(engine.capabilities().transactions);
+        check_own_changes(&*engine, level);
+        check_conflicts(&*open(&format!("conflicts-{level:?}")), level);
+    }
+    check_read_committed(&*open("committed"));
+    let engine = open("prepared");
+    let mut one = begin(&*engine, Isolation::Snapshot);
+    done(one.put(b"a", b"1"));
+    fails(one.prepare(b"name"), ErrorKind::NotSupported);
+    assert!(done(engine.prepared()).is_empty());
+    fails(engine.commit_prepared(b"name"), ErrorKind::NotFound);
+    fails(engine.rollback_prepared(b"name"), ErrorKind::NotFound);
+    assert_eq!(read_now(&*engine, "a"), None);
+    done(engine.close());
+}
+
+/// The first to commit wins, whatever the other one did with the row.
+fn check_conflicts(engine: &dyn Transactional, level: Isolation) {
+    seed(engine);
+    let mut value = Vec::new();
+    for key in [b"a", b"x"] {
+        for step in 0..3 {
+            let (mut one, mut two) = (begin(engine, level), begin(engine, level));
+            match step {
+                0 => done(one.put(key, b"1")),
+                1 => done(one.delete(key)),
+                _ => drop(done(one.get_for_update(key, &mut value))),
+            }
+            done(one.put(b"b", b"1"));
+            done(two.put(key, b"2"));
+            done(two.commit());
+            fails(one.commit(), ErrorKind::Busy);
+            assert_eq!(read_now(engine, "b").as_deref(), Some("0"));
+        }
+        assert_eq!(read_now(engine, std::str::from_utf8(key).unwrap_or_default()).as_deref(), Some("2"));
+    }
+    // Rows that are only read are nobody's.
+    let (mut one, mut two) = (begin(engine, level), begin(engine, level));
+    assert_eq!(read(&mut *one, "c").as_deref(), Some("0"));
+    done(one.put(b"a", b"3"));
+    done(two.put(b"c", b"3"));
+    done(two.commit());
+    done(one.commit());
+    assert_eq!(scan(&mut *done(engine.cursor())), "a=3 b=0 c=3 x=2");
+    done(engine.close());
+}
+
 /// A transaction sees its own changes and nobody else does; savepoints and rollback undo them.
 fn check_own_changes(engine: &dyn Transactional, level: Isolation) {
     seed(engine);

@@ -10,6 +10,9 @@
 //! **Locks of others.** [`RowLocks::grant`] gives a lock to an owner that asked for nothing: to a transaction that recovery found, or to one whose changes of a row are
 //! lock enough until somebody else asks for it.
 //!
+//! **Limits** are in bytes: one of all locks, and one of those of each owner, so that nobody takes all of the former. Locks that were [restored](RowLocks::restore) count for neither: nobody
+//! could lock anything beside a large transaction that waits for a decision.
+//!
 //! Lock order: waits, then one shard; or one part of the owners, alone. Threads are woken under none of them.
 
 mod deadlock;
@@ -30,7 +33,7 @@ use crate::{Error, ErrorKind, Result};
 use deadlock::Waits;
 use owners::Owners;
 use queue::{Answer, Granted, Waiter};
-use shard::{RowKey, Shard};
+use shard::{RowKey, Shard, lock_bytes};
 use std::time::Duration;
 
 /// Who waits for what; held while a wait begins.
@@ -91,6 +94,8 @@ pub struct RowLockStats {
 struct Counters {
     locks: AtomicUsize,
     bytes: AtomicUsize,
+    /// Of locks that count for no limit.
+    restored_bytes: AtomicUsize,
     waits: AtomicU64,
     deadlocks: AtomicU64,
     timeouts: AtomicU64,
@@ -104,6 +109,7 @@ pub struct RowLocks {
     waits: Mutex<Waits>,
     counters: Counters,
     max_bytes: usize,
+    max_owner_bytes: usize,
 }
 
 impl RowLocks {
@@ -116,7 +122,15 @@ impl RowLocks {
             waits: Mutex::new(WAITS_RANK, Waits::default()),
             counters: Counters::default(),
             max_bytes,
+            max_owner_bytes: usize::MAX,
         }
+    }
+
+    /// Lets those of one owner take no more than `max_owner_bytes`.
+    #[must_use]
+    pub fn limit_owners(mut self, max_owner_bytes: usize) -> Self {
+        self.max_owner_bytes = max_owner_bytes;
+        self
     }
 
     /// Whether nobody holds a lock.
@@ -162,7 +176,7 @@ impl RowLocks {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` if all locks together would take more memory than they may.
+    /// `LimitExceeded` if all locks together, or those of the owner, would take more memory than they may.
     pub fn try_lock(&self, owner: u64, space: u32, key: &[u8], mode: LockMode) -> Result<bool> {
         let hash = RowKey::hash_of(space, key);
         let row = {
@@ -180,7 +194,10 @@ impl RowLocks {
             self.counters.locks.fetch_add(1, Ordering::AcqRel);
             Arc::clone(&entry.row)
         };
-        self.owners.note(owner, row);
+        if self.owners.note(owner, Arc::clone(&row)) > self.max_owner_bytes {
+            self.give_back(owner, &row);
+            return Err(owner_is_full());
+        }
         Ok(true)
     }
 
@@ -194,6 +211,11 @@ impl RowLocks {
     pub fn request(&self, owner: u64, space: u32, key: &[u8], mode: LockMode) -> Result<Requested<'_>> {
         if self.try_lock(owner, space, key, mode)? {
             return Ok(Requested::Granted);
+        }
+        if self.mode(owner, space, key).is_none()
+            && self.owners.bytes(owner).saturating_add(lock_bytes(key)) > self.max_owner_bytes
+        {
+            return Err(owner_is_full());
         }
         let mut waits = self.waits.lock();
         if waits.is_waiting(owner) {
@@ -263,26 +285,40 @@ impl RowLocks {
         }
     }
 
-    /// Gives `owner` the exclusive lock of a row although it did not ask. Where others hold the lock the promise of exclusion is the caller's.
+    /// Gives `owner` the exclusive lock of a row although it did not ask, whatever the limits. Where others hold the lock the promise of exclusion is the caller's.
     pub fn grant(&self, owner: u64, space: u32, key: &[u8]) {
+        if let Some(row) = self.hold(owner, space, key) {
+            self.owners.note(owner, row);
+        }
+    }
+
+    /// The same for an owner from before the database was opened, who has no other locks: none of its locks counts for a limit.
+    pub fn restore(&self, owner: u64, space: u32, key: &[u8]) {
+        if let Some(row) = self.hold(owner, space, key) {
+            let bytes = self.owners.note_restored(owner, row);
+            self.counters.restored_bytes.fetch_add(bytes, Ordering::AcqRel);
+        }
+    }
+
+    /// Makes an owner hold the exclusive lock of a row; returns the row if it held none before.
+    fn hold(&self, owner: u64, space: u32, key: &[u8]) -> Option<Arc<RowKey>> {
         let hash = RowKey::hash_of(space, key);
-        let row = {
-            let mut shard = self.shard(hash).lock();
-            let entry = shard.entry(hash, space, key, &self.counters.bytes);
-            if entry.queue.hold(owner, LockMode::Exclusive) {
-                return;
-            }
-            self.counters.locks.fetch_add(1, Ordering::AcqRel);
-            Arc::clone(&entry.row)
-        };
-        self.owners.note(owner, row);
+        let mut shard = self.shard(hash).lock();
+        let entry = shard.entry(hash, space, key, &self.counters.bytes);
+        if entry.queue.hold(owner, LockMode::Exclusive) {
+            return None;
+        }
+        self.counters.locks.fetch_add(1, Ordering::AcqRel);
+        Some(Arc::clone(&entry.row))
     }
 
     /// Gives all locks of an owner back, to those who waited for them. The owner waits for nothing.
     pub fn release_all(&self, owner: u64) {
-        for row in self.owners.take(owner) {
-            self.release(owner, &row);
+        let taken = self.owners.take(owner);
+        for row in &taken.rows {
+            self.release(owner, row);
         }
+        self.counters.restored_bytes.fetch_sub(taken.restored_bytes, Ordering::AcqRel);
     }
 
     /// Gives one lock of an owner back, to those who waited for it; none if it has none.
@@ -290,9 +326,14 @@ impl RowLocks {
         let hash = RowKey::hash_of(space, key);
         let row = self.shard(hash).lock().find(hash, space, key).map(|entry| Arc::clone(&entry.row));
         if let Some(row) = row {
-            self.owners.retract(owner, &row);
-            self.release(owner, &row);
+            self.give_back(owner, &row);
         }
+    }
+
+    fn give_back(&self, owner: u64, row: &RowKey) {
+        let restored_bytes = self.owners.retract(owner, row);
+        self.release(owner, row);
+        self.counters.restored_bytes.fetch_sub(restored_bytes, Ordering::AcqRel);
     }
 
     fn release(&self, owner: u64, row: &RowKey) {
@@ -338,6 +379,15 @@ impl RowLocks {
     }
 
     fn is_full(&self) -> bool {
-        self.counters.bytes.load(Ordering::Relaxed) > self.max_bytes
+        let counters = &self.counters;
+        let counted =
+            counters.bytes.load(Ordering::Relaxed).saturating_sub(counters.restored_bytes.load(Ordering::Relaxed));
+        counted > self.max_bytes
     }
+}
+
+#[cold]
+fn owner_is_full() -> Error {
+    let message = "the row locks of one transaction take more memory than they may; lock fewer rows in it";
+    Error::new(ErrorKind::LimitExceeded, message)
 }

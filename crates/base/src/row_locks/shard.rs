@@ -9,6 +9,11 @@ use hashbrown::HashTable;
 /// Bytes of a lock beside its key: the entries of its shard and of its owner, the queue, and what allocations cost.
 const ENTRY_BYTES: usize = 192;
 
+/// Bytes that the lock of a row with this key takes.
+pub(super) fn lock_bytes(key: &[u8]) -> usize {
+    key.len() + ENTRY_BYTES
+}
+
 /// A row that somebody locks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RowKey {
@@ -20,6 +25,11 @@ pub(super) struct RowKey {
 impl RowKey {
     pub(super) fn hash_of(space: u32, key: &[u8]) -> u64 {
         xxh3_64(key) ^ u64::from(space).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    /// Bytes that a lock of it takes.
+    pub(super) fn size_bytes(&self) -> usize {
+        lock_bytes(&self.bytes)
     }
 
     fn is(&self, space: u32, key: &[u8]) -> bool {
@@ -54,7 +64,7 @@ impl Shard {
         let found = self.table.entry(hash, |entry| entry.row.is(space, key), |entry| entry.row.hash);
         found
             .or_insert_with(|| {
-                bytes.fetch_add(key.len() + ENTRY_BYTES, Ordering::AcqRel);
+                bytes.fetch_add(lock_bytes(key), Ordering::AcqRel);
                 Entry { row: Arc::new(RowKey { hash, space, bytes: key.into() }), queue: Queue::default() }
             })
             .into_mut()
@@ -67,7 +77,7 @@ impl Shard {
             && found.get().queue.is_unused()
         {
             found.remove();
-            bytes.fetch_sub(row.bytes.len() + ENTRY_BYTES, Ordering::AcqRel);
+            bytes.fetch_sub(row.size_bytes(), Ordering::AcqRel);
         }
     }
 }

@@ -327,6 +327,47 @@ fn memory_has_a_limit_and_is_given_back() {
     assert_eq!(locks.stats(), RowLockStats::default());
 }
 
+#[test]
+fn nobody_takes_all_of_the_memory() {
+    let locks = RowLocks::new(10_000).limit_owners(1000);
+    let lock = |owner: u64, number: u32| locks.try_lock(owner, 0, &number.to_be_bytes(), LockMode::Exclusive);
+    let held = (0..).take_while(|number| lock(1, *number).is_ok()).count();
+    assert!((3..6).contains(&held), "{held}");
+    let before = locks.stats();
+    assert_eq!(before.locks, held, "what was refused is not held");
+    // Nor may it wait for more; what it has it may have again.
+    assert!(lock(2, 100).unwrap());
+    let error = locks.request(1, 0, &100_u32.to_be_bytes(), LockMode::Exclusive).unwrap_err();
+    assert_eq!((error.kind(), locks.stats().waiting), (ErrorKind::LimitExceeded, 0));
+    assert!(lock(1, 0).unwrap());
+    // One given back makes room for one.
+    locks.unlock(1, 0, &0_u32.to_be_bytes());
+    assert!(lock(1, 200).unwrap());
+    assert_eq!(lock(1, 201).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    locks.release_all(1);
+    locks.release_all(2);
+    assert_eq!(locks.stats(), RowLockStats::default());
+}
+
+#[test]
+fn locks_from_before_count_for_nobodys_limit() {
+    let locks = RowLocks::new(1000).limit_owners(800);
+    (0..100_u32).for_each(|number| locks.restore(1, 0, &number.to_be_bytes()));
+    assert_eq!(locks.stats().locks, 100);
+    let lock = |owner: u64, number: u32| locks.try_lock(owner, 0, &number.to_be_bytes(), LockMode::Exclusive);
+    assert!(!lock(2, 7).unwrap());
+    let held = (1000..).take_while(|number| lock(2, *number).is_ok()).count();
+    assert!((3..5).contains(&held), "{held}");
+    locks.unlock(1, 0, &8_u32.to_be_bytes());
+    assert!(lock(3, 8).unwrap());
+    assert!(!lock(3, 9).unwrap());
+    [1, 2, 3].into_iter().for_each(|owner| locks.release_all(owner));
+    assert_eq!(locks.stats(), RowLockStats::default());
+    // It is full again for the others.
+    let held = (0..).take_while(|number| lock(4 + u64::from(*number), *number).is_ok()).count();
+    assert!((4..8).contains(&held), "{held}");
+}
+
 /// Threads take two rows each in a random order, increment a plain counter of each, and give up on deadlocks.
 #[test]
 fn threads_exclude_one_another_and_none_starves() {

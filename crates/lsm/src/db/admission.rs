@@ -20,6 +20,12 @@ use std::time::Duration;
 /// Longest single sleep for the pacer: errors and closing are seen after it.
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
+/// Shortest sleep of who brings tables.
+const MIN_WAIT: Duration = Duration::from_micros(100);
+
+/// Bytes a second that who brings tables has for certain, so that its wait ends whatever the pace.
+const LEAST_RATE: f64 = 1_048_576.0;
+
 impl DbInner {
     /// Waits as the pacer says for the bytes that were written since it was last asked, `bytes` of this write among them.
     ///
@@ -145,6 +151,61 @@ impl DbInner {
         let sealed = sealed_bytes(&pinned) as f64;
         let filled = pinned.memtable.approximate_memory_usage() as f64 / pinned.options.write_buffer_size.max(1) as f64;
         filled > family.work.in_flight(Kind::Flush) as f64 / sealed.max(1.0)
+    }
+
+    /// Lets who is about to bring tables of so many bytes wait as a writer of them does: until writers are not stopped, and for as long as the rate takes that they are slowed down to. It leads
+    /// nobody meanwhile, and what others may write is not less for it.
+    ///
+    /// Who must not wait is refused for what others wrote, never for its own size.
+    pub(super) fn wait_to_bring(self: &Arc<Self>, bytes: u64, options: &WriteOptions) -> Result<()> {
+        self.errors.check()?;
+        if options.low_pri {
+            self.yield_to_writers(bytes, options)?;
+        }
+        if options.no_slowdown {
+            let is_behind = self.pacer().is_some_and(|pacer| pacer.wait_for(self.now_nanos(), 0).is_some());
+            return if is_behind || self.controller.is_engaged() { Err(delayed()) } else { Ok(()) };
+        }
+        let mut held = HeldWrite::new(self);
+        let mut left = bytes as f64;
+        loop {
+            let now = self.now_nanos();
+            if let StallCondition::Stopped(cause) = self.controller.condition() {
+                let parked = self.park(0);
+                held.waited(cause, (self.now_nanos() - now) / 1000);
+                parked?;
+            } else if left > 0.0
+                && let Some((rate, cause)) = self.slowed_down_to(now)
+            {
+                let rate = rate.max(LEAST_RATE);
+                let rest = Duration::from_secs_f64((left / rate).min(MAX_WAIT.as_secs_f64()));
+                self.executor.sleep(rest.max(MIN_WAIT));
+                let passed = self.now_nanos().saturating_sub(now);
+                left -= rate * passed as f64 / 1e9;
+                held.waited(cause, passed / 1000);
+            } else {
+                return Ok(());
+            }
+            self.errors.check()?;
+            if self.is_closing() {
+                return Err(closing());
+            }
+        }
+    }
+
+    /// The rate that writers have now, in bytes a second, and why, if they are slowed down.
+    fn slowed_down_to(&self, now_nanos: u64) -> Option<(f64, StallCause)> {
+        let Some(pacer) = self.pacer() else {
+            return match self.controller.condition() {
+                StallCondition::Delayed(cause) => Some((self.controller.delayed_rate() as f64, cause)),
+                StallCondition::Normal | StallCondition::Stopped(_) => None,
+            };
+        };
+        if pacer.is_stale(now_nanos) {
+            pacer.set(now_nanos, self.current_pace(pacer, now_nanos));
+        }
+        let pace = pacer.pace();
+        pace.rate.is_finite().then_some((pace.rate, pace.cause))
     }
 
     /// Sleeps or parks until the controller admits `bytes`.

@@ -8,6 +8,7 @@ use super::state::DbInner;
 use crate::file_names::FileName;
 use crate::metrics::Counter;
 use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority, create_dir_durably};
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::sync::{Mutex, Rank};
 use siltstone_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub(crate) const FOLDER: &str = "archive";
 #[derive(Debug)]
 pub(crate) struct WalArchive {
     inner: Mutex<Inner>,
+    /// Whether somebody has asked for what is written since the database was opened.
+    is_followed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -43,12 +46,17 @@ struct Archived {
 
 impl WalArchive {
     pub(crate) fn new() -> Self {
-        Self { inner: Mutex::new(RANK, Inner::default()) }
+        Self { inner: Mutex::new(RANK, Inner::default()), is_followed: AtomicBool::new(false) }
     }
 
     /// WALs below `number` are not to be archived.
     pub(crate) fn set_unsound_below(&self, number: u64) {
         self.inner.lock().unsound_below = number;
+    }
+
+    /// Takes note that somebody follows what is written by its WALs.
+    pub(crate) fn set_followed(&self) {
+        self.is_followed.store(true, Ordering::Relaxed);
     }
 
     /// Whether the WAL `number` is known to be archived.
@@ -60,6 +68,11 @@ impl WalArchive {
 impl DbInner {
     fn archives_wals(&self) -> bool {
         self.options.wal_ttl_seconds > 0 || self.options.wal_size_limit_mb > 0
+    }
+
+    /// Whether somebody follows what is written by its WALs, or may later.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.archives_wals() || self.wal_archive.is_followed.load(Ordering::Relaxed)
     }
 
     /// Where the WAL `number` is once it is archived.

@@ -31,6 +31,8 @@ pub(crate) struct Watched {
 #[derive(Debug)]
 pub(crate) struct Check {
     watched: Vec<Watched>,
+    /// Everything up to this number was looked at, wherever it was. What came later is in a memtable, or in a table that has something newer.
+    seen_up_to: SeqNo,
     seen: BTreeMap<u32, Arc<SuperVersion>>,
     /// Held for a check that outlives whoever asked for it: without it a compaction may forget that a key has changed.
     pub(super) held: Option<Snapshot>,
@@ -69,7 +71,7 @@ fn hash(family: u32, key: &[u8]) -> u64 {
 impl Check {
     /// Keys that nobody has looked at yet.
     pub(super) fn new(watched: Vec<Watched>) -> Self {
-        Self { watched, seen: BTreeMap::new(), held: None }
+        Self { watched, seen_up_to: 0, seen: BTreeMap::new(), held: None }
     }
 }
 
@@ -77,8 +79,8 @@ impl DbInner {
     /// Writes `batch`, which may be empty, unless a watched key has changed: then fails with `Busy`.
     ///
     /// 1. Everything is looked at while others write: that may read tables. Again, if tables changed meanwhile.
-    /// 2. Whoever leads the group that has the batch looks at the memtables again, while nobody else writes, at what the group has before it, and at the tables too if the
-    ///    family has other ones by now. What was written since the first look is in a memtable, or in one of those.
+    /// 2. Whoever leads the group that has the batch looks at the memtables again, while nobody else writes, at what the group has before it, and at tables with anything newer than the first
+    ///    look if the family has other ones by now. What was written since that look is in a memtable, or in one of those.
     /// 3. The batch is one of the leader's group, and shares its sync.
     pub(crate) fn write_if_unchanged(
         self: &Arc<Self>,
@@ -92,8 +94,7 @@ impl DbInner {
         }
         let check = self.first_look(watched)?;
         if is_empty {
-            let _leader = self.lock_write_side();
-            return self.check_again(&check);
+            return self.check_alone(&check);
         }
         match self.try_lead() {
             Some(leader) => {
@@ -116,16 +117,33 @@ impl DbInner {
         Ok(check)
     }
 
-    /// Looks at everything.
+    /// Looks at everything that came since it was looked at, which at first is all.
     pub(super) fn look(&self, check: &mut Check) -> Result<()> {
         check.seen.clear();
+        // Before states are pinned: they have what is visible now.
+        let visible = self.visible();
         for watch in &check.watched {
             let family = &watch.family.0;
             self.check_readable(family)?;
             let pinned = check.seen.entry(family.id).or_insert_with(|| family.super_version.load_full());
-            self.check_unchanged(watch, pinned, Lookup::Everywhere)?;
+            self.check_unchanged(watch, pinned, Lookup::NewerThan(check.seen_up_to))?;
         }
+        check.seen_up_to = visible;
         Ok(())
+    }
+
+    /// The same, for who has much to do before it looks again: what was looked at is not kept from being deleted meanwhile.
+    pub(crate) fn look_ahead(&self, watched: Vec<Watched>) -> Result<Check> {
+        let mut check = Check::new(watched);
+        self.look(&mut check)?;
+        check.seen.clear();
+        Ok(check)
+    }
+
+    /// Fails with `Busy` if something changed that is watched, while nobody writes.
+    pub(super) fn check_alone(&self, check: &Check) -> Result<()> {
+        let _leader = self.lock_write_side();
+        self.check_again(check)
     }
 
     /// Whether the tables are those that were looked at.
@@ -147,7 +165,7 @@ impl DbInner {
             let now = family.super_version.load();
             let seen = check.seen.get(&family.id);
             let has_same_tables = seen.is_some_and(|seen| Arc::ptr_eq(&seen.version, &now.version));
-            let place = if has_same_tables { Lookup::Memtables } else { Lookup::Everywhere };
+            let place = if has_same_tables { Lookup::Memtables } else { Lookup::NewerThan(check.seen_up_to) };
             self.check_unchanged(watch, &now, place)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! What transactions need of a database beyond what users need.
 
 use super::admission::closing;
-use super::checked::Watched;
+use super::checked::{Check, Watched};
 use super::ingest::ChangedTables;
 use super::iter::OwnEntries;
 use super::making_files::MakingFiles;
@@ -106,6 +106,16 @@ impl Db {
     /// Counts what locks of rows take among the holders of memory.
     pub(crate) fn count_locks(&self, locks: &Arc<RowLocks>) {
         self.handle.inner.transaction_memory.add_locks(locks);
+    }
+
+    /// Looks whether a watched key has changed, which is then `Busy`, for who has much to do before it commits.
+    pub(crate) fn look_ahead(&self, watched: Vec<Watched>) -> Result<Check> {
+        self.handle.inner.look_ahead(watched)
+    }
+
+    /// Whether somebody follows what is written by its WALs, or may later.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.handle.inner.is_followed()
     }
 
     /// Begins tables that will be taken in, those of all families at once.

@@ -15,6 +15,8 @@ use siltstone_base::Result;
 pub(crate) enum Lookup {
     /// In memtables and tables.
     Everywhere,
+    /// In memtables, and in tables that have anything newer than this: all that is not was looked at before.
+    NewerThan(SeqNo),
     /// In memtables alone: tables were looked at before.
     Memtables,
 }
@@ -33,13 +35,18 @@ impl DbInner {
         place: Lookup,
     ) -> Result<bool> {
         let lookup = LookupKey::new(key, MAX_SEQNO);
-        let has_new_ranges = || {
+        // Tables of which all entries are as old cannot tell.
+        let tables_after = match place {
+            Lookup::Everywhere => Some(seqno),
+            Lookup::NewerThan(seen) => Some(seen.max(seqno)),
+            Lookup::Memtables => None,
+        };
+        let has_new_ranges = |after: SeqNo| {
             let mut memtables = std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first());
             let mut tables = pinned.version.files_with_ranges();
-            memtables.any(|memtable| memtable.num_ranges() > 0) || tables.any(|(_, file)| file.largest_seqno > seqno)
+            memtables.any(|memtable| memtable.num_ranges() > 0) || tables.any(|(_, file)| file.largest_seqno > after)
         };
-        if place == Lookup::Everywhere
-            && has_new_ranges()
+        if tables_after.is_some_and(has_new_ranges)
             && let Some(mut ranges) = range_view(family, pinned, MAX_SEQNO, 0, ReadTier::All)?
             && ranges.covering(key)? > seqno
         {
@@ -53,9 +60,9 @@ impl DbInner {
             }
         }
         let mut is_changed = false;
-        if place == Lookup::Everywhere {
+        if let Some(after) = tables_after {
             let options = TableReadOptions::from(&ReadOptions::default());
-            pinned.version.visit(&family.table_cache, &options, &lookup, seqno, &mut |source| {
+            pinned.version.visit(&family.table_cache, &options, &lookup, after, &mut |source| {
                 let newest = newest(order, &lookup, source)?;
                 is_changed = newest.is_some_and(|newest| newest > seqno);
                 // What is behind the newest entry is older.

@@ -76,6 +76,7 @@ impl Updates {
     pub(super) fn since(db: &Db, seqno: SeqNo) -> Result<Self> {
         let inner = &db.handle.inner;
         inner.check_writable()?;
+        inner.wal_archive.set_followed();
         // From here on WALs stay; the result takes it back.
         db.disable_file_deletions();
         let mut updates = Self {

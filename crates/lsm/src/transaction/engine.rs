@@ -1,78 +1,102 @@
 //! Transactions as the laboratory and the differential tests know them: over the default family.
 
-use super::{OptimisticTransaction, Transaction, TransactionDb};
+use super::{OptimisticTransaction, OptimisticTransactionDb, Transaction, TransactionDb};
 use crate::batch::WriteBatch;
 use crate::db::PinnedValue;
 use crate::options::ReadOptions;
 use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Savepoint, TransactionOptions, Transactional,
 };
-use siltstone_base::{Error, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 
-impl Admin for TransactionDb {
-    fn name(&self) -> String {
-        Admin::name(self.db())
-    }
+/// What both kinds of databases do alike: everything but writing, which one does under locks.
+macro_rules! ordered_bytes {
+    ($db:ty) => {
+        impl Admin for $db {
+            fn name(&self) -> String {
+                Admin::name(self.db())
+            }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { kv: true, transactions: true, ..Admin::capabilities(self.db()) }
-    }
+            fn capabilities(&self) -> Capabilities {
+                Capabilities { kv: true, transactions: true, ..Admin::capabilities(self.db()) }
+            }
 
-    fn flush(&self) -> Result<()> {
-        Admin::flush(self.db())
-    }
+            fn flush(&self) -> Result<()> {
+                Admin::flush(self.db())
+            }
 
-    fn settle(&self) -> Result<()> {
-        Admin::settle(self.db())
-    }
+            fn settle(&self) -> Result<()> {
+                Admin::settle(self.db())
+            }
 
-    fn stats(&self) -> Result<EngineStats> {
-        Admin::stats(self.db())
-    }
+            fn stats(&self) -> Result<EngineStats> {
+                Admin::stats(self.db())
+            }
 
-    fn close(&self) -> Result<()> {
-        Admin::close(self.db())
-    }
-}
-
-impl Kv for TransactionDb {
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        Self::put(self, key, value)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<()> {
-        Self::delete(self, key)
-    }
-
-    fn write(&self, batch: &KvBatch) -> Result<()> {
-        let mut own = WriteBatch::new();
-        for op in batch {
-            match op {
-                KvOp::Put { key, value } => own.put(key, value),
-                KvOp::Delete { key } => own.delete(key),
+            fn close(&self) -> Result<()> {
+                Admin::close(self.db())
             }
         }
-        Self::write(self, &mut own)
-    }
 
-    fn get_pinned(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = self.db().get(key)?;
-        value.iter().for_each(|value| found(value));
-        Ok(value.is_some())
-    }
+        impl Kv for $db {
+            fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+                let mut batch = WriteBatch::new();
+                batch.put(key, value);
+                self.write_batch(&mut batch)
+            }
 
-    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        let values = self.db().multi_get_cf(&self.db().default_family(), keys, &ReadOptions::default());
-        for (position, value) in values.into_iter().enumerate() {
-            found(position, value?.as_deref());
+            fn delete(&self, key: &[u8]) -> Result<()> {
+                let mut batch = WriteBatch::new();
+                batch.delete(key);
+                self.write_batch(&mut batch)
+            }
+
+            fn write(&self, batch: &KvBatch) -> Result<()> {
+                let mut own = WriteBatch::new();
+                for op in batch {
+                    match op {
+                        KvOp::Put { key, value } => own.put(key, value),
+                        KvOp::Delete { key } => own.delete(key),
+                    }
+                }
+                self.write_batch(&mut own)
+            }
+
+            fn get_pinned(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+                let value = self.db().get(key)?;
+                value.iter().for_each(|value| found(value));
+                Ok(value.is_some())
+            }
+
+            fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+                let values = self.db().multi_get_cf(&self.db().default_family(), keys, &ReadOptions::default());
+                for (position, value) in values.into_iter().enumerate() {
+                    found(position, value?.as_deref());
+                }
+                Ok(())
+            }
+
+            fn cursor(&self) -> Result<Box<dyn KvCursor>> {
+                Ok(Box::new(self.db().iter(&ReadOptions::default())?))
+            }
         }
-        Ok(())
-    }
+    };
+}
 
-    fn cursor(&self) -> Result<Box<dyn KvCursor>> {
-        Ok(Box::new(self.db().iter(&ReadOptions::default())?))
+impl TransactionDb {
+    fn write_batch(&self, batch: &mut WriteBatch) -> Result<()> {
+        self.write(batch)
     }
 }
+
+impl OptimisticTransactionDb {
+    fn write_batch(&self, batch: &mut WriteBatch) -> Result<()> {
+        self.db().write(batch, self.write_options())
+    }
+}
+
+ordered_bytes!(TransactionDb);
+ordered_bytes!(OptimisticTransactionDb);
 
 impl Transactional for TransactionDb {
     fn begin(&self, options: &TransactionOptions) -> Result<Box<dyn siltstone_base::engine::Transaction>> {
@@ -90,6 +114,29 @@ impl Transactional for TransactionDb {
     fn rollback_prepared(&self, name: &[u8]) -> Result<()> {
         Self::rollback_prepared(self, name)
     }
+}
+
+/// Nothing can be prepared.
+impl Transactional for OptimisticTransactionDb {
+    fn begin(&self, options: &TransactionOptions) -> Result<Box<dyn siltstone_base::engine::Transaction>> {
+        Ok(Box::new(Self::begin(self, options)))
+    }
+
+    fn prepared(&self) -> Result<Vec<Vec<u8>>> {
+        Ok(Vec::new())
+    }
+
+    fn commit_prepared(&self, _: &[u8]) -> Result<()> {
+        Err(nothing_prepared())
+    }
+
+    fn rollback_prepared(&self, _: &[u8]) -> Result<()> {
+        Err(nothing_prepared())
+    }
+}
+
+fn nothing_prepared() -> Error {
+    Error::new(ErrorKind::NotFound, "optimistic transactions are never prepared")
 }
 
 fn copy(found: Option<PinnedValue>, value: &mut Vec<u8>) -> bool {

@@ -103,7 +103,7 @@ impl Transaction {
     /// # Errors
     ///
     /// `TimedOut` if someone else holds the lock for too long; `Deadlock`, with a [`Deadlock`](siltstone_base::row_locks::Deadlock) as its source; `Busy` on the level
-    /// `Snapshot` if the row changed since the transaction began; `LimitExceeded` if all locks take too much memory; `NotFound` if the family was dropped;
+    /// `Snapshot` if the row changed since the transaction began; `LimitExceeded` if all locks, or those of the transaction, take too much memory; `NotFound` if the family was dropped;
     /// `NotSupported` for a family that cannot have locks.
     pub fn lock_cf(&mut self, family: &ColumnFamily, key: impl AsRef<[u8]>, mode: LockMode) -> Result<()> {
         self.lock_row(family, key.as_ref(), mode).map(|_| ())
@@ -243,10 +243,11 @@ impl Transaction {
     /// # Errors
     ///
     /// Those of [`Db::write`](crate::Db::write). The transaction is then rolled back, unless the WAL failed: then opening the database again decides. Of one that has
-    /// [spilled](crate::TransactionDbOptions::spill), moreover errors of files, of the MANIFEST (the same holds for it), and `MergeFailed` where an operand cannot be merged.
+    /// [spilled](crate::TransactionDbOptions::spill), moreover errors of files, of the MANIFEST (where that cannot be written anew either, opening decides, too), and `MergeFailed` where an operand cannot be merged.
     pub fn commit(mut self) -> Result<()> {
         if self.has_spilled() {
-            return self.work.changes.take_tables()?.take_in(None);
+            let options = &self.core.options.write_options;
+            return self.work.changes.take_tables(options)?.take_in(None, options);
         }
         // Nothing is read any more: what is written is not held twice meanwhile.
         let mut batch = self.work.changes.take_batch();

@@ -346,7 +346,8 @@ impl WriteBatchWithIndex {
     /// Those of [`Db::write`]. The changes stay then.
     pub fn write(&mut self, options: &WriteOptions) -> Result<()> {
         if self.has_spilled() {
-            return self.take_tables()?.take_in(None);
+            // Only a transaction spills, and that ends with its commit.
+            return self.take_tables(options)?.take_in(None, options);
         }
         if !self.is_empty() {
             self.db.write(&mut self.batch, options)?;
@@ -380,6 +381,11 @@ impl WriteBatchWithIndex {
         !self.spilled.is_empty()
     }
 
+    /// Whether somebody follows what is written by its WALs, or may later.
+    pub(super) fn is_followed(&self) -> bool {
+        self.db.is_followed()
+    }
+
     /// Lets what is in memory go to disk. Savepoints stay.
     ///
     /// # Errors
@@ -404,9 +410,10 @@ impl WriteBatchWithIndex {
     ///
     /// # Errors
     ///
-    /// Errors of I/O and of merging, and `NotFound` if a family was dropped. The changes stay then.
-    pub(super) fn take_tables(&mut self) -> Result<ChangedTables> {
+    /// Errors of I/O and of merging, and `NotFound` if a family was dropped; `Incomplete` if the tables would have to wait, and `options` say that nobody does. The changes stay then.
+    pub(super) fn take_tables(&mut self, options: &WriteOptions) -> Result<ChangedTables> {
         let mut tables = self.db.changed_tables();
+        tables.wait_for_room(options)?;
         let families = self.db.families();
         for id in self.own.families().union(&self.spilled.families()) {
             let Some(family) = families.iter().find(|family| family.0.id == *id) else {

@@ -31,5 +31,5 @@ mod work;
 pub use handle::Transaction;
 pub use indexed_batch::WriteBatchWithIndex;
 pub use optimistic::{OptimisticTransaction, OptimisticTransactionDb};
-pub use options::TransactionDbOptions;
+pub use options::{Spill, TransactionDbOptions};
 pub use transaction_db::TransactionDb;

@@ -4,7 +4,7 @@ use super::options::TransactionDbOptions;
 use super::work::{Change, Work, check_order};
 use crate::db::{ColumnFamily, Db, Iter, PinnedValue, Watched};
 use crate::key::SeqNo;
-use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions};
+use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
 use siltstone_base::engine::{Isolation, Savepoint, TransactionOptions};
 use siltstone_base::sync::Arc;
@@ -64,6 +64,10 @@ impl OptimisticTransactionDb {
     /// The database under the transactions.
     pub fn db(&self) -> &Db {
         &self.db
+    }
+
+    pub(super) fn write_options(&self) -> &WriteOptions {
+        &self.options.write_options
     }
 
     /// Begins a transaction.
@@ -251,23 +255,22 @@ impl OptimisticTransaction {
     /// # Errors
     ///
     /// `Busy` if somebody did, and those of [`Db::write`]. The transaction is then rolled back, unless the WAL failed: then opening the database again decides. Of one that has
-    /// [spilled](TransactionDbOptions::spill), moreover errors of files, of the MANIFEST (the same holds for it), and `MergeFailed` where an operand cannot be merged.
+    /// [spilled](TransactionDbOptions::spill), moreover errors of files, of the MANIFEST (where that cannot be written anew either, opening decides, too), and `MergeFailed` where an operand cannot be merged.
     pub fn commit(mut self) -> Result<()> {
-        let tables = match self.work.changes.has_spilled() {
-            true => Some(self.work.changes.take_tables()?),
-            false => None,
-        };
-        let mut batch = self.work.changes.take_batch();
         let watched = std::mem::take(&mut self.watched).into_iter();
         let watched: Vec<_> = watched.map(|((_, key), (family, seqno))| Watched { family, key, seqno }).collect();
         debug_assert!(watched.iter().all(|watch| watch.seqno >= self.begun.seqno()), "a snapshot keeps the numbers");
-        if let Some(tables) = tables {
-            return tables.take_in(Some(watched));
+        let options = &self.owner.options.write_options;
+        if self.work.changes.has_spilled() {
+            // Before much is written in vain.
+            let check = self.owner.db.look_ahead(watched)?;
+            return self.work.changes.take_tables(options)?.take_in(Some(check), options);
         }
+        let mut batch = self.work.changes.take_batch();
         if watched.is_empty() {
             return Ok(());
         }
-        self.owner.db.write_if_unchanged(watched, &mut batch, &self.owner.options.write_options)
+        self.owner.db.write_if_unchanged(watched, &mut batch, options)
     }
 
     /// Undoes all changes.

@@ -129,7 +129,7 @@ impl TransactionDb {
         let (db, recovered) = Db::open_prepared(dir.as_ref(), options, families)?;
         let core = Core {
             db,
-            locks: Arc::new(RowLocks::new(transactions.max_lock_bytes)),
+            locks: Arc::new(RowLocks::new(transactions.max_lock_bytes).limit_owners(transactions.lock_bytes_of_one())),
             options: transactions.clone(),
             prepared: PreparedMap::new(),
             next_id: AtomicU64::new(1),
@@ -143,7 +143,7 @@ impl TransactionDb {
             }
             let owner = core.new_id();
             if !is_planted(PlantedBug::RecoveredLocksAreLost) {
-                batch.iter().for_each(|entry| core.locks.grant(owner, entry.column_family.0, entry.key));
+                batch.iter().for_each(|entry| core.locks.restore(owner, entry.column_family.0, entry.key));
             }
             let entry = Entry::new(&core.db, owner, &name, batch);
             core.prepared.put(&name, entry);

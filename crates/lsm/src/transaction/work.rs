@@ -1,7 +1,7 @@
 //! What both kinds of transactions have: a moment that is seen, and changes over it.
 
 use super::WriteBatchWithIndex;
-use super::options::TransactionDbOptions;
+use super::options::{Spill, TransactionDbOptions};
 use crate::db::{ChargedTo, ColumnFamily, Db, Iter, MemoryCharge, PinnedValue};
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
@@ -122,19 +122,29 @@ impl Work {
         if !self.is_beyond(key, change, options) {
             return Ok(());
         }
-        if options.spill {
+        let spills = match options.spill {
+            Spill::Never => false,
+            // It has nothing more to lose.
+            Spill::UnlessFollowed => self.changes.has_spilled() || !self.changes.is_followed(),
+            Spill::Always => true,
+        };
+        if spills {
             let spilled = self.changes.spill();
             self.account();
             spilled?;
         }
-        if self.is_beyond(key, change, options) { Err(too_large(options)) } else { Ok(()) }
+        if self.is_beyond(key, change, options) { Err(too_large(options, spills)) } else { Ok(()) }
     }
 }
 
 #[cold]
-fn too_large(options: &TransactionDbOptions) -> Error {
+fn too_large(options: &TransactionDbOptions, spills: bool) -> Error {
     let limit = options.max_transaction_bytes;
-    let message = format!("max_transaction_bytes: the transaction would have more than {limit} bytes of changes");
+    let why = match options.spill {
+        Spill::UnlessFollowed if !spills => ", and does not spill because somebody may follow the WALs (option spill)",
+        _ => "",
+    };
+    let message = format!("max_transaction_bytes: the transaction would have more than {limit} bytes of changes{why}");
     Error::new(ErrorKind::LimitExceeded, message)
 }
 

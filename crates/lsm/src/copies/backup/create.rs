@@ -28,7 +28,8 @@ impl BackupEngine {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::live_files`], and errors of I/O. There is no backup then; files of it that are there are removed when the backups are opened
+    /// Those of [`Db::live_files`], and errors of I/O; with [`verify_shared_files`](CreateBackupOptions::verify_shared_files), `Corruption` names a shared file that is damaged: all backups that have it are.
+    /// Once it is removed, the next backup copies it again, for all of them. There is no backup then; files of it that are there are removed when the backups are opened
     /// next, or another one is deleted.
     pub fn create(&mut self, db: &Db, options: &CreateBackupOptions) -> Result<BackupInfo> {
         let _span = trace::enter(Work::Backup(db.dir()));
@@ -46,7 +47,7 @@ impl BackupEngine {
         let known = self.known_files();
         for file in &live.files {
             let copied = match file.kind {
-                LiveFileKind::Table | LiveFileKind::Blob => self.share(db, file, &known)?,
+                LiveFileKind::Table | LiveFileKind::Blob => self.share(db, file, &known, options)?,
                 // The MANIFEST states the same.
                 LiveFileKind::Identity => continue,
                 // RocksDB refuses backups with files that it does not know.
@@ -92,7 +93,13 @@ impl BackupEngine {
     }
 
     /// Sees to it that a write-once file is among the shared ones.
-    fn share(&self, db: &Db, file: &LiveFile, known: &BTreeMap<String, u32>) -> Result<BackedUpFile> {
+    fn share(
+        &self,
+        db: &Db,
+        file: &LiveFile,
+        known: &BTreeMap<String, u32>,
+        options: &CreateBackupOptions,
+    ) -> Result<BackedUpFile> {
         let (env, from, kind) = (&*self.env, db.dir().join(&file.name), file_kind(file.kind));
         // RocksDB knows tables by no other name.
         let extension = if file.kind == LiveFileKind::Table { "sst" } else { "blob" };
@@ -121,6 +128,13 @@ impl BackupEngine {
         if let Some(crc) = known.get(&path)
             && env.file_len(&to).is_ok_and(|len| len == file.size)
         {
+            if options.verify_shared_files && read_prefix(env, &to, kind, file.size, |_| Ok(()))? != *crc {
+                return Err(Error::corruption(
+                    &to,
+                    0,
+                    "checksum of a file of earlier backups is not that of their lists",
+                ));
+            }
             return Ok(BackedUpFile { path, crc: *crc });
         }
         let name = path.rsplit('/').next().unwrap_or_default();

@@ -37,6 +37,9 @@ siltstone_base::define_options! {
         /// Flushes memtables first, so that the backup needs no WALs. Without, entries that were written without the WAL and are in no table are
         /// not in the backup.
         flush_before_backup: bool = false,
+        /// Reads the tables and blob files that earlier backups have and this one shares, and compares their checksums. Without, one that has rotted at its old length is in the new backup too, and
+        /// [`verify`](BackupEngine::verify) finds it.
+        verify_shared_files: bool = false,
         /// Bytes that are kept with the backup, for the caller.
         app_metadata: Vec<u8> = Vec::new(),
     }

@@ -294,3 +294,40 @@ fn names_with_other_digits_are_none_of_a_backup() {
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert!(rows_in("/db", &simulated(&disk)) == rows_up_to(100), "nothing was touched");
 }
+
+/// Backups that are made every day share what is old: a disk may have lost it long ago.
+#[test]
+fn a_shared_table_that_rotted_is_found_before_somebody_needs_it() {
+    let disk = SimDisk::new();
+    let db = filled(&disk, simulated(&disk), 300);
+    db.flush(&FlushOptions::default()).unwrap();
+    let mut backups = engine(&disk);
+    let verifying = CreateBackupOptions::default().verify_shared_files(true);
+    backups.create(&db, &verifying).unwrap();
+    backups.create(&db, &verifying).unwrap();
+    let shared = names(&disk, "/backups/shared_checksum");
+    let rotted = Path::new("/backups/shared_checksum").join(&shared[0]);
+    disk.flip(&rotted, 100, 0x10).unwrap();
+    let error = backups.create(&db, &verifying).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert_eq!(error.file(), Some(rotted.as_path()));
+    assert_eq!(backups.list().len(), 2);
+    // Who does not read it shares it, and finds out by verifying.
+    let third = backups.create(&db, &CreateBackupOptions::default()).unwrap().id;
+    for id in [1, 2, third] {
+        let error = backups.verify(id).unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(rotted.as_path())));
+        assert_eq!(
+            backups.restore(id, "/restored", &RestoreOptions::default()).unwrap_err().kind(),
+            ErrorKind::Corruption
+        );
+    }
+    // Removed, it is copied again: all backups are whole.
+    disk.env().remove_file(&rotted).unwrap();
+    let fourth = backups.create(&db, &verifying).unwrap().id;
+    for id in [1, 2, third, fourth] {
+        backups.verify(id).unwrap();
+    }
+    backups.restore(1, "/restored", &RestoreOptions::default()).unwrap();
+    assert_eq!(rows_in("/restored", &simulated(&disk)), rows_up_to(300));
+}

@@ -2,6 +2,7 @@
 
 mod backup;
 mod bad_backups;
+mod changing;
 mod checkpoint;
 mod follower;
 mod live_copy;

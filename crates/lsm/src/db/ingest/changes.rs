@@ -1,23 +1,23 @@
 //! Taking in what a transaction changed that was too much for memory: tables of several families, all at once.
 //!
-//! The tables are written while others read and write. Then, as for tables that come from outside: what the families have in memory is flushed, because it is older;
-//! somebody leads, so that nobody writes; it is looked whether watched keys changed; WALs are made durable; one record of the MANIFEST names the tables of all families; readers see them.
+//! The tables are written while others read and write, and who brings them waits as a writer of so many bytes does. Then, as for tables that come from outside: what the families have in memory
+//! is flushed, because it is older; somebody leads, so that nobody writes; it is looked whether watched keys changed; what came meanwhile is flushed; WALs are made durable; one record of the
+//! MANIFEST names the tables of all families; readers see them.
 
 use super::install::Intake;
 use super::{Brought, FLUSHES_BESIDE_WRITERS, is_in_memory};
-use crate::batch::WriteBatch;
 use crate::db::admission::closing;
-use crate::db::checked::{Check, Watched};
+use crate::db::checked::Check;
 use crate::db::column_family::Family;
 use crate::db::making_files::MakingFiles;
 use crate::db::state::DbInner;
 use crate::db::timestamps::refuse_writing;
 use crate::db::write::Leader;
-use crate::event::FlushReason;
+use crate::event::{FlushReason, SpilledCommitInfo};
 use crate::external::{ExternalTable, OpenContext, SstFileWriter};
 use crate::file_copy::read_prefix;
 use crate::file_names::FileName;
-use crate::key::ValueType;
+use crate::key::{SeqNo, ValueType};
 use crate::options::{ColumnFamilyOptions, CompactionStyle, DbOptions, FileChecksum, FlushOptions, WriteOptions};
 use siltstone_base::env::FileKind;
 use siltstone_base::sync::Arc;
@@ -25,6 +25,9 @@ use siltstone_base::{Error, ErrorKind, Result};
 
 /// A family gets about so many tables at most, however large they become: they may come to level 0, where many would slow writers down.
 const TABLES: u64 = 8;
+
+/// So much in memory is flushed by who leads: that takes hardly longer than the syncs that it waits for anyway.
+const LITTLE_BYTES: usize = 1 << 20;
 
 /// Where an entry lies among those of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +86,15 @@ impl ChangedTables {
     pub(in crate::db) fn new(db: &Arc<DbInner>) -> Self {
         let options = db.options.clone().env(Some(Arc::clone(&db.env))).executor(Some(Arc::clone(&db.executor)));
         Self { db: Arc::clone(db), options, families: Vec::new(), numbers: Vec::new(), making: None }
+    }
+
+    /// Waits for as long as writers are stopped: before much is written, and while the families are as they are.
+    ///
+    /// # Errors
+    ///
+    /// `Incomplete` if the commit must not wait, and would have to; the engine's error, `Aborted` if the database is being closed.
+    pub(crate) fn wait_for_room(&self, options: &WriteOptions) -> Result<()> {
+        self.db.wait_to_bring(0, options)
     }
 
     /// Goes on to the family `id`, which gets about `bytes`.
@@ -153,8 +165,8 @@ impl ChangedTables {
     ///
     /// # Errors
     ///
-    /// Those of writing, flushing, and of the MANIFEST; `NotFound` if a family was dropped.
-    pub(crate) fn take_in(mut self, watched: Option<Vec<Watched>>) -> Result<()> {
+    /// Those of writing, flushing, and of the MANIFEST; `NotFound` if a family was dropped; `Incomplete` if it would have to wait for background work, and `options` say that it must not.
+    pub(crate) fn take_in(mut self, check: Option<Check>, options: &WriteOptions) -> Result<()> {
         self.end_family()?;
         // The tables of each family in one list, the older ones first.
         let families = std::mem::take(&mut self.families).into_iter().map(|mut family| {
@@ -163,7 +175,7 @@ impl ChangedTables {
             (family.family, family.beneath.tables, older)
         });
         let families: Vec<_> = families.filter(|(_, tables, _)| !tables.is_empty()).collect();
-        let outcome = self.db.take_in(&families, watched);
+        let outcome = self.db.take_in(&families, check, options);
         if outcome.is_ok() {
             self.numbers.clear();
         }
@@ -171,7 +183,10 @@ impl ChangedTables {
             self.db.update_pressure(family);
         }
         self.db.schedule();
-        outcome
+        if let Some(seqnos) = outcome? {
+            self.db.tell_of_commit(&families, seqnos);
+        }
+        Ok(())
     }
 }
 
@@ -191,21 +206,41 @@ impl Layer {
 type Taken = (Arc<Family>, Vec<Brought>, usize);
 
 impl DbInner {
-    fn take_in(self: &Arc<Self>, families: &[Taken], watched: Option<Vec<Watched>>) -> Result<()> {
+    fn tell_of_commit(&self, families: &[Taken], seqnos: (SeqNo, SeqNo)) {
+        let tables = || families.iter().flat_map(|(_, tables, _)| tables);
+        let info = SpilledCommitInfo {
+            column_families: families.iter().map(|(family, ..)| family.name.to_string()).collect(),
+            tables: tables().count(),
+            bytes: tables().map(|brought| brought.table.file_size).sum(),
+            seqnos,
+        };
+        self.notify(|listener| listener.spilled_commit(&info));
+    }
+
+    /// Returns the numbers that the tables have; `None` if there are none.
+    fn take_in(
+        self: &Arc<Self>,
+        families: &[Taken],
+        mut check: Option<Check>,
+        options: &WriteOptions,
+    ) -> Result<Option<(SeqNo, SeqNo)>> {
         self.check_writable()?;
         if families.is_empty() {
             // Nothing was changed in the end; what was read counts all the same.
-            let nothing = || WriteBatch::new();
-            return watched
-                .map_or(Ok(()), |watched| self.write_if_unchanged(watched, &mut nothing(), &WriteOptions::default()));
+            return check.map_or(Ok(()), |check| self.check_alone(&check)).map(|()| None);
         }
+        let bytes = families.iter().flat_map(|(_, tables, _)| tables).map(|brought| brought.table.file_size).sum();
+        self.wait_to_bring(bytes, options)?;
         self.mend_manifest()?;
-        let mut check = watched.map(Check::new);
         let all: Vec<_> = families.iter().map(|(family, ..)| Arc::clone(family)).collect();
-        let mut leader = self.lead_with_nothing_in_memory(&all, &mut check)?;
+        let mut leader = self.lead_with_little_left(&all, &mut check)?;
         self.check_writable()?;
         for family in &all {
             self.check_readable(family)?;
+        }
+        // Nobody writes from here on.
+        if let Some(check) = &check {
+            self.check_again(check)?;
         }
         // Recovery tells what a WAL holds from what tables hold by their numbers: nothing older than the tables may be in a WAL only.
         let in_memory: Vec<_> = all.iter().filter(|family| is_in_memory(family)).cloned().collect();
@@ -213,12 +248,10 @@ impl DbInner {
             self.switch_memtables(&mut leader.side, &in_memory, FlushReason::Manual)?;
             self.wait_until_flushed(&in_memory)?;
         }
-        if let Some(check) = &check {
-            self.check_again(check)?;
-        }
         self.sync_wals(&mut leader.side)?;
         let intakes = families.iter().map(|(family, tables, older)| Intake::in_two_layers(family, tables, *older));
         let intakes: Vec<_> = intakes.collect();
+        let before = leader.side.last_seqno;
         let installed = self.try_install(&mut leader, &intakes, true);
         // What could not be synced may be there after a crash all the same. Before anybody else gets the locks and reads what was before, it must be certain that it is not.
         if let Err(error) = &installed
@@ -226,30 +259,37 @@ impl DbInner {
         {
             self.fail(error);
         }
-        installed.map(|_| ())
+        installed.map(|_| Some((before + 1, leader.side.last_seqno)))
     }
 
-    /// Leads, with nothing of the families in memory and what is watched looked at in the tables that there are, if that can be had: it is done while others may write, as often as
-    /// that helps.
-    fn lead_with_nothing_in_memory(
+    /// Leads, with little or nothing of the families in memory and what is watched looked at in the tables that there are. Both are done while others may write; what they write meanwhile is
+    /// left for the leader, for whom it is less than it was.
+    fn lead_with_little_left(
         self: &Arc<Self>,
         families: &[Arc<Family>],
         check: &mut Option<Check>,
     ) -> Result<Leader<'_>> {
+        let mut before = usize::MAX;
         for _ in 0..FLUSHES_BESIDE_WRITERS {
             let in_memory: Vec<_> = families.iter().filter(|family| is_in_memory(family)).cloned().collect();
-            if !in_memory.is_empty() {
-                self.flush(&in_memory, &FlushOptions::default())?;
+            let bytes = in_memory.iter().map(|family| bytes_in_memory(family)).sum();
+            let is_worth_it = before == usize::MAX || (bytes > LITTLE_BYTES && bytes <= before / 2);
+            if in_memory.is_empty() || !is_worth_it {
+                break;
             }
-            if let Some(check) = check {
-                self.look(check)?;
-            }
-            let leader = self.lock_write_side();
-            let is_looked_at = check.as_ref().is_none_or(|check| self.has_same_tables(check));
-            if is_looked_at && !families.iter().any(|family| is_in_memory(family)) {
-                return Ok(leader);
-            }
+            self.flush(&in_memory, &FlushOptions::default())?;
+            before = bytes;
+        }
+        if let Some(check) = check {
+            self.look(check)?;
         }
         Ok(self.lock_write_side())
     }
+}
+
+/// Bytes of memtables whose entries are in no table.
+fn bytes_in_memory(family: &Family) -> usize {
+    let pinned = family.super_version.load();
+    let memtables = std::iter::once(&pinned.memtable).chain(pinned.immutables.newest_first());
+    memtables.map(|memtable| memtable.approximate_memory_usage()).sum()
 }

@@ -148,6 +148,11 @@ impl Pacer {
         rate.is_finite().then_some(rate as u64)
     }
 
+    /// The rate that is admitted, and what is scarcest.
+    pub(crate) fn pace(&self) -> Pace {
+        self.inner.lock().pace
+    }
+
     /// Whether the pace is due to be computed anew.
     pub(crate) fn is_stale(&self, now_nanos: u64) -> bool {
         now_nanos.saturating_sub(self.inner.lock().refreshed_nanos) >= REFRESH_NANOS

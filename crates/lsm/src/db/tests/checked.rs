@@ -166,3 +166,54 @@ fn many_threads_over_tables_that_change_lose_nothing() {
     assert_eq!(transfers(&db, 8, 150), 6000);
     assert!(db.metrics().counters().get(Counter::Flushes) > 5, "tables come while it runs");
 }
+
+/// Whoever looks again looks at what is new alone: that has to be all that matters, wherever flushes and compactions have put it.
+#[test]
+fn what_came_since_the_first_look_is_found_wherever_it_is_by_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let inner = &db.handle.inner;
+    let watch = |key: &str, seqno: u64| vec![Watched { family: db.default_family(), key: key.into(), seqno }];
+    let compact = || db.compact_range(&db.default_family(), None, None, &Default::default()).unwrap();
+    let flush = || db.flush(&Default::default()).unwrap();
+    for key in ["a", "b", "c", "x"] {
+        db.put(key, "old").unwrap();
+    }
+    flush();
+    let snapshot = db.snapshot();
+    let looks = || ["a", "b", "c", "x"].map(|key| inner.look_ahead(watch(key, snapshot.seqno())).unwrap());
+    let before = looks();
+    let outcomes = |checks: &[crate::db::checked::Check; 4]| {
+        checks.each_ref().map(|check| match inner.check_alone(check) {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Busy);
+                false
+            }
+        })
+    };
+    assert_eq!(outcomes(&before), [true; 4]);
+    db.put("a", "new").unwrap();
+    assert_eq!(outcomes(&before), [false, true, true, true]);
+    flush();
+    assert_eq!(outcomes(&before), [false, true, true, true]);
+    db.delete("b").unwrap();
+    compact();
+    assert_eq!(outcomes(&before), [false, false, true, true]);
+    // By a range, in memory, in a table and merged.
+    let mut batch = WriteBatch::new();
+    batch.delete_range("c", "d");
+    db.write(&mut batch, &WriteOptions::default()).unwrap();
+    assert_eq!(outcomes(&before), [false, false, false, true]);
+    flush();
+    assert_eq!(outcomes(&before), [false, false, false, true]);
+    compact();
+    assert_eq!(outcomes(&before), [false, false, false, true]);
+    // Who watches since a later moment has another look.
+    let later = db.snapshot();
+    let after = ["a", "b", "c", "x"].map(|key| inner.look_ahead(watch(key, later.seqno())).unwrap());
+    assert_eq!(outcomes(&after), [true; 4]);
+    for key in ["a", "b", "c"] {
+        assert_eq!(inner.look_ahead(watch(key, snapshot.seqno())).unwrap_err().kind(), ErrorKind::Busy);
+    }
+}

@@ -3,16 +3,18 @@
 //! ```text
 //!   all entries  1 2 3 4 5 6 7 8 9 10 11 12 13 14 | 15 16 17
 //!   parts        -------------------  ----------    in memory
-//!                a run per family     the same
+//!                a file with a run    the same
+//!                of each family
 //! ```
 //!
-//! 1. When the changes in memory reach their limit they become a part: for each family a run, sorted. The newest part is last; reads ask memory first, then parts from the newest on.
+//! 1. When the changes in memory reach their limit they become a part: one file, with a sorted run for each family. The newest part is last; reads ask memory first, then parts from the newest on.
 //! 2. A savepoint is a number of entries. Rolling back to one drops the parts that came after it. What is behind it within a part is hidden by its numbers, which never come again.
 //! 3. Where the last parts are [`FAN_IN`] of one size, they become one. So n parts of memory's size are at most `FAN_IN` × log(n) runs of each family, and each entry is written log(n) times.
 //! 4. At the commit everything is merged, and of each key remains [what its entries amount to](collapse), in tables that the database [takes in](write) at once.
 
 mod collapse;
 mod run;
+mod section;
 mod write;
 
 use super::layers::own_seqno;
@@ -22,7 +24,7 @@ use crate::key::{InternalKeyComparator, LookupKey, ParsedKey, SeqNo, ValueType};
 use crate::memtable::Memtable;
 use crate::options::ReadOptions;
 use crate::sst::{GetCounts, TableIter, TableReadOptions, TableReader};
-use run::{Run, RunWriter};
+use run::{Run, RunsWriter};
 use siltstone_base::Result;
 use siltstone_base::env::{FileKind, IoContext, IoPriority};
 use siltstone_base::sync::Arc;
@@ -96,9 +98,13 @@ impl Spilled {
         self.parts.last().map_or(0, |part| part.indexes.end)
     }
 
-    /// The families that have entries.
+    /// The families that have entries which are not hidden.
     pub(super) fn families(&self) -> BTreeSet<u32> {
-        self.parts.iter().flat_map(|part| part.runs.keys().copied()).collect()
+        let shown = |part: &Part| {
+            let end = own_seqno(part.end);
+            part.runs.iter().filter(move |(_, run)| run.oldest < end).map(|(family, _)| *family).collect::<Vec<_>>()
+        };
+        self.parts.iter().flat_map(shown).collect()
     }
 
     /// Bytes of all files of a family.
@@ -147,14 +153,15 @@ impl Spilled {
         end: u64,
         size: Size,
     ) -> Result<()> {
-        let mut runs = BTreeMap::new();
+        let mut writer = RunsWriter::create(db)?;
         for (family, memtables) in families {
             let Some(order) = memtables.first().map(|memtable| memtable.comparator().clone()) else { continue };
             let children = memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())).collect();
-            let mut writer = RunWriter::create(db, &order)?;
-            writer.add_all(&mut MergingIter::new(order, children))?;
-            runs.extend(writer.finish()?.map(|run| (family, run)));
+            let mut run = writer.begin(family, &order)?;
+            run.add_all(&mut MergingIter::new(order, children))?;
+            writer.end(run)?;
         }
+        let runs = writer.finish()?;
         let (indexes, size) = (self.next_index()..end, self.size().plus(size));
         self.parts.push(Part { runs, indexes, end, size, rounds: 0 });
         Ok(())
@@ -183,21 +190,21 @@ impl Spilled {
     fn merge_from(&self, db: &Db, first: usize) -> Result<BTreeMap<u32, Run>> {
         let parts = self.parts.get(first..).unwrap_or_default();
         let families: BTreeSet<u32> = parts.iter().flat_map(|part| part.runs.keys().copied()).collect();
-        let mut merged = BTreeMap::new();
+        let mut writer = RunsWriter::create(db)?;
         for family in families {
             let tables: Vec<_> = parts.iter().rev().filter_map(|part| part.runs.get(&family)).collect();
             let Some(order) = tables.first().map(|run| run.table.comparator().clone()) else { continue };
-            let mut writer = RunWriter::create(db, &order)?;
+            let mut run = writer.begin(family, &order)?;
             let children = tables.iter().map(|run| ChildIter::Table(for_merging(&run.table))).collect();
             let mut entries = Entries { merged: MergingIter::new(order, children), hidden: self.hidden() };
             entries.seek_to_first()?;
             while entries.valid() {
-                writer.add(entries.merged.key(), entries.merged.value())?;
+                run.add(entries.merged.key(), entries.merged.value())?;
                 entries.next()?;
             }
-            merged.extend(writer.finish()?.map(|run| (family, run)));
+            writer.end(run)?;
         }
-        Ok(merged)
+        writer.finish()
     }
 
     /// Takes back everything from `end` on, an index that a savepoint had when there was so much.

@@ -2,8 +2,8 @@
 
 use super::{LEVELS, all, family_options, flush, kind, on, open, open_optimistic, open_with, options, rows};
 use crate::{
-    CompactRangeOptions, Counter, ErrorKind, FlushOptions, Isolation, LockMode, TransactionDb, TransactionDbOptions,
-    WriteBatch,
+    CompactRangeOptions, Counter, ErrorKind, FlushOptions, Isolation, LockMode, Spill, TransactionDb,
+    TransactionDbOptions, WriteBatch,
 };
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{OpClass, SimDisk};
@@ -124,7 +124,7 @@ fn who_does_not_look_loses_updates() {
 
 #[test]
 fn a_transaction_has_a_limit_of_bytes() {
-    let limited = TransactionDbOptions::default().max_transaction_bytes(1024).spill(false);
+    let limited = TransactionDbOptions::default().max_transaction_bytes(1024).spill(Spill::Never);
     let db = open_with(&SimDisk::new(), &limited).unwrap();
     for level in LEVELS {
         let mut one = db.begin(&on(level));

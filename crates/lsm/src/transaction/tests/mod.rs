@@ -3,6 +3,7 @@
 mod batches;
 mod conflicts;
 mod kept_wals;
+mod large;
 mod memory;
 mod prepared;
 mod spill;
@@ -15,7 +16,7 @@ use crate::{
 };
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::Transactional;
-use siltstone_base::engine::conformance_transactions::check_transactional;
+use siltstone_base::engine::conformance_transactions::{check_optimistic, check_transactional};
 use siltstone_base::env::Env;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
@@ -102,6 +103,21 @@ fn an_engine_of_transactions() {
         };
         check_transactional(&open, &dir.path().join(format!("{sync}")));
     }
+}
+
+#[test]
+fn an_engine_of_optimistic_transactions() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |dir: &std::path::Path| -> Result<Box<dyn Transactional>> {
+        let options = DbOptions::default().create_if_missing(true);
+        Ok(Box::new(OptimisticTransactionDb::open(dir, &options, &[], &TransactionDbOptions::default())?))
+    };
+    check_optimistic(&open, dir.path());
+    let open = |dir: &std::path::Path| -> Result<Box<dyn siltstone_base::engine::Kv>> {
+        let options = DbOptions::default().create_if_missing(true);
+        Ok(Box::new(OptimisticTransactionDb::open(dir, &options, &[], &TransactionDbOptions::default())?))
+    };
+    siltstone_base::engine::conformance::check_kv(&open, &dir.path().join("kv"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{LEVELS, kind, on, options, rows};
 use crate::file_names::FileName;
 use crate::{
     AppendOperator, ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, FlushOptions, Isolation,
-    MergeFailure, MergeOperator, OptimisticTransaction, OptimisticTransactionDb, ReadOptions, Result, Savepoint,
+    MergeFailure, MergeOperator, OptimisticTransaction, OptimisticTransactionDb, ReadOptions, Result, Savepoint, Spill,
     Transaction, TransactionDb, TransactionDbOptions, WriteOptions,
 };
 use siltstone_base::env::FileKind;
@@ -226,7 +226,7 @@ fn compare(seed: u64) {
     let mut draw = Draw(seed);
     let (is_optimistic, level) = (draw.below(2) == 0, LEVELS[draw.below(2) as usize]);
     let disks = [SimDisk::new(), SimDisk::new()];
-    let limits = [small(), TransactionDbOptions::default().spill(false)];
+    let limits = [small(), TransactionDbOptions::default().spill(Spill::Never)];
     let mut engines = [0, 1].map(|index| Engine::open(&disks[index], is_optimistic, &limits[index]));
     let mut committed = [Rows::new(), Rows::new()];
     for number in 0..4 {
@@ -370,7 +370,7 @@ fn all_of_it_is_seen_at_once_and_by_no_older_snapshot() {
 #[test]
 fn who_follows_sees_a_gap() {
     let disk = SimDisk::new();
-    let db = open(&disk).unwrap();
+    let db = TransactionDb::open("/db", &options(&disk), &families(), &small().spill(Spill::Always)).unwrap();
     db.put("first", "1").unwrap();
     let mut updates = db.db().updates_since(1).unwrap();
     assert_eq!(updates.next_batch().unwrap().unwrap().seqno, 1);

@@ -2,9 +2,13 @@
 
 use crate::OptimisticTransactionDb;
 use crate::{
-    DbOptions, Deadlock, ErrorKind, Isolation, Result, TransactionDb, TransactionDbOptions, TransactionOptions,
+    DbOptions, Deadlock, ErrorKind, Isolation, LockMode, Result, TransactionDb, TransactionDbOptions,
+    TransactionOptions,
 };
+use siltstone_base::clock::{Clock, SystemClock};
+use siltstone_base::executor::{Executor, Job, Priority, ThreadExecutor, Waited};
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use siltstone_base::sync::{Arc, Signal};
 use std::time::Duration;
 
 const KEYS: u64 = 10;
@@ -107,4 +111,105 @@ fn many_threads_that_lock_nothing_lose_no_update() {
     });
     let sum: u64 = (0..KEYS).map(|key| number(db.db().get(format!("key{key}")).unwrap())).sum();
     assert_eq!(sum, threads * rounds);
+}
+
+/// Counts how often somebody who waits looks whether it may go on.
+#[derive(Debug)]
+struct CountingExecutor {
+    threads: ThreadExecutor,
+    looks: AtomicU64,
+}
+
+impl Executor for CountingExecutor {
+    fn submit(&self, priority: Priority, job: Box<dyn Job>) {
+        self.threads.submit(priority, job);
+    }
+
+    fn wait_until(&self, signal: &Signal, timeout: Option<Duration>, condition: &mut dyn FnMut() -> bool) -> Waited {
+        self.threads.wait_until(signal, timeout, &mut || {
+            self.looks.fetch_add(1, Ordering::SeqCst);
+            condition()
+        })
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.threads.sleep(duration);
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        self.threads.clock()
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.threads()
+    }
+}
+
+/// Who waits is asleep until it is its turn: what others do meanwhile wakes nobody, and a lock that is handed over wakes one.
+#[test]
+fn who_waits_for_a_row_sleeps_until_it_is_given() {
+    const WAITERS: u64 = 63;
+    let dir = tempfile::tempdir().unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let threads = ThreadExecutor::new(2, clock).unwrap();
+    let executor = Arc::new(CountingExecutor { threads, looks: AtomicU64::new(0) });
+    let shared: Arc<dyn Executor> = Arc::<CountingExecutor>::clone(&executor);
+    let transactions = TransactionDbOptions::default();
+    let db = TransactionDb::open(dir.path(), &options().executor(Some(shared)), &[], &transactions).unwrap();
+    let looks = || executor.looks.load(Ordering::SeqCst);
+    let mut holder = db.begin(&patient(Isolation::ReadCommitted));
+    holder.put("held", "0").unwrap();
+    std::thread::scope(|scope| {
+        let before = looks();
+        for _ in 0..WAITERS {
+            scope.spawn(|| {
+                let mut one = db.begin(&patient(Isolation::ReadCommitted));
+                let value = number(one.get_for_update("held").unwrap());
+                one.put("held", (value + 1).to_string()).unwrap();
+                one.commit().unwrap();
+            });
+        }
+        while (db.lock_stats().waiting as u64) < WAITERS {
+            std::thread::yield_now();
+        }
+        // Locks of other rows come and go, and circles of waits are looked for.
+        for round in 0..1_000_u64 {
+            let mut one = db.begin(&patient(Isolation::ReadCommitted));
+            one.lock_cf(&db.db().default_family(), round.to_be_bytes(), LockMode::Exclusive).unwrap();
+        }
+        // Each looks before it sleeps; some may wake without a reason.
+        let asleep = looks() - before;
+        assert!(asleep <= 4 * WAITERS, "{asleep} looks of {WAITERS} that wait");
+        holder.commit().unwrap();
+    });
+    assert_eq!(number(db.db().get("held").unwrap()), WAITERS);
+    let stats = db.lock_stats();
+    assert_eq!((stats.waits, stats.locks, stats.waiting), (WAITERS, 0, 0), "{stats:?}");
+}
+
+/// No time passes before a circle is found: the request that closes it is never put to sleep.
+#[test]
+fn who_closes_a_circle_of_waits_does_not_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let threads = ThreadExecutor::new(2, clock).unwrap();
+    let executor = Arc::new(CountingExecutor { threads, looks: AtomicU64::new(0) });
+    let shared: Arc<dyn Executor> = Arc::<CountingExecutor>::clone(&executor);
+    let transactions = TransactionDbOptions::default();
+    let db = TransactionDb::open(dir.path(), &options().executor(Some(shared)), &[], &transactions).unwrap();
+    let (mut one, mut two) = (db.begin(&patient(Isolation::Snapshot)), db.begin(&patient(Isolation::Snapshot)));
+    one.put("a", "1").unwrap();
+    two.put("b", "2").unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(move || one.put("b", "1").map(|()| one.commit().unwrap()));
+        while db.lock_stats().waiting == 0 || executor.looks.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        let waits = db.lock_stats().waits;
+        assert_eq!(two.put("a", "2").unwrap_err().kind(), ErrorKind::Deadlock);
+        assert_eq!(db.lock_stats().waits, waits, "it did not wait");
+        two.rollback();
+        first.join().unwrap().unwrap();
+    });
+    assert_eq!(db.db().get("b").unwrap().as_deref(), Some(&b"1"[..]));
 }
