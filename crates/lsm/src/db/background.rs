@@ -412,7 +412,7 @@ impl DbInner {
         let Some(background) = state.families.get(&family.id) else { return false };
         let now_seconds = self.clock.unix_seconds();
         let version = &pinned.version;
-        let options = &*picker_options(&pinned, background);
+        let options = &*picker_options(pinned, background);
         if options.disable_auto_compactions {
             return false;
         }
