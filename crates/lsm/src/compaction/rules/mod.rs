@@ -9,8 +9,9 @@
 //!    transaction that began before it must find that the key changed.
 //! 3. A single delete and the value right behind it in the same stripe drop each other, if every snapshot sees them or a newer entry of the stripe stays; otherwise, for the
 //!    same reason as in rule 2, the single delete stays, without its value. It stays what it is: a newer value hides a tombstone, and the single delete of that value would
-//!    lay bare what the tombstone hid. A single delete right before a tombstone, or before
-//!    another single delete, of the same stripe is dropped. One right before a merge operand was not meant for it: it becomes a delete.
+//!    lay bare what the tombstone hid. Of two single deletes of a stripe, one right before the other, the newer stays, and so does one right before a tombstone, whose work it
+//!    does as a delete; beneath a value of the stripe, which hides tombstones, as what it is. So the newest number of a key never falls while somebody asks for changes since an
+//!    older one. One right before a merge operand was not meant for it: it becomes a delete.
 //! 4. A value that is the newest entry of its key and that no snapshot sees is shown to the entry filter. One that it removes becomes a
 //!    tombstone.
 //!    Before that, a value that is expired for every reader becomes a tombstone, whichever snapshots see it: to all of them it is not there.
@@ -61,7 +62,7 @@ pub(super) enum DropReason {
     ObsoleteTombstone,
     /// It is a single delete or its value, and they drop each other.
     SingleDeletePair,
-    /// It is a single delete, and the tombstone behind it does its work.
+    /// It is a single delete, and the newer one right before it does its work.
     SupersededSingleDelete,
     /// It is an operand that the entry filter removed.
     RemovedOperand,
@@ -282,8 +283,8 @@ impl DropRules {
             return Step { held: None, has_merged: false, is_new_key: false, verdict };
         }
         let is_new_key = !self.has_key || !self.is_current(entry.user_key);
-        let (held, pairs) = match self.held.take() {
-            None => (None, false),
+        let (held, goes) = match self.held.take() {
+            None => (None, None),
             Some(held) => self.resolve(held, is_new_key, stripe, entry.value_type),
         };
         if held.is_some() {
@@ -297,9 +298,9 @@ impl DropRules {
             self.hiding = None;
             self.told = None;
         }
-        let verdict = match pairs {
-            true => Verdict::Drop(DropReason::SingleDeletePair),
-            false => self.judge(entry, value, stripe, is_new_key, beneath),
+        let verdict = match goes {
+            Some(reason) => Verdict::Drop(reason),
+            None => self.judge(entry, value, stripe, is_new_key, beneath),
         };
         if matches!(verdict, Verdict::Keep { .. } | Verdict::Gather) {
             self.told = Some(stripe);
@@ -371,51 +372,53 @@ impl DropRules {
         snapshots.get(index).copied().unwrap_or(NEWEST_STRIPE)
     }
 
-    /// Decides about what is held, now that the next entry is known; and whether that entry goes with it.
+    /// Decides about what is held, now that the next entry is known; and whether, and why, that entry goes with it.
     fn resolve(
         &mut self,
         held: Held,
         is_new_key: bool,
         stripe: SeqNo,
         value_type: ValueType,
-    ) -> (Option<Verdict>, bool) {
+    ) -> (Option<Verdict>, Option<DropReason>) {
         if is_new_key {
-            return (Some(held.at_end_of_key()), false);
+            return (Some(held.at_end_of_key()), None);
         }
         let keep = Verdict::Keep { trailer: held.trailer, changed: false };
         if stripe != held.stripe {
             self.told = Some(held.stripe);
-            return (Some(keep), false);
+            return (Some(keep), None);
         }
         if !held.is_single {
             // Rule 1 drops the entry; the tombstone goes on waiting for one of an older stripe.
             self.held = Some(held);
-            return (None, false);
+            return (None, None);
         }
         match value_type {
             ValueType::Put | ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::TimedPut => {
                 if held.trailer >> 8 > self.earliest_snapshot && !held.has_newer {
                     self.told = Some(stripe);
-                    return (Some(keep), false);
+                    return (Some(keep), None);
                 }
                 self.paired = true;
-                (Some(Verdict::Drop(DropReason::SingleDeletePair)), true)
+                (Some(Verdict::Drop(DropReason::SingleDeletePair)), Some(DropReason::SingleDeletePair))
             }
-            ValueType::SingleDelete => (Some(Verdict::Drop(DropReason::SupersededSingleDelete)), false),
+            ValueType::SingleDelete => {
+                self.held = Some(held);
+                (None, Some(DropReason::SupersededSingleDelete))
+            }
             ValueType::Delete | ValueType::DeleteWithTimestamp => {
                 if self.hiding.is_some_and(|hiding| hiding.by == HiddenBy::Value && hiding.stripe == stripe) {
-                    // A newer value of the stripe hides the tombstone, and with it what the single delete is for.
-                    self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
-                    return (self.become_delete(held), false);
+                    // A newer value of the stripe hides the tombstone, as it would hide what the single delete became.
+                    self.held = Some(held);
+                    return (None, None);
                 }
-                // What the single delete hid, the tombstone hides: it must not count as hidden itself.
-                self.hiding = None;
-                (Some(Verdict::Drop(DropReason::SupersededSingleDelete)), false)
+                self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
+                (self.become_delete(held), None)
             }
             ValueType::Merge | ValueType::RangeDelete => {
                 self.figures.single_delete_mismatches += 1;
                 self.hiding = Some(Hiding { stripe, by: HiddenBy::Tombstone });
-                (self.become_delete(held), false)
+                (self.become_delete(held), None)
             }
         }
     }

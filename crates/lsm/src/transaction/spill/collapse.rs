@@ -39,6 +39,8 @@ pub(super) struct Collapse {
     join_at: usize,
     /// The type of the oldest change so far.
     oldest: Option<ValueType>,
+    /// Whether there is a change that is neither a put nor a single delete.
+    has_others: bool,
 }
 
 impl Collapse {
@@ -46,6 +48,7 @@ impl Collapse {
     pub(super) fn take(&mut self, key: &[u8], kind: ValueType, value: &[u8], operator: Option<&dyn MergeOperator>) {
         self.count += 1;
         self.oldest = Some(kind);
+        self.has_others |= !matches!(kind, ValueType::Put | ValueType::SingleDelete);
         match kind {
             _ if self.base.is_some() => {}
             ValueType::Merge => {
@@ -80,7 +83,7 @@ impl Collapse {
     pub(super) fn finish(&mut self, key: &[u8], family: &str, operator: Option<&dyn MergeOperator>) -> Result<Amount> {
         let amount = self.amount(key, family, operator);
         self.operands.clear();
-        (self.base, self.count, self.join_at, self.oldest) = (None, 0, 0, None);
+        (self.base, self.count, self.join_at, self.oldest, self.has_others) = (None, 0, 0, None, false);
         amount
     }
 
@@ -89,7 +92,10 @@ impl Collapse {
         let entry = |kind, value| Ok(Amount::Entry { kind, value, over_single_delete });
         let alone = |kind, value| Ok(Amount::Entry { kind, value, over_single_delete: false });
         match (self.base.take(), operator) {
-            (Some((ValueType::SingleDelete, _)), _) if self.count == 1 => alone(ValueType::SingleDelete, Vec::new()),
+            // A put between two of them goes with one; a tombstone in their place would be hidden by the next put, and what it hid laid bare by the next single delete.
+            (Some((ValueType::SingleDelete, _)), _) if self.count == 1 || !self.has_others => {
+                alone(ValueType::SingleDelete, Vec::new())
+            }
             // After other changes the key is gone for good.
             (Some((kind, _)), _) if kind.is_tombstone() && self.operands.is_empty() => {
                 alone(ValueType::Delete, Vec::new())
@@ -160,7 +166,9 @@ mod tests {
         is(&[(Delete, ""), (Put, "b")], Put, "b", false);
         is(&[(Put, "a"), (Delete, "")], Delete, "", false);
         is(&[(SingleDelete, "")], SingleDelete, "", false);
-        is(&[(Put, "a"), (SingleDelete, "")], Delete, "", false);
+        is(&[(Put, "a"), (SingleDelete, "")], SingleDelete, "", false);
+        is(&[(SingleDelete, ""), (Put, "a"), (SingleDelete, "")], SingleDelete, "", false);
+        is(&[(Delete, ""), (Put, "a"), (SingleDelete, "")], Delete, "", false);
         is(&[(Merge, "a")], Merge, "a", false);
         is(&[(Merge, "a"), (Merge, "b"), (Merge, "c")], Merge, "a,b,c", false);
         is(&[(Put, "a"), (Merge, "b"), (Merge, "c")], Put, "a,b,c", false);
