@@ -14,6 +14,7 @@ use super::write::Group;
 use super::write_queue::Request;
 use crate::batch::WriteBatch;
 use crate::compaction::HiddenRows;
+use crate::event::StallCondition;
 use crate::options::WriteOptions;
 use crate::snapshot::Snapshot;
 use siltstone_base::Result;
@@ -21,6 +22,9 @@ use siltstone_base::executor::Executor;
 use siltstone_base::rate_limiter::RatePriority;
 use siltstone_base::sync::{Arc, Weak};
 use std::time::Duration;
+
+/// So often is a request left to writers where the leader has more to do than to write.
+const MOST_LEFT_TO_WRITERS: u32 = 16;
 
 /// Work of the layer above.
 pub(crate) trait AttachedWork: Send + Sync {
@@ -42,27 +46,45 @@ impl Drop for Turn {
 pub(crate) struct PendingWrite {
     db: Weak<DbInner>,
     request: Arc<Request>,
+    /// How often it was left to writers to make room.
+    left_to_writers: u32,
 }
 
-impl PendingWrite {
-    /// How it ended; `None` if it has not yet. Writes it if nobody else does. `Incomplete` if that would mean to wait for room.
-    pub(crate) fn poll(&self) -> Option<Result<()>> {
+impl Drop for PendingWrite {
+    fn drop(&mut self) {
         if !self.request.is_done()
             && let Some(db) = self.db.upgrade()
         {
-            db.lead_detached(&self.request);
+            db.write_queue.withdraw(&self.request);
+        }
+    }
+}
+
+impl PendingWrite {
+    /// How it ended; `None` if it has not yet. Writes it if nobody else does. `Incomplete` if that would mean to wait for room, or the tables changed since the rows were looked at. What is not
+    /// written when this is dropped never is.
+    pub(crate) fn poll(&mut self) -> Option<Result<()>> {
+        if !self.request.is_done()
+            && let Some(db) = self.db.upgrade()
+        {
+            db.lead_detached(&self.request, &mut self.left_to_writers);
         }
         self.request.is_done().then(|| self.request.outcome())
     }
 }
 
 impl DbInner {
-    /// Leads a group that begins with this request if it is the first in the queue and nobody else leads. While writers are held back it is left to them.
-    fn lead_detached(self: &Arc<Self>, request: &Arc<Request>) {
+    /// Leads a group that begins with this request if it is the first in the queue and nobody else leads. While writers are held back it is left to them, and for a while
+    /// also where the leader has to begin a memtable or a WAL: a thread of low priority would do that while everybody waits for it.
+    fn lead_detached(self: &Arc<Self>, request: &Arc<Request>, left_to_writers: &mut u32) {
         if self.held_back(self.now_nanos()).is_some() {
             return;
         }
         let Some(mut leader) = self.try_lock_write_side() else { return };
+        if (leader.side.wal_broken || !leader.side.full.is_empty()) && *left_to_writers < MOST_LEFT_TO_WRITERS {
+            *left_to_writers += 1;
+            return;
+        }
         let is_own = |first: &Request| std::ptr::eq(first, &**request);
         let Some(first) = self.write_queue.pop_if(is_own) else { return };
         let batch = first.take_batch();
@@ -72,7 +94,7 @@ impl DbInner {
             return;
         }
         // The outcome reaches the request.
-        let _ = self.lead_group(&mut leader, group, &first.options.clone().no_slowdown(true), None);
+        let _ = self.lead_group(&mut leader, group, &first.options, None);
     }
 
     /// The same as [`write_if_unchanged`](Self::write_if_unchanged), without waiting for the end. The batch may stand in the queue longer than whoever asks for it lives, so it keeps the
@@ -87,11 +109,17 @@ impl DbInner {
         self.check_batch(&batch)?;
         let mut check = self.first_look(watched)?;
         check.held = Some(snapshot);
-        let request = Request::detached(batch, options.clone(), Arc::new(check));
+        // Whoever begins a group with it must not wait for its sake.
+        let request = Request::detached(batch, options.clone().no_slowdown(true), Arc::new(check));
         self.write_queue.push(Arc::clone(&request));
-        let pending = PendingWrite { db: Arc::downgrade(self), request };
-        self.lead_detached(&pending.request);
-        Ok(pending)
+        Ok(PendingWrite { db: Arc::downgrade(self), request, left_to_writers: 0 })
+    }
+
+    /// Whether a compaction waits until who sees what it drops has room for more: not where writers are stopped, who wait for compactions, nor where nobody makes room.
+    pub(super) fn waits_for(&self, rows: &dyn HiddenRows) -> bool {
+        rows.is_full()
+            && !matches!(self.controller.condition(), StallCondition::Stopped(_))
+            && self.gives_turns(&self.state.lock())
     }
 
     fn turn(self: &Arc<Self>) -> Option<Turn> {
@@ -145,6 +173,11 @@ impl Db {
         options: &WriteOptions,
     ) -> Result<PendingWrite> {
         self.handle.inner.submit_if_unchanged(snapshot, watched, batch, options)
+    }
+
+    /// The most bytes that one write may have.
+    pub(crate) fn max_write_bytes(&self) -> usize {
+        self.handle.inner.options.max_wal_record_bytes
     }
 
     /// Asks the rate limiter for what can wait for all else; see [`meter`](DbInner::meter).

@@ -165,7 +165,12 @@ impl DbInner {
             let now = family.super_version.load();
             let seen = check.seen.get(&family.id);
             let has_same_tables = seen.is_some_and(|seen| Arc::ptr_eq(&seen.version, &now.version));
-            let place = if has_same_tables { Lookup::Memtables } else { Lookup::NewerThan(check.seen_up_to) };
+            let place = match has_same_tables {
+                true => Lookup::Memtables,
+                false if check.held.is_none() => Lookup::NewerThan(check.seen_up_to),
+                // Nobody waits for it: it is looked at once more when nobody is kept from writing by that.
+                false => return Err(tables_changed()),
+            };
             self.check_unchanged(watch, &now, place)?;
         }
         Ok(())
@@ -198,6 +203,11 @@ impl DbInner {
     pub(super) fn try_lead(&self) -> Option<Leader<'_>> {
         if self.write_queue.is_empty() { self.try_lock_write_side() } else { None }
     }
+}
+
+#[cold]
+fn tables_changed() -> Error {
+    Error::new(ErrorKind::Incomplete, "tables changed since rows were looked at")
 }
 
 #[cold]

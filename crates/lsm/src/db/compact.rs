@@ -36,6 +36,10 @@ const READ_AHEAD_BYTES: usize = 128 << 20;
 /// What each source reads at a time at least.
 const LEAST_READ_AHEAD: usize = 64 << 10;
 
+/// How long a compaction waits for room where it tells what it drops, and how often.
+const ROWS_WAIT: Duration = Duration::from_millis(2);
+const MOST_WAITS_FOR_ROWS: u32 = 5_000;
+
 /// A job that begins a compaction, and ends it unless subcompactions do.
 pub(crate) struct CompactJob {
     /// `None` when subcompactions have it, and at the end.
@@ -73,6 +77,8 @@ pub(super) struct Compacting {
     manual: Option<Arc<ManualCompaction>>,
     /// Who sees values that go.
     hidden: Option<HiddenWatch>,
+    /// How often it waited for who sees that.
+    waits_for_rows: u32,
 }
 
 /// What comes of a step.
@@ -132,6 +138,7 @@ impl CompactJob {
             retry_after: None,
             manual,
             hidden,
+            waits_for_rows: 0,
         };
         Self { compacting: Some(Box::new(compacting)) }
     }
@@ -170,6 +177,12 @@ impl Compacting {
         }
         if self.db.is_flush_urgent(&self.family) {
             return Ok(Turn::Progress(Progress::After(FLUSH_HEADSTART)));
+        }
+        if self.waits_for_rows < MOST_WAITS_FOR_ROWS
+            && self.hidden.as_ref().is_some_and(|hidden| self.db.waits_for(&*hidden.rows))
+        {
+            self.waits_for_rows += 1;
+            return Ok(Turn::Progress(Progress::After(ROWS_WAIT)));
         }
         if self.running.is_empty() {
             let inputs = compaction.input_files().skip(self.opened);

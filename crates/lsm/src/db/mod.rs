@@ -29,6 +29,7 @@ mod insert;
 mod io_rate;
 mod iter;
 mod kept_logs;
+mod key_versions;
 mod live_files;
 mod maintenance;
 mod making_files;

@@ -305,7 +305,7 @@ impl DbInner {
             let group = Group { own: Some(&*batch), followers: Vec::new() };
             return self.lead_group(&mut leader, group, options, own_request);
         }
-        let Some(first) = self.write_queue.pop_if(|_| true) else { return Ok(()) };
+        let Some(first) = self.write_queue.pop_to_lead() else { return Ok(()) };
         let batch = first.take_batch();
         let mut group = Group { own: None, followers: vec![(Arc::clone(&first), Some(batch))] };
         if let Some(Err(error)) = first.check.as_ref().map(|check| self.check_again(check)) {

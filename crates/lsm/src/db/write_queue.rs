@@ -5,16 +5,17 @@ use super::state::ranks;
 use crate::batch::WriteBatch;
 use crate::key::SeqNo;
 use crate::options::WriteOptions;
-use siltstone_base::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+use siltstone_base::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
 use siltstone_base::sync::{Arc, CachePadded, Mutex, Signal};
-use siltstone_base::{Error, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 
 /// Followers in the order of their arrival.
 ///
 /// Protocol: a writer that does not get the write side at once enqueues a [`Request`] and waits until the request is
 /// done or the write side is free. Whoever gives the write side back wakes the first request; its writer then leads
-/// a group that begins with it. A request is taken by exactly one leader, which sets its outcome. A writer who leads while the first request is one that nobody waits for begins with that.
+/// a group that begins with it. A request is taken by exactly one leader, which sets its outcome. One that nobody waits for is passed over by whoever begins a group, so that nobody
+/// writes by its options, and is taken along; a group begins with it once many have passed it over.
 /// While a leader itself has to wait, requests that must not are refused.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
@@ -51,6 +52,8 @@ pub(crate) struct Request {
     pub(crate) is_unattended: bool,
     /// Nobody waits for it at all: somebody looks at it now and then.
     is_detached: bool,
+    /// How many groups began with a later one.
+    passed_over: AtomicU32,
     phase: AtomicU8,
     slot: Mutex<Slot>,
 }
@@ -61,6 +64,9 @@ struct Slot {
     first_seqno: SeqNo,
     outcome: Result<()>,
 }
+
+/// After so many groups a request that nobody waits for begins one: it may be too large for the others.
+const MOST_PASSED_OVER: u32 = 64;
 
 const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
@@ -88,7 +94,17 @@ impl Request {
         let bytes = batch.size_bytes();
         let slot = Mutex::new(ranks::WRITE_REQUEST, Slot { batch, first_seqno: 0, outcome: Ok(()) });
         let phase = AtomicU8::new(WAITING);
-        Self { options, bytes, check, signal: Signal::new(), is_unattended, is_detached: false, phase, slot }
+        Self {
+            options,
+            bytes,
+            check,
+            signal: Signal::new(),
+            is_unattended,
+            is_detached: false,
+            passed_over: AtomicU32::new(0),
+            phase,
+            slot,
+        }
     }
 
     /// Takes the batch out, for the leader or, at the end, for its writer.
@@ -204,12 +220,38 @@ impl WriteQueue {
         if !admits(requests.queue.front()?) {
             return None;
         }
-        let request = requests.queue.pop_front();
+        self.take(&mut requests, 0)
+    }
+
+    /// Takes the request that a group is to begin with: the first one that somebody waits for, unless one before it was passed over too often.
+    pub(crate) fn pop_to_lead(&self) -> Option<Arc<Request>> {
+        let mut requests = self.requests.lock();
+        let is_next = |request: &Arc<Request>| {
+            !request.is_detached || request.passed_over.fetch_add(1, Ordering::Relaxed) >= MOST_PASSED_OVER
+        };
+        let at = requests.queue.iter().position(is_next)?;
+        self.take(&mut requests, at)
+    }
+
+    fn take(&self, requests: &mut Requests, at: usize) -> Option<Arc<Request>> {
+        let request = requests.queue.remove(at);
         self.waiting.store(requests.queue.len(), Ordering::SeqCst);
         if let Some(request) = &request {
             request.phase.store(TAKEN, Ordering::Release);
         }
         request
+    }
+
+    /// Takes a request away that no leader has taken, and tells it so.
+    pub(crate) fn withdraw(&self, request: &Arc<Request>) {
+        let mut requests = self.requests.lock();
+        let Some(at) = requests.queue.iter().position(|other| Arc::ptr_eq(other, request)) else { return };
+        let withdrawn = requests.queue.remove(at);
+        self.waiting.store(requests.queue.len(), Ordering::SeqCst);
+        drop(requests);
+        if let Some(request) = withdrawn {
+            request.finish(Err(Error::new(ErrorKind::Aborted, "the write was withdrawn")));
+        }
     }
 
     /// Wakes the writer that has waited longest. Call after the write side was given back.
@@ -226,7 +268,7 @@ impl WriteQueue {
 
     #[cold]
     fn wake_next_slow(&self) {
-        // One that nobody waits for is led by the next one's writer.
+        // One that nobody waits for is passed over.
         for request in self.requests.lock().queue.iter() {
             request.signal.notify_all();
             if !request.is_detached {

@@ -77,7 +77,7 @@ impl TableDb {
         dictionary.building = Some(definition.primary);
         let mut indexes = table.indexes.clone();
         indexes.push(index.clone());
-        let table = Arc::new(Table { definition, indexes });
+        let table = Arc::new(Table { definition, indexes, walked: Arc::clone(&table.walked) });
         let learned = self.ground.db.latest_seqno();
         self.publish(Arc::clone(&table));
         Ok((table, index, learned))
@@ -101,7 +101,7 @@ impl TableDb {
             self.store_definition(&mut dictionary, definition.clone(), None, &[index])?;
         }
         dictionary.building = None;
-        self.publish(Arc::new(Table { definition, indexes }));
+        self.publish(Arc::new(Table { definition, indexes, walked: Arc::clone(&table.walked) }));
         if !is_filled {
             self.ground.dropped.add([index]);
         }

@@ -43,6 +43,9 @@ impl Admin for TableDb {
             ("sweep.entries.read", swept.entries_read),
             ("sweep.rows.read", swept.rows_read),
             ("sweep.seeks", swept.seeks),
+            ("sweep.walks", swept.walks),
+            ("sweep.rows.walked", swept.rows_walked),
+            ("sweep.failures", swept.failures),
         ];
         let counted = counters.into_iter().filter(|(_, count)| *count > 0);
         stats.counters.extend(counted.map(|(name, count)| (name.to_owned(), count)));

@@ -4,7 +4,7 @@
 //! that were written since the sweep before were stale: that share is expected of those that are written next. So does a sample of the index. What sweeps in the background remove of
 //! what flushes and compactions found is counted off.
 
-use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use siltstone_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Before anything is known: at most every second entry took the place of another one.
 const UNKNOWN_PER_MILLE: u64 = 500;
@@ -12,13 +12,19 @@ const UNKNOWN_PER_MILLE: u64 = 500;
 /// The least that is expected: so that a sweep is due some day, whatever the last one found.
 const LEAST_PER_MILLE: u64 = 125;
 
+/// So long an index is left alone after a failure; each one in a row doubles it, so often at most.
+const FIRST_REST_MICROS: u64 = 1_000_000;
+const MOST_DOUBLINGS: u32 = 10;
+
 /// What is counted of one index. Kept in memory alone: after a restart nothing is known until the first sweep is through, or the first sample taken.
 #[derive(Debug, Default)]
 pub(super) struct LazyCounts {
     /// Entries put since the index was last measured, and rows deleted.
     written: AtomicU64,
-    /// Entries removed since then of what flushes and compactions found.
+    /// Entries removed since then of what flushes, compactions and walks found.
     removed: AtomicU64,
+    /// Stale entries that flushes and compactions found since then, removed or not.
+    found: AtomicU64,
     /// Entries that passes removed, and that flushes and compactions may find once more: so many of what is removed then were gone before.
     gone: AtomicU64,
     /// Entries that there were when it was measured.
@@ -28,6 +34,9 @@ pub(super) struct LazyCounts {
     /// Of a thousand entries written before then, how many were stale.
     stale_per_mille: AtomicU64,
     is_known: AtomicU64,
+    /// Failures in a row to go through it, and until when it is left alone for them, in microseconds of the clock.
+    failures: AtomicU32,
+    blocked_until: AtomicU64,
 }
 
 /// What was counted when the measuring of an index began.
@@ -35,6 +44,7 @@ pub(super) struct LazyCounts {
 pub(super) struct Mark {
     written: u64,
     removed: u64,
+    found: u64,
 }
 
 /// What is known of the entries of a lazy table's indexes.
@@ -69,14 +79,42 @@ impl LazyCounts {
         self.written.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// A flush or a compaction found stale entries.
+    #[inline]
+    pub(super) fn note_found(&self, count: u64) {
+        self.found.fetch_add(count, Ordering::Relaxed);
+    }
+
     /// Stale entries were removed that a flush or a compaction found.
     pub(super) fn note_removed(&self, count: u64) {
         self.removed.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// Going through the index failed: it is left alone for a while, the longer the more often it did.
+    pub(super) fn note_failed(&self, now_micros: u64) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).min(MOST_DOUBLINGS);
+        self.blocked_until.store(now_micros.saturating_add(FIRST_REST_MICROS << failures), Ordering::Relaxed);
+    }
+
+    /// It succeeded.
+    pub(super) fn note_sound(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        self.blocked_until.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether it is to be left alone. The clock is asked only where there was a failure.
+    pub(super) fn is_blocked(&self, now_micros: impl FnOnce() -> u64) -> bool {
+        let until = self.blocked_until.load(Ordering::Relaxed);
+        until != 0 && now_micros() < until
+    }
+
     /// The measuring of the index begins.
     pub(super) fn mark(&self) -> Mark {
-        Mark { written: self.written.load(Ordering::Relaxed), removed: self.removed.load(Ordering::Relaxed) }
+        Mark {
+            written: self.written.load(Ordering::Relaxed),
+            removed: self.removed.load(Ordering::Relaxed),
+            found: self.found.load(Ordering::Relaxed),
+        }
     }
 
     /// A sweep is through that began at `mark`. It left `entries` and removed `stale`.
@@ -117,13 +155,14 @@ impl LazyCounts {
         self.is_known.store(1, Ordering::Relaxed);
         self.written.fetch_sub(mark.written, Ordering::Relaxed);
         self.removed.fetch_sub(mark.removed, Ordering::Relaxed);
+        self.found.fetch_sub(mark.found, Ordering::Relaxed);
         let gone = self.gone.load(Ordering::Relaxed);
         self.gone.store(gone.saturating_sub(mark.removed), Ordering::Relaxed);
     }
 
     /// What was written since the index was last measured, and what was removed for certain.
     fn since(&self) -> (u64, u64) {
-        let Mark { written, removed } = self.mark();
+        let Mark { written, removed, .. } = self.mark();
         (written, removed.saturating_sub(self.gone.load(Ordering::Relaxed)))
     }
 
@@ -155,7 +194,8 @@ impl LazyCounts {
         let later = (written - measured).saturating_mul(per_mille.max(UNKNOWN_PER_MILLE));
         let made = measured.saturating_mul(per_mille).saturating_add(later) / 1000;
         // Where much was found, more will be.
-        let made = made.max(removed.saturating_add(removed / 4)).min(written.max(removed));
+        let found = self.found.load(Ordering::Relaxed).max(removed);
+        let made = made.max(found.saturating_add(found / 4)).min(written.max(found));
         let entries = entries.saturating_add(written).saturating_sub(removed);
         let stale = stale.saturating_add(made).saturating_sub(removed).min(entries);
         LazyFigures { entries, stale, is_known }

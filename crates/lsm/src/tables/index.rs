@@ -8,6 +8,7 @@ use crate::snapshot::Snapshot;
 use siltstone_base::engine::{LazyTableSpec, Row, TableSpec};
 use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
 use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::AtomicU64;
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// An open table.
@@ -15,6 +16,8 @@ use siltstone_base::{Error, ErrorKind, Result};
 pub(super) struct Table {
     pub(super) definition: TableDefinition,
     pub(super) indexes: Vec<Index>,
+    /// Of a lazy table: what rows were at this number, or before, was compared with what they had become by then.
+    pub(super) walked: Arc<AtomicU64>,
 }
 
 /// A secondary index of an open table.
@@ -89,12 +92,13 @@ impl Index {
 impl Table {
     pub(super) fn new(definition: TableDefinition, spec: &TableSpec) -> Arc<Self> {
         let indexes = definition.indexes.iter().zip(&spec.indexes).map(|(own, spec)| Index::new(own, spec)).collect();
-        Arc::new(Self { definition, indexes })
+        Arc::new(Self { definition, indexes, walked: Arc::default() })
     }
 
     /// The same table with what another one knows of its indexes.
     pub(super) fn with_counts_of(mut self: Arc<Self>, other: Option<&Self>) -> Arc<Self> {
         if let (Some(table), Some(other)) = (Arc::get_mut(&mut self), other) {
+            table.walked = Arc::clone(&other.walked);
             for index in &mut table.indexes {
                 if let Some(known) = other.indexes.iter().find(|known| known.id == index.id) {
                     index.counts = Arc::clone(&known.counts);

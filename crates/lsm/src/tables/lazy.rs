@@ -29,7 +29,7 @@ impl TableDb {
             Ok(())
         })?;
         self.sweeper.wake_if_due(table.into());
-        self.sweeper.help(&self.ground, rows.len());
+        self.sweeper.help(&self.ground, table.into(), rows.len());
         Ok(())
     }
 
@@ -49,7 +49,7 @@ impl TableDb {
             Ok(())
         })?;
         self.sweeper.wake_if_due(table.into());
-        self.sweeper.help(&self.ground, primary_keys.len());
+        self.sweeper.help(&self.ground, table.into(), primary_keys.len());
         Ok(())
     }
 

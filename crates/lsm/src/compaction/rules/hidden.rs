@@ -15,6 +15,11 @@ pub(crate) trait HiddenRows: Send + Sync + fmt::Debug {
 
     /// A value goes.
     fn went(&self, row: &HiddenRow<'_>);
+
+    /// Whether a compaction had better wait for a while: what it tells now is soon forgotten.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// A value that goes, and what took its place.

@@ -1,10 +1,12 @@
 //! What others may do while a writer that leads has to wait, and what listeners hear of it.
 
 use super::basics::options;
-use crate::db::Watched;
 use crate::db::write_queue::{Request, WriteQueue};
+use crate::db::{PendingWrite, Watched};
 use crate::event::{EventListener, PacingInfo, StallCause};
-use crate::{ColumnFamilyOptions, Db, DbOptions, Error, ErrorKind, FlushOptions, WriteBatch, WriteOptions};
+use crate::{
+    ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, Error, ErrorKind, FlushOptions, WriteBatch, WriteOptions,
+};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::{Executor, StepExecutor};
@@ -115,18 +117,87 @@ fn listeners_hear_when_pacing_begins_and_ends_and_not_of_each_write() {
 fn a_deletion_that_waits_in_the_queue_keeps_its_snapshot() {
     let disk = SimDisk::new();
     let db = Db::open("/db", &DbOptions::default().create_if_missing(true).env(Some(disk.env()))).unwrap();
-    db.put("row", "1").unwrap();
-    db.put("entry", "1").unwrap();
+    put_row_and_entry(&db);
     let snapshot = db.snapshot();
     let row = Watched { family: db.default_family(), key: b"row".to_vec(), seqno: snapshot.seqno() };
     let mut batch = WriteBatch::new();
     batch.delete("entry");
     let leader = db.handle.inner.lock_write_side();
-    drop(db.submit_if_unchanged(snapshot, vec![row], batch, &WriteOptions::default()).unwrap());
+    let mut pending = db.submit_if_unchanged(snapshot, vec![row], batch, &WriteOptions::default()).unwrap();
     drop(leader);
     assert_eq!(db.property("rocksdb.num-snapshots").unwrap(), "1");
     db.put("other", "1").unwrap();
+    assert!(pending.poll().unwrap().is_ok());
+    drop(pending);
     assert_eq!(db.property("rocksdb.num-snapshots").unwrap(), "0");
     assert_eq!(db.get("entry").unwrap(), None);
+    db.close().unwrap();
+}
+
+fn put_row_and_entry(db: &Db) {
+    db.put("row", "1").unwrap();
+    db.put("entry", "1").unwrap();
+}
+
+/// What waits in the queue to delete `entry` if `row` stays as it is.
+fn waiting(db: &Db) -> PendingWrite {
+    let snapshot = db.snapshot();
+    let row = Watched { family: db.default_family(), key: b"row".to_vec(), seqno: snapshot.seqno() };
+    let mut batch = WriteBatch::new();
+    batch.delete("entry");
+    db.submit_if_unchanged(snapshot, vec![row], batch, &WriteOptions::default()).unwrap()
+}
+
+#[test]
+fn a_deletion_that_nobody_asks_for_any_more_deletes_nothing() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &DbOptions::default().create_if_missing(true).env(Some(disk.env()))).unwrap();
+    put_row_and_entry(&db);
+    drop(waiting(&db));
+    assert_eq!(db.property("rocksdb.num-snapshots").unwrap(), "0");
+    db.put("row", "2").unwrap();
+    let options = CompactRangeOptions::default().force_bottommost(true);
+    db.compact_range(&db.default_family(), None, None, &options).unwrap();
+    db.put("other", "1").unwrap();
+    assert_eq!(db.get("entry").unwrap().as_deref(), Some(&b"1"[..]));
+    db.close().unwrap();
+}
+
+/// The writer leads, and by his own options: what a sweep deletes in front of him must not make him wait.
+#[test]
+fn a_writer_that_must_not_wait_does_not_wait_for_a_deletion_before_it() {
+    let disk = SimDisk::new();
+    let family = ColumnFamilyOptions::default().write_buffer_size(64 << 10).max_write_buffer_number(2);
+    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env()));
+    let db = Db::open_families("/db", &options, &[("default", family)]).unwrap();
+    put_row_and_entry(&db);
+    db.pause_background_work().unwrap();
+    db.flush(&FlushOptions::default().wait(false)).unwrap();
+    // Until there is no room: nobody makes any.
+    while db.write(&mut batch(8 << 10), &at_once()).is_ok() {}
+    let mut pending = waiting(&db);
+    for _ in 0..200 {
+        assert_eq!(db.write(&mut batch(1), &at_once()).unwrap_err().kind(), ErrorKind::Incomplete);
+    }
+    let outcome = pending.poll();
+    assert!(outcome.is_none_or(|outcome| outcome.unwrap_err().kind() == ErrorKind::Incomplete));
+    drop(pending);
+    db.resume_background_work();
+    db.put("b", "1").unwrap();
+    assert_eq!(db.get("entry").unwrap().as_deref(), Some(&b"1"[..]));
+    db.close().unwrap();
+}
+
+/// Looking at tables takes reads, for which every writer would wait.
+#[test]
+fn no_writer_reads_tables_for_a_deletion_that_waits() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &DbOptions::default().create_if_missing(true).env(Some(disk.env()))).unwrap();
+    put_row_and_entry(&db);
+    let mut pending = waiting(&db);
+    db.flush(&FlushOptions::default()).unwrap();
+    db.put("other", "1").unwrap();
+    assert_eq!(pending.poll().unwrap().unwrap_err().kind(), ErrorKind::Incomplete);
+    assert_eq!(db.get("entry").unwrap().as_deref(), Some(&b"1"[..]));
     db.close().unwrap();
 }

@@ -58,6 +58,8 @@ pub(super) struct Batch {
     yields: Yields,
     stale: Vec<usize>,
     given: usize,
+    /// A row that its extractor cannot read is left alone, and keeps nothing else from being swept: who reads it is told.
+    is_lenient: bool,
     pub(super) removed: u64,
     pub(super) moved: Moved,
     pub(super) seeks: u64,
@@ -114,10 +116,16 @@ impl Batch {
             yields: Yields::default(),
             stale: Vec::new(),
             given: 0,
+            is_lenient: false,
             removed: 0,
             moved: Moved::default(),
             seeks: 0,
         }
+    }
+
+    /// For the background, where nobody would hear of a row that cannot be read.
+    pub(super) fn lenient(self) -> Self {
+        Self { is_lenient: true, ..self }
     }
 
     /// Entries that were read, rows that were read for them, and how many entries are stale.
@@ -230,8 +238,11 @@ impl Batch {
                 let row = Row { primary_key: entry.primary_key, value };
                 self.yields.yields(index, &row, entry.index_key)
             });
-            if !is_yielded.map_err(|error| at_position(error, self.pass.entries + at as u64))? {
-                self.stale.push(at);
+            match is_yielded {
+                Ok(true) => {}
+                Ok(false) => self.stale.push(at),
+                Err(_) if self.is_lenient => {}
+                Err(error) => return Err(at_position(error, self.pass.entries + at as u64)),
             }
         }
         let (count, bytes) = (now.len(), rows.iter().flatten().map(|row| row.len() as u64).sum::<u64>());
@@ -252,6 +263,14 @@ impl Batch {
         self.given = end;
         self.moved.written += rows.iter().flat_map(|(_, entries)| entries).map(|key| key.len() as u64).sum::<u64>();
         Removal { snapshot: self.snapshot.clone(), rows }
+    }
+
+    /// Takes note of a batch of a pass that is left off: its entries come once more, but for those that were removed.
+    pub(super) fn leave_off(self, progress: &mut Progress) {
+        let mut pass = self.pass;
+        pass.entries += self.removed;
+        pass.removed += self.removed;
+        progress.pass = Some(pass);
     }
 
     /// Takes note of the end of a batch of a pass. Returns whether the pass is through.

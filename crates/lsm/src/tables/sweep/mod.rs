@@ -1,7 +1,8 @@
 //! Sweeps: stale entries of lazy tables are removed.
 //!
 //! Most are found without reading anything: a flush or a compaction that drops an older version of a row has the newer one at hand, and tells what the one yields and the
-//! other does not ([`found`]). A job of the background removes that ([`job`]). What is not found so, because memory for it was full or lost, is found by
+//! other does not ([`found`]). A job of the background removes that ([`job`]). Where too much is stale whose rows' versions have not met, the job and writers walk over the
+//! versions of the table's rows ([`versions`]). What is not found so, because memory for it was full or lost, is found by
 //! going through an index ([`batch`]): in the background where a sample shows that it is worth while, or when somebody asks for it.
 //!
 //! A pass over an index goes on where the last batch ended. When it began is remembered, in memory alone: it spares the next one reads, and a restart loses it.
@@ -15,6 +16,7 @@ mod job;
 mod options;
 mod removal;
 mod sweeper;
+mod versions;
 
 pub use options::SweepOptions;
 pub use sweeper::SweepFigures;
@@ -107,6 +109,13 @@ impl Sweeps {
     fn put(&self, id: IndexId, progress: Progress) {
         self.indexes.lock().insert(id, Some(progress));
     }
+
+    /// The same for the background, which does not count as a pass: those who sweep by hand count their own, and one of a new index begins as if it had been swept as often as others of the table.
+    fn put_uncounted(&self, table: &Table, id: IndexId, progress: Progress) {
+        let of_others = || table.indexes.iter().filter_map(|other| self.passes(other.id)).min();
+        let passes = self.passes(id).or_else(of_others).unwrap_or(0);
+        self.put(id, Progress { passes, ..progress });
+    }
 }
 
 impl TableDb {
@@ -187,7 +196,11 @@ impl Ground {
             loop {
                 match batch.advance(self, table, index, usize::MAX)? {
                     Advance::More(_) => {}
-                    Advance::Remove(removal) => batch.removed += self.remove_stale(removal)?,
+                    Advance::Remove(removal) => {
+                        let (removed, _, outcome) = self.remove_stale(removal);
+                        batch.removed += removed;
+                        outcome?;
+                    }
                     Advance::Done => break,
                 }
             }

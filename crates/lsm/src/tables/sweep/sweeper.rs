@@ -5,16 +5,29 @@
 
 use super::super::AnyTableId;
 use super::super::ground::Ground;
-use super::super::index::Index;
+use super::super::index::{Index, Table};
+use super::super::layout::IndexId;
 use super::SweepOptions;
 use super::found::{Finder, Found};
 use super::job::{SweepJob, note_removed};
+use super::removal::Removal;
+use super::versions::{Stretch, VersionWalk, VersionWalks, rows_to_remove, rows_to_walk};
 use crate::db::AttachedWork;
 use siltstone_base::executor::{Executor, Priority, Waited};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use siltstone_base::sync::{Arc, OnceLock, Signal, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::fmt;
+
+/// One in so many calls looks whether a walk is to be begun.
+const CALLS_OF_A_LOOK: u32 = 64;
+
+/// Rows that a writer walks over at a time.
+const LEAST_OWED: u64 = 512;
+const MOST_OWED: u64 = 8_192;
+
+/// So many calls of writers that help are let go after one that could remove nothing without a read.
+const CALLS_AFTER_VAIN_ONE: u32 = 16;
 
 /// What sweeps in the background have done since the database was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,7 +49,13 @@ pub struct SweepFigures {
     pub rows_read: u64,
     /// Seeks of samples and passes.
     pub seeks: u64,
-    /// Whether it has given up, after failures in a row.
+    /// Walks over the versions of a table's rows that are through.
+    pub walks: u64,
+    /// Rows that those have passed, and those that are under way.
+    pub rows_walked: u64,
+    /// Times that something could not be read or written: it was left for later.
+    pub failures: u64,
+    /// Whether it has given up, after a panic.
     pub has_failed: bool,
 }
 
@@ -50,6 +69,9 @@ pub(super) struct Counted {
     pub(super) entries_read: AtomicU64,
     pub(super) rows_read: AtomicU64,
     pub(super) seeks: AtomicU64,
+    pub(super) failures: AtomicU64,
+    pub(super) walks: AtomicU64,
+    pub(super) rows_walked: AtomicU64,
 }
 
 pub(super) fn add(counter: &AtomicU64, count: u64) {
@@ -71,6 +93,14 @@ pub(in super::super) struct Sweeper {
     hands: AtomicUsize,
     pub(super) is_stopped: AtomicBool,
     pub(super) has_failed: AtomicBool,
+    /// Walks over versions of rows.
+    pub(super) walks: VersionWalks,
+    /// Calls of writers, of which some look whether to begin a walk.
+    calls: AtomicU32,
+    /// Rows that writers have to walk over, and have not yet.
+    owed_rows: AtomicU64,
+    /// So many calls do not help, since the last one could not.
+    vain_calls: AtomicU32,
     /// The index that is gone through; 0: none.
     pub(super) passing: AtomicU32,
     /// A step has ended.
@@ -92,6 +122,10 @@ impl Sweeper {
             hands: AtomicUsize::new(0),
             is_stopped: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
+            walks: VersionWalks::new(),
+            calls: AtomicU32::new(0),
+            owed_rows: AtomicU64::new(0),
+            vain_calls: AtomicU32::new(0),
             passing: AtomicU32::new(0),
             ended: Signal::new(),
             counted: Counted::default(),
@@ -121,6 +155,9 @@ impl Sweeper {
             entries_read: of(&counted.entries_read),
             rows_read: of(&counted.rows_read),
             seeks: of(&counted.seeks),
+            walks: of(&counted.walks),
+            rows_walked: of(&counted.rows_walked),
+            failures: of(&counted.failures),
             has_failed: self.has_failed.load(Ordering::Relaxed),
         }
     }
@@ -148,29 +185,100 @@ impl Sweeper {
         }
     }
 
-    /// Removes some of what was found if there is so much that the job falls behind: who changes `rows` rows makes up for a few more. Rows that would have to be read are left to the job. What does not
-    /// succeed is left to passes.
+    /// Helps the job where it falls behind. Who changes `rows` rows of a table removes what was found of a few more rows if very much was found, but for rows that would have to be read; and walks over
+    /// the versions of others, the more the nearer the stale share comes to its bound.
     #[inline]
-    pub(in super::super) fn help(&self, ground: &Ground, rows: usize) {
-        if self.options.in_background && !self.found.is_empty() && self.found.is_behind() {
-            let missed = self.remove_some(ground, rows + rows / 2 + 1).unwrap_or(0);
-            add(&self.counted.missed, missed);
+    pub(in super::super) fn help(self: &Arc<Self>, ground: &Ground, table: AnyTableId, rows: usize) {
+        if !self.options.in_background {
+            return;
+        }
+        let fill = self.found.fill_per_mille();
+        if fill > 0 && rows_to_remove(fill) > 0 && self.may_run() {
+            self.remove_some(ground, rows.saturating_mul(rows_to_remove(fill) as usize).div_ceil(100));
+        }
+        if self.walks.is_under_way() || self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(CALLS_OF_A_LOOK) {
+            self.help_to_walk(ground, table, rows as u64);
         }
     }
 
-    fn remove_some(&self, ground: &Ground, rows: usize) -> Result<u64> {
-        let (removal, unsure) = ground.sort_out(self.found.take(rows))?;
-        let mut missed = self.found.put_back(unsure);
-        if !removal.rows.is_empty() {
-            let (entries, ids) = (removal.entries(), removal.indexes().collect::<Vec<_>>());
-            let removed = ground.remove_stale(removal)?;
-            add(&self.counted.removed, removed);
-            missed += entries - removed;
-            if removed == entries {
-                note_removed(ground, ids.into_iter());
+    fn help_to_walk(self: &Arc<Self>, ground: &Ground, table: AnyTableId, rows: u64) {
+        if !self.options.walk_rows || !self.may_run() {
+            return;
+        }
+        let tables = ground.open_tables.load();
+        let Ok(own) = super::super::find(&tables, table) else { return };
+        let (stale, _) = Ground::stale_per_mille(own);
+        let begin = u64::from(self.options.begin_per_cent) * 10;
+        let owed = rows_to_walk(stale, begin).saturating_mul(rows);
+        if owed == 0 {
+            return;
+        }
+        if !self.walks.is_under_way() {
+            // The job begins before that, unless it does not get its turn.
+            if stale > begin + begin / 4 && ground.begin_walk(&self.walks, own) {
+                self.wake();
+            }
+            return;
+        }
+        let owed = self.owed_rows.fetch_add(owed, Ordering::Relaxed).saturating_add(owed);
+        if owed < LEAST_OWED {
+            return;
+        }
+        let Some(walk) = self.walks.take() else { return };
+        self.owed_rows.store(0, Ordering::Relaxed);
+        let Ok(walked) = super::super::find(&tables, walk.table) else { return self.walks.end(walk) };
+        match ground.walk_stretch(walked, &walk, owed.min(MOST_OWED)) {
+            Ok(stretch) => {
+                self.note_stretch(walked, walk, &stretch);
+                self.remove_now(ground, stretch.removal);
+            }
+            // Who sweeps meets it again.
+            Err(_) => {
+                add(&self.counted.failures, 1);
+                self.walks.end(walk);
             }
         }
-        Ok(missed)
+    }
+
+    /// Takes note of a stretch that was walked over, and gives the walk back.
+    pub(super) fn note_stretch(&self, table: &Table, walk: VersionWalk, stretch: &Stretch) {
+        add(&self.counted.rows_walked, stretch.rows);
+        match Ground::walked(table, walk, stretch.next.clone()) {
+            Ok(walk) => self.walks.put(walk),
+            Err(through) => {
+                add(&self.counted.walks, 1);
+                self.walks.end(through);
+            }
+        }
+    }
+
+    fn remove_some(&self, ground: &Ground, rows: usize) {
+        // Where none of them could be removed without a read, others are not asked for a while.
+        let vain = self.vain_calls.load(Ordering::Relaxed);
+        if vain > 0 {
+            self.vain_calls.store(vain - 1, Ordering::Relaxed);
+            return;
+        }
+        let (removal, unsure) = ground.sort_out(self.found.take(rows));
+        add(&self.counted.missed, self.found.put_back(unsure));
+        if removal.rows.is_empty() {
+            self.vain_calls.store(CALLS_AFTER_VAIN_ONE, Ordering::Relaxed);
+        }
+        self.remove_now(ground, removal);
+    }
+
+    /// Removes entries as a writer. What of it fails is met by the job, and by the caller with the next write.
+    fn remove_now(&self, ground: &Ground, removal: Removal) {
+        if removal.rows.is_empty() {
+            return;
+        }
+        let ids = removal.indexes().collect::<Vec<_>>();
+        let (removed, left, _) = ground.remove_stale(removal);
+        add(&self.counted.removed, removed);
+        let left_ids: Vec<IndexId> =
+            left.iter().flat_map(|(_, entries)| entries).filter_map(|entry| IndexId::of_key(entry)).collect();
+        note_removed(ground, ids.into_iter(), left_ids.into_iter());
+        add(&self.counted.missed, self.found.give_back(left.into_iter(), 0));
     }
 
     /// Whether so many of an index's entries may be stale that a look is worth while.
@@ -181,6 +289,7 @@ impl Sweeper {
             && stale >= self.options.least_stale
             && u128::from(stale) * 100 > share
             && index.counts.is_worth_measuring()
+            && !index.counts.is_blocked(|| self.executor.upgrade().map_or(0, |executor| executor.clock().now_micros()))
     }
 
     /// Sees to it that there is a job.
@@ -220,7 +329,7 @@ impl Sweeper {
                 .flat_map(|table| &table.indexes)
                 .any(|own| self.is_due(own))
         };
-        !self.found.is_empty() || self.passing.load(Ordering::Relaxed) != 0 || is_any_due()
+        !self.found.is_empty() || self.walks.is_under_way() || self.passing.load(Ordering::Relaxed) != 0 || is_any_due()
     }
 
     /// Keeps the job from going on until the result is dropped.

@@ -8,6 +8,7 @@ mod eager;
 mod lazy;
 mod load;
 mod rows;
+mod sweep_faults;
 mod sweeps;
 
 use super::*;

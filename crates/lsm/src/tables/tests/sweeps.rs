@@ -9,16 +9,16 @@ use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::{Executor, StepExecutor};
 use std::time::Duration;
 
-const DIR: &str = "/db";
+pub(super) const DIR: &str = "/db";
 
-struct World {
-    disk: SimDisk,
-    executor: Arc<StepExecutor>,
-    db: TableDb,
-    table: LazyTableId,
+pub(super) struct World {
+    pub(super) disk: SimDisk,
+    pub(super) executor: Arc<StepExecutor>,
+    pub(super) db: TableDb,
+    pub(super) table: LazyTableId,
 }
 
-fn world(rows: &ColumnFamilyOptions, sweeps: &SweepOptions) -> World {
+pub(super) fn world(rows: &ColumnFamilyOptions, sweeps: &SweepOptions) -> World {
     let disk = SimDisk::new();
     disk.make_durable_dir(Path::new(DIR)).unwrap();
     let (executor, db) = open_disk(&disk, rows, sweeps);
@@ -26,7 +26,11 @@ fn world(rows: &ColumnFamilyOptions, sweeps: &SweepOptions) -> World {
     World { disk, executor, db, table }
 }
 
-fn open_disk(disk: &SimDisk, rows: &ColumnFamilyOptions, sweeps: &SweepOptions) -> (Arc<StepExecutor>, TableDb) {
+pub(super) fn open_disk(
+    disk: &SimDisk,
+    rows: &ColumnFamilyOptions,
+    sweeps: &SweepOptions,
+) -> (Arc<StepExecutor>, TableDb) {
     let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
     let shared: Arc<dyn Executor> = Arc::<StepExecutor>::clone(&executor);
     let options = DbOptions::default().create_if_missing(true).env(Some(disk.env())).executor(Some(shared));
@@ -35,18 +39,18 @@ fn open_disk(disk: &SimDisk, rows: &ColumnFamilyOptions, sweeps: &SweepOptions) 
 }
 
 /// As soon as there is one stale entry.
-fn at_once() -> SweepOptions {
+pub(super) fn at_once() -> SweepOptions {
     SweepOptions::default().in_background(true).least_stale(1)
 }
 
 /// Only what flushes and compactions find.
-fn only_found() -> SweepOptions {
+pub(super) fn only_found() -> SweepOptions {
     SweepOptions::default().in_background(true).begin_per_cent(100)
 }
 
 /// Only passes.
-fn only_passes() -> SweepOptions {
-    at_once().found_bytes(0)
+pub(super) fn only_passes() -> SweepOptions {
+    at_once().found_bytes(0).walk_rows(false)
 }
 
 impl World {
@@ -56,30 +60,30 @@ impl World {
         }
     }
 
-    fn upsert(&self, rows: &[(&str, &str)]) {
+    pub(super) fn upsert(&self, rows: &[(&str, &str)]) {
         let rows: Vec<_> = rows.iter().map(|(key, value)| row(key, value)).collect();
         self.db.upsert(self.table, &rows).unwrap();
     }
 
     /// Rows 000 to 199, each a call of its own.
-    fn round(&self, round: u32) {
+    pub(super) fn round(&self, round: u32) {
         for key in 0..200 {
             self.upsert(&[(&format!("{key:03}"), &format!("{:04}", (key * 7 + round * 13) % 997))]);
         }
     }
 
-    fn compact(&self) {
+    pub(super) fn compact(&self) {
         Admin::flush(&self.db).unwrap();
         let options = CompactRangeOptions::default().force_bottommost(true);
         self.db.db().compact_range(&self.db.ground.rows, None, None, &options).unwrap();
     }
 
-    fn by(&self, index: usize) -> String {
+    pub(super) fn by(&self, index: usize) -> String {
         by(&self.db, self.table, index, &IndexScan::all())
     }
 
     /// Entries, and stale ones, of all indexes.
-    fn entries(&self) -> (u64, u64) {
+    pub(super) fn entries(&self) -> (u64, u64) {
         let checks = self.db.check_table(self.table).unwrap();
         assert!(checks.iter().all(|check| check.is_sound() && check.missing == 0), "{checks:?}");
         checks.iter().fold((0, 0), |(entries, stale), check| (entries + check.entries, stale + check.stale))
@@ -282,7 +286,7 @@ fn a_dropped_table_is_swept_no_more() {
 }
 
 /// Tables of many small blocks: an index is sampled before it is gone through.
-fn small_blocks() -> ColumnFamilyOptions {
+pub(super) fn small_blocks() -> ColumnFamilyOptions {
     ColumnFamilyOptions::default()
         .write_buffer_size(64 << 10)
         .table(TableOptions::default().block_size(256).bloom_bits_per_key(10.0))
