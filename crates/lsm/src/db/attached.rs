@@ -115,10 +115,11 @@ impl DbInner {
         Ok(PendingWrite { db: Arc::downgrade(self), request, left_to_writers: 0 })
     }
 
-    /// Whether a compaction waits until who sees what it drops has room for more: not where writers are stopped, who wait for compactions, nor where nobody makes room.
+    /// Whether a compaction waits until who sees what it drops has room for more: not where writers are held back, who wait for compactions, nor where nobody makes room.
     pub(super) fn waits_for(&self, rows: &dyn HiddenRows) -> bool {
         rows.is_full()
-            && !matches!(self.controller.condition(), StallCondition::Stopped(_))
+            && self.controller.condition() == StallCondition::Normal
+            && self.held_back(self.now_nanos()).is_none()
             && self.gives_turns(&self.state.lock())
     }
 

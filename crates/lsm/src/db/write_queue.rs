@@ -170,7 +170,9 @@ impl WriteQueue {
     /// Puts a request at the end, or tells it at once that it would have to wait.
     pub(crate) fn push(&self, request: Arc<Request>) {
         let mut requests = self.requests.lock();
+        // Nobody waits for a detached one: it may stand here until the leader goes on.
         if request.options.no_slowdown
+            && !request.is_detached
             && let Some(refusal) = &requests.refusal
         {
             request.finish(Err(refusal.clone()));
@@ -186,10 +188,11 @@ impl WriteQueue {
     pub(crate) fn leader_waits(&self, refusal: Error) -> WaitingLeader<'_> {
         let mut requests = self.requests.lock();
         requests.queue.retain(|request| {
-            if request.options.no_slowdown {
+            let is_refused = request.options.no_slowdown && !request.is_detached;
+            if is_refused {
                 request.finish(Err(refusal.clone()));
             }
-            !request.options.no_slowdown
+            !is_refused
         });
         self.waiting.store(requests.queue.len(), Ordering::SeqCst);
         requests.refusal = Some(refusal);
