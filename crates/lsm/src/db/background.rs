@@ -187,6 +187,9 @@ impl DbInner {
             let pinned = family.super_version.load();
             let options = picker_options(&pinned, background);
             let compaction = compaction::pick(&pinned.version, &options, now_seconds, &background.running)?;
+            if !compaction.reason.is_urgent() && state.manual.iter().any(|request| request.waits_for(family.id)) {
+                return None;
+            }
             Some((family, with_reason(compaction, &pinned, background), None))
         })
     }

@@ -25,6 +25,8 @@ struct Progress {
     range: ManualRange,
     /// Whether one of its compactions runs.
     running: bool,
+    /// Whether its next compaction had to wait for others when that was last asked.
+    waits: bool,
     /// Set when all is done, or a compaction failed.
     outcome: Option<Result<()>>,
 }
@@ -38,6 +40,12 @@ impl ManualCompaction {
     /// The most subcompactions of each of its compactions; 0: as many as the database says.
     pub(crate) fn max_subcompactions(&self) -> usize {
         self.max_subcompactions
+    }
+
+    /// Whether it waits for compactions of the family `id` that have some of its tables. Who could as well come later must not take more of them: by turns they would have some all the time.
+    pub(crate) fn waits_for(&self, id: u32) -> bool {
+        let progress = self.progress.lock();
+        self.is_of(id) && progress.waits && progress.outcome.is_none()
     }
 
     /// One compaction of this request ended.
@@ -88,7 +96,7 @@ impl DbInner {
     ) -> Arc<ManualCompaction> {
         let (begin, end) = (begin.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
         let range = ManualRange::new(begin, end, options.force_bottommost, self.file_numbers.next());
-        let progress = Progress { range, running: false, outcome: None };
+        let progress = Progress { range, running: false, waits: false, outcome: None };
         let request = Arc::new(ManualCompaction {
             family: Arc::clone(family),
             max_subcompactions: options.max_subcompactions,
@@ -110,7 +118,9 @@ impl DbInner {
                 continue;
             }
             let pinned = request.family.super_version.load_full();
-            match progress.range.next(&pinned.version, &pinned.options, &background.running) {
+            let step = progress.range.next(&pinned.version, &pinned.options, &background.running);
+            progress.waits = matches!(step, ManualStep::Wait);
+            match step {
                 ManualStep::Done => {
                     progress.outcome = Some(Ok(()));
                     finished = true;

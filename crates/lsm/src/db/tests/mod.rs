@@ -8,6 +8,7 @@ mod covered;
 mod held_writers;
 mod ingest;
 mod level0_turns;
+mod manual_turns;
 mod memory;
 mod merge_names;
 mod merges;
