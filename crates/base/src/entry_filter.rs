@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Decision {
     /// It stays as it is.
     Keep,
-    /// It is removed as if it had been deleted.
+    /// It is removed as if it had been deleted; so its key must not be one of those that are single-deleted.
     Remove,
     /// Its value is replaced.
     Change(Vec<u8>),

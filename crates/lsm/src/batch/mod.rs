@@ -159,7 +159,8 @@ impl WriteBatch {
     /// [`delete`](Self::delete) stays until nothing older can lie beneath it.
     ///
     /// For keys that are put once, single-deleted, put once again and so on. A key that is put twice without a single delete between, deleted by
-    /// [`delete`](Self::delete) or merged into must not be single-deleted: older values may come back.
+    /// [`delete`](Self::delete) or merged into must not be single-deleted: older values may come back. Nor must one whose value a compaction filter or
+    /// expiry may remove, for that makes a tombstone like one of [`delete`](Self::delete).
     ///
     /// Compactions that meet a single delete over something else count it: see
     /// [`SingleDeleteMismatches`](crate::Counter::SingleDeleteMismatches).

@@ -16,8 +16,8 @@ mod targets;
 
 pub(crate) use picker::{
     ManualRange, ManualStep, droppable, level0_load, levels_with_data, may_still_go, next_upkeep,
-    pending_compaction_bytes, pick, pick_covered, pick_expired_drop, pick_expired_rewrite, pick_level0, scores,
-    urgency,
+    pending_compaction_bytes, pick, pick_covered, pick_drain, pick_expired_drop, pick_expired_rewrite, pick_level0,
+    scores, urgency,
 };
 pub(crate) use rules::{DroppedEntries, HiddenRow, HiddenRows, HiddenWatch, JobFiles, RulesOptions, Sieve};
 pub(crate) use running::{Moving, Running, RunningId};

@@ -4,18 +4,17 @@ use super::column_family::Family;
 use super::compact::{CompactJob, priority};
 use super::flush::FlushJob;
 use super::pacing;
-use super::state::{DbInner, FamilyState, State};
+use super::state::{DbInner, State};
 use super::super_version::SuperVersion;
 use super::write_stall::pressure;
 use crate::compaction::{self, Compaction, LevelTargets, Running};
-use crate::event::{CompactionReason, StallInfo};
+use crate::event::StallInfo;
 use crate::metrics::Counter;
 use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::time::Duration;
 
@@ -129,9 +128,9 @@ impl DbInner {
         candidates.into_iter().find_map(|(_, family)| {
             let background = state.families.get(&family.id)?;
             let pinned = family.super_version.load();
-            let options = picker_options(&pinned, background);
-            let compaction = compaction::pick_level0(&pinned.version, &options, now_seconds, &background.running)?;
-            Some((family, with_reason(compaction, &pinned, background), None))
+            let (version, options) = (&pinned.version, &pinned.options);
+            let compaction = compaction::pick_level0(version, options, now_seconds, &background.running)?;
+            Some((family, compaction, None))
         })
     }
 
@@ -157,7 +156,24 @@ impl DbInner {
         }
         let picked = self.pick_by_score(state);
         state.since_expiry_turn = state.since_expiry_turn.saturating_add(u32::from(picked.is_some()));
-        picked.or_else(|| self.pick_expired_rows(state))
+        picked.or_else(|| self.pick_expired_rows(state)).or_else(|| self.pick_drain(state))
+    }
+
+    /// Level 0 of a family that callers only read, where nothing else is due.
+    fn pick_drain(&self, state: &State) -> Option<Picked> {
+        let now_seconds = self.clock.unix_seconds();
+        let candidates = self.compacting_families(state, |_, _, _| 0.0);
+        candidates.into_iter().find_map(|(_, family)| {
+            let background = state.families.get(&family.id).filter(|background| background.drains)?;
+            let pinned = family.super_version.load();
+            let (version, options) = (&pinned.version, &pinned.options);
+            if !pinned.immutables.is_empty() {
+                // What is in memory becomes part of it.
+                return None;
+            }
+            let compaction = compaction::pick_drain(version, options, now_seconds, &background.running)?;
+            Some((family, compaction, None))
+        })
     }
 
     /// Tables of any family that range tombstones cover: they cost nothing but an edit.
@@ -185,12 +201,12 @@ impl DbInner {
         candidates.into_iter().find_map(|(_, family)| {
             let background = state.families.get(&family.id)?;
             let pinned = family.super_version.load();
-            let options = picker_options(&pinned, background);
-            let compaction = compaction::pick(&pinned.version, &options, now_seconds, &background.running)?;
+            let (version, options) = (&pinned.version, &pinned.options);
+            let compaction = compaction::pick(version, options, now_seconds, &background.running)?;
             if !compaction.reason.is_urgent() && state.manual.iter().any(|request| request.waits_for(family.id)) {
                 return None;
             }
-            Some((family, with_reason(compaction, &pinned, background), None))
+            Some((family, compaction, None))
         })
     }
 
@@ -208,8 +224,7 @@ impl DbInner {
             if pinned.options.disable_auto_compactions || background.compaction_not_before_micros > now_micros {
                 return None;
             }
-            let options = picker_options(&pinned, background);
-            Some((score(&pinned.version, &options, &background.running), Arc::clone(family)))
+            Some((score(&pinned.version, &pinned.options, &background.running), Arc::clone(family)))
         });
         scored.collect()
     }
@@ -339,41 +354,6 @@ impl DbInner {
     }
 }
 
-/// The options that the picker sees. Where callers only read any more, one table in level 0 is enough for a compaction of the leveled style; the styles of sorted runs
-/// make one run of those in level 0, and leave levels as they are.
-fn picker_options<'a>(pinned: &'a SuperVersion, background: &FamilyState) -> Cow<'a, ColumnFamilyOptions> {
-    let options = &*pinned.options;
-    if !background.drains {
-        return Cow::Borrowed(options);
-    }
-    let trigger = options.level0_file_num_compaction_trigger;
-    match options.compaction_style {
-        CompactionStyle::Leveled => Cow::Owned(options.clone().level0_file_num_compaction_trigger(1)),
-        CompactionStyle::Universal | CompactionStyle::Lazy => {
-            let runs = (compaction::levels_with_data(&pinned.version) + 1).max(2);
-            let options = options.clone().compaction_style(CompactionStyle::Universal);
-            Cow::Owned(options.level0_file_num_compaction_trigger(runs.min(trigger)))
-        }
-        CompactionStyle::Fifo => Cow::Borrowed(options),
-    }
-}
-
-/// The compaction with the reason that holds: one of a level 0 below its trigger, or of fewer runs than that, is due because callers only read.
-fn with_reason(mut compaction: Compaction, pinned: &SuperVersion, background: &FamilyState) -> Compaction {
-    let (version, options) = (&pinned.version, &pinned.options);
-    let count = match compaction.reason {
-        CompactionReason::L0FileCount => version.files(0).len(),
-        CompactionReason::SizeRatio | CompactionReason::SortedRunCount | CompactionReason::SpaceAmplification => {
-            version.files(0).len() + compaction::levels_with_data(version)
-        }
-        _ => return compaction,
-    };
-    if background.drains && count < options.level0_file_num_compaction_trigger {
-        compaction.reason = CompactionReason::ReadOnly;
-    }
-    compaction
-}
-
 /// Looks for due work once, later.
 struct ScheduleLater {
     db: Weak<DbInner>,
@@ -415,7 +395,7 @@ impl DbInner {
         let Some(background) = state.families.get(&family.id) else { return false };
         let now_seconds = self.clock.unix_seconds();
         let version = &pinned.version;
-        let options = &*picker_options(pinned, background);
+        let options = &*pinned.options;
         if options.disable_auto_compactions {
             return false;
         }
@@ -425,11 +405,12 @@ impl DbInner {
         if family.expiry.is_some() && self.expiry_is_due(family, pinned, state) {
             return true;
         }
-        let is_urgent = || compaction::urgency(version, options, now_seconds, &background.running) >= 1.0;
-        if !is_urgent() {
-            return false;
+        let running = &background.running;
+        let drains = || background.drains && compaction::pick_drain(version, options, now_seconds, running).is_some();
+        if compaction::urgency(version, options, now_seconds, running) < 1.0 {
+            return drains();
         }
         let waits = background.compaction_not_before_micros > self.clock.now_micros();
-        waits || compaction::pick(version, options, now_seconds, &background.running).is_some()
+        waits || compaction::pick(version, options, now_seconds, running).is_some() || drains()
     }
 }

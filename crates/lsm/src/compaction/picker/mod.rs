@@ -18,6 +18,7 @@ pub(crate) use upkeep::next_upkeep;
 
 use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, is_level0_due, level_scores};
 use super::{Compaction, Running};
+use crate::event::CompactionReason;
 use crate::expiry::Expiring;
 use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, CompactionStyle};
@@ -59,6 +60,27 @@ pub(crate) fn pick_level0(
     let targets = LevelTargets::new(version, options);
     let scene = Scene { version, options, targets: &targets, running, now };
     if is_level0_due(version, options, &targets) { leveled::pick_level0(&scene) } else { None }
+}
+
+/// The compaction that takes tables out of level 0 whatever its trigger says, for the sake of reads: into the base level in the leveled style, into one run in the universal and the lazy
+/// one, whose older runs stay as they are. `None` if there is nothing to gain, or it collides with those that run.
+pub(crate) fn pick_drain(
+    version: &Arc<Version>,
+    options: &ColumnFamilyOptions,
+    now: u64,
+    running: &Running,
+) -> Option<Compaction> {
+    if version.files(0).is_empty() {
+        return None;
+    }
+    let targets = LevelTargets::new(version, options);
+    let scene = Scene { version, options, targets: &targets, running, now };
+    let picked = match options.compaction_style {
+        CompactionStyle::Leveled => leveled::pick_level0(&scene),
+        CompactionStyle::Universal | CompactionStyle::Lazy => universal::pick_level0(&scene),
+        CompactionStyle::Fifo => None,
+    };
+    picked.map(|compaction| Compaction { reason: CompactionReason::ReadOnly, ..compaction })
 }
 
 /// The deletion of tables that range tombstones of others cover as a whole, as far as those are in memory; `None` if there are none. No snapshot among

@@ -153,6 +153,52 @@ fn runs_that_are_only_read_become_one() {
     }
 }
 
+/// However unlike they are, and where there is nothing beneath them.
+#[test]
+fn unlike_runs_that_are_only_read_become_one_and_nobody_looks_for_ever() {
+    for style in [CompactionStyle::Universal, CompactionStyle::Lazy] {
+        let family = ColumnFamilyOptions::default().compaction_style(style).level0_file_num_compaction_trigger(8);
+        let world = World::with(10, family.write_buffer_size(1 << 20).compression(CompressionType::None));
+        (0..20).for_each(|round| world.write(round * 100));
+        world.db.flush(&Default::default()).unwrap();
+        world.write(0);
+        world.db.flush(&Default::default()).unwrap();
+        assert_eq!(world.files(0), 2, "{style:?}");
+        world.read(40, 30);
+        world.db.wait_for_background_work().unwrap();
+        assert!(world.files(0) < 2, "{style:?}");
+        assert_eq!(*world.reasons.compactions.lock(), [CompactionReason::ReadOnly], "{style:?}");
+        world.read(100, 30);
+        assert_eq!(world.executor.pending(), 0, "{style:?}");
+        (0..2_000_u64).for_each(|number| assert!(world.db.get(number.to_be_bytes()).unwrap().is_some()));
+        world.db.check().unwrap();
+    }
+}
+
+/// Levels of a lazy tree are merged when writes make that worth it, not because somebody reads.
+#[test]
+fn levels_of_a_lazy_tree_that_is_only_read_stay() {
+    let family =
+        ColumnFamilyOptions::default().compaction_style(CompactionStyle::Lazy).level0_file_num_compaction_trigger(4);
+    let world = World::with(10, family.write_buffer_size(1 << 20).compression(CompressionType::None));
+    let mut round = 0;
+    while (1..7).filter(|level| world.files(*level) > 0).count() < 2 {
+        world.write(round * 100);
+        round += 1;
+        world.db.flush(&Default::default()).unwrap();
+        world.db.wait_for_background_work().unwrap();
+        assert!(round < 500, "there are never two levels");
+    }
+    let levels = |world: &World| -> Vec<u64> { (1..7).map(|level| world.files(level)).collect() };
+    let before = (levels(&world), world.reasons.compactions.lock().len());
+    world.read(40, 30);
+    world.db.wait_for_background_work().unwrap();
+    let since = world.reasons.compactions.lock().split_off(before.1);
+    assert!(since.iter().all(|reason| *reason == CompactionReason::ReadOnly), "{since:?}");
+    assert!(before.0.iter().zip(levels(&world)).all(|(before, after)| after >= *before), "{before:?}");
+    world.db.check().unwrap();
+}
+
 #[test]
 fn what_is_also_written_stays_in_memory() {
     let world = World::new(10);

@@ -28,6 +28,7 @@ use crate::event::CompactionReason;
 use crate::options::{ColumnFamilyOptions, CompactionStyle, CompressionType};
 use crate::version::Version;
 use runs::{Choice, SortedRun, sorted_runs};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A merge of more than this part of the oldest run is done in pieces.
@@ -56,6 +57,16 @@ pub(super) fn pick(scene: &Scene<'_>) -> Option<Compaction> {
     }
     let merge = tree.merge.as_ref()?;
     tree.piece(merge, CompactionReason::SizeRatio)
+}
+
+/// Level 0 into one run, however few tables it has.
+pub(super) fn pick_level0(scene: &Scene<'_>) -> Option<Compaction> {
+    let tree = Tree::new(scene);
+    let level0 = tree.runs.iter().take_while(|run| run.level == 0).count();
+    if level0 < 2 {
+        return None;
+    }
+    tree.merge_of(tree.runs.len(), Choice { runs: 0..level0, reason: CompactionReason::ReadOnly })
 }
 
 /// Bytes that are due to be merged, as far as the version tells.
@@ -135,14 +146,16 @@ impl<'a> Tree<'a> {
             let output_level = self.level_above(end, lowest);
             let is_cramped = output_level == 0 && self.runs.get(end).is_some_and(|next| next.level > 0);
             let moved = if is_cramped { self.make_room() } else { None };
-            return moved.or_else(|| self.whole(self.bounded(first..end, output_level), output_level, choice.reason));
+            return moved.or_else(|| {
+                self.whole(self.bounded(first..end, output_level, choice.reason), output_level, choice.reason)
+            });
         }
         let levels = chosen.len() - level0;
         if level0 > 1 || levels < 2 {
             // Their own run first.
             let output_level = self.level_above(first + level0, 0);
             if output_level > 0 {
-                let runs = self.bounded(first..first + level0, output_level);
+                let runs = self.bounded(first..first + level0, output_level, choice.reason);
                 return self.whole(runs, output_level, choice.reason);
             }
             let moved = self.make_room();
@@ -169,15 +182,15 @@ impl<'a> Tree<'a> {
     }
 
     /// Of runs that become one on `output_level`, all in level 0, the oldest that are no more bytes than a compaction may have, nor than a part of the oldest run; two at least. Level 0 may have
-    /// grown under another style, or while nothing was compacted, and what is more urgent would wait for all of it.
-    fn bounded(&self, runs: std::ops::Range<usize>, output_level: usize) -> std::ops::Range<usize> {
+    /// grown under another style, or while nothing was compacted, and what is more urgent would wait for all of it. Where callers only read, nothing waits.
+    fn bounded(&self, runs: Range<usize>, output_level: usize, reason: CompactionReason) -> Range<usize> {
         let chosen = &self.runs[runs.clone()];
         // What goes back into level 0 leaves the fewest there if it is all of it.
         if output_level == 0 || chosen.iter().any(|run| run.level > 0) {
             return runs;
         }
         let mut limit = max_compaction_bytes(self.options()).max(self.small_bytes());
-        if chosen.len() < self.options().level0_slowdown_writes_trigger {
+        if reason != CompactionReason::ReadOnly && chosen.len() < self.options().level0_slowdown_writes_trigger {
             limit = limit.min(self.oldest_bytes / LEVEL0_PARTS);
         }
         let mut bytes = 0_u64;
@@ -206,7 +219,7 @@ impl<'a> Tree<'a> {
     }
 
     /// One compaction of all tables of neighbouring runs.
-    fn whole(&self, runs: std::ops::Range<usize>, output_level: usize, reason: CompactionReason) -> Option<Compaction> {
+    fn whole(&self, runs: Range<usize>, output_level: usize, reason: CompactionReason) -> Option<Compaction> {
         let scene = self.scene;
         let chosen = &self.runs[runs.clone()];
         let has_level0 = chosen.first()?.level == 0;
