@@ -42,6 +42,7 @@ pub(super) fn render(records: &[RunRecord]) -> Result<String> {
     body += &sections::experiment(records, "ycsb", "YCSB")?;
     body += &sections::experiment(records, "sysbench", "sysbench")?;
     body += &heat::sysbench(records);
+    body += &sections::experiment(records, "mariadb", "Beside MariaDB")?;
     body += &sections::experiment(records, "redmine", "Redmine")?;
     body += &sections::experiment(records, "stalls", "Evenness under load")?;
     body += &ads::ladder(records);

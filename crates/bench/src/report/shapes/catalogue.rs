@@ -39,7 +39,7 @@ const fn lsm_over_btree(
     otherwise: &'static str,
 ) -> Shape {
     let (of, by) = (side(LSM, holds, figure), side(BTREE, holds, figure));
-    Shape { experiment, claim, published, of, by, alike: Alike::All, at_least, at_most, otherwise }
+    Shape { experiment, claim, published, of, by, relative_to: None, alike: Alike::All, at_least, at_most, otherwise }
 }
 
 /// B-tree over LSM tree: times and bytes, of which less is better.
@@ -59,6 +59,7 @@ const fn btree_over_lsm(
         published,
         of,
         by,
+        relative_to: None,
         alike: Alike::All,
         at_least: Some(at_least),
         at_most: None,
@@ -119,6 +120,7 @@ pub(super) const SHAPES: &[Shape] = &[
         published: || own_transition("slow"),
         of: side(LSM, |run| is_load(run) && exceeds(run) && is_on(run, "slow-ssd"), transition),
         by: side(LSM, |run| is_load(run) && exceeds(run) && is_on(run, "slow-ssd"), one),
+        relative_to: None,
         alike: Alike::All,
         at_least: Some(0.85),
         at_most: None,
@@ -171,6 +173,7 @@ pub(super) const SHAPES: &[Shape] = &[
         published: || None,
         of: side(CLASSIC, |run| is_load(run) && exceeds(run) && is_on(run, "slow-ssd"), variation),
         by: side(LSM, |run| is_load(run) && exceeds(run) && is_on(run, "slow-ssd"), variation),
+        relative_to: None,
         alike: Alike::All,
         at_least: Some(2.0),
         at_most: None,
@@ -249,7 +252,18 @@ const fn redmine(
 ) -> Shape {
     let (of, by) = (side(BTREE, holds, mean_time), side(LSM, holds, mean_time));
     let alike = Alike::ButDurability;
-    Shape { experiment: REDMINE, claim, published, of, by, alike, at_least, at_most: None, otherwise: DISK }
+    Shape {
+        experiment: REDMINE,
+        claim,
+        published,
+        of,
+        by,
+        relative_to: None,
+        alike,
+        at_least,
+        at_most: None,
+        otherwise: DISK,
+    }
 }
 
 const fn growth(
@@ -260,7 +274,18 @@ const fn growth(
 ) -> Shape {
     let (of, by) = (side(LSM, loaded, mean_time), side(LSM, idle, mean_time));
     let (at_least, at_most) = (None, Some(1.4));
-    Shape { experiment: REDMINE, claim, published, of, by, alike: Alike::ButLoad, at_least, at_most, otherwise: DISK }
+    Shape {
+        experiment: REDMINE,
+        claim,
+        published,
+        of,
+        by,
+        relative_to: None,
+        alike: Alike::ButLoad,
+        at_least,
+        at_most,
+        otherwise: DISK,
+    }
 }
 
 fn is_load(run: &ResultLine) -> bool {

@@ -8,11 +8,13 @@ use super::RunRecord;
 use crate::ResultLine;
 use crate::load::median;
 
+mod beside_mariadb;
 mod catalogue;
 mod figures;
 #[cfg(test)]
 mod tests;
 
+use beside_mariadb::BESIDE_MARIADB;
 use catalogue::SHAPES;
 pub(super) use catalogue::{BTREE, LSM};
 
@@ -41,7 +43,8 @@ pub(super) enum Alike {
     ButDurability,
 }
 
-/// A comparison, and when it has the published shape: the figure of the first side over that of the second is within the bounds.
+/// A comparison, and when it has the published shape: the figure of the first side over that of the second is within the bounds; or that ratio over the ratio of two
+/// other sides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     /// The experiment's title on the page.
@@ -54,6 +57,8 @@ pub(super) struct Shape {
     pub of: Side,
     /// By whose.
     pub by: Side,
+    /// Whose ratio, measured in the same way, that ratio is divided by.
+    pub relative_to: Option<(Side, Side)>,
     /// What must be equal.
     pub alike: Alike,
     /// The least ratio that has the shape.
@@ -92,7 +97,12 @@ pub(super) struct Judged {
 
 /// Judges every shape by the results.
 pub(super) fn judge(records: &[RunRecord]) -> Vec<Judged> {
-    SHAPES.iter().map(|shape| shape.judge(records)).collect()
+    all_shapes().map(|shape| shape.judge(records)).collect()
+}
+
+/// All shapes, in the order of the page.
+fn all_shapes() -> impl Iterator<Item = &'static Shape> {
+    SHAPES.iter().chain(BESIDE_MARIADB)
 }
 
 impl Shape {
@@ -133,21 +143,30 @@ impl Shape {
         records
     }
 
-    /// The ratio under the conditions for which both sides were measured; of several such, those of the most data.
+    /// The ratio that is judged.
     fn ratio(&self, records: &[RunRecord]) -> Option<f64> {
+        let ratio = self.ratio_of(self.of, self.by, records)?;
+        match self.relative_to {
+            Some((of, by)) => self.ratio_of(of, by, records).map(|theirs| ratio / theirs),
+            None => Some(ratio),
+        }
+    }
+
+    /// The ratio under the conditions for which both sides were measured; of several such, those of the most data.
+    fn ratio_of(&self, of: Side, by: Side, records: &[RunRecord]) -> Option<f64> {
         let runs = |side: Side| {
             let is_of_side =
                 move |record: &&RunRecord| record.result.engine == side.engine && (side.holds)(&record.result);
             records.iter().filter(is_of_side)
         };
-        let largest = runs(self.of)
-            .filter(|record| runs(self.by).any(|other| self.are_alike(&record.result, &other.result)))
+        let largest = runs(of)
+            .filter(|record| runs(by).any(|other| self.are_alike(&record.result, &other.result)))
             .max_by_key(|record| record.result.data_bytes)?;
         let figure = |side: Side| {
             let alike = runs(side).filter(|record| self.are_alike(&largest.result, &record.result));
             median(&alike.filter_map(side.figure).collect::<Vec<_>>())
         };
-        let (of, by) = (figure(self.of)?, figure(self.by)?);
+        let (of, by) = (figure(of)?, figure(by)?);
         (by > 0.0).then_some(of / by)
     }
 

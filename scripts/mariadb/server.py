@@ -1,0 +1,141 @@
+"""A MariaDB server on a private socket, with InnoDB or MyRocks set up as Siltstone's engines are in the laboratory."""
+
+import atexit
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MIB = 1 << 20
+PACKAGES = ["mariadb-server", "mariadb-client", "mariadb-plugin-rocksdb", "sysbench"]
+LOG_BYTES = 2 << 30
+
+
+def install():
+    """Installs what is missing. The service that Debian's package starts is stopped: it has nothing to do with this."""
+    if all(shutil.which(tool) for tool in ("mariadbd", "sysbench")) and list(Path("/usr/lib").glob("**/ha_rocksdb.so")):
+        return
+    subprocess.run(["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["service", "mariadb", "stop"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def version():
+    return subprocess.run(["mariadbd", "--version"], capture_output=True, text=True).stdout.strip()
+
+
+def innodb_settings(memory_mb, io_capacity):
+    """Direct I/O, a sync of the log a second, doublewrite, changes of all kinds buffered."""
+    chunk = 128 if memory_mb % 128 == 0 else 16
+    return [
+        f"innodb-buffer-pool-size={memory_mb}M",
+        f"innodb-buffer-pool-chunk-size={chunk}M",
+        f"innodb-log-file-size={LOG_BYTES}",
+        "innodb-log-file-buffering=ON",
+        "innodb-change-buffering=all",
+        "innodb-flush-method=O_DIRECT",
+        "innodb-flush-log-at-trx-commit=2",
+        f"innodb-io-capacity={io_capacity}",
+        f"innodb-io-capacity-max={2 * io_capacity}",
+        "innodb-buffer-pool-dump-at-shutdown=OFF",
+        "innodb-buffer-pool-load-at-startup=OFF",
+    ]
+
+
+def myrocks_settings(memory_mb, is_compressed):
+    """Direct I/O, a sync of the WAL a second, memtables of a quarter of the memory as in Siltstone, the rest for blocks."""
+    buffer = max(1, min(memory_mb // 8, 256)) * MIB
+    codec = "kLZ4Compression" if is_compressed else "kNoCompression"
+    family = ";".join(
+        [
+            f"write_buffer_size={buffer}",
+            "max_write_buffer_number=2",
+            f"target_file_size_base={min(buffer, 64 * MIB)}",
+            f"max_bytes_for_level_base={4 * buffer}",
+            "level_compaction_dynamic_level_bytes=true",
+            f"compression={codec}",
+            f"bottommost_compression={codec}",
+            "block_based_table_factory={cache_index_and_filter_blocks=1;filter_policy=bloomfilter:10:false;whole_key_filtering=1}",
+        ]
+    )
+    return [
+        "plugin-load-add=ha_rocksdb.so",
+        "plugin-maturity=unknown",
+        "innodb-buffer-pool-size=16M",
+        "innodb-buffer-pool-chunk-size=2M",
+        f"rocksdb-block-cache-size={memory_mb * MIB - 2 * buffer}",
+        "rocksdb-use-direct-reads=ON",
+        "rocksdb-use-direct-io-for-flush-and-compaction=ON",
+        "rocksdb-flush-log-at-trx-commit=2",
+        "rocksdb-max-background-jobs=2",
+        f"rocksdb-default-cf-options={family}",
+    ]
+
+
+class Server:
+    """Runs until `stop`, or until the program ends. `limit` puts a command on the limited device."""
+
+    def __init__(self, engine, directory, settings, limit):
+        self.engine, self.data = engine, Path(directory) / "mariadb"
+        self.socket = str(self.data / "socket")
+        shutil.rmtree(self.data, ignore_errors=True)
+        self.data.mkdir(parents=True)
+        common = ["--no-defaults", f"--datadir={self.data}", "--user=root"]
+        install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
+        subprocess.run(install, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        settings = [
+            "skip-networking",
+            "skip-log-bin",
+            "transaction-isolation=READ-COMMITTED",
+            "max-prepared-stmt-count=1000000",
+            f"default-storage-engine={engine}",
+            f"socket={self.socket}",
+            f"pid-file={self.data}/pid",
+            *settings,
+        ]
+        log_file = Path(directory) / "mariadbd.log"
+        with log_file.open("w") as log:
+            command = limit(["mariadbd", *common, *(f"--{setting}" for setting in settings)])
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        atexit.register(self.process.terminate)
+        for _ in range(600):
+            if self.process.poll() is not None:
+                sys.exit(f"mariadbd ended; see {log_file}")
+            if subprocess.run([*self.client(), "-e", "select 1"], capture_output=True).returncode == 0:
+                break
+            time.sleep(0.1)
+        self.pid = int((self.data / "pid").read_text())
+        atexit.register(lambda: subprocess.run(["kill", str(self.pid)], stderr=subprocess.DEVNULL))
+        self.query("create database bench")
+
+    def client(self):
+        return ["mariadb", "--no-defaults", f"--socket={self.socket}", "-uroot", "--batch", "--skip-column-names"]
+
+    def query(self, text):
+        return subprocess.run([*self.client(), "-e", text], check=True, capture_output=True, text=True).stdout
+
+    def status(self):
+        rows = self.query("show global status").splitlines()
+        return {name: int(value) for name, value in (row.split("\t") for row in rows) if value.isdigit()}
+
+    def figures(self):
+        """What the server's process has read, written and taken of the processor so far."""
+        fields = dict(line.split(": ") for line in Path(f"/proc/{self.pid}/io").read_text().splitlines())
+        ticks = Path(f"/proc/{self.pid}/stat").read_text().rsplit(") ", 1)[1].split()[11:13]
+        resident = next(line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+        return {
+            "read": int(fields["read_bytes"]),
+            "written": int(fields["write_bytes"]),
+            "cpu_s": sum(map(int, ticks)) / 100,
+            "rss_mb": int(resident.split()[1]) / 1024,
+        }
+
+    def space(self):
+        """Bytes of all files but logs."""
+        is_log = lambda file: file.name.startswith("ib_logfile") or file.suffix == ".log"
+        return sum(file.stat().st_blocks * 512 for file in self.data.rglob("*") if file.is_file() and not is_log(file))
+
+    def stop(self):
+        subprocess.run(["mariadb-admin", "--no-defaults", f"--socket={self.socket}", "-uroot", "shutdown"], check=True)
+        self.process.wait()
+        shutil.rmtree(self.data, ignore_errors=True)
