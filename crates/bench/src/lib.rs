@@ -31,6 +31,7 @@ pub mod kv;
 mod latency;
 mod load;
 mod machine;
+mod memory_cgroup;
 mod output;
 mod place;
 mod ratios;

@@ -129,6 +129,8 @@ pub struct ResultLine {
     pub device_load: Option<f64>,
     /// `redmine`: the data set.
     pub data_set: Option<String>,
+    /// `sysbench`: whether memory was that of the whole process with its page cache.
+    pub page_cache: Option<bool>,
     /// `ads`: the largest part of what tables hold that was expired, from the first day on which rows expire.
     pub expired_share: Option<f64>,
     /// `ads`: the same of what the range holds that nobody writes to, and of rows that expired three days before or earlier.

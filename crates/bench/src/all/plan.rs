@@ -7,7 +7,7 @@ use crate::insert::{self, BinlogMode, InsertConfig, Schema};
 use crate::kv::KvConfig;
 use crate::redmine::{DataSet, Operation, RedmineConfig};
 use crate::stalls::{Offered, StallsConfig, Step};
-use crate::sysbench::SysbenchConfig;
+use crate::sysbench::{MemorySetup, SysbenchConfig};
 use crate::ycsb::YcsbConfig;
 use crate::{kv, sysbench, ycsb};
 use siltstone_base::engine::Durability;
@@ -131,7 +131,9 @@ pub fn plan(config: &AllConfig) -> Vec<Cell> {
     let mut cells = vec![key_value(config), popular_records(config)];
     cells.extend(in_memory(config));
     cells.extend([Device::FastSsd, Device::SlowSsd].map(|device| beyond_memory(config, device)));
+    cells.extend([BinlogMode::Os, BinlogMode::Sync].map(|binlog| with_binlog(config, binlog)));
     cells.extend(oltp(config));
+    cells.push(oltp_page_cache(config));
     cells.extend(redmine(config));
     cells.push(evenness(config));
     cells.push(ad_serving(config));
@@ -244,6 +246,26 @@ fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
     )
 }
 
+/// The insert benchmark in memory with every commit in a binlog, too.
+fn with_binlog(config: &AllConfig, binlog: BinlogMode) -> Cell {
+    let rows = config.scale.of(50_000, 1_000_000, 4_000_000);
+    let memory = (rows * INSERT_ROW * 2).max(64 << 20) as usize;
+    let settings = EngineSettings { durability: EVERY_SECOND, compress: false, ..EngineSettings::default() };
+    let mut experiment = inserts(config, rows, 2, "l", settings.with_memory(memory));
+    if let Experiment::Insert(insert) = &mut experiment {
+        insert.binlog = binlog;
+        insert.engines = vec![EngineKind::LsmLeveled, EngineKind::Btree];
+    }
+    let seconds = rows as f64 / 30_000.0;
+    Cell::new(
+        format!("insert-binlog-{binlog}"),
+        "insert benchmark in memory, with a binlog",
+        rows * INSERT_ROW,
+        seconds,
+        experiment,
+    )
+}
+
 /// sysbench on a slow device, with a fifth, two fifths and four fifths of the data in memory.
 fn oltp(config: &AllConfig) -> [Cell; 3] {
     let rows: u32 = config.scale.of(20_000, 250_000, 1_000_000);
@@ -271,10 +293,39 @@ fn oltp(config: &AllConfig) -> [Cell; 3] {
             interval_s: 5.0,
             seed: config.seed,
             dir: None,
+            memory: MemorySetup::Budget,
             settings,
         });
         Cell::new(format!("sysbench-{name}"), "sysbench on a slow SSD, a part in memory", data, length, experiment)
     })
+}
+
+/// sysbench with the page cache in the place of a large block cache, in a cgroup with a third of the data's bytes; the machine's own device.
+fn oltp_page_cache(config: &AllConfig) -> Cell {
+    let rows: u32 = config.scale.of(20_000, 1_000_000, 2_000_000);
+    let tables = 4;
+    let data = u64::from(rows) * tables * SYSBENCH_ROW;
+    let memory = (data / 3).max(256 << 20) as usize;
+    let seconds = config.scale.of(2.0, 20.0, 40.0);
+    let experiment = Experiment::Sysbench(SysbenchConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree],
+        workloads: ["load", "settle", "read_only", "read_write", "write_only"]
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect(),
+        tables: tables as u32,
+        rows,
+        clients: vec![8],
+        seconds,
+        pairs: 1,
+        interval_s: 5.0,
+        seed: config.seed,
+        dir: None,
+        memory: MemorySetup::PageCache,
+        settings: EngineSettings { durability: Durability::Commit, ..EngineSettings::default().with_memory(memory) },
+    });
+    let length = data as f64 / 8e6 + 3.0 * seconds;
+    Cell::new("sysbench-page-cache", "sysbench in a memory cgroup, by the page cache", data, length, experiment)
 }
 
 /// Redmine on a hard disk that has nothing else to do, and on one of which another stream asks for four times what it has; with the durability that was

@@ -45,7 +45,7 @@ pub(super) fn measured(records: &[RunRecord], mix: &str) -> Option<Heat> {
     let runs: Vec<_> = records
         .iter()
         .map(|record| &record.result)
-        .filter(|run| run.experiment == "sysbench" && run.workload == mix)
+        .filter(|run| run.experiment == "sysbench" && run.workload == mix && run.page_cache != Some(true))
         .collect();
     let clients: BTreeSet<u32> = runs.iter().map(|run| run.threads).collect();
     let parts: BTreeSet<u64> =

@@ -18,6 +18,7 @@
 //! transaction (sysbench draws one for each group of statements). Statements read what is committed.
 
 use crate::engines::{EngineKind, EngineSettings};
+use crate::memory_cgroup::MemoryCgroup;
 use crate::place::Place;
 use crate::{Output, ResultLine};
 use serde::Serialize;
@@ -57,8 +58,41 @@ pub struct SysbenchConfig {
     pub seed: u64,
     /// Where the databases are and stay. `None`: a temporary directory.
     pub dir: Option<PathBuf>,
+    /// How the engines use the memory of the settings.
+    pub memory: MemorySetup,
     /// What the engines are opened with.
     pub settings: EngineSettings,
+}
+
+/// The two ways in which the literature gives engines their memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum MemorySetup {
+    /// All of it is the engine's own budget; the settings say whether it reads and writes past the page cache.
+    #[default]
+    Budget,
+    /// It is the memory of a whole machine, here a cgroup. LSM trees have an eighth of it for the block cache, another for write buffers, and the page cache; B-trees have three quarters
+    /// of it for their buffer pool and read and write past the page cache.
+    PageCache,
+}
+
+impl MemorySetup {
+    /// The settings of one engine.
+    fn settings(self, kind: EngineKind, settings: &EngineSettings) -> EngineSettings {
+        let bytes = settings.memory_bytes() as usize;
+        let is_btree = matches!(kind, EngineKind::Btree | EngineKind::BtreeMysql84 | EngineKind::BtreeCompressed);
+        match self {
+            Self::Budget => settings.clone(),
+            Self::PageCache if is_btree => {
+                EngineSettings { direct: true, ..settings.clone() }.with_memory(bytes / 4 * 3)
+            }
+            Self::PageCache => EngineSettings {
+                direct: false,
+                cache_bytes: bytes / 8,
+                write_buffer_bytes: (bytes / 8 / settings.write_buffers).max(1 << 16),
+                ..settings.clone()
+            },
+        }
+    }
 }
 
 /// Bytes of a row with the entry of its index.
@@ -70,6 +104,7 @@ struct Identity {
     tables: u32,
     rows: u32,
     seed: u64,
+    memory: MemorySetup,
 }
 
 impl SysbenchConfig {
@@ -99,12 +134,32 @@ impl SysbenchConfig {
     fn setup(&self) -> String {
         let Self { tables, settings, .. } = self;
         let rows = crate::figures::thousands(f64::from(self.rows));
-        format!("{tables} tables of {rows} rows, durability {}{}", settings.durability, settings.in_words())
+        let memory = match self.memory {
+            MemorySetup::Budget => settings.in_words(),
+            MemorySetup::PageCache => format!(
+                ", {} MiB for the process and its page cache (LSM trees: an eighth for the block cache; B-trees: three quarters for the pool, direct I/O)",
+                settings.memory_bytes() >> 20
+            ),
+        };
+        format!("{tables} tables of {rows} rows, durability {}{memory}", settings.durability)
+    }
+
+    /// The row of an engine that did not run because its memory could not be limited.
+    fn not_run(&self, kind: EngineKind, pair: u32, error: &Error) -> ResultLine {
+        ResultLine {
+            experiment: "sysbench".to_owned(),
+            workload: "not run".to_owned(),
+            engine: kind.name().to_owned(),
+            config_hash: self.config_hash(),
+            setup: format!("{}: not run, for no memory cgroup could be made ({error})", self.setup()),
+            pair,
+            ..self.settings.line()
+        }
     }
 
     pub(crate) fn config_hash(&self) -> String {
-        let Self { tables, rows, seed, .. } = *self;
-        crate::engines::config_hash(&Identity { tables, rows, seed }, &self.settings)
+        let Self { tables, rows, seed, memory, .. } = *self;
+        crate::engines::config_hash(&Identity { tables, rows, seed, memory }, &self.settings)
     }
 }
 
@@ -120,6 +175,19 @@ pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<Resul
             engines.reverse();
         }
         for kind in engines {
+            let _limit = match config.memory {
+                MemorySetup::Budget => None,
+                MemorySetup::PageCache => match MemoryCgroup::enter(config.settings.memory_bytes()) {
+                    Ok(limit) => Some(limit),
+                    Err(error) => {
+                        let line = config.not_run(kind, pair, &error);
+                        output.json(&line)?;
+                        output.say(&line.setup)?;
+                        lines.push(line);
+                        continue;
+                    }
+                },
+            };
             let mut session = session::Session::new(config, kind, place.of(kind), pair);
             for (number, &workload) in config.workloads.iter().enumerate() {
                 let clients: &[usize] = if workload.has_clients() { &config.clients } else { &config.clients[..1] };

@@ -2,7 +2,7 @@
 
 use super::client::{Client, Shared};
 use super::rows::{RowBuffer, table};
-use super::{SysbenchConfig, Workload};
+use super::{MemorySetup, SysbenchConfig, Workload};
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load::{self, Load, Measured, Worker};
 use crate::place::remove_database;
@@ -37,7 +37,8 @@ impl<'a> Session<'a> {
         if workload == Workload::Load {
             self.close()?;
             remove_database(&self.dir)?;
-            let engine = self.kind.open_tables(&self.dir, &self.config.settings)?;
+            let engine =
+                self.kind.open_tables(&self.dir, &self.config.memory.settings(self.kind, &self.config.settings))?;
             let tables = engine.as_tables()?;
             let ids = (1..=self.config.tables).map(|number| tables.create_table(&table(number)));
             let ids = ids.collect::<Result<Vec<_>>>()?;
@@ -100,6 +101,7 @@ impl<'a> Session<'a> {
             kb_written_per_row: writes(measured.usage.written.map(|written| written as f64 / 1e3 / ops)),
             reads_per_row: stats.reads.map(|reads| reads as f64 / ops).filter(|_| workload != Workload::Settle),
             data_bytes: Some(config.data_bytes()),
+            page_cache: Some(config.memory == MemorySetup::PageCache),
             ..config.settings.line()
         };
         let line = measured.line(stats, name);

@@ -51,6 +51,7 @@ fn config(engine: EngineKind) -> SysbenchConfig {
         interval_s: 1.0,
         seed: 3,
         dir: None,
+        memory: MemorySetup::Budget,
         settings: EngineSettings::default().with_memory(24 << 20),
     }
 }
@@ -83,4 +84,26 @@ fn what_cannot_be_run_is_refused() {
     assert!(refused(|config| config.rows = 0).contains("--rows"));
     assert!(refused(|config| config.clients.clear()).contains("--clients is missing"));
     assert!(refused(|config| config.workloads = vec![Workload::ReadOnly]).contains("must begin with load"));
+}
+
+#[test]
+fn memory_is_divided_as_the_set_up_says() {
+    let given = EngineSettings::default().with_memory(240 << 20);
+    let of = |kind| MemorySetup::PageCache.settings(kind, &given);
+    let lsm = of(EngineKind::LsmLeveled);
+    assert_eq!(
+        (lsm.cache_bytes >> 20, (lsm.write_buffers * lsm.write_buffer_bytes) >> 20, lsm.direct),
+        (30, 30, false)
+    );
+    let btree = of(EngineKind::Btree);
+    assert_eq!((btree.memory_bytes() >> 20, btree.direct), (180, true));
+    assert_eq!(MemorySetup::Budget.settings(EngineKind::Btree, &given), given);
+}
+
+#[test]
+fn an_engine_whose_memory_cannot_be_limited_has_a_row_that_says_so() {
+    let config = SysbenchConfig { memory: MemorySetup::PageCache, ..config(EngineKind::LsmLeveled) };
+    let line = config.not_run(EngineKind::LsmLeveled, 1, &Error::not_supported("no controller"));
+    assert_eq!((line.workload.as_str(), line.engine.as_str(), line.ops), ("not run", "lsm-leveled", 0));
+    assert!(line.setup.contains("no memory cgroup could be made") && line.setup.contains("no controller"));
 }

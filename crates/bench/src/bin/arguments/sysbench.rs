@@ -3,7 +3,7 @@
 use super::CommonArguments;
 use clap::Args;
 use siltstone_base::Result;
-use siltstone_bench::sysbench::{SysbenchConfig, Workload};
+use siltstone_bench::sysbench::{MemorySetup, SysbenchConfig, Workload};
 
 /// The transactions of sysbench's oltp scripts.
 #[derive(Debug, Args)]
@@ -28,6 +28,9 @@ pub struct SysbenchArguments {
     /// Times that every engine runs; ratios need at least 5.
     #[arg(long, default_value_t = 1)]
     pairs: u32,
+    /// Limits the whole process and its page cache to --memory-mb, as a machine of so much memory would; LSM trees then read through the page cache. Needs root.
+    #[arg(long)]
+    page_cache: bool,
 }
 
 impl SysbenchArguments {
@@ -44,6 +47,7 @@ impl SysbenchArguments {
             interval_s: self.common.interval,
             seed: self.common.seed,
             dir: self.common.dir.clone(),
+            memory: if self.page_cache { MemorySetup::PageCache } else { MemorySetup::Budget },
             settings: self.common.settings()?,
         })
     }

@@ -181,6 +181,7 @@ impl Shape {
             && a.data_bytes == b.data_bytes
             && a.data_set == b.data_set
             && a.compressed == b.compressed
+            && a.page_cache == b.page_cache
             && a.binlog_bytes.is_some() == b.binlog_bytes.is_some()
     }
 }
