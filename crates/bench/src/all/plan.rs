@@ -306,7 +306,7 @@ fn oltp_page_cache(config: &AllConfig) -> Cell {
     let tables = 4;
     let data = u64::from(rows) * tables * SYSBENCH_ROW;
     let memory = (data / 3).max(256 << 20) as usize;
-    let seconds = config.scale.of(2.0, 20.0, 40.0);
+    let seconds = config.scale.of(2.0, 20.0, 30.0);
     let experiment = Experiment::Sysbench(SysbenchConfig {
         engines: vec![EngineKind::LsmLeveled, EngineKind::Btree],
         workloads: ["load", "settle", "read_only", "read_write", "write_only"]
