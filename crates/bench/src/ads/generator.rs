@@ -5,14 +5,11 @@
 //!    whose values are written anew.
 //! 3. Rows whose numbers lie in the first third are *idle*: from day 30 on their events are left out, so that a third of the key range is not written any more.
 //!
-//! A key has 16 bytes: the number of the row, and that of the source. A value has the stamp of its event (8 bytes, big-endian) and 300 bytes that compress to half.
+//! A key has 16 bytes: the number of the row, and that of the source. A value has the stamp of its event (8 bytes, big-endian) and 300 bytes of text ([`payload`](super::payload)).
 
+use super::payload::{self, PAYLOAD_BYTES};
 use crate::Rng;
-use crate::values::Values;
 use std::collections::VecDeque;
-
-/// Bytes of a value behind its stamp.
-pub(super) const PAYLOAD_BYTES: usize = 300;
 
 /// Bytes of a key and of its value.
 pub(super) const ROW_BYTES: usize = 16 + 8 + PAYLOAD_BYTES;
@@ -39,7 +36,7 @@ pub(super) fn is_idle(key: &[u8]) -> bool {
 pub(super) struct Generator {
     source: u64,
     rng: Rng,
-    payloads: Values,
+    payloads: Rng,
     recent: VecDeque<u64>,
     /// Events so far, those left out included.
     events: u64,
@@ -63,7 +60,7 @@ impl Generator {
         Self {
             source,
             rng: Rng::new(seed, source),
-            payloads: Values::new(PAYLOAD_BYTES, seed ^ source),
+            payloads: Rng::new(seed, source | 1 << 32),
             recent: VecDeque::with_capacity(RECENT),
             events: 0,
             per_day: per_day.max(1),
@@ -95,7 +92,7 @@ impl Generator {
         key[8..].copy_from_slice(&self.source.to_be_bytes());
         self.value.clear();
         self.value.extend_from_slice(&(begin + seconds).to_be_bytes());
-        self.value.extend_from_slice(self.payloads.next());
+        payload::append(&mut self.payloads, &mut self.value);
         Event { micros, row: Some((key, &self.value)) }
     }
 }

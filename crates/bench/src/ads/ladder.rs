@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// Days that a row is valid.
 pub(super) const VALID_DAYS: u64 = 60;
 
+/// Bytes of a block, as of a page of the B-tree: what a codec sees at once.
+const BLOCK_BYTES: usize = 16 << 10;
+
 /// Where stamps lie in values.
 pub(super) const LAYOUT: StampLayout = StampLayout::Prefix;
 
@@ -133,6 +136,8 @@ impl Row {
         // As many tables and levels as data of the published size has under the default sizes.
         let table_bytes = settings.write_buffer_bytes as u64;
         let family = family.target_file_size_base(table_bytes).max_bytes_for_level_base(4 * table_bytes);
+        let blocks = family.table.clone().block_size(BLOCK_BYTES);
+        let family = family.table(blocks);
         let family = match self {
             Self::Commit | Self::Second => family.compression(CompressionType::Snappy),
             _ => family

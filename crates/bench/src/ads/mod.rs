@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 mod generator;
 mod ladder;
+mod payload;
 mod samples;
 mod session;
 mod shares;
