@@ -1,34 +1,41 @@
 //! Buffers for blocks from size classes, so that resident memory follows what is accounted under any allocator.
 //!
-//! A class wastes at most one eighth of what is asked for. A buffer goes back to the free list of its class when it is
-//! dropped, unless the pool retains its limit already; it is not zeroed when it is used again.
+//! A class wastes at most one eighth of what is asked for. The buffers of a class lie in [slabs](slab), which come from the operating system and go back to it: an allocator
+//! keeps what is given back in between other things, and a cache whose blocks come and go would have it keep more and more. A buffer is not zeroed when it is used again.
+//!
+//! What is free is of two kinds. Slots that were given back in slabs of which others are taken wait for the next buffer of their class; the first slab with room is taken from, so that the last ones become empty. Slabs that are
+//! empty as a whole are retained up to the pool's limit.
+//!
+//! Where slabs cannot be mapped, and in pools that retain nothing, buffers are the allocator's, as those of no class are.
 
+mod buffers;
 mod class;
+mod memory;
+mod slab;
 
+use crate::Result;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, Rank};
-use crate::{Error, ErrorKind, Result};
+use crate::sync::{Arc, CachePadded, Mutex, Rank};
+use buffers::Class;
 use class::{CLASSES, class_of, size_of_class};
+use memory::Memory;
+use slab::Map;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Free lists are taken last: a buffer may be dropped under any lock.
+/// Classes are taken last: a buffer may be dropped under any lock.
 const RANK: Rank = Rank(990);
 
 struct Inner {
-    /// One for each class, and one for the buffers of no class, whose list stays empty.
-    classes: Box<[Mutex<Class>]>,
-    retained: AtomicUsize,
+    /// One for each class, and one for the buffers of no class, which has no slabs.
+    classes: Box<[CachePadded<Mutex<Class>>]>,
+    /// Bytes of memory of slabs that are empty.
+    empty: AtomicUsize,
     /// Bytes of the buffers that are alive and in a cache.
-    cached: AtomicUsize,
+    cached: CachePadded<AtomicUsize>,
     retain_limit: usize,
-}
-
-#[derive(Default)]
-struct Class {
-    free: Vec<Box<[u8]>>,
-    /// Bytes of the buffers that are alive.
-    in_use: usize,
+    /// `None`: there are no slabs.
+    map: Option<Map>,
 }
 
 /// A pool of buffers. Clones share it; any thread may use it.
@@ -36,13 +43,18 @@ struct Class {
 pub struct BlockPool(Arc<Inner>);
 
 impl BlockPool {
-    /// A pool that retains at most `retain_limit` bytes of free buffers.
+    /// A pool that retains at most `retain_limit` bytes of memory that no buffer is near. With 0 buffers are the allocator's.
     pub fn new(retain_limit: usize) -> Self {
+        Self::with_map(retain_limit, (retain_limit > 0 && !cfg!(miri)).then_some(slab::map))
+    }
+
+    fn with_map(retain_limit: usize, map: Option<Map>) -> Self {
         Self(Arc::new(Inner {
-            classes: (0..=CLASSES).map(|_| Mutex::new(RANK, Class::default())).collect(),
-            retained: AtomicUsize::new(0),
-            cached: AtomicUsize::new(0),
+            classes: (0..=CLASSES).map(|_| CachePadded::new(Mutex::new(RANK, Class::default()))).collect(),
+            empty: AtomicUsize::new(0),
+            cached: CachePadded::new(AtomicUsize::new(0)),
             retain_limit,
+            map,
         }))
     }
 
@@ -52,8 +64,8 @@ impl BlockPool {
     pub fn alloc(&self, len: usize) -> PooledBuf {
         let class = class_of(len);
         let size = size_of_class(class, len);
-        let data = self.take(class, size).unwrap_or_else(|| vec![0; size].into_boxed_slice());
-        PooledBuf { data, start: 0, len, is_cached: AtomicBool::new(false), pool: Some(self.clone()) }
+        let memory = self.take(class, size).unwrap_or_else(|| Memory::boxed(vec![0; size].into_boxed_slice()));
+        self.buffer(memory, len)
     }
 
     /// A buffer of `len` bytes whose contents are anything.
@@ -64,27 +76,32 @@ impl BlockPool {
     pub fn try_alloc(&self, len: usize) -> Result<PooledBuf> {
         let class = class_of(len);
         let size = size_of_class(class, len);
-        let data = match self.take(class, size) {
-            Some(data) => data,
-            None => {
-                let mut data = Vec::new();
-                if let Err(error) = data.try_reserve_exact(size) {
-                    self.0.classes[class].lock().in_use -= size;
-                    return Err(Error::new(ErrorKind::OutOfMemory, "block buffer").with_source(error));
-                }
-                data.resize(size, 0);
-                data.into_boxed_slice()
-            }
+        let memory = match self.take(class, size) {
+            Some(memory) => memory,
+            None => Memory::try_boxed(size).inspect_err(|_| self.0.classes[class].lock().in_use -= size)?,
         };
-        Ok(PooledBuf { data, start: 0, len, is_cached: AtomicBool::new(false), pool: Some(self.clone()) })
+        Ok(self.buffer(memory, len))
+    }
+
+    #[inline]
+    fn buffer(&self, memory: Memory, len: usize) -> PooledBuf {
+        PooledBuf { memory, start: 0, len, is_cached: AtomicBool::new(false), pool: Some(self.clone()) }
     }
 
     /// A buffer of `len` bytes whose first byte has an address that `align`, a power of two, divides.
     pub fn alloc_aligned(&self, len: usize, align: usize) -> PooledBuf {
         debug_assert!(align.is_power_of_two());
-        let mut buffer = self.alloc(len + align.max(1) - 1);
-        // The address of a boxed slice does not change while the buffer lives.
-        let misaligned = buffer.data.as_ptr().addr() & (align.max(1) - 1);
+        let mask = align.max(1) - 1;
+        // Slots of a size that is a multiple lie right by themselves, unless that of a page is smaller.
+        if size_of_class(class_of(len), len) & mask == 0 {
+            let buffer = self.alloc(len);
+            if buffer.memory.bytes().as_ptr().addr() & mask == 0 {
+                return buffer;
+            }
+        }
+        let mut buffer = self.alloc(len + mask);
+        // The address of a buffer does not change while it lives.
+        let misaligned = buffer.memory.bytes().as_ptr().addr() & mask;
         if misaligned != 0 {
             buffer.start = align - misaligned;
         }
@@ -102,43 +119,58 @@ impl BlockPool {
         self.0.cached.load(Ordering::Relaxed)
     }
 
-    /// The bytes of all free buffers that are retained.
+    /// The bytes of memory that are there for buffers and that none uses.
     pub fn retained(&self) -> usize {
-        self.0.retained.load(Ordering::Relaxed)
+        self.0.classes.iter().map(|class| class.lock().free_bytes()).sum()
     }
 
-    /// Gives every free buffer back to the allocator.
+    /// Gives all memory back to the operating system that no buffer is near.
     pub fn release_free(&self) {
-        for (class, state) in self.0.classes.iter().enumerate() {
-            let buffers = std::mem::take(&mut state.lock().free);
-            self.0.retained.fetch_sub(buffers.len() * size_of_class(class, 0), Ordering::Relaxed);
+        for class in &self.0.classes {
+            let slabs = class.lock().remove_empty();
+            let bytes: usize = slabs.iter().map(slab::Slab::touched_bytes).sum();
+            self.0.empty.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
-    /// Counts `size` bytes as alive, and takes a free buffer of them if there is one.
+    /// Counts `size` bytes as alive, and takes a slot for them if there is one, or can be.
     #[inline]
-    fn take(&self, class: usize, size: usize) -> Option<Box<[u8]>> {
+    fn take(&self, class: usize, size: usize) -> Option<Memory> {
         let mut state = self.0.classes[class].lock();
         state.in_use += size;
-        let data = state.free.pop()?;
+        if class == CLASSES {
+            return None;
+        }
+        let taken = match state.take(size) {
+            Some(taken) => taken,
+            None if self.0.map.is_some_and(|map| state.grow(size, map)) => state.take(size)?,
+            None => return None,
+        };
         drop(state);
-        self.0.retained.fetch_sub(size, Ordering::Relaxed);
-        Some(data)
+        let (memory, was_empty) = taken;
+        if was_empty > 0 {
+            self.0.empty.fetch_sub(was_empty, Ordering::Relaxed);
+        }
+        Some(memory)
     }
 
     #[inline]
-    fn give_back(&self, data: Box<[u8]>) {
-        let size = data.len();
-        let class = class_of(size);
-        let retains =
-            class < CLASSES && self.0.retained.fetch_add(size, Ordering::Relaxed) + size <= self.0.retain_limit;
-        if class < CLASSES && !retains {
-            self.0.retained.fetch_sub(size, Ordering::Relaxed);
-        }
-        let mut state = self.0.classes[class].lock();
+    fn give_back(&self, memory: Memory) {
+        let size = memory.len();
+        let Some(place) = memory.place() else {
+            self.0.classes[class_of(size)].lock().in_use -= size;
+            return memory.free();
+        };
+        let mut state = self.0.classes[class_of(size)].lock();
         state.in_use -= size;
-        if retains {
-            state.free.push(data);
+        let Some(emptied) = state.give_back(place, size) else { return };
+        let retains = self.0.empty.fetch_add(emptied.bytes, Ordering::Relaxed) + emptied.bytes <= self.0.retain_limit;
+        if !retains {
+            self.0.empty.fetch_sub(emptied.bytes, Ordering::Relaxed);
+            let slab = state.remove(&emptied);
+            drop(state);
+            // The operating system takes its time.
+            drop(slab);
         }
     }
 }
@@ -155,7 +187,7 @@ impl fmt::Debug for BlockPool {
 
 /// A buffer that goes back to its [`BlockPool`] when it is dropped.
 pub struct PooledBuf {
-    data: Box<[u8]>,
+    memory: Memory,
     start: usize,
     len: usize,
     is_cached: AtomicBool,
@@ -165,8 +197,8 @@ pub struct PooledBuf {
 impl PooledBuf {
     /// A buffer that belongs to no pool.
     pub fn unpooled(data: Vec<u8>) -> Self {
-        let data = data.into_boxed_slice();
-        Self { start: 0, len: data.len(), data, is_cached: AtomicBool::new(false), pool: None }
+        let memory = Memory::boxed(data.into_boxed_slice());
+        Self { start: 0, len: memory.len(), memory, is_cached: AtomicBool::new(false), pool: None }
     }
 
     /// A buffer of `len` bytes from the same pool, whose contents are anything; of no pool if this one is of none.
@@ -188,15 +220,15 @@ impl PooledBuf {
             return;
         }
         match is_cached {
-            true => pool.0.cached.fetch_add(self.data.len(), Ordering::Relaxed),
-            false => pool.0.cached.fetch_sub(self.data.len(), Ordering::Relaxed),
+            true => pool.0.cached.fetch_add(self.memory.len(), Ordering::Relaxed),
+            false => pool.0.cached.fetch_sub(self.memory.len(), Ordering::Relaxed),
         };
     }
 
     /// The bytes of memory that it takes, for accounting: those of its size class.
     #[inline]
     pub fn capacity_charged(&self) -> usize {
-        self.data.len()
+        self.memory.len()
     }
 
     /// Shortens it to the first `len` bytes; a longer `len` changes nothing.
@@ -218,14 +250,14 @@ impl Deref for PooledBuf {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.data[self.start..self.start + self.len]
+        &self.memory.bytes()[self.start..self.start + self.len]
     }
 }
 
 impl DerefMut for PooledBuf {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.data[self.start..self.start + self.len]
+        &mut self.memory.bytes_mut()[self.start..self.start + self.len]
     }
 }
 
@@ -242,15 +274,17 @@ impl Drop for PooledBuf {
         if self.is_cached.load(Ordering::Relaxed) {
             self.set_cached(false);
         }
-        if let Some(pool) = self.pool.take() {
-            pool.give_back(std::mem::take(&mut self.data));
+        let memory = std::mem::replace(&mut self.memory, Memory::empty());
+        match self.pool.take() {
+            Some(pool) => pool.give_back(memory),
+            None => memory.free(),
         }
     }
 }
 
 impl fmt::Debug for PooledBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PooledBuf").field("len", &self.len).field("charged", &self.data.len()).finish()
+        f.debug_struct("PooledBuf").field("len", &self.len).field("charged", &self.memory.len()).finish()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Classes, reuse, bounds and alignment.
 
 use super::*;
+use crate::ErrorKind;
 use proptest::prelude::*;
 
 #[test]
@@ -21,33 +22,89 @@ fn classes_ascend_and_each_serves_its_own_size() {
 #[test]
 fn a_dropped_buffer_is_used_again_as_it_was() {
     let pool = BlockPool::new(1 << 20);
-    let mut first = pool.alloc(4000);
+    let (other, mut first) = (pool.alloc(4000), pool.alloc(4000));
     first.fill(7);
     let address = first.as_ptr();
-    assert_eq!(pool.in_use(), first.capacity_charged());
+    assert_eq!(pool.in_use(), 2 * 4096);
     drop(first);
-    assert_eq!((pool.in_use(), pool.retained()), (0, 4096));
+    assert_eq!((pool.in_use(), pool.retained()), (4096, 4096));
     let second = pool.alloc(4090);
     assert_eq!(second.as_ptr(), address);
     assert!(second[..4000].iter().all(|byte| *byte == 7), "not zeroed");
     assert_eq!(pool.retained(), 0);
     let third = pool.alloc(4090);
-    assert_ne!(third.as_ptr(), address);
+    assert!(third.as_ptr() != address && third.as_ptr() != other.as_ptr());
 }
 
+/// 16 buffers of 4 KiB are a slab.
 #[test]
-fn no_more_is_retained_than_allowed() {
-    let pool = BlockPool::new(10_000);
-    let buffers: Vec<_> = (0..4).map(|_| pool.alloc(4096)).collect();
-    assert_eq!(pool.in_use(), 4 * 4096);
+fn of_empty_slabs_no_more_is_retained_than_allowed() {
+    let pool = BlockPool::new(100_000);
+    let buffers: Vec<_> = (0..48).map(|_| pool.alloc(4096)).collect();
+    assert_eq!((pool.in_use(), pool.retained()), (48 * 4096, 0));
     drop(buffers);
-    assert_eq!((pool.in_use(), pool.retained()), (0, 2 * 4096));
+    assert_eq!((pool.in_use(), pool.retained()), (0, 65_536), "one of three");
+    let again = pool.alloc(4096);
+    assert_eq!((pool.in_use(), pool.retained()), (4096, 15 * 4096));
+    drop(again);
     pool.release_free();
     assert_eq!(pool.retained(), 0);
     let huge = pool.try_alloc((16 << 20) + 1).unwrap();
     assert_eq!(huge.capacity_charged(), (16 << 20) + 1);
     drop(huge);
     assert_eq!((pool.in_use(), pool.retained()), (0, 0));
+}
+
+/// Otherwise a cache that is full, whose blocks come and go, would give slabs back only to map them again.
+#[test]
+fn slots_near_others_that_are_taken_do_not_count_against_what_is_retained() {
+    let pool = BlockPool::new(70_000);
+    let mut buffers: Vec<_> = (0..64).map(|_| pool.alloc(4096)).collect();
+    let mut number = 0;
+    buffers.retain(|_| {
+        number += 1;
+        number % 16 == 1
+    });
+    assert_eq!((pool.in_use(), pool.retained()), (4 * 4096, 60 * 4096));
+    let more: Vec<_> = (0..60).map(|_| pool.alloc(4096)).collect();
+    assert_eq!((pool.in_use(), pool.retained()), (64 * 4096, 0), "every hole is filled");
+    drop((buffers, more));
+    assert_eq!(pool.retained(), 65_536);
+}
+
+#[test]
+fn the_last_slabs_become_empty_first() {
+    let pool = BlockPool::new(1);
+    let mut buffers: Vec<_> = (0..64).map(|_| pool.alloc(4096)).collect();
+    // Of each slab the second half; then as many again.
+    let mut number = 0;
+    buffers.retain(|_| {
+        number += 1;
+        (number - 1) % 16 < 8
+    });
+    assert_eq!(pool.retained(), 32 * 4096);
+    let more: Vec<_> = (0..16).map(|_| pool.alloc(4096)).collect();
+    assert_eq!(pool.retained(), 16 * 4096, "the first two slabs are full again");
+    drop(buffers.split_off(16));
+    assert_eq!((pool.in_use(), pool.retained()), (32 * 4096, 0), "the other two are gone");
+    drop(more);
+}
+
+fn refuse(_: usize) -> Option<memmap2::MmapRaw> {
+    None
+}
+
+#[test]
+fn buffers_are_the_allocators_where_nothing_can_be_mapped() {
+    for pool in [BlockPool::with_map(1 << 20, Some(refuse)), BlockPool::new(0)] {
+        let mut buffers: Vec<_> = (1..20).map(|number| pool.alloc(number * 777)).collect();
+        buffers.iter_mut().enumerate().for_each(|(number, buffer)| buffer.fill(number as u8));
+        assert!(buffers.iter().enumerate().all(|(number, buffer)| buffer.iter().all(|byte| *byte == number as u8)));
+        assert_eq!(pool.in_use(), buffers.iter().map(PooledBuf::capacity_charged).sum::<usize>());
+        assert_eq!(pool.alloc_aligned(4096, 512).as_ptr().addr() % 512, 0);
+        drop(buffers);
+        assert_eq!((pool.in_use(), pool.retained()), (0, 0));
+    }
 }
 
 #[test]
@@ -99,9 +156,57 @@ fn threads_share_a_pool() {
     }
     assert_eq!(pool.in_use(), 0);
     assert!(pool.retained() <= 1 << 16);
+    pool.release_free();
+    assert_eq!(pool.retained(), 0);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Alloc(usize),
+    /// One of the buffers.
+    Drop(usize),
+    ReleaseFree,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (1usize..100_000).prop_map(Step::Alloc),
+        3 => (4000usize..5000).prop_map(Step::Alloc),
+        8 => any::<usize>().prop_map(Step::Drop),
+        1 => Just(Step::ReleaseFree),
+    ]
 }
 
 proptest! {
+    /// The model is what each buffer was filled with.
+    #[test]
+    fn buffers_never_share_memory_and_every_byte_is_counted(
+        steps in proptest::collection::vec(step(), 1..200), limit in 0usize..300_000,
+    ) {
+        let pool = BlockPool::new(limit);
+        let mut held: Vec<(u8, PooledBuf)> = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Alloc(len) => {
+                    let mut buffer = pool.alloc(len);
+                    buffer.fill(number as u8);
+                    held.push((number as u8, buffer));
+                }
+                Step::Drop(place) if !held.is_empty() => drop(held.swap_remove(place % held.len())),
+                Step::Drop(_) => {}
+                Step::ReleaseFree => pool.release_free(),
+            }
+            for (filling, buffer) in &held {
+                prop_assert!(buffer.iter().all(|byte| byte == filling));
+            }
+            prop_assert_eq!(pool.in_use(), held.iter().map(|(_, buffer)| buffer.capacity_charged()).sum::<usize>());
+        }
+        held.clear();
+        prop_assert!(pool.retained() <= limit);
+        pool.release_free();
+        prop_assert_eq!((pool.in_use(), pool.retained()), (0, 0));
+    }
+
     #[test]
     fn at_most_an_eighth_is_wasted(len in 128usize..(16 << 20)) {
         let charged = size_of_class(class_of(len), len);

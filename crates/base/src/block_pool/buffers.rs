@@ -1,0 +1,107 @@
+//! The memory of one size class.
+
+#![expect(unsafe_code, reason = "slots are handed out as memory of their own")]
+
+use super::memory::Memory;
+use super::slab::{Map, Slab};
+use std::collections::BTreeSet;
+
+/// Where a buffer lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    slab: u32,
+    slot: u16,
+}
+
+/// The slabs of a class. The first one with room is taken from, so that the last ones become empty.
+#[derive(Default)]
+pub(super) struct Class {
+    /// `None`: given back, and the place is free for another one.
+    slabs: Vec<Option<Slab>>,
+    with_room: BTreeSet<u32>,
+    vacant: Vec<u32>,
+    /// Bytes of the buffers that are alive, in slabs or not.
+    pub(super) in_use: usize,
+    /// Bytes of those that are in slabs.
+    in_slabs: usize,
+    /// Bytes of the slots that have memory.
+    touched: usize,
+}
+
+/// What becomes of a slab whose last buffer was given back.
+pub(super) struct Emptied {
+    slab: u32,
+    /// Bytes of its memory.
+    pub(super) bytes: usize,
+}
+
+impl Class {
+    /// A slot of `len` bytes, and how many bytes of memory of an empty slab are in use again by it. `None` if no slab has room.
+    #[inline]
+    pub(super) fn take(&mut self, len: usize) -> Option<(Memory, usize)> {
+        let number = *self.with_room.first()?;
+        let slab = self.slabs.get_mut(number as usize)?.as_mut()?;
+        let touched = slab.touched_bytes();
+        let was_empty = if slab.is_empty() { touched } else { 0 };
+        let (slot, data) = slab.take()?;
+        self.touched += slab.touched_bytes() - touched;
+        if !slab.has_room() {
+            self.with_room.remove(&number);
+        }
+        self.in_slabs += len;
+        // SAFETY: all slots of a class have its length, and memory that was mapped is initialised. Nobody else has this one, which is not taken again before it is given back, and a slab
+        // stays mapped while it is not empty.
+        let memory = unsafe { Memory::of_slot(data, len, Place { slab: number, slot }) };
+        Some((memory, was_empty))
+    }
+
+    /// Takes a slot back. If its slab is empty now, the caller says what becomes of it.
+    #[inline]
+    pub(super) fn give_back(&mut self, place: Place, len: usize) -> Option<Emptied> {
+        let slab = self.slabs.get_mut(place.slab as usize)?.as_mut()?;
+        if !slab.has_room() {
+            self.with_room.insert(place.slab);
+        }
+        slab.give_back(place.slot);
+        self.in_slabs -= len;
+        slab.is_empty().then(|| Emptied { slab: place.slab, bytes: slab.touched_bytes() })
+    }
+
+    /// Adds a slab with room for buffers of `len` bytes; returns whether there is one.
+    #[cold]
+    pub(super) fn grow(&mut self, len: usize, map: Map) -> bool {
+        let Some(slab) = Slab::new(len, self.in_slabs, map) else { return false };
+        let number = self.vacant.pop().unwrap_or(self.slabs.len() as u32);
+        match self.slabs.get_mut(number as usize) {
+            Some(place) => *place = Some(slab),
+            None => self.slabs.push(Some(slab)),
+        }
+        self.with_room.insert(number)
+    }
+
+    /// Takes a slab out that is empty, to be dropped without a lock.
+    pub(super) fn remove(&mut self, emptied: &Emptied) -> Option<Slab> {
+        let slab = self.slabs.get_mut(emptied.slab as usize)?.take()?;
+        self.with_room.remove(&emptied.slab);
+        self.vacant.push(emptied.slab);
+        self.touched -= slab.touched_bytes();
+        Some(slab)
+    }
+
+    /// Takes all empty slabs out.
+    pub(super) fn remove_empty(&mut self) -> Vec<Slab> {
+        let is_empty = |slab: &Option<Slab>| slab.as_ref().is_some_and(Slab::is_empty);
+        let empty: Vec<u32> = self
+            .with_room
+            .iter()
+            .copied()
+            .filter(|number| self.slabs.get(*number as usize).is_some_and(is_empty))
+            .collect();
+        empty.into_iter().filter_map(|slab| self.remove(&Emptied { slab, bytes: 0 })).collect()
+    }
+
+    /// Bytes of memory of slots that nobody uses.
+    pub(super) fn free_bytes(&self) -> usize {
+        self.touched - self.in_slabs
+    }
+}
