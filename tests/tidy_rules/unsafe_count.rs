@@ -12,7 +12,7 @@ pub const PINNED: &[(&str, usize)] = &[
     ("crates/base/src/prefetch/mod.rs", 1),
     ("crates/btree/src/buffer/frame.rs", 1),
     ("crates/compare/src/lmdb/mod.rs", 1),
-    ("crates/lsm/src/memtable/arena.rs", 18),
+    ("crates/lsm/src/memtable/arena.rs", 21),
     ("crates/lsm/src/memtable/skiplist/cursor.rs", 12),
     ("crates/lsm/src/memtable/skiplist/mod.rs", 16),
     ("crates/lsm/src/memtable/skiplist/node.rs", 15),

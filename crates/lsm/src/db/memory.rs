@@ -167,8 +167,7 @@ impl DbInner {
         };
         for family in families.values() {
             let pinned = family.super_version.load();
-            report.memtables +=
-                pinned.memtables().map(|memtable| memtable.approximate_memory_usage() as u64).sum::<u64>();
+            report.memtables += pinned.memtables().map(|memtable| memtable.reserved_memory() as u64).sum::<u64>();
             report.held_memtables += family.replaced.bytes_beside(&pinned).0;
             let readers = pinned.version.all_files().filter_map(|(_, file)| file.reader.get());
             report.open_tables += readers.map(|reader| reader.memory_usage() as u64).sum::<u64>();

@@ -105,7 +105,7 @@ impl Replaced {
         let (mut memtable_bytes, mut table_bytes) = (0, 0);
         for (state, ..) in self.held() {
             for memtable in state.memtables().filter(|memtable| memtables.insert(Arc::as_ptr(memtable))) {
-                memtable_bytes += memtable.approximate_memory_usage() as u64;
+                memtable_bytes += memtable.reserved_memory() as u64;
             }
             for (_, file) in state.version.all_files().filter(|(_, file)| tables.insert(file.number)) {
                 table_bytes += file.file_size;

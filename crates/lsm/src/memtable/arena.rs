@@ -4,8 +4,8 @@
 //! block; when it does not fit, a larger block becomes the current one and the rest of the old one is lost. An allocation
 //! that would waste too much of a block gets one of its own.
 //!
-//! The largest blocks are aligned to their size, and the operating system is asked to back them by huge pages: whoever follows pointers
-//! through a memtable touches another page with every step, and the processor knows the places of few small ones.
+//! Large blocks come from the operating system and go back to it, since an allocator would keep some of them among its own. The largest are aligned to their size, and the operating system is asked to back them by huge
+//! pages: whoever follows pointers through a memtable touches another page with every step, and the processor knows the places of few small ones.
 //!
 //! # Thread safety
 //!
@@ -35,6 +35,9 @@ const MIN_BLOCK_LEN: usize = if cfg!(miri) { 512 } else { 16 << 10 };
 /// Bytes of the largest block that is not made for one allocation: a huge page.
 const MAX_BLOCK_LEN: usize = if cfg!(miri) { 2048 } else { 2 << 20 };
 
+/// Blocks of so many bytes and more come from the operating system.
+const LEAST_MAPPED_LEN: usize = 128 << 10;
+
 /// An allocation of more than this part of a block gets its own.
 const OWN_BLOCK_DIVISOR: usize = 4;
 
@@ -47,6 +50,8 @@ struct Block {
     capacity: usize,
     /// Bytes claimed; more than `capacity` once allocations have failed.
     used: AtomicUsize,
+    /// Bytes of the mapping that the block is; 0: it is the allocator's.
+    mapped: usize,
 }
 
 const HEAD_LEN: usize = size_of::<Block>().next_multiple_of(ALIGNMENT);
@@ -121,6 +126,18 @@ impl Arena {
         closed + current.map_or(0, |head| HEAD_LEN + head.used.load(Ordering::Relaxed).min(head.capacity))
     }
 
+    /// Bytes of memory that are taken, approximately: a block that huge pages back is there as a whole once it is touched.
+    pub(super) fn reserved_bytes(&self) -> usize {
+        let closed = self.closed.load(Ordering::Relaxed);
+        // SAFETY: as in `allocate`.
+        let current = unsafe { self.current.load(Ordering::Acquire).as_ref() };
+        closed
+            + current.map_or(0, |head| match HEAD_LEN + head.capacity {
+                len @ MAX_BLOCK_LEN => len,
+                _ => HEAD_LEN + head.used.load(Ordering::Relaxed).min(head.capacity),
+            })
+    }
+
     /// Makes room after `full` had none: gives a large allocation a block of its own and returns it, or sees to it that
     /// another block is the current one.
     #[cold]
@@ -191,28 +208,53 @@ fn layout(capacity: usize) -> Layout {
 
 const _: () = assert!(align_of::<Block>() <= ALIGNMENT && MAX_BLOCK_LEN.is_power_of_two());
 
-/// Asks for huge pages under a block of the largest size. Nothing depends on the answer.
-fn advise(block: NonNull<u8>, layout: Layout) {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    if layout.align() == MAX_BLOCK_LEN {
-        // SAFETY: the range is this block; the advice changes neither its content nor its protection.
-        unsafe { libc::madvise(block.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+/// A mapping for a block of this layout; `None` if there is none. Huge pages are asked for under the largest; nothing depends on the answer.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn map(layout: Layout) -> Option<NonNull<u8>> {
+    let (len, align) = (layout.size(), layout.align());
+    let is_largest = align == MAX_BLOCK_LEN;
+    // Twice as much has an aligned block of the largest size somewhere.
+    let whole = if is_largest { len + align } else { len };
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new private mapping at an address that the system chooses touches no memory that is in use.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), whole, access, kind, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return None;
     }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (block, layout);
+    let before = if is_largest { start.addr().next_multiple_of(align) - start.addr() } else { 0 };
+    let block = start.wrapping_byte_add(before);
+    if is_largest {
+        // SAFETY: both ranges are parts of the new mapping beside the block, and the advice changes neither what is in the block nor who may use it.
+        unsafe {
+            if before > 0 {
+                libc::munmap(start, before);
+            }
+            if whole > before + len {
+                libc::munmap(block.wrapping_byte_add(len), whole - before - len);
+            }
+            libc::madvise(block, len, libc::MADV_HUGEPAGE);
+        }
+    }
+    NonNull::new(block.cast())
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn map(_: Layout) -> Option<NonNull<u8>> {
+    None
 }
 
 /// A block of `capacity` bytes, in no list yet.
 fn new_block(capacity: usize) -> *mut Block {
     let layout = layout(capacity);
+    let mapping = if layout.size() >= LEAST_MAPPED_LEN { map(layout) } else { None };
+    let mapped = mapping.map_or(0, |_| layout.size());
     // SAFETY: the layout is larger than nothing, for it has a head.
-    let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else {
+    let Some(memory) = mapping.or_else(|| NonNull::new(unsafe { alloc(layout) })) else {
         handle_alloc_error(layout);
     };
-    advise(memory, layout);
     let block = memory.as_ptr().cast::<Block>();
     // SAFETY: `block` is large enough for its head, aligned, and nobody else's.
-    unsafe { block.write(Block { next: AtomicPtr::default(), capacity, used: AtomicUsize::new(0) }) };
+    unsafe { block.write(Block { next: AtomicPtr::default(), capacity, used: AtomicUsize::new(0), mapped }) };
     block
 }
 
@@ -220,8 +262,19 @@ fn new_block(capacity: usize) -> *mut Block {
 ///
 /// `block` comes from [`new_block`], was not freed, and nobody uses it any more.
 unsafe fn free(block: *mut Block) {
-    // SAFETY: by the caller, the block is allocated with this layout.
-    unsafe { dealloc(block.cast(), layout((*block).capacity)) };
+    // SAFETY: by the caller.
+    let (capacity, mapped) = unsafe { ((*block).capacity, (*block).mapped) };
+    if mapped == 0 {
+        // SAFETY: by the caller, the block is allocated with this layout.
+        return unsafe { dealloc(block.cast(), layout(capacity)) };
+    }
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the block is a mapping of so many bytes. Should the system refuse, its memory goes all the same, and only the addresses stay taken.
+    unsafe {
+        if libc::munmap(block.cast(), mapped) != 0 {
+            libc::madvise(block.cast(), mapped, libc::MADV_DONTNEED);
+        }
+    }
 }
 
 /// The memory of `block` from byte `start` after its head.

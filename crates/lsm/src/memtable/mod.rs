@@ -223,6 +223,11 @@ impl Memtable {
         self.list.used_bytes() + self.bloom.get().map_or(0, DynamicBloom::memory_usage) + self.ranges.memory_usage()
     }
 
+    /// Bytes of memory that it takes, what nothing was written to yet included.
+    pub(crate) fn reserved_memory(&self) -> usize {
+        self.list.reserved_bytes() + self.bloom.get().map_or(0, DynamicBloom::memory_usage) + self.ranges.memory_usage()
+    }
+
     /// How many entries there are, tombstones of both kinds included.
     #[inline]
     pub(crate) fn num_entries(&self) -> u64 {

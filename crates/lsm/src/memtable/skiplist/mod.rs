@@ -140,6 +140,11 @@ impl SkipList {
         self.arena.used_bytes()
     }
 
+    /// Bytes of memory that the arena takes.
+    pub(super) fn reserved_bytes(&self) -> usize {
+        self.arena.reserved_bytes()
+    }
+
     /// The first entry at or after the internal key `target`.
     #[inline]
     pub(super) fn seek(&self, target: &[u8]) -> Option<Entry<'_>> {
