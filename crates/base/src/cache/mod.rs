@@ -18,8 +18,9 @@ use std::fmt;
 
 pub use uses::{Cacheable, Counted, Uses};
 
-/// What the table of a shard takes for an entry beside its charge, in bytes; for callers that charge it.
-pub const ENTRY_OVERHEAD: usize = 96;
+/// What an entry takes beside its value, in bytes: its places in the table and in a queue, both of which have room to grow, and the counts and the allocator's part of the value's own allocation. For callers
+/// that charge it.
+pub const ENTRY_OVERHEAD: usize = 128;
 
 /// A cache is not cut into shards smaller than this, in bytes, unless it is asked to.
 const MIN_SHARD_BYTES: usize = 512 << 10;

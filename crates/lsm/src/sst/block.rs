@@ -3,6 +3,7 @@
 //! Every length is checked before it is used: a block of arbitrary bytes is refused or walked without a panic.
 
 use super::block_hash::{HashBucket, look_up};
+use super::block_slots::HomeSlot;
 use super::index_block::Index;
 use siltstone_base::block_pool::PooledBuf;
 use siltstone_base::cache::{Cacheable, Uses};
@@ -39,6 +40,7 @@ pub(crate) struct Block {
     /// What the block was decoded to, if it is a partition of an index; it then has no entries.
     index: Option<Box<Index>>,
     uses: Uses,
+    home: HomeSlot,
 }
 
 impl Cacheable for Block {
@@ -56,7 +58,15 @@ impl Block {
         }
         bytes.truncate(len);
         let Layout { entries_len, num_restarts, num_buckets } = Layout::of(&bytes)?;
-        Ok(Self { bytes, entries_len, num_restarts, num_buckets, index: None, uses: Uses::default() })
+        Ok(Self {
+            bytes,
+            entries_len,
+            num_restarts,
+            num_buckets,
+            index: None,
+            uses: Uses::default(),
+            home: HomeSlot::default(),
+        })
     }
 
     /// A partition of an index, so that the cache of blocks can keep it.
@@ -69,6 +79,7 @@ impl Block {
             num_buckets: 0,
             index: Some(Box::new(index)),
             uses: Uses::default(),
+            home: HomeSlot::default(),
         }
     }
 
@@ -78,6 +89,12 @@ impl Block {
         let len = no_entries.len();
         // The structure is that of no entries, whatever the bytes are.
         Ok(Self { bytes, ..Self::new(no_entries, len)? })
+    }
+
+    /// Where an index knows it.
+    #[inline]
+    pub(super) fn home(&self) -> &HomeSlot {
+        &self.home
     }
 
     /// All bytes of the block.

@@ -4,18 +4,51 @@
 //! position of a block in the index is known anyhow, so an index keeps a weak reference under it. The cache alone decides
 //! what stays; a reference whose block went is found dead and the cache is asked.
 //!
-//! Cost: 8 bytes a block, and the header of a block that went (not its bytes) until its slot is set again.
+//! Cost: 8 bytes a block. A weak reference keeps the header of what it names, so a block that goes takes it out of its slot.
 
 use super::block::Block;
 use siltstone_base::cache::Cacheable;
 use siltstone_base::prefetch::prefetch;
-use siltstone_base::sync::{Arc, ArcSwapWeak, Weak};
+use siltstone_base::sync::{Arc, ArcSwapWeak, Mutex, Rank, Weak};
 
 /// Weak references to the data blocks that one index leads to, by their position in it.
 ///
 /// Thread safety: every method may be called from any thread.
 #[derive(Default)]
-pub(crate) struct BlockSlots(Box<[ArcSwapWeak<Block>]>);
+pub(crate) struct BlockSlots(Arc<[ArcSwapWeak<Block>]>);
+
+/// The slot that a block is known by: the last one that was set to it.
+#[derive(Debug)]
+pub(super) struct HomeSlot(Mutex<Option<Home>>);
+
+/// A block may go under any lock, that of a cache's shard among them.
+const RANK: Rank = Rank(988);
+
+#[derive(Debug)]
+struct Home {
+    slots: Weak<[ArcSwapWeak<Block>]>,
+    index: usize,
+    /// The address of the block. It is nobody else's before the slot lets go of it.
+    block: usize,
+}
+
+impl Default for HomeSlot {
+    fn default() -> Self {
+        Self(Mutex::new(RANK, None))
+    }
+}
+
+impl Drop for HomeSlot {
+    fn drop(&mut self) {
+        let Some(home) = self.0.lock().take() else { return };
+        let Some(slots) = home.slots.upgrade() else { return };
+        let Some(slot) = slots.get(home.index) else { return };
+        let known = slot.load();
+        if known.as_ptr().addr() == home.block {
+            slot.compare_and_swap(&*known, Weak::new());
+        }
+    }
+}
 
 impl BlockSlots {
     /// `len` slots without a block.
@@ -35,7 +68,15 @@ impl BlockSlots {
     pub(crate) fn set(&self, index: usize, block: &Arc<Block>) {
         if let Some(slot) = self.0.get(index) {
             slot.store(Arc::downgrade(block));
+            let home = Home { slots: Arc::downgrade(&self.0), index, block: Arc::as_ptr(block).addr() };
+            *block.home().0.lock() = Some(home);
         }
+    }
+
+    /// How many slots name a block, alive or not.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> usize {
+        self.0.iter().filter(|slot| !slot.load().ptr_eq(&Weak::new())).count()
     }
 
     /// Asks for the memory of slot `index`.

@@ -33,8 +33,10 @@ fn a_block_that_was_read_is_found_without_a_lookup_until_it_goes() {
     assert!(reader.index().slots().get(block + 1).is_none());
     assert!(reader.index().slots().get(usize::MAX).is_none());
     // What the cache lets go is gone for the table too, and is found again after the next read.
+    assert_eq!(reader.index().slots().taken(), 1);
     cache.set_capacity(0);
     assert!(reader.index().slots().get(block).is_none());
+    assert_eq!(reader.index().slots().taken(), 0, "nothing of it is left");
     cache.set_capacity(1 << 20);
     reader.get(&TableReadOptions::default(), &key(700), None).unwrap().unwrap();
     assert!(reader.index().slots().get(block).is_some());
