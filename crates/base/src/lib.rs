@@ -15,6 +15,7 @@
 //! assert_eq!(clock.unix_seconds(), 1_700_000_002);
 //! ```
 
+pub mod allocator;
 pub mod block_pool;
 pub mod bloom;
 pub mod cache;

@@ -18,7 +18,7 @@ pub mod sim;
 pub mod throttled;
 
 pub use accounting::{IoCounters, IoSnapshot, IoStats};
-pub use posix::PosixEnv;
+pub use posix::{PosixEnv, buffer_bytes};
 pub use throttled::{DeviceModel, DeviceReport, ThrottledEnv};
 
 /// What a file is, for accounting and for fault injection.

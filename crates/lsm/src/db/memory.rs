@@ -10,8 +10,8 @@ use siltstone_base::text_table::{TextTable, format_bytes};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The bytes of memory that a database holds, by holder. Each byte is counted once, so that [`total`](Self::total) is what the database takes, but for what it takes whatever is in it (threads, lists of files)
-/// and what is underway on stacks.
+/// The bytes of memory that a database holds, by holder. Each byte is counted once, so that [`total`](Self::total) is what the database takes, but for what it takes whatever is in it (threads, lists of files),
+/// what jobs gather while they run, and what is underway on stacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryReport {
@@ -35,6 +35,10 @@ pub struct MemoryReport {
     pub buffers: u64,
     /// Free buffers that wait to be used again.
     pub free_buffers: u64,
+    /// Buffers of files that are written past the page cache, and of threads that read such. Those of all databases of the process.
+    pub file_buffers: u64,
+    /// What the process's allocator has and nobody uses, as far as it tells.
+    pub allocator: u64,
     /// Changes and watched keys of open transactions. What has less than 16 KiB counts for nothing.
     pub transactions: u64,
     /// Transactions that are prepared and not decided.
@@ -45,7 +49,7 @@ pub struct MemoryReport {
 
 impl MemoryReport {
     /// The holders by name, in a fixed order.
-    pub fn holders(&self) -> [(&'static str, u64); 13] {
+    pub fn holders(&self) -> [(&'static str, u64); 15] {
         [
             ("memtables", self.memtables),
             ("held memtables", self.held_memtables),
@@ -57,6 +61,8 @@ impl MemoryReport {
             ("loads", self.loads),
             ("buffers", self.buffers),
             ("free buffers", self.free_buffers),
+            ("file buffers", self.file_buffers),
+            ("allocator", self.allocator),
             ("transactions", self.transactions),
             ("prepared transactions", self.prepared_transactions),
             ("row locks", self.row_locks),
@@ -161,6 +167,8 @@ impl DbInner {
             prepared_transactions: memory.prepared.load(Ordering::Relaxed) as u64,
             row_locks: memory.locks.get().map_or(0, |locks| locks.stats().bytes as u64),
             blob_files: self.blob_files.memory_usage() as u64,
+            file_buffers: siltstone_base::env::buffer_bytes(),
+            allocator: siltstone_base::allocator::free_bytes(),
             queued_writes: self.holders.bytes(Holder::QueuedWrites),
             loads: self.holders.bytes(Holder::Loads),
             ..MemoryReport::default()

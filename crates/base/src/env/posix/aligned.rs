@@ -4,7 +4,10 @@ use std::cell::RefCell;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
+use memmap2::MmapMut;
+
 use crate::env::DIRECT_ALIGNMENT;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether `offset`, the length and the memory of `buffer` suit direct I/O.
 #[inline]
@@ -14,20 +17,47 @@ pub(super) fn is_aligned(offset: u64, buffer: &[u8]) -> bool {
         && buffer.as_ptr().addr().is_multiple_of(DIRECT_ALIGNMENT)
 }
 
-/// Zeroed bytes whose memory is aligned to [`DIRECT_ALIGNMENT`].
+/// Bytes of all such buffers of the process.
+static BUFFERS: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that buffers of direct I/O take in this process: of files that are appended to, and one of each thread that moves bytes at odd places.
+pub fn buffer_bytes() -> u64 {
+    BUFFERS.load(Ordering::Relaxed)
+}
+
+/// Zeroed bytes whose memory is aligned to [`DIRECT_ALIGNMENT`]. They go back to the operating system: an allocator would keep some of what comes and goes with every file.
 pub(super) struct AlignedBuffer {
-    memory: Vec<u8>,
+    memory: Memory,
     start: usize,
     len: usize,
+}
+
+enum Memory {
+    Mapped(MmapMut),
+    /// Where nothing more can be mapped.
+    Allocated(Vec<u8>),
 }
 
 impl AlignedBuffer {
     /// `len` zero bytes; `len` is a multiple of the alignment.
     pub(super) fn new(len: usize) -> Self {
         debug_assert!(len.is_multiple_of(DIRECT_ALIGNMENT));
-        let memory = vec![0; len + DIRECT_ALIGNMENT];
-        let start = memory.as_ptr().addr().next_multiple_of(DIRECT_ALIGNMENT) - memory.as_ptr().addr();
-        Self { memory, start, len }
+        let memory = match MmapMut::map_anon(len + DIRECT_ALIGNMENT) {
+            Ok(mapped) => Memory::Mapped(mapped),
+            Err(_) => Memory::Allocated(vec![0; len + DIRECT_ALIGNMENT]),
+        };
+        let address = match &memory {
+            Memory::Mapped(mapped) => mapped.as_ptr().addr(),
+            Memory::Allocated(bytes) => bytes.as_ptr().addr(),
+        };
+        BUFFERS.fetch_add(len as u64, Ordering::Relaxed);
+        Self { memory, start: address.next_multiple_of(DIRECT_ALIGNMENT) - address, len }
+    }
+}
+
+impl Drop for AlignedBuffer {
+    fn drop(&mut self) {
+        BUFFERS.fetch_sub(self.len as u64, Ordering::Relaxed);
     }
 }
 
@@ -36,14 +66,22 @@ impl Deref for AlignedBuffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.len]
+        let memory: &[u8] = match &self.memory {
+            Memory::Mapped(mapped) => mapped,
+            Memory::Allocated(bytes) => bytes,
+        };
+        &memory[self.start..self.start + self.len]
     }
 }
 
 impl DerefMut for AlignedBuffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.len]
+        let memory: &mut [u8] = match &mut self.memory {
+            Memory::Mapped(mapped) => mapped,
+            Memory::Allocated(bytes) => bytes,
+        };
+        &mut memory[self.start..self.start + self.len]
     }
 }
 

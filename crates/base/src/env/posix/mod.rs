@@ -33,6 +33,8 @@ mod read_many;
 mod tests;
 mod transfer;
 
+pub use aligned::buffer_bytes;
+
 use handle::Handle;
 
 /// The file system of the operating system.
