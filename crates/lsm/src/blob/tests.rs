@@ -44,7 +44,7 @@ fn files(bytes: &[u8]) -> BlobFiles {
     disk.make_durable_dir(Path::new("/db")).unwrap();
     let (path, temporary) = (Path::new("/db/000009.blob"), Path::new("/db/1.dbtmp"));
     write_file_atomically(&*env, path, temporary, bytes, FileKind::Blob).unwrap();
-    BlobFiles::new(env, Path::new("/db"), false)
+    BlobFiles::new(env, Path::new("/db"), false, siltstone_base::sync::Arc::new(crate::metrics::Metrics::new()))
 }
 
 #[test]
