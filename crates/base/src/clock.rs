@@ -9,6 +9,11 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Monotonic time in microseconds since an arbitrary moment before the first call.
     fn now_micros(&self) -> u64;
 
+    /// The same in nanoseconds, as finely as the clock tells it.
+    fn now_nanos(&self) -> u64 {
+        self.now_micros().saturating_mul(1_000)
+    }
+
     /// Wall time in seconds since 1970-01-01 UTC.
     fn unix_seconds(&self) -> u64;
 
@@ -44,6 +49,10 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now_micros(&self) -> u64 {
         self.origin.elapsed().as_micros() as u64
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's wall clock")]

@@ -109,7 +109,7 @@ pub use key::{ColumnFamilyId, MAX_SEQNO, SeqNo, ValueType};
 pub use merge::{AppendOperator, MaxOperator, MergeFailure, MergeOperator, UInt64AddOperator};
 pub use metrics::{
     Counter, Counters, HistogramData, HistogramKind, LevelStats, Metrics, MetricsTable, NextLimit, PerfContext,
-    Property, Statistics,
+    PerfLevel, PerfTime, PerfTimes, Property, Statistics,
 };
 pub use options::{
     ChecksumType, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType, DataBlockIndexType,

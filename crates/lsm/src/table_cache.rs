@@ -5,7 +5,7 @@
 use crate::file_meta::{FileMeta, FileMetaData};
 use crate::file_names::FileName;
 use crate::key::{InternalKeyComparator, SeqNo};
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, HistogramKind, Metrics, PerfTime, times};
 use crate::options::ReadTier;
 use crate::sst::{BlockCache, TableReader, TableReaderOptions, TableTail};
 use siltstone_base::block_pool::BlockPool;
@@ -95,6 +95,11 @@ impl TableCache {
         }
     }
 
+    /// Who counts.
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.options.metrics
+    }
+
     /// The order of keys.
     #[inline]
     pub(crate) fn comparator(&self) -> &InternalKeyComparator {
@@ -145,6 +150,14 @@ impl TableCache {
     }
 
     fn open_table(&self, file: &Identity, priority: IoPriority, tail: Option<TableTail>) -> Result<TableReader> {
+        let metrics = &self.options.metrics;
+        let open = || times::timed(PerfTime::FindTable, || self.open_uncounted(file, priority, tail));
+        let opened = metrics.measured(HistogramKind::TableOpenIo, open);
+        metrics.add(if opened.is_ok() { Counter::FileOpens } else { Counter::FileErrors }, 1);
+        opened
+    }
+
+    fn open_uncounted(&self, file: &Identity, priority: IoPriority, tail: Option<TableTail>) -> Result<TableReader> {
         let (opened, path) = self.open_file(file.number)?;
         let len = opened.len().map_err(|error| Error::io("measure", &path, error))?;
         if len != file.file_size {

@@ -1,8 +1,9 @@
 //! The blob files of one column family: each is opened when it is first needed.
 
 use super::BlobReference;
-use super::file::BlobFile;
+use super::file::{BlobFile, RECORD_HEADER_LEN};
 use crate::file_names::FileName;
+use crate::metrics::{Counter, Metrics, PerfTime, times};
 use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, Result};
@@ -24,13 +25,14 @@ pub(crate) struct BlobFiles {
     env: Arc<dyn Env>,
     dir: PathBuf,
     use_direct_reads: bool,
+    metrics: Arc<Metrics>,
     open: Mutex<BTreeMap<u64, Arc<BlobFile>>>,
 }
 
 impl BlobFiles {
     /// The blob files in `dir`.
-    pub(crate) fn new(env: Arc<dyn Env>, dir: &Path, use_direct_reads: bool) -> Self {
-        Self { env, dir: dir.to_path_buf(), use_direct_reads, open: Mutex::new(RANK, BTreeMap::new()) }
+    pub(crate) fn new(env: Arc<dyn Env>, dir: &Path, use_direct_reads: bool, metrics: Arc<Metrics>) -> Self {
+        Self { env, dir: dir.to_path_buf(), use_direct_reads, metrics, open: Mutex::new(RANK, BTreeMap::new()) }
     }
 
     /// The value of `user_key` that the stored reference leads to.
@@ -41,7 +43,11 @@ impl BlobFiles {
     pub(crate) fn value(&self, user_key: &[u8], stored: &[u8]) -> Result<Vec<u8>> {
         let reference = BlobReference::decode(stored)?;
         let context = IoContext::new(FileKind::Blob, IoPriority::User);
-        self.file(reference.file_number, context)?.read(user_key, &reference, context)
+        let read = || self.file(reference.file_number, context)?.read(user_key, &reference, context);
+        let value = times::timed(PerfTime::BlobRead, read)?;
+        let bytes = RECORD_HEADER_LEN + user_key.len() as u64 + reference.size;
+        self.metrics.add(Counter::BlobFileBytesRead, bytes);
+        Ok(value)
     }
 
     /// The bytes of memory that the open files take.

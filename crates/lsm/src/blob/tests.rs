@@ -39,12 +39,16 @@ fn add(file: &mut Vec<u8>, key: &[u8], stored: &[u8], codec: CompressionType) ->
 }
 
 fn files(bytes: &[u8]) -> BlobFiles {
+    counted_files(bytes, &siltstone_base::sync::Arc::new(crate::metrics::Metrics::new()))
+}
+
+fn counted_files(bytes: &[u8], metrics: &siltstone_base::sync::Arc<crate::metrics::Metrics>) -> BlobFiles {
     let disk = SimDisk::new();
     let env: siltstone_base::sync::Arc<dyn Env> = disk.env();
     disk.make_durable_dir(Path::new("/db")).unwrap();
     let (path, temporary) = (Path::new("/db/000009.blob"), Path::new("/db/1.dbtmp"));
     write_file_atomically(&*env, path, temporary, bytes, FileKind::Blob).unwrap();
-    BlobFiles::new(env, Path::new("/db"), false)
+    BlobFiles::new(env, Path::new("/db"), false, siltstone_base::sync::Arc::clone(metrics))
 }
 
 #[test]
@@ -129,4 +133,16 @@ fn kinds_that_are_not_read_are_refused_by_name() {
         let reference = add(&mut bytes, b"key", b"value", CompressionType::None);
         assert_eq!(files(&bytes).value(b"key", &reference).unwrap_err().kind(), ErrorKind::NotSupported);
     }
+}
+
+#[test]
+fn bytes_that_are_read_for_values_in_blob_files_are_counted() {
+    let mut bytes = header(1, 0, CompressionType::None);
+    let a = add(&mut bytes, b"a", b"value of a", CompressionType::None);
+    let metrics = siltstone_base::sync::Arc::new(crate::metrics::Metrics::new());
+    let files = counted_files(&bytes, &metrics);
+    files.value(b"a", &a).unwrap();
+    assert_eq!(metrics.get(crate::Counter::BlobFileBytesRead), 32 + 1 + 10);
+    files.value(b"b", &a).unwrap_err();
+    assert_eq!(metrics.get(crate::Counter::BlobFileBytesRead), 32 + 1 + 10, "what failed is not counted");
 }

@@ -1,7 +1,8 @@
 //! The last compactions, for whoever asks afterwards what was done and why.
 
 use super::state::DbInner;
-use crate::event::CompactionInfo;
+use crate::event::{CompactionInfo, CompactionReason};
+use crate::metrics::{Counter, HistogramKind};
 use siltstone_base::sync::{Mutex, Rank};
 use std::collections::VecDeque;
 
@@ -52,9 +53,30 @@ impl DbInner {
         self.compaction_log.records()
     }
 
-    /// Remembers a compaction that has just ended.
+    /// Remembers a compaction that has just ended, and counts it by its reason.
     pub(super) fn log_compaction(&self, info: &CompactionInfo) {
+        self.count_compaction(info);
         let record = CompactionRecord { ended_unix_seconds: self.clock.unix_seconds(), info: info.clone() };
         self.compaction_log.add(record);
+    }
+
+    fn count_compaction(&self, info: &CompactionInfo) {
+        if info.error.is_some() || info.trivial_move {
+            return;
+        }
+        let rewrote = match info.reason {
+            CompactionReason::FifoMaxSize => return self.metrics.add(Counter::FifoMaxSizeCompactions, 1),
+            CompactionReason::FifoTtl => return self.metrics.add(Counter::FifoTtlCompactions, 1),
+            CompactionReason::TombstoneDensity => {
+                Some((Counter::CompactReadMarkedBytes, Counter::CompactWriteMarkedBytes))
+            }
+            CompactionReason::Ttl => Some((Counter::CompactReadTtlBytes, Counter::CompactWriteTtlBytes)),
+            CompactionReason::Periodic => Some((Counter::CompactReadPeriodicBytes, Counter::CompactWritePeriodicBytes)),
+            _ => None,
+        };
+        self.metrics.record(HistogramKind::NumFilesInSingleCompaction, info.inputs.len() as u64);
+        if let Some((read, written)) = rewrote {
+            self.metrics.add_all([(read, info.input_bytes), (written, info.output_bytes)]);
+        }
     }
 }

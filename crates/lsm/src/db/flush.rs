@@ -105,6 +105,8 @@ impl TableBuild {
                     bytes: db.live_options.load().bytes_per_sync,
                     strict: db.options.strict_bytes_per_sync,
                 },
+                metrics: Some(Arc::clone(&db.metrics)),
+                sync_kind: HistogramKind::TableSync,
             },
         )?;
         let children = memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())).collect();

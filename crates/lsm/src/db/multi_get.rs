@@ -23,11 +23,22 @@ type Found = Result<Option<PinnedValue>>;
 impl DbInner {
     /// The values of several keys of one family, all as of the same moment.
     pub(crate) fn multi_get(&self, family: &Family, keys: &[&[u8]], options: &ReadOptions) -> Vec<Found> {
-        self.timed(HistogramKind::DbMultiGet, || self.multi_get_now(family, keys, options))
+        let found = self.timed(HistogramKind::DbMultiGet, || self.multi_get_now(family, keys, options));
+        let values = found.iter().filter_map(|found| found.as_ref().ok()?.as_ref());
+        let (count, bytes) = values.fold((0, 0), |(count, bytes), value| (count + 1, bytes + value.len() as u64));
+        self.metrics.add_all([
+            (Counter::MultiGets, 1),
+            (Counter::MultiGetKeysRead, keys.len() as u64),
+            (Counter::MultiGetKeysFound, count),
+            (Counter::MultiGetBytesRead, bytes),
+        ]);
+        if self.metrics.times_operations() {
+            self.metrics.record(HistogramKind::BytesPerMultiGet, bytes);
+        }
+        found
     }
 
     fn multi_get_now(&self, family: &Family, keys: &[&[u8]], options: &ReadOptions) -> Vec<Found> {
-        self.metrics.add(Counter::MultiGets, 1);
         let prepared = self.check_readable(family).and_then(|()| {
             // The order matters: see `SuperVersion`.
             let pinned = family.super_version.load();
@@ -102,7 +113,8 @@ impl DbInner {
             None if !pinned.immutables.is_empty() => pinned.immutables.get_pinned(lookup),
             found => found,
         }?;
-        self.metrics.add_all([(Counter::KeysRead, 1), (Counter::MemtableHit, 1)]);
+        let bytes = if entry.value_type == ValueType::Put { entry.value.len() as u64 } else { 0 };
+        self.metrics.add_all([(Counter::KeysRead, 1), (Counter::MemtableHit, 1), (Counter::BytesRead, bytes)]);
         if entry.value_type == ValueType::Put {
             return Some(Ok(Some(PinnedValue::in_memtable(entry.value))));
         }

@@ -263,6 +263,7 @@ pub(crate) fn list_column_families(dir: &Path, options: &DbOptions) -> Result<Ve
         dir: dir.to_path_buf(),
         max_manifest_file_size: options.max_manifest_file_size,
         obsolete_tables: Arc::new(ObsoleteTables::new()),
+        metrics: None,
     })
 }
 
@@ -361,7 +362,9 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
     };
     let retained = (block_cache.capacity() + block_cache.compressed_capacity()) / RETAINED_PART;
     let block_pool = BlockPool::new(retained.clamp(LEAST_RETAINED_BYTES, MOST_RETAINED_BYTES));
-    let blob_files = Arc::new(BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads));
+    let metrics = Arc::new(Metrics::with_clock(Arc::clone(&clock)));
+    let blob_files = BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads, Arc::clone(&metrics));
+    let blob_files = Arc::new(blob_files);
     let expiry = ExpiryRoom::new(RoomSettings {
         env: Arc::clone(&env),
         path: FileName::Expiry.path(dir),
@@ -386,7 +389,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         blob_files,
         block_cache,
         block_pool,
-        metrics: Arc::new(Metrics::new()),
+        metrics,
     })
 }
 
@@ -403,6 +406,7 @@ fn version_set_config(surroundings: &Surroundings, obsolete_tables: &Arc<Obsolet
         dir: surroundings.dir.clone(),
         max_manifest_file_size: surroundings.options.max_manifest_file_size,
         obsolete_tables: Arc::clone(obsolete_tables),
+        metrics: Some(Arc::clone(&surroundings.metrics)),
     }
 }
 

@@ -8,7 +8,7 @@ use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::key::{LookupKey, SeqNo, ValueType};
 use crate::memtable::MemtableValue;
-use crate::metrics::{Counter, HistogramKind};
+use crate::metrics::{Counter, HistogramKind, PerfTime, times};
 use crate::options::{ReadOptions, ReadTier};
 use crate::snapshot::Snapshot;
 use crate::sst::{GetCounts, PinnedBytes, TableEntry, TableReadOptions};
@@ -82,7 +82,14 @@ impl DbInner {
     /// The value of `key`, or `None` if it has none.
     #[inline]
     pub(crate) fn get(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
-        self.timed(HistogramKind::DbGet, || self.get_now(family, key, options))
+        if !self.metrics.times_operations() {
+            return self.get_now(family, key, options);
+        }
+        let found = self.timed(HistogramKind::DbGet, || self.get_now(family, key, options));
+        if let Ok(Some(value)) = &found {
+            self.metrics.record(HistogramKind::BytesPerRead, value.len() as u64);
+        }
+        found
     }
 
     fn get_now(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
@@ -142,20 +149,25 @@ impl DbInner {
         options: &TableReadOptions,
     ) -> Result<Option<PinnedValue>> {
         let lookup = LookupKey::new(key, seqno);
+        let began = times::begin();
         let in_memory = match pinned.memtable.get_pinned(&lookup) {
             None if !pinned.immutables.is_empty() => pinned.immutables.get_pinned(&lookup),
             found => found,
         };
+        times::end(PerfTime::GetFromMemtable, began);
         if let Some(entry) = in_memory {
-            self.metrics.add_all([(Counter::KeysRead, 1), (Counter::MemtableHit, 1)]);
+            let bytes = if entry.value_type == ValueType::Put { entry.value.len() as u64 } else { 0 };
+            self.metrics.add_all([(Counter::KeysRead, 1), (Counter::MemtableHit, 1), (Counter::BytesRead, bytes)]);
             if entry.value_type == ValueType::Put {
                 return Ok(Some(PinnedValue(Place::Memtable(entry.value))));
             }
             return self.get_special(family, pinned, &lookup, entry.value_type, &entry.value, options);
         }
         let mut counts = GetCounts::default();
-        let found = pinned.version.get(&family.table_cache, options, &lookup, &mut counts)?;
-        self.finish_get(family, pinned, &lookup, found, counts, options)
+        let began = times::begin();
+        let found = pinned.version.get(&family.table_cache, options, &lookup, &mut counts);
+        times::end(PerfTime::GetFromOutputFiles, began);
+        self.finish_get(family, pinned, &lookup, found?, counts, options)
     }
 
     /// Counts a search in the tables that ended with `found`, at its level, and makes a value of it.
@@ -170,9 +182,14 @@ impl DbInner {
         options: &TableReadOptions,
     ) -> Result<Option<PinnedValue>> {
         let place = found.as_ref().map_or(Counter::GetMiss, |(level, _)| Counter::get_hit(*level));
+        let bytes = match &found {
+            Some((_, entry)) if entry.value_type == ValueType::Put => entry.value.len() as u64,
+            _ => 0,
+        };
         self.metrics.add_all([
             (Counter::KeysRead, 1),
             (place, 1),
+            (Counter::BytesRead, bytes),
             (Counter::TablesProbed, counts.tables),
             (Counter::FilterUseful, counts.denied),
             (Counter::FilterFullPositive, counts.allowed),
@@ -209,6 +226,9 @@ impl DbInner {
                 value.map(Cow::into_owned)
             }
         };
+        if let Some(value) = &value {
+            self.metrics.add(Counter::BytesRead, value.len() as u64);
+        }
         Ok(value.map(|value| PinnedValue(Place::Owned(value))))
     }
 

@@ -26,6 +26,11 @@ impl Db {
         &self.handle.inner.metrics
     }
 
+    /// The same, for what outlives the call.
+    pub(crate) fn shared_metrics(&self) -> siltstone_base::sync::Arc<Metrics> {
+        siltstone_base::sync::Arc::clone(&self.handle.inner.metrics)
+    }
+
     /// All counters and distributions at this moment, those of the block cache included; a cache that several databases share counts for all of them.
     ///
     /// ```

@@ -11,7 +11,7 @@ use crate::blob::BlobFiles;
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKeyComparator, LookupKey, ParsedKey, SeqNo, ValueType};
 use crate::merge::{MergeOperator, Operands, full_merge, no_operator};
-use crate::metrics::{Counter, Metrics};
+use crate::metrics::{Counter, HistogramKind, Metrics, PerfTime, times};
 use crate::options::{ColumnFamilyOptions, ReadOptions, ReadTier};
 use crate::sst::TableReadOptions;
 use crate::wide_columns::{WideColumn, columns, default_column};
@@ -88,7 +88,14 @@ impl Resolver {
             Some((kind, stored)) => self.value(key, kind, stored, read_tier)?,
             None => None,
         };
-        let merged = full_merge(&**operator, &self.family_name, key, existing.as_deref(), operands);
+        metrics.record(HistogramKind::ReadNumMergeOperands, operands.len() as u64);
+        let began = metrics.begin();
+        let merged = times::timed(PerfTime::MergeOperator, || {
+            full_merge(&**operator, &self.family_name, key, existing.as_deref(), operands)
+        });
+        if let Some(nanos) = metrics.nanos_since(began) {
+            metrics.add(Counter::MergeOperationNanos, nanos);
+        }
         if merged.as_ref().is_err_and(|error| error.kind() == ErrorKind::MergeFailed) {
             metrics.add(Counter::MergeFailures, 1);
         }

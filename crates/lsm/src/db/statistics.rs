@@ -3,6 +3,7 @@
 use super::state::DbInner;
 use crate::event::StallCause;
 use crate::metrics::{Counter, Gauge, HistogramKind, Property, Statistics, prometheus_text};
+use crate::sst::CachedKind;
 
 impl DbInner {
     /// All counters and distributions at this moment.
@@ -11,13 +12,35 @@ impl DbInner {
         let (cache, tier) = (self.block_cache.stats(), self.block_cache.compressed_stats());
         let stalls = [StallCause::MemtableLimit, StallCause::L0FileCount, StallCause::PendingCompactionBytes];
         let stalls = stalls.into_iter().map(|cause| counters.get(Counter::stall_micros(cause))).sum();
+        let [data, index, filter] =
+            [CachedKind::Data, CachedKind::Index, CachedKind::Filter].map(|kind| self.block_cache.kind_stats(kind));
+        let (hits, misses) = (cache.hits.saturating_add(tier.hits), cache.misses.saturating_sub(tier.hits));
+        let misses_of_tables = Counter::GET_PLACES.iter().map(|place| counters.get(*place)).sum();
+        let (batches, groups) = (counters.get(Counter::WriteBatches), counters.get(Counter::WriteGroups));
         let others = [
             ("rocksdb.stall.micros", stalls),
+            ("rocksdb.memtable.miss", misses_of_tables),
+            ("rocksdb.write.self", groups),
+            ("rocksdb.write.other", batches.saturating_sub(groups)),
             // As in RocksDB, what the tier of compressed blocks has is a hit.
-            ("rocksdb.block.cache.hit", cache.hits.saturating_add(tier.hits)),
-            ("rocksdb.block.cache.miss", cache.misses.saturating_sub(tier.hits)),
+            ("rocksdb.block.cache.hit", hits),
+            ("rocksdb.block.cache.miss", misses),
             ("rocksdb.block.cache.add", cache.inserts),
             ("rocksdb.block.cache.add.failures", cache.rejections),
+            ("rocksdb.block.cache.bytes.write", data.inserted_bytes + index.inserted_bytes + filter.inserted_bytes),
+            // What is no partition is a data block.
+            ("rocksdb.block.cache.data.hit", hits.saturating_sub(index.hits + filter.hits)),
+            ("rocksdb.block.cache.data.miss", misses.saturating_sub(index.misses + filter.misses)),
+            ("rocksdb.block.cache.data.add", data.inserts),
+            ("rocksdb.block.cache.data.bytes.insert", data.inserted_bytes),
+            ("rocksdb.block.cache.index.hit", index.hits),
+            ("rocksdb.block.cache.index.miss", index.misses),
+            ("rocksdb.block.cache.index.add", index.inserts),
+            ("rocksdb.block.cache.index.bytes.insert", index.inserted_bytes),
+            ("rocksdb.block.cache.filter.hit", filter.hits),
+            ("rocksdb.block.cache.filter.miss", filter.misses),
+            ("rocksdb.block.cache.filter.add", filter.inserts),
+            ("rocksdb.block.cache.filter.bytes.insert", filter.inserted_bytes),
             ("siltstone.block.cache.evictions", cache.evictions),
             ("rocksdb.secondary.cache.hits", tier.hits),
         ];

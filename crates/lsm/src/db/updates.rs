@@ -11,6 +11,7 @@ use super::wal_note::is_note;
 use crate::batch::{BatchReader, HEADER_LEN, Record, Records, WriteBatch, encode_header};
 use crate::file_names::FileName;
 use crate::key::SeqNo;
+use crate::metrics::Counter;
 use crate::wal::{ReadOutcome, WalReader};
 use siltstone_base::env::{Access, FileKind, FileOptions, IoContext, IoPriority};
 use siltstone_base::sync::atomic::Ordering;
@@ -76,6 +77,7 @@ impl Updates {
     pub(super) fn since(db: &Db, seqno: SeqNo) -> Result<Self> {
         let inner = &db.handle.inner;
         inner.check_writable()?;
+        inner.metrics.add(Counter::GetUpdatesSinceCalls, 1);
         inner.wal_archive.set_followed();
         // From here on WALs stay; the result takes it back.
         db.disable_file_deletions();

@@ -18,7 +18,7 @@ use super::state::DbInner;
 use super::write_queue::Request;
 use crate::batch::{BatchEntry, Step, WriteBatch, encode_header};
 use crate::key::{MAX_SEQNO, SeqNo, ValueType};
-use crate::metrics::{Counter, HistogramKind};
+use crate::metrics::{Counter, HistogramKind, PerfTime, times};
 use crate::options::WriteOptions;
 use crate::trace;
 use crate::wal::WalWriter;
@@ -187,10 +187,14 @@ impl DbInner {
         if options.low_pri {
             self.yield_to_writers(batch.size_bytes() as u64, options)?;
         }
+        let batch_bytes = batch.size_bytes() as u64;
         let write = || match self.try_lead() {
             Some(leader) => self.lead(leader, Some((batch, options)), None),
             None => self.follow(batch, options, None),
         };
+        if self.metrics.times_operations() {
+            self.metrics.record(HistogramKind::BytesPerWrite, batch_bytes);
+        }
         trace::write(&*self.clock, || self.timed(HistogramKind::DbWrite, write))
     }
 
@@ -274,7 +278,7 @@ impl DbInner {
                     continue;
                 }
             }
-            self.wait_for_turn(&request);
+            times::timed(PerfTime::WriteThreadWait, || self.wait_for_turn(&request));
         }
         *batch = request.take_batch();
         request.outcome()
@@ -384,11 +388,12 @@ impl DbInner {
         }
         let logged = match options.disable_wal {
             true => 0,
-            false => self.log_group(side, group, first_seqno, options.sync)?,
+            false => times::timed(PerfTime::WriteWal, || self.log_group(side, group, first_seqno, options.sync))?,
         };
         let has_phases = group.batches().any(|batch| batch.phase().is_some());
         let decided = if has_phases { self.begin_phases(side, group) } else { Vec::new() };
         let default_only = group.batches().all(WriteBatch::is_default_only);
+        let began = times::begin();
         let inserted = if !group.followers.is_empty()
             && self.options.concurrent_memtable_write_bytes > 0
             && bytes >= self.options.concurrent_memtable_write_bytes
@@ -397,6 +402,7 @@ impl DbInner {
         } else {
             self.insert_group(group, first_seqno)
         };
+        times::end(PerfTime::WriteMemtable, began);
         if let Err(error) = inserted {
             self.fail(&error);
             return Err(error);
@@ -406,13 +412,14 @@ impl DbInner {
         self.visible_seqno.store(last_seqno, Ordering::Release);
         side.memtable_growth += bytes as u64 + count * ENTRY_OVERHEAD;
         self.note_full_memtables(side, default_only);
-        let led = u64::from(group.own.is_some());
+        let batches = u64::from(group.own.is_some()) + group.followers.len() as u64;
         self.metrics.add_all([
             (Counter::KeysWritten, count),
             (Counter::BytesWritten, bytes as u64),
             (Counter::WalBytes, logged),
             (Counter::WriteGroups, 1),
-            (Counter::WriteBatches, led + group.followers.len() as u64),
+            (Counter::WriteBatches, batches),
+            (Counter::WritesLogged, if options.disable_wal { 0 } else { batches }),
         ]);
         Ok(())
     }
@@ -551,7 +558,7 @@ impl DbInner {
             self.rotate_wal(side)?;
         }
         if !side.full.is_empty() {
-            self.switch_full_memtables(side)?;
+            times::timed(PerfTime::WriteSwitch, || self.switch_full_memtables(side))?;
         }
         if side.closed_wal_bytes > 0 {
             self.limit_wal_size(side)?;
@@ -560,7 +567,7 @@ impl DbInner {
             self.limit_memtables(side, bytes, options)?;
         }
         if self.controller.is_engaged() {
-            self.wait_for_admission(bytes, options)?;
+            times::timed(PerfTime::WriteDelay, || self.wait_for_admission(bytes, options))?;
         }
         if self.is_unwatched() {
             self.watch();
@@ -568,7 +575,8 @@ impl DbInner {
         if let Some(pacer) = self.pacer() {
             side.unpaced_bytes += bytes;
             if pacer.is_due(side.unpaced_bytes) {
-                self.keep_pace(pacer, &mut side.unpaced_bytes, bytes, options)?;
+                let wait = || self.keep_pace(pacer, &mut side.unpaced_bytes, bytes, options);
+                times::timed(PerfTime::WriteDelay, wait)?;
             }
         }
         Ok(())

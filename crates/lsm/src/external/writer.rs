@@ -265,6 +265,8 @@ fn builder_options(
         file_creation_time: now,
         priority: IoPriority::Low,
         write_back: WriteBack { bytes: options.bytes_per_sync, strict: options.strict_bytes_per_sync },
+        metrics: None,
+        sync_kind: crate::metrics::HistogramKind::TableSync,
     }
 }
 

@@ -36,6 +36,8 @@ counters! {
     WriteGroups = "siltstone.write.groups",
     /// Bytes appended to WALs, framing included.
     WalBytes = "rocksdb.wal.bytes",
+    /// Write batches that went into a WAL.
+    WritesLogged = "rocksdb.write.wal",
     /// Syncs of WALs.
     WalSyncs = "rocksdb.wal.synced",
     /// Flushes that installed their table.
@@ -54,6 +56,22 @@ counters! {
     CompactReadBytes = "rocksdb.compact.read.bytes",
     /// Bytes of tables that compactions wrote.
     CompactWriteBytes = "rocksdb.compact.write.bytes",
+    /// Bytes of tables that compactions read because many of their entries only delete, or because a collector asked.
+    CompactReadMarkedBytes = "rocksdb.compact.read.marked.bytes",
+    /// Bytes of tables that these wrote.
+    CompactWriteMarkedBytes = "rocksdb.compact.write.marked.bytes",
+    /// Bytes of tables that compactions read because they are older than `ttl`.
+    CompactReadTtlBytes = "rocksdb.compact.read.ttl.bytes",
+    /// Bytes of tables that these wrote.
+    CompactWriteTtlBytes = "rocksdb.compact.write.ttl.bytes",
+    /// Bytes of tables that compactions read because they were written longer ago than `periodic_compaction_seconds`.
+    CompactReadPeriodicBytes = "rocksdb.compact.read.periodic.bytes",
+    /// Bytes of tables that these wrote.
+    CompactWritePeriodicBytes = "rocksdb.compact.write.periodic.bytes",
+    /// Compactions that dropped tables of a family with the FIFO style because it has too many bytes.
+    FifoMaxSizeCompactions = "rocksdb.fifo.max.size.compactions",
+    /// Compactions that dropped tables of a family with the FIFO style because they are too old.
+    FifoTtlCompactions = "rocksdb.fifo.ttl.compactions",
     /// Microseconds that compactions took which rewrote tables.
     CompactionMicros = "siltstone.compaction.micros",
     /// Entries that compactions dropped because a newer one of the same key hides them.
@@ -85,6 +103,8 @@ counters! {
     RateLimiterWaitMicros = "siltstone.rate.limiter.wait.micros",
     /// Keys that callers asked for, one by one or several at a time.
     KeysRead = "rocksdb.number.keys.read",
+    /// Bytes of the values that gets found, and calls for several keys.
+    BytesRead = "rocksdb.bytes.read",
     /// Gets answered by a memtable, the mutable or an immutable one.
     MemtableHit = "rocksdb.memtable.hit",
     /// Gets answered by level 0.
@@ -111,6 +131,14 @@ counters! {
     FilterPrefixTruePositive = "rocksdb.bloom.filter.prefix.true.positive",
     /// Calls that ask for several keys.
     MultiGets = "rocksdb.number.multiget.get",
+    /// Keys that these asked for.
+    MultiGetKeysRead = "rocksdb.number.multiget.keys.read",
+    /// Those among them that have a value.
+    MultiGetKeysFound = "rocksdb.number.multiget.keys.found",
+    /// Bytes of these values.
+    MultiGetBytesRead = "rocksdb.number.multiget.bytes.read",
+    /// Nanoseconds that merge operators took in reads. Measured where [operations are timed](super::Metrics::set_times_operations).
+    MergeOperationNanos = "rocksdb.merge.operation.time.nanos",
     /// Data blocks that gets and iterators read from tables, because no cache had them. What iterators read ahead is not counted.
     BlocksRead = "siltstone.block.reads",
     /// Bytes of these blocks, uncompressed.
@@ -119,12 +147,62 @@ counters! {
     BlocksReadTogether = "siltstone.block.reads.together",
     /// Times that a call for several keys read several blocks of a table at the same time: data blocks, or partitions of its index or filter.
     ReadsTogether = "siltstone.reads.together",
+    /// Iterators that were made.
+    IteratorsCreated = "rocksdb.num.iterator.created",
+    /// Iterators that were dropped.
+    IteratorsDeleted = "rocksdb.num.iterator.deleted",
     /// Seeks of iterators.
     IterSeeks = "rocksdb.number.db.seek",
+    /// Those among them that ended on an entry.
+    IterSeeksFound = "rocksdb.number.db.seek.found",
     /// Steps of iterators, in both directions.
-    IterSteps = "rocksdb.number.db.next",
+    IterSteps = "siltstone.iter.steps",
+    /// Steps forward.
+    IterNexts = "rocksdb.number.db.next",
+    /// Those among them that ended on an entry.
+    IterNextsFound = "rocksdb.number.db.next.found",
+    /// Steps backward.
+    IterPrevs = "rocksdb.number.db.prev",
+    /// Those among them that ended on an entry.
+    IterPrevsFound = "rocksdb.number.db.prev.found",
+    /// Bytes of keys and values that iterators stood on. Measured by iterators that are made where [operations are timed](super::Metrics::set_times_operations).
+    IterBytesRead = "rocksdb.db.iter.bytes.read",
+    /// Entries that iterators passed one by one on their way forward because they are not seen: tombstones, older versions, versions that are too new.
+    IterSkipped = "rocksdb.number.iter.skip",
     /// Entries that iterators passed one by one because a range tombstone hides them.
     IterCovered = "siltstone.iter.covered",
+    /// Tables that were opened.
+    FileOpens = "rocksdb.no.file.opens",
+    /// Tables that could not be opened.
+    FileErrors = "rocksdb.no.file.errors",
+    /// Blocks of tables whose checksum was computed because they were read.
+    BlockChecksums = "rocksdb.block.checksum.compute.count",
+    /// Those among them whose checksum was another one.
+    BlockChecksumMismatches = "rocksdb.block.checksum.mismatch.count",
+    /// Blocks of tables that were decompressed.
+    BlocksDecompressed = "rocksdb.number.block.decompressed",
+    /// Their bytes before.
+    BytesDecompressedFrom = "rocksdb.bytes.decompressed.from",
+    /// Their bytes behind.
+    BytesDecompressedTo = "rocksdb.bytes.decompressed.to",
+    /// Blocks of tables that were compressed.
+    BlocksCompressed = "rocksdb.number.block.compressed",
+    /// Their bytes before.
+    BytesCompressedFrom = "rocksdb.bytes.compressed.from",
+    /// Their bytes behind.
+    BytesCompressedTo = "rocksdb.bytes.compressed.to",
+    /// Blocks of tables that were not to be compressed.
+    BlocksCompressionBypassed = "rocksdb.number.block_compression_bypassed",
+    /// Their bytes.
+    BytesCompressionBypassed = "rocksdb.bytes.compression_bypassed",
+    /// Blocks of tables that compression did not make small enough: they are stored as they are.
+    BlocksCompressionRejected = "rocksdb.number.block_compression_rejected",
+    /// Their bytes.
+    BytesCompressionRejected = "rocksdb.bytes.compression.rejected",
+    /// Bytes that were read from blob files: values as stored, with their keys and headers.
+    BlobFileBytesRead = "rocksdb.blobdb.blob.file.bytes.read",
+    /// Calls of [`Db::updates_since`](crate::Db::updates_since).
+    GetUpdatesSinceCalls = "rocksdb.getupdatessince.calls",
     /// Rows that reads met and did not see because they are expired.
     ExpiredRowsHidden = "siltstone.expiry.rows.hidden",
     /// Expired rows that compactions removed, with those of tables that went as a whole.
@@ -150,6 +228,9 @@ impl Counter {
             StallCause::PendingCompactionBytes => Self::StallPendingCompactionBytesMicros,
         }
     }
+
+    /// Where gets end that no memtable answered: each is counted by one of these.
+    pub(crate) const GET_PLACES: [Self; 4] = [Self::GetHitL0, Self::GetHitL1, Self::GetHitL2AndUp, Self::GetMiss];
 
     /// The counter of gets that `level` answered.
     #[inline]

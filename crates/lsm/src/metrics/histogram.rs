@@ -38,6 +38,40 @@ histograms! {
     DbWrite = "rocksdb.db.write.micros",
     /// Microseconds of a read of several keys. Measured where operations are timed.
     DbMultiGet = "rocksdb.db.multiget.micros",
+    /// Microseconds of a seek of an iterator. Measured by iterators that are made where operations are timed.
+    DbSeek = "rocksdb.db.seek.micros",
+    /// Bytes of the value that a get found. Measured where operations are timed.
+    BytesPerRead = "rocksdb.bytes.per.read",
+    /// Bytes of a write batch. Measured where operations are timed.
+    BytesPerWrite = "rocksdb.bytes.per.write",
+    /// Bytes of the values that a read of several keys found. Measured where operations are timed.
+    BytesPerMultiGet = "rocksdb.bytes.per.multiget",
+    /// Keys that a read of several keys asked one table for, where they were more than one.
+    SstBatchSize = "rocksdb.sst.batch.size",
+    /// Operands that a read merged for a key.
+    ReadNumMergeOperands = "rocksdb.read.num.merge_operands",
+    /// Operations of a transaction that was committed from memory.
+    NumOpsPerTransaction = "rocksdb.num.op.per.transaction",
+    /// Microseconds of opening a table.
+    TableOpenIo = "rocksdb.table.open.io.micros",
+    /// Microseconds of a read of a table file. Measured where operations are timed.
+    SstRead = "rocksdb.sst.read.micros",
+    /// Microseconds of coming by one data block that no cache has, for a get. Measured where operations are timed.
+    ReadBlockGet = "rocksdb.read.block.get.micros",
+    /// Nanoseconds of decompressing a block of a table. Measured where operations are timed.
+    DecompressionTime = "rocksdb.decompression.times.nanos",
+    /// Nanoseconds of compressing a block of a table. Measured where operations are timed.
+    CompressionTime = "rocksdb.compression.times.nanos",
+    /// Microseconds of a write to a table file. Measured where operations are timed.
+    SstWrite = "rocksdb.sst.write.micros",
+    /// Microseconds of the sync of a table that a flush, or what is not a compaction, wrote.
+    TableSync = "rocksdb.table.sync.micros",
+    /// Microseconds of the sync of a table that a compaction wrote.
+    CompactionOutfileSync = "rocksdb.compaction.outfile.sync.micros",
+    /// Microseconds of a sync of the MANIFEST.
+    ManifestFileSync = "rocksdb.manifest.file.sync.micros",
+    /// Files that a compaction read.
+    NumFilesInSingleCompaction = "rocksdb.numfiles.in.singlecompaction",
     /// Microseconds of a flush.
     FlushTime = "rocksdb.db.flush.micros",
     /// Microseconds of a compaction that rewrote tables, failed ones included.

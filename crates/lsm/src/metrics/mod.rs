@@ -10,26 +10,31 @@ mod counter;
 mod facade;
 mod histogram;
 mod perf;
+
 mod property;
 mod statistics;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod times;
 
 pub use counter::Counter;
 #[cfg(feature = "metrics")]
 pub(crate) use facade::publish;
 pub use histogram::{HistogramData, HistogramKind};
-pub use perf::PerfContext;
+pub use perf::{PerfContext, PerfLevel};
 pub use property::Property;
 pub use statistics::Statistics;
 pub(crate) use statistics::{Gauge, prometheus_text};
 pub use table::{LevelStats, MetricsTable, NextLimit};
+pub use times::{PerfTime, PerfTimes};
 
 use histogram::Histograms;
+use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::sync::CachePadded;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::fmt;
+use std::sync::Arc;
 
 /// Slots of the first threads, one each.
 const OWN_SLOTS: usize = 120;
@@ -96,19 +101,27 @@ pub struct Metrics {
     slots: Box<[CachePadded<[AtomicU64; COUNTERS]>]>,
     histograms: Histograms,
     times_operations: AtomicBool,
+    clock: Arc<dyn Clock>,
 }
 
 impl Metrics {
     /// All counters at 0.
     pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock::new()))
+    }
+
+    /// The same, with times by `clock`.
+    pub(crate) fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self {
             slots: (0..SLOTS).map(|_| CachePadded::new([const { AtomicU64::new(0) }; COUNTERS])).collect(),
             histograms: Histograms::new(),
             times_operations: AtomicBool::new(false),
+            clock,
         }
     }
 
-    /// Measures from now on how long each get and each write takes, or no longer. It costs two looks at the clock each; background work is always measured.
+    /// Measures from now on how long each get and each write takes, and other things of which [`HistogramKind`] and [`Counter`] say so, or no longer. It costs two looks at
+    /// the clock each; background work is always measured as a whole. Iterators measure as it was when they were made.
     pub fn set_times_operations(&self, times_operations: bool) {
         self.times_operations.store(times_operations, Ordering::Relaxed);
     }
@@ -117,6 +130,42 @@ impl Metrics {
     #[inline]
     pub fn times_operations(&self) -> bool {
         self.times_operations.load(Ordering::Relaxed)
+    }
+
+    /// When a measurement begins, in nanoseconds; `None` unless operations are timed. For [`end_micros`](Self::end_micros) and [`end_nanos`](Self::end_nanos).
+    #[inline]
+    pub(crate) fn begin(&self) -> Option<u64> {
+        if self.times_operations() { Some(self.clock.now_nanos()) } else { None }
+    }
+
+    /// Counts the microseconds of a measurement, if one began.
+    #[inline]
+    pub(crate) fn end_micros(&self, kind: HistogramKind, began: Option<u64>) {
+        if let Some(nanos) = self.nanos_since(began) {
+            self.record(kind, nanos / 1_000);
+        }
+    }
+
+    /// Counts the nanoseconds of a measurement, if one began.
+    #[inline]
+    pub(crate) fn end_nanos(&self, kind: HistogramKind, began: Option<u64>) {
+        if let Some(nanos) = self.nanos_since(began) {
+            self.record(kind, nanos);
+        }
+    }
+
+    /// The nanoseconds of a measurement, if one began.
+    #[inline]
+    pub(crate) fn nanos_since(&self, began: Option<u64>) -> Option<u64> {
+        began.map(|began| self.clock.now_nanos().saturating_sub(began))
+    }
+
+    /// Does `work` and counts its microseconds, whether or not operations are timed. For what happens seldom.
+    pub(crate) fn measured<T>(&self, kind: HistogramKind, work: impl FnOnce() -> T) -> T {
+        let began = self.clock.now_micros();
+        let outcome = work();
+        self.record(kind, self.clock.now_micros().saturating_sub(began));
+        outcome
     }
 
     /// Counts a value of a distribution.

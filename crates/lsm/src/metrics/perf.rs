@@ -1,9 +1,19 @@
 //! What one thread's operations cost: the difference of two readings of the counters that this thread alone writes.
 
-use super::{COUNTERS, Counter, Counters, Metrics, is_shared, slot};
+use super::{COUNTERS, Counter, Counters, Metrics, PerfTimes, is_shared, slot, times};
 use siltstone_base::sync::atomic::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
+
+/// How much a [`PerfContext`] looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum PerfLevel {
+    /// Counts only: it costs nothing on the way.
+    #[default]
+    EnableCount,
+    /// Times as well: two looks at the clock for each place of [`PerfTime`](super::PerfTime) that an operation comes to.
+    EnableTime,
+}
 
 /// Counts what the calling thread does with one database from now on, other threads and background work left out. It costs nothing on the way: the counters are there anyway.
 ///
@@ -30,6 +40,8 @@ pub struct PerfContext<'a> {
     metrics: &'a Metrics,
     slot: usize,
     before: Counters,
+    times_before: PerfTimes,
+    level: PerfLevel,
     _of_this_thread: PhantomData<*const ()>,
 }
 
@@ -38,26 +50,59 @@ impl PerfContext<'_> {
     pub fn counters(&self) -> Counters {
         self.metrics.counters_of(self.slot).since(&self.before)
     }
+
+    /// Where the time of the thread went since, with whatever database; all 0 on [`PerfLevel::EnableCount`].
+    pub fn times(&self) -> PerfTimes {
+        match self.level {
+            PerfLevel::EnableCount => PerfTimes::default(),
+            PerfLevel::EnableTime => times::so_far().since(&self.times_before),
+        }
+    }
+
+    /// How much it looks at.
+    pub fn level(&self) -> PerfLevel {
+        self.level
+    }
+}
+
+impl Drop for PerfContext<'_> {
+    fn drop(&mut self) {
+        if self.level == PerfLevel::EnableTime {
+            times::stop();
+        }
+    }
 }
 
 impl fmt::Debug for PerfContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(
-                self.counters().iter().filter(|(_, value)| *value > 0).map(|(counter, value)| (counter.name(), value)),
-            )
-            .finish()
+        let (counters, times) = (self.counters(), self.times());
+        let counts = counters.iter().map(|(counter, value)| (counter.name(), value));
+        let all = counts.chain(times.iter().map(|(what, nanos)| (what.name(), nanos)));
+        f.debug_map().entries(all.filter(|(_, value)| *value > 0)).finish()
     }
 }
 
 impl Metrics {
     /// Counts what the calling thread does from now on. `None` for a thread that shares its counters, as those have to that come when 120 others are alive.
     pub fn perf_context(&self) -> Option<PerfContext<'_>> {
+        self.perf_context_at(PerfLevel::EnableCount)
+    }
+
+    /// The same, and on [`PerfLevel::EnableTime`] tells as long as it exists where the time of the calling thread goes.
+    pub fn perf_context_at(&self, level: PerfLevel) -> Option<PerfContext<'_>> {
         let slot = slot();
-        (!is_shared(slot)).then(|| PerfContext {
+        if is_shared(slot) {
+            return None;
+        }
+        if level == PerfLevel::EnableTime {
+            times::start(&self.clock);
+        }
+        Some(PerfContext {
             metrics: self,
             slot,
             before: self.counters_of(slot),
+            times_before: times::so_far(),
+            level,
             _of_this_thread: PhantomData,
         })
     }

@@ -4,6 +4,7 @@
 
 use super::block_hash::{HashBucket, look_up};
 use super::block_slots::HomeSlot;
+use super::cache_kinds::CachedKind;
 use super::index_block::Index;
 use siltstone_base::block_pool::PooledBuf;
 use siltstone_base::cache::{Cacheable, Uses};
@@ -106,6 +107,15 @@ impl Block {
     /// Whether the block has entries of its own: it is no partition of an index or a filter.
     pub(crate) fn is_data(&self) -> bool {
         self.entries_len > 0 && self.index.is_none()
+    }
+
+    /// What a cache counts it with.
+    pub(crate) fn cached_kind(&self) -> CachedKind {
+        match self.index {
+            Some(_) => CachedKind::Index,
+            None if self.entries_len > 0 => CachedKind::Data,
+            None => CachedKind::Filter,
+        }
     }
 
     /// Says whether a cache holds the block, for the accounting of the pool.

@@ -1,6 +1,7 @@
 //! The cache of data blocks.
 
 use super::block::Block;
+use super::cache_kinds::{CachedKind, KindCounts, KindStats};
 use super::compressed_tier::CompressedTier;
 use siltstone_base::cache::{Cache, CacheKey, CacheStats, ENTRY_OVERHEAD};
 use siltstone_base::sync::{Mutex, Rank};
@@ -53,13 +54,20 @@ pub struct BlockCache {
     tier: Option<CompressedTier>,
     shares: Mutex<Shares>,
     is_strict: bool,
+    kinds: KindCounts,
 }
 
 impl BlockCache {
     /// A cache of `capacity_bytes`.
     pub fn new(capacity_bytes: usize) -> Self {
         let shares = Shares { capacities: [capacity_bytes, 0], charged: 0, taken: 0 };
-        Self { blocks: Cache::new(capacity_bytes), tier: None, is_strict: false, shares: Mutex::new(RANK, shares) }
+        Self {
+            blocks: Cache::new(capacity_bytes),
+            tier: None,
+            is_strict: false,
+            shares: Mutex::new(RANK, shares),
+            kinds: KindCounts::new(),
+        }
     }
 
     /// The same with `capacity_bytes` more, for data blocks that had to go: they are kept compressed with LZ4, and come back without a read of the device. Blocks that do
@@ -174,6 +182,18 @@ impl BlockCache {
         self.blocks.get(&CacheKey { file, offset })
     }
 
+    /// The same for a partition of `kind`, which is counted.
+    pub(crate) fn get_partition(&self, kind: CachedKind, file: u64, offset: u64) -> Option<Arc<Block>> {
+        let found = self.get(file, offset);
+        self.kinds.looked_up(kind, file, found.is_some());
+        found
+    }
+
+    /// What happened so far with blocks of `kind`.
+    pub(crate) fn kind_stats(&self, kind: CachedKind) -> KindStats {
+        self.kinds.get(kind)
+    }
+
     /// Counts hits on blocks of `file` that were found without a lookup.
     #[inline]
     pub(crate) fn add_hits(&self, file: u64, hits: u64) {
@@ -197,7 +217,11 @@ impl BlockCache {
         let charge = block.memory_usage() + ENTRY_OVERHEAD;
         let mut evicted = Vec::new();
         block.set_cached(true);
+        let kind = block.cached_kind();
         let inserted = self.blocks.insert_evicting(CacheKey { file, offset }, block, charge, &mut evicted);
+        if inserted.is_ok() {
+            self.kinds.inserted(kind, file, charge as u64);
+        }
         let (Ok(resident) | Err(resident)) = &inserted;
         if Arc::strong_count(resident) == 1 {
             // It was refused, or had to go at once.

@@ -17,6 +17,7 @@ use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use super::tail::TableTail;
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
+use crate::metrics::{HistogramKind, Metrics};
 use crate::options::{CompressionType, DataBlockIndexType, IndexType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
 use siltstone_base::checksum::xxh3_64;
@@ -88,6 +89,10 @@ pub(crate) struct TableBuilderOptions {
     pub(crate) priority: IoPriority,
     /// When it is written back.
     pub(crate) write_back: WriteBack,
+    /// Who counts, if somebody does.
+    pub(crate) metrics: Option<Arc<Metrics>>,
+    /// What its sync is counted as.
+    pub(crate) sync_kind: HistogramKind,
 }
 
 /// What a finished table is.
@@ -219,6 +224,9 @@ impl TableBuilder {
         };
         let context = IoContext::new(FileKind::Table, options.priority);
         let mut output = TableOutput::new(file, path, context, checksum, compressor, options.write_back);
+        if let Some(metrics) = options.metrics {
+            output.count_in(metrics, options.sync_kind);
+        }
         if options.file_checksum {
             output.compute_file_crc();
         }

@@ -5,6 +5,7 @@ use super::external;
 use super::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle};
 use super::separated;
 use crate::key::SeqNo;
+use crate::metrics::{Counter, HistogramKind, Metrics, PerfTime, times};
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::compression::{
     CompressionType, DecompressionDictionary, MAX_BLOCK_LEN, decompress_into, decompress_into_with_dictionary,
@@ -27,6 +28,8 @@ pub(crate) struct BlockFetcher {
     /// Dictionary of data blocks.
     pub(crate) dictionary: Option<DecompressionDictionary>,
     pub(crate) pool: BlockPool,
+    /// Who counts what is read, if somebody does.
+    pub(crate) metrics: Option<Arc<Metrics>>,
 }
 
 impl BlockFetcher {
@@ -124,11 +127,31 @@ impl BlockFetcher {
 
     /// Reads the bytes from `offset` to the end of `buffer`.
     pub(crate) fn read_exact(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> Result<()> {
-        match self.file.read_at(offset, buffer, context) {
+        match self.timed_read(|| self.file.read_at(offset, buffer, context)) {
             Ok(read) if read == buffer.len() => Ok(()),
             Ok(_) => Err(Error::corruption(&self.path, offset, "file ends early")),
             Err(error) => Err(Error::io("read", &self.path, error).with_offset(offset)),
         }
+    }
+
+    /// Reads from the file by `read`, and counts how long that took where somebody wants to know.
+    pub(super) fn timed_read<T>(&self, read: impl FnOnce() -> T) -> T {
+        let began = self.metrics.as_ref().and_then(|metrics| metrics.begin());
+        let outcome = times::timed(PerfTime::BlockRead, read);
+        if let Some(metrics) = &self.metrics {
+            metrics.end_micros(HistogramKind::SstRead, began);
+        }
+        outcome
+    }
+
+    /// Compares the checksum behind a block with its bytes, and counts that. Returns the block's compression type.
+    fn verified(&self, stored: &[u8], handle: BlockHandle) -> Result<u8> {
+        let verified = times::timed(PerfTime::BlockChecksum, || self.checksum.verify(stored, handle.offset));
+        if let Some(metrics) = &self.metrics {
+            let mismatches = u64::from(verified.is_err());
+            metrics.add_all([(Counter::BlockChecksums, 1), (Counter::BlockChecksumMismatches, mismatches)]);
+        }
+        verified
     }
 
     /// The uncompressed bytes at the front of a buffer, and how many they are.
@@ -171,7 +194,7 @@ impl BlockFetcher {
         let Some(data_len) = stored.len().checked_sub(BLOCK_TRAILER_LEN) else {
             return Err(Error::corrupt("block shorter than its trailer"));
         };
-        let kind = if verify { self.checksum.verify(stored, handle.offset)? } else { stored[data_len] };
+        let kind = if verify { self.verified(stored, handle)? } else { stored[data_len] };
         let kind = CompressionType::from_u8(kind)
             .ok_or_else(|| Error::corrupt(format!("unknown compression type {kind:#04x}")))?;
         if kind == CompressionType::None {
@@ -180,9 +203,18 @@ impl BlockFetcher {
         let packed = &stored[..data_len];
         let len = decompressed_len(kind, packed, MAX_BLOCK_LEN)?;
         let mut bytes = self.pool.try_alloc(len)?;
-        match dictionary {
-            None => decompress_into(kind, packed, &mut bytes)?,
-            Some(dictionary) => decompress_into_with_dictionary(kind, packed, dictionary, &mut bytes)?,
+        let began = self.metrics.as_ref().and_then(|metrics| metrics.begin());
+        times::timed(PerfTime::BlockDecompress, || match dictionary {
+            None => decompress_into(kind, packed, &mut bytes),
+            Some(dictionary) => decompress_into_with_dictionary(kind, packed, dictionary, &mut bytes),
+        })?;
+        if let Some(metrics) = &self.metrics {
+            metrics.end_nanos(HistogramKind::DecompressionTime, began);
+            metrics.add_all([
+                (Counter::BlocksDecompressed, 1),
+                (Counter::BytesDecompressedFrom, packed.len() as u64),
+                (Counter::BytesDecompressedTo, len as u64),
+            ]);
         }
         Ok(Some(bytes))
     }

@@ -5,6 +5,7 @@
 
 use super::block::Block;
 use super::block_cache::BlockCache;
+use super::cache_kinds::CachedKind;
 use super::fetch::BlockFetcher;
 use super::format::BlockHandle;
 use super::reader::TableReadOptions;
@@ -112,13 +113,13 @@ impl BlockFetcher {
     pub(crate) fn meta_blocks(
         &self,
         handles: &[BlockHandle],
-        (cache, cache_file): (&BlockCache, u64),
+        (cache, cache_file, kind): (&BlockCache, u64, CachedKind),
         options: &TableReadOptions,
         together: &mut Together,
         keep: impl Fn(PooledBuf, BlockHandle) -> Result<Arc<Block>>,
     ) -> Vec<Result<Arc<Block>>> {
         let mut found: Vec<Option<Result<Arc<Block>>>> =
-            handles.iter().map(|handle| cache.get(cache_file, handle.offset).map(Ok)).collect();
+            handles.iter().map(|handle| cache.get_partition(kind, cache_file, handle.offset).map(Ok)).collect();
         let places: Vec<usize> = (0..found.len()).filter(|place| found[*place].is_none()).collect();
         let missing: Vec<BlockHandle> = places.iter().map(|place| handles[*place]).collect();
         let read = self.fetch_together(&missing, options.context, |place, stored| {
@@ -151,10 +152,10 @@ impl BlockFetcher {
                 asked.push(ReadRequest { offset: request.start, buffer, result: Ok(0) });
             }
         }
-        match asked.as_mut_slice() {
+        self.timed_read(|| match asked.as_mut_slice() {
             [one] => one.result = self.file.read_at(one.offset, one.buffer, context),
             many => self.file.read_many(many, context),
-        }
+        });
         let mut results: Vec<io::Result<usize>> = asked.into_iter().map(|request| request.result).collect();
         results.reverse();
         for (request, buffer) in requests.iter().zip(&buffers) {

@@ -5,6 +5,7 @@
 
 use super::block::Block;
 use super::block_cache::BlockCache;
+use super::cache_kinds::CachedKind;
 use super::fetch::BlockFetcher;
 use super::fetch_together::Together;
 use super::filter_block::FilterContent;
@@ -12,6 +13,7 @@ use super::format::BlockHandle;
 use super::index_block::{Index, IndexEncoding};
 use super::reader::TableReadOptions;
 use crate::key::{InternalKeyComparator, user_key};
+use crate::metrics::{PerfTime, times};
 use crate::options::ReadTier;
 use siltstone_base::Result;
 use siltstone_base::bloom::FilterKind;
@@ -102,7 +104,7 @@ impl FilterPartitions {
             let keeps = source.options.fill_cache;
             if keeps { source.cache.insert(self.cache_file, handle.offset, partition) } else { Ok(partition) }
         };
-        let cache = (source.cache, self.cache_file);
+        let cache = (source.cache, self.cache_file, CachedKind::Filter);
         let partitions = source.fetcher.meta_blocks(&handles, cache, source.options, together, keep);
         let answer = |((key, hash), number): ((&[u8], Option<u64>), usize)| {
             let place = numbers.binary_search(&number).ok();
@@ -130,13 +132,14 @@ impl FilterPartitions {
             return Some(Arc::clone(partition));
         }
         let handle = self.index.handle(number);
-        if let Some(partition) = source.cache.get(self.cache_file, handle.offset) {
+        if let Some(partition) = source.cache.get_partition(CachedKind::Filter, self.cache_file, handle.offset) {
             return Some(partition);
         }
         if source.options.read_tier == ReadTier::BlockCache {
             return None;
         }
-        let bytes = source.fetcher.meta_block(handle, source.options.context).ok()?;
+        let read = || source.fetcher.meta_block(handle, source.options.context).ok();
+        let bytes = times::timed(PerfTime::ReadFilterBlock, read)?;
         let partition = Arc::new(Block::of_filter(bytes).ok()?);
         let keeps = source.options.fill_cache;
         if keeps { source.cache.insert(self.cache_file, handle.offset, partition).ok() } else { Some(partition) }

@@ -4,12 +4,14 @@
 
 use super::block::Block;
 use super::block_cache::BlockCache;
+use super::cache_kinds::CachedKind;
 use super::fetch::BlockFetcher;
 use super::fetch_together::Together;
 use super::format::BlockHandle;
 use super::index_block::{Index, IndexEncoding};
 use super::reader::TableReadOptions;
 use crate::key::InternalKeyComparator;
+use crate::metrics::{PerfTime, times};
 use crate::options::ReadTier;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -40,14 +42,16 @@ impl IndexPartitions {
         comparator: &InternalKeyComparator,
         options: &TableReadOptions,
     ) -> Result<Arc<Block>> {
-        if let Some(partition) = cache.get(self.cache_file, handle.offset) {
+        if let Some(partition) = cache.get_partition(CachedKind::Index, self.cache_file, handle.offset) {
             return Ok(partition);
         }
         if options.read_tier == ReadTier::BlockCache {
             return Err(Error::new(ErrorKind::Incomplete, "partition of an index is not cached"));
         }
-        let bytes = fetcher.meta_block(handle, options.context)?;
-        self.keep(&bytes, handle, fetcher, cache, comparator, options)
+        times::timed(PerfTime::ReadIndexBlock, || {
+            let bytes = fetcher.meta_block(handle, options.context)?;
+            self.keep(&bytes, handle, fetcher, cache, comparator, options)
+        })
     }
 
     /// The partitions at `handles`, each as by [`partition`](Self::partition); those that must be read are read together.
@@ -62,7 +66,7 @@ impl IndexPartitions {
             let partition = |handle: &BlockHandle| self.partition(*handle, fetcher, cache, comparator, options);
             return handles.iter().map(partition).collect();
         }
-        fetcher.meta_blocks(handles, (cache, self.cache_file), options, together, |bytes, handle| {
+        fetcher.meta_blocks(handles, (cache, self.cache_file, CachedKind::Index), options, together, |bytes, handle| {
             self.keep(&bytes, handle, fetcher, cache, comparator, options)
         })
     }

@@ -19,6 +19,7 @@ mod block_cursor;
 mod block_hash;
 mod block_slots;
 mod builder;
+mod cache_kinds;
 mod collector;
 mod compact_on_deletions;
 mod compressed_tier;
@@ -61,6 +62,7 @@ pub use block_cache::BlockCache;
 #[cfg(feature = "testing")]
 pub(crate) use block_cursor::BlockCursor;
 pub(crate) use builder::{TableBuilder, TableBuilderOptions, TableSummary};
+pub(crate) use cache_kinds::CachedKind;
 pub use collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory};
 pub use compact_on_deletions::CompactOnDeletions;
 pub(crate) use dictionary_builder::DictionaryOptions;

@@ -2,12 +2,14 @@
 
 use super::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle};
 use super::tail::TableTail;
+use crate::metrics::{Counter, HistogramKind, Metrics};
 use siltstone_base::checksum::crc32c_append;
 use siltstone_base::compression::{CompressionType, Compressor, MAX_BLOCK_LEN};
 use siltstone_base::env::{AppendFile, IoContext, IoPriority};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes that are gathered before they are appended.
 const GATHER_LEN: usize = 1 << 20;
@@ -48,6 +50,32 @@ pub(crate) struct TableOutput {
     writeback: u64,
     /// What was appended behind the data blocks, if somebody wants it.
     tail: Option<TableTail>,
+    /// Who counts, and what its sync is counted as.
+    metrics: Option<(Arc<Metrics>, HistogramKind)>,
+    blocks: BlockCounts,
+}
+
+/// How many blocks of one treatment there are, and their bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    blocks: u64,
+    bytes: u64,
+}
+
+impl Tally {
+    fn add(&mut self, bytes: usize) {
+        self.blocks += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// What became of all blocks, for the counters.
+#[derive(Debug, Default)]
+struct BlockCounts {
+    compressed: Tally,
+    compressed_to: u64,
+    rejected: Tally,
+    bypassed: Tally,
 }
 
 impl TableOutput {
@@ -75,7 +103,14 @@ impl TableOutput {
             write_back,
             writeback: 0,
             tail: None,
+            metrics: None,
+            blocks: BlockCounts::default(),
         }
+    }
+
+    /// Counts in `metrics` from now on, the sync at the end as `sync`.
+    pub(crate) fn count_in(&mut self, metrics: Arc<Metrics>, sync: HistogramKind) {
+        self.metrics = Some((metrics, sync));
     }
 
     /// Where the next block begins.
@@ -136,15 +171,23 @@ impl TableOutput {
                 Some(compressor) if is_data => compressor,
                 _ => &mut self.compressor,
             };
+            let began = self.metrics.as_ref().and_then(|(metrics, _)| metrics.begin());
             compressor.compress(raw, &mut self.pending)?;
+            if let Some((metrics, _)) = &self.metrics {
+                metrics.end_nanos(HistogramKind::CompressionTime, began);
+            }
             if self.pending.len() - start < raw.len() - raw.len() / 8 {
                 kind = self.compressor.compression_type();
+                self.blocks.compressed.add(raw.len());
+                self.blocks.compressed_to += (self.pending.len() - start) as u64;
             } else {
+                self.blocks.rejected.add(raw.len());
                 self.pending.truncate(start);
                 self.rejected += u64::from(is_data);
             }
         } else {
             self.bypassed += u64::from(is_data);
+            self.blocks.bypassed.add(raw.len());
         }
         if kind == CompressionType::None {
             self.pending.extend_from_slice(raw);
@@ -174,17 +217,42 @@ impl TableOutput {
     pub(crate) fn finish(mut self) -> Result<(u64, Option<u32>, Option<TableTail>)> {
         self.append_pending()?;
         if !(self.context.priority == IoPriority::High && is_planted(PlantedBug::FlushedTableIsNotSynced)) {
-            self.file.sync_data(self.context).map_err(|error| Error::io("sync", &self.path, error))?;
+            let mut sync = || self.file.sync_data(self.context);
+            let synced = match &self.metrics {
+                Some((metrics, kind)) => metrics.measured(*kind, sync),
+                None => sync(),
+            };
+            synced.map_err(|error| Error::io("sync", &self.path, error))?;
         }
+        self.count_blocks();
         self.file.finish().map_err(|error| Error::io("close", &self.path, error))?;
         Ok((self.appended, self.file_crc, self.tail))
+    }
+
+    /// Counts what became of the blocks, when the table is whole.
+    fn count_blocks(&self) {
+        let Some((metrics, _)) = &self.metrics else { return };
+        let BlockCounts { compressed, compressed_to, rejected, bypassed } = &self.blocks;
+        metrics.add_all([
+            (Counter::BlocksCompressed, compressed.blocks),
+            (Counter::BytesCompressedFrom, compressed.bytes),
+            (Counter::BytesCompressedTo, *compressed_to),
+            (Counter::BlocksCompressionRejected, rejected.blocks),
+            (Counter::BytesCompressionRejected, rejected.bytes),
+            (Counter::BlocksCompressionBypassed, bypassed.blocks),
+            (Counter::BytesCompressionBypassed, bypassed.bytes),
+        ]);
     }
 
     fn append_pending(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
+        let began = self.metrics.as_ref().and_then(|(metrics, _)| metrics.begin());
         self.file.append(&self.pending, self.context).map_err(|error| Error::io("append", &self.path, error))?;
+        if let Some((metrics, _)) = &self.metrics {
+            metrics.end_micros(HistogramKind::SstWrite, began);
+        }
         if let Some(tail) = &mut self.tail {
             tail.extend(self.appended, &self.pending);
         }

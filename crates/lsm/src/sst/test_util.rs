@@ -101,6 +101,8 @@ pub(crate) fn builder_options(table: TableOptions, compression: CompressionType)
         file_creation_time: 1_700_000_001,
         priority: IoPriority::High,
         write_back: super::WriteBack::default(),
+        metrics: None,
+        sync_kind: crate::metrics::HistogramKind::TableSync,
     }
 }
 

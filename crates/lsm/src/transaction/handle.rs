@@ -2,7 +2,7 @@
 
 use super::prepared::Entry;
 use super::transaction_db::Core;
-use super::work::{Change, Work};
+use super::work::{Change, Work, count_operations};
 use crate::batch::{Phase, Step};
 use crate::db::{ColumnFamily, Iter, PinnedValue};
 use crate::options::ReadOptions;
@@ -255,7 +255,9 @@ impl Transaction {
             return Ok(());
         }
         // The locks are given back behind this.
-        self.core.db.write(&mut batch, &self.core.options.write_options)
+        let written = self.core.db.write(&mut batch, &self.core.options.write_options);
+        count_operations(&self.core.db, &batch, &written);
+        written
     }
 
     /// Undoes all changes.

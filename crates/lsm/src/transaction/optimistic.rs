@@ -1,7 +1,7 @@
 //! Transactions that lock nothing and are validated when they commit.
 
 use super::options::TransactionDbOptions;
-use super::work::{Change, Work, check_order};
+use super::work::{Change, Work, check_order, count_operations};
 use crate::db::{ColumnFamily, Db, Iter, PinnedValue, Watched};
 use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, DbOptions, ReadOptions, WriteOptions};
@@ -270,7 +270,9 @@ impl OptimisticTransaction {
         if watched.is_empty() {
             return Ok(());
         }
-        self.owner.db.write_if_unchanged(watched, &mut batch, options)
+        let written = self.owner.db.write_if_unchanged(watched, &mut batch, options);
+        count_operations(&self.owner.db, &batch, &written);
+        written
     }
 
     /// Undoes all changes.

@@ -2,7 +2,9 @@
 
 use super::WriteBatchWithIndex;
 use super::options::{Spill, TransactionDbOptions};
+use crate::batch::WriteBatch;
 use crate::db::{ChargedTo, ColumnFamily, Db, Iter, MemoryCharge, PinnedValue};
+use crate::metrics::HistogramKind;
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use siltstone_base::engine::{Isolation, Savepoint};
@@ -157,4 +159,11 @@ pub(super) fn check_order(family: &ColumnFamily) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Counts how many operations a transaction had that was committed from memory.
+pub(super) fn count_operations(db: &Db, batch: &WriteBatch, written: &Result<()>) {
+    if written.is_ok() {
+        db.metrics().record(HistogramKind::NumOpsPerTransaction, u64::from(batch.count()));
+    }
 }

@@ -112,6 +112,8 @@ impl Outputs {
             file_creation_time: now,
             priority: if compaction.start_level() == 0 { IoPriority::High } else { IoPriority::Low },
             write_back: env.write_back,
+            metrics: Some(Arc::clone(env.table_cache.metrics())),
+            sync_kind: crate::metrics::HistogramKind::CompactionOutfileSync,
         };
         let min_table_bytes = compaction.target_file_size / PART_DIVISOR;
         let parts = env.options.compaction_filter.clone().map(|filter| Parts { filter, last: 0, min_table_bytes });

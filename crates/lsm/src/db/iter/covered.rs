@@ -12,7 +12,7 @@ impl Iter {
     /// Passes the entry that `merged` stands on, which a range tombstone covers; after some of them, seeks past all that is covered.
     #[cold]
     pub(super) fn pass_covered(&mut self) {
-        self.covered += 1;
+        self.counts.covered += 1;
         self.covered_steps += 1;
         let is_forward = self.direction == Direction::Forward;
         let run = match &self.ranges {

@@ -5,6 +5,7 @@ use super::{Direction, Iter};
 use crate::db::ranges::seek_uncovered;
 use crate::iterator::InternalIterator;
 use crate::key::{LookupKey, ParsedKey, SEEK_TYPE, ValueType, pack_trailer};
+use crate::metrics::{PerfTime, times};
 use siltstone_base::Result;
 use std::cmp::Ordering;
 
@@ -12,6 +13,7 @@ impl Iter {
     /// Puts `merged` on the first entry of `key` or a later one that the reader may see, and goes on to what is visible.
     #[inline]
     pub(super) fn seek_merged(&mut self, key: &[u8]) {
+        let began = times::begin();
         match &mut self.ranges {
             None if self.timestamps.is_some() => {
                 self.set_target(key, pack_trailer(self.newest, SEEK_TYPE));
@@ -24,7 +26,8 @@ impl Iter {
                 }
             }
         }
-        self.find_next_visible(false);
+        times::end(PerfTime::SeekInternalSeek, began);
+        times::timed(PerfTime::FindNextUserEntry, || self.find_next_visible(false));
     }
 
     /// From a key that is kept to the next one.
@@ -112,6 +115,7 @@ impl Iter {
                     }
                 }
             }
+            self.counts.skipped += 1;
             self.merged.next();
         }
         if let Err(error) = self.merged.status() {

@@ -1,6 +1,7 @@
 //! The user's iterator: what is visible at one sequence number, in both directions.
 
 mod backward;
+mod counts;
 mod covered;
 mod forward;
 
@@ -17,11 +18,12 @@ use crate::iterator::{ChildIter, InternalIterator, MergingIter, RangeView};
 use crate::key::{InternalKeyComparator, MAX_SEQNO, SeqNo};
 use crate::memtable::Memtable;
 use crate::merge::Operands;
-use crate::metrics::{Counter, Metrics};
+use crate::metrics::{Counter, Metrics, PerfTime, times};
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use crate::sst::{TableIter, TableReadOptions, TableReader};
 use crate::version::LeftOut;
+use counts::IterCounts;
 use siltstone_base::comparator::split_timestamp;
 use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -99,9 +101,7 @@ pub struct Iter {
     error: Option<Error>,
     /// Scratch for seeks.
     target: Vec<u8>,
-    seeks: u64,
-    steps: u64,
-    covered: u64,
+    counts: IterCounts,
     /// What a seek costs for each table that it asks in vain; 0 if nobody wants to know.
     read_bytes: u64,
     metrics: Arc<Metrics>,
@@ -111,10 +111,7 @@ pub struct Iter {
 
 impl Drop for Iter {
     fn drop(&mut self) {
-        self.metrics.add_all([(Counter::IterSeeks, self.seeks), (Counter::IterSteps, self.steps)]);
-        if self.covered > 0 {
-            self.metrics.add(Counter::IterCovered, self.covered);
-        }
+        self.counts.add_to(&self.metrics);
         if let Some(expiry) = self.expiry.as_ref().filter(|expiry| expiry.hidden > 0) {
             self.metrics.add(Counter::ExpiredRowsHidden, expiry.hidden);
         }
@@ -224,9 +221,7 @@ impl DbInner {
             family_id: family.id,
             error: None,
             target: Vec::new(),
-            seeks: 0,
-            steps: 0,
-            covered: 0,
+            counts: IterCounts::begin(&self.metrics),
             read_bytes: if family.timestamps.is_none() { pinned.options.read_triggered_bytes } else { 0 },
             metrics: Arc::clone(&self.metrics),
             pinned,
@@ -336,6 +331,7 @@ impl Iter {
 
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) {
+        let began = self.begin_seek();
         self.start(Direction::Forward);
         self.begin_at_an_end();
         match self.lower_bound.take() {
@@ -349,10 +345,12 @@ impl Iter {
             }
         }
         self.limit_to_current();
+        self.end_seek(began);
     }
 
     /// Moves to the first key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
+        let began = self.begin_seek();
         self.start(Direction::Forward);
         if self.read_bytes > 0 {
             self.charge_seek(key);
@@ -367,12 +365,14 @@ impl Iter {
             }
             None => self.seek_merged(key),
         }
+        self.end_seek(began);
     }
 
     /// Lets the first seek and every sixteenth one pay, for those between as well.
     #[cold]
     fn charge_seek(&self, key: &[u8]) {
-        let seeks = if self.seeks.is_multiple_of(16) { 16 } else { u64::from(self.seeks == 1) };
+        let before = self.counts.seeks;
+        let seeks = if before.is_multiple_of(16) { 16 } else { u64::from(before == 1) };
         if seeks > 0 {
             self.pinned.version.charge_read(key, None, self.read_bytes.saturating_mul(seeks), |_| true);
         }
@@ -380,11 +380,13 @@ impl Iter {
 
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) {
+        let began = self.begin_seek();
         self.start(Direction::Backward);
         self.begin_at_an_end();
         self.move_to_end();
         self.find_previous_visible();
         self.limit_to_current();
+        self.end_seek(began);
     }
 
     /// Puts `merged` on the last entry before the upper bound.
@@ -400,6 +402,7 @@ impl Iter {
 
     /// Moves to the last key at or before `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) {
+        let began = self.begin_seek();
         self.start(Direction::Backward);
         if self.prefix_walk.is_some() {
             self.begin_prefix_walk(key, false);
@@ -413,6 +416,7 @@ impl Iter {
             self.merged.seek_for_prev(&self.target);
         }
         self.find_previous_visible();
+        self.end_seek(began);
     }
 
     /// Moves to the next key. Does nothing unless [`valid`](Self::valid).
@@ -421,13 +425,17 @@ impl Iter {
         if !self.valid {
             return;
         }
-        self.steps += 1;
+        self.counts.nexts += 1;
+        let began = times::begin();
         if self.is_kept {
-            return self.next_of_kept();
+            self.next_of_kept();
+        } else {
+            self.keep_merged_key();
+            self.merged.next();
+            self.find_next_visible(true);
         }
-        self.keep_merged_key();
-        self.merged.next();
-        self.find_next_visible(true);
+        times::end(PerfTime::FindNextUserEntry, began);
+        self.count_next();
     }
 
     /// Moves to the previous key. Does nothing unless [`valid`](Self::valid).
@@ -435,7 +443,7 @@ impl Iter {
         if !self.valid {
             return;
         }
-        self.steps += 1;
+        self.counts.prevs += 1;
         if self.direction == Direction::Forward {
             if !self.is_kept {
                 self.keep_merged_key();
@@ -447,6 +455,7 @@ impl Iter {
             self.key = key;
         }
         self.find_previous_visible();
+        self.count_prev();
     }
 
     /// Copies the key of the entry that `merged` stands on.
@@ -459,7 +468,6 @@ impl Iter {
     }
 
     fn start(&mut self, direction: Direction) {
-        self.seeks += 1;
         self.covered_steps = 0;
         self.direction = direction;
         self.valid = false;

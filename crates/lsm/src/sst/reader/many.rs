@@ -7,7 +7,7 @@
 use super::{GetCounts, Search, TableEntry, TableFilter, TableReadOptions, TableReader};
 use super::{give_cursor_back, take_cursor};
 use crate::key::{LookupKey, SeqNo, ValueType};
-use crate::metrics::Counter;
+use crate::metrics::{Counter, HistogramKind};
 use crate::options::ReadTier;
 use crate::sst::block::Block;
 use crate::sst::block_cursor::BlockCursor;
@@ -59,6 +59,7 @@ impl TableReader {
             }
             return;
         }
+        self.metrics.record(HistogramKind::SstBatchSize, which.len() as u64);
         let mut together = Together::default();
         let allowed = self.may_have_many(options, asked, which, &mut together);
         let mut sought = Vec::with_capacity(which.len());

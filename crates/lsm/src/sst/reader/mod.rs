@@ -9,7 +9,7 @@ pub(crate) use many::Asked;
 pub(crate) use open::{TableOrigin, origin_of_table};
 
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
-use crate::metrics::{Counter, Metrics};
+use crate::metrics::{Counter, HistogramKind, Metrics};
 use crate::options::{ReadOptions, ReadTier};
 use crate::range_tombstones::{Fragments, RangeTombstone};
 use crate::sst::block::Block;
@@ -476,7 +476,9 @@ impl TableReader {
         if options.read_tier == ReadTier::BlockCache {
             return Err(Error::new(ErrorKind::Incomplete, "block is not cached"));
         }
+        let began = self.metrics.begin();
         let block = self.fetcher.data_block(index.handle(position), options.verify_checksums, options.context)?;
+        self.metrics.end_micros(HistogramKind::ReadBlockGet, began);
         self.metrics.add_all([(Counter::BlocksRead, 1), (Counter::BlockReadBytes, block.bytes().len() as u64)]);
         if options.fill_cache { self.keep_block(index, position, block) } else { Ok(Arc::new(block)) }
     }

@@ -53,6 +53,7 @@ impl TableReader {
             global_seqno: None,
             dictionary: None,
             pool,
+            metrics: Some(Arc::clone(&options.metrics)),
         };
         Self::open_blocks(fetcher, &footer, options, context)
     }
@@ -167,6 +168,7 @@ pub(crate) fn origin_of_table(file: Arc<dyn RandomFile>, path: &Path, file_size:
         global_seqno: None,
         dictionary: None,
         pool: BlockPool::new(0),
+        metrics: None,
     };
     let Some(handle) = MetaBlocks::read(&fetcher, &footer, context)?.properties else { return Ok(None) };
     let properties = TableProperties::decode(&fetcher.properties_block(handle, context)?);

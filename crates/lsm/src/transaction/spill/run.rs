@@ -189,5 +189,7 @@ fn layout(db: &Db, order: &InternalKeyComparator) -> TableBuilderOptions {
         file_creation_time: 0,
         priority: IoPriority::User,
         write_back: WriteBack { bytes: options.bytes_per_sync, strict: options.strict_bytes_per_sync },
+        metrics: Some(db.shared_metrics()),
+        sync_kind: crate::metrics::HistogramKind::TableSync,
     }
 }

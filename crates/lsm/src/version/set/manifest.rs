@@ -2,6 +2,7 @@
 
 use super::VersionSetConfig;
 use crate::file_names::FileName;
+use crate::metrics::HistogramKind;
 use crate::version::VersionEdit;
 use crate::version::edit::MAX_EDIT_BYTES;
 use crate::wal::WalWriter;
@@ -45,6 +46,14 @@ pub(super) fn append(writer: &mut WalWriter, edits: &[VersionEdit]) -> Result<()
     Ok(())
 }
 
+/// Makes what was appended durable.
+pub(super) fn sync(config: &VersionSetConfig, writer: &mut WalWriter) -> Result<()> {
+    match &config.metrics {
+        Some(metrics) => metrics.measured(HistogramKind::ManifestFileSync, || writer.sync()),
+        None => writer.sync(),
+    }
+}
+
 /// Creates MANIFEST `number` with `snapshot` and `edits`, makes it durable, and lets CURRENT name it.
 ///
 /// After an error CURRENT names either this MANIFEST, whole, or the one before.
@@ -75,7 +84,7 @@ fn write(config: &VersionSetConfig, number: u64, snapshot: &[VersionEdit], edits
     append(&mut writer, snapshot)?;
     append(&mut writer, edits)?;
     if !is_planted(PlantedBug::CurrentBeforeManifest) {
-        writer.sync()?;
+        sync(config, &mut writer)?;
         sync_dir(config)?;
     }
     Ok(writer)

@@ -20,6 +20,7 @@ use super::builder::{BuiltVersion, OLDEST_EPOCH, VersionBuilder};
 use super::{FileNumbers, Version, VersionEdit};
 use crate::file_meta::ObsoleteTables;
 use crate::key::{ColumnFamilyId, SeqNo};
+use crate::metrics::Metrics;
 use manifest::Manifest;
 use siltstone_base::env::Env;
 use siltstone_base::plant::{PlantedBug, is_planted};
@@ -39,6 +40,8 @@ pub(crate) struct VersionSetConfig {
     pub(crate) max_manifest_file_size: u64,
     /// Where the numbers of tables go that no version lists any more.
     pub(crate) obsolete_tables: Arc<ObsoleteTables>,
+    /// Who counts, if somebody does.
+    pub(crate) metrics: Option<Arc<Metrics>>,
 }
 
 /// The current version of every family, and the MANIFEST.
@@ -291,7 +294,7 @@ impl VersionSet {
             return self.roll(edits, counters);
         }
         let Manifest::Open(writer) = &mut self.manifest else { return Ok(()) };
-        let written = manifest::append(writer, edits).and_then(|()| writer.sync());
+        let written = manifest::append(writer, edits).and_then(|()| manifest::sync(&self.config, writer));
         if written.is_err() {
             self.manifest = Manifest::Broken;
             if is_planted(PlantedBug::AppendBehindBrokenManifestRecord) {

@@ -85,6 +85,8 @@ impl World {
             file_creation_time: 1,
             priority: IoPriority::High,
             write_back: WriteBack::default(),
+            metrics: None,
+            sync_kind: crate::metrics::HistogramKind::TableSync,
         };
         let mut builder = TableBuilder::new(file, path, builder_options).unwrap();
         let mut rows = rows.to_vec();

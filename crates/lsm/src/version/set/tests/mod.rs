@@ -18,6 +18,7 @@ fn config(dir: &Path) -> VersionSetConfig {
         dir: dir.to_path_buf(),
         max_manifest_file_size: 1 << 20,
         obsolete_tables: Arc::new(ObsoleteTables::new()),
+        metrics: None,
     }
 }
 
