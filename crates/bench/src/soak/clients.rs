@@ -211,13 +211,17 @@ fn transact(shared: &Shared, stop: &AtomicBool) -> Result<()> {
     let (mut rng, mut values) = (Rng::new(shared.seed, 3), Values::new(VALUE_BYTES as usize, shared.seed + 1));
     let (mut since_large, mut number) = (Stopwatch::start(), 0_u64);
     while !is_stopped(stop) {
-        let isolation = if rng.below(2) == 0 { Isolation::Snapshot } else { Isolation::ReadCommitted };
-        let mut one = shared.db.begin(&TransactionOptions::new(isolation).lock_timeout(Duration::from_millis(20)));
         let is_large = since_large.seconds() > LARGE_EVERY;
-        let changes = if is_large { shared.large } else { 1 + rng.below(20) };
         if is_large {
             since_large = Stopwatch::start();
+            // It would meet some of their locks.
+            decide(shared, &mut rng, 0)?;
         }
+        // What a large one changes, somebody else has always changed since it began.
+        let has_moment = !is_large && rng.below(2) == 0;
+        let isolation = if has_moment { Isolation::Snapshot } else { Isolation::ReadCommitted };
+        let mut one = shared.db.begin(&TransactionOptions::new(isolation).lock_timeout(Duration::from_millis(20)));
+        let changes = if is_large { shared.large } else { 1 + rng.below(20) };
         let changed = (0..changes)
             .try_for_each(|_| if is_stopped(stop) { Ok(()) } else { change(shared, &mut rng, &mut values, &mut one) });
         match changed {
@@ -246,15 +250,19 @@ fn transact(shared: &Shared, stop: &AtomicBool) -> Result<()> {
                 add(&shared.counts.commits, 1);
             }
         }
-        let prepared = shared.db.prepared_transactions();
-        if let (Some(oldest), true) = (prepared.first(), prepared.len() > PREPARED) {
-            match rng.below(2) {
-                0 => shared.db.commit_prepared(oldest)?,
-                _ => shared.db.rollback_prepared(oldest)?,
-            }
-        }
+        decide(shared, &mut rng, PREPARED)?;
     }
     shared.db.prepared_transactions().iter().try_for_each(|name| shared.db.rollback_prepared(name))
+}
+
+/// Decides about the oldest of the prepared transactions, until no more than so many are left.
+fn decide(shared: &Shared, rng: &mut Rng, most: usize) -> Result<()> {
+    let prepared = shared.db.prepared_transactions();
+    let decided = prepared.len().saturating_sub(most);
+    prepared.iter().take(decided).try_for_each(|oldest| match rng.below(2) {
+        0 => shared.db.commit_prepared(oldest),
+        _ => shared.db.rollback_prepared(oldest),
+    })
 }
 
 fn change(shared: &Shared, rng: &mut Rng, values: &mut Values, one: &mut Transaction) -> Result<()> {
