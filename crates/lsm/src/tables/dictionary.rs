@@ -225,7 +225,8 @@ impl TableDefinition {
     /// `InvalidArgument` for a bad or double name, `LimitExceeded` for too many indexes or when the ids are used up.
     pub(crate) fn new(spec: &TableSpec, first_id: u32, lazy: bool) -> Result<Self> {
         check_name("table", &spec.name)?;
-        let mut definition = Self { name: spec.name.clone(), primary: IndexId(first_id), lazy, expiry: None, indexes: Vec::new() };
+        let mut definition =
+            Self { name: spec.name.clone(), primary: IndexId(first_id), lazy, expiry: None, indexes: Vec::new() };
         if first_id > LAST_ID.0 {
             return Err(no_ids_left());
         }

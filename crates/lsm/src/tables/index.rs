@@ -71,13 +71,7 @@ impl Index {
 
     /// The same of a row as callers know it, and its stamp.
     #[inline]
-    pub(super) fn entry_of(
-        &self,
-        row: &Row<'_>,
-        stamp: &[u8],
-        key: &mut Vec<u8>,
-        value: &mut Vec<u8>,
-    ) -> Result<bool> {
+    pub(super) fn entry_of(&self, row: &Row<'_>, stamp: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         self.id.begin(key);
         let start = key.len();
         value.clear();

@@ -4,7 +4,9 @@
 //! durations over time, so that a row and its entries, which have one stamp, expire in the same second. A group of stamps is an index.
 
 use crate::history::History;
-use siltstone_base::coding::{get_length_prefixed, get_varint32, get_varint64, put_length_prefixed, put_varint32, put_varint64};
+use siltstone_base::coding::{
+    get_length_prefixed, get_varint32, get_varint64, put_length_prefixed, put_varint32, put_varint64,
+};
 use siltstone_base::expiry::{ExpiringTable, ExpiryHome, ExpiryPolicy, Stamp, TablePolicy};
 use siltstone_base::sync::{Arc, ArcSwap, Mutex, Rank, Weak};
 use siltstone_base::{Error, ErrorKind, Result};

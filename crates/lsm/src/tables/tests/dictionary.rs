@@ -58,8 +58,14 @@ fn rows_have_these_bytes() {
         let expiry = RowExpiry::after(TtlDuration::from_seconds(60).unwrap());
         let expiry = column.map_or(expiry, |at| expiry.from_column(at));
         let (key, value) = TableDefinition { expiry: Some(expiry), ..definition() }.encode();
-        assert_eq!((&value[6..8], &value[value.len() - 13..]), (&b"\x40\x02"[..], &[b"\0\0\0\0\0\0\0\x3c", &bytes[..]].concat()[..]));
-        assert_eq!(decode_row(&key, &value).unwrap(), DictionaryRow::Table(TableDefinition { expiry: Some(expiry), ..definition() }));
+        assert_eq!(
+            (&value[6..8], &value[value.len() - 13..]),
+            (&b"\x40\x02"[..], &[b"\0\0\0\0\0\0\0\x3c", &bytes[..]].concat()[..])
+        );
+        assert_eq!(
+            decode_row(&key, &value).unwrap(),
+            DictionaryRow::Table(TableDefinition { expiry: Some(expiry), ..definition() })
+        );
         let mut endless = value.clone();
         endless[value.len() - 6] = 0;
         assert_eq!(decode_row(&key, &endless).unwrap_err().kind(), ErrorKind::Corruption, "a duration of zero");
