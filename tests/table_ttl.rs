@@ -243,3 +243,31 @@ fn tables_beside_live_for_ever_and_need_no_policy() {
     let error = db.create_expiring_lazy_table(&lazy, &after(1)).unwrap_err();
     assert_eq!((error.kind(), db.table_names().len()), (ErrorKind::InvalidArgument, 0));
 }
+
+/// Entries of many rows come in as tables that are sorted beside the database.
+#[test]
+fn entries_of_an_index_that_is_added_later_expire_with_their_rows() {
+    let life = life();
+    let by_kind = stones(false).indexes.remove(0);
+    let spec = TableSpec { name: "stones".to_owned(), indexes: Vec::new() };
+    let table = life.db.create_expiring_table(&spec, &after(100)).unwrap();
+    for number in 0..2_000 {
+        if number == 1_500 {
+            life.pass(50);
+        }
+        life.insert(table, &format!("{number:04}"), if number % 2 == 0 { "ab" } else { "cd" });
+    }
+    let before = life.db.snapshot();
+    assert_eq!(life.db.add_index(table, &by_kind).unwrap(), 0);
+    let count = || life.db.scan_rows_by(table, 0, &IndexScan::all(), &mut |_, _| {}).unwrap();
+    assert_eq!(count(), 2_000);
+    life.check(table);
+    life.pass(50);
+    assert_eq!(count(), 500);
+    Admin::settle(&life.db).unwrap();
+    assert_eq!(count(), 500);
+    life.check(table);
+    drop(before);
+    life.pass(50);
+    assert_eq!(count(), 0);
+}
