@@ -7,6 +7,7 @@ use crate::tools;
 use ::siltstone::lsm::{
     AnyTableId, ColumnFamilyOptions, DbOptions, IndexEntry, IndexScan, LazyTableId, TableDb, TableOptions,
 };
+use ::siltstone::ttl::{RowExpiry, TableTtl, TtlDuration};
 use siltstone_base::engine::{LazyTableSpec, Row, TableId, TableSpec};
 use siltstone_base::index_spec::{FixedColumns, IndexSpec, LazyIndexSpec};
 use std::path::Path;
@@ -107,4 +108,72 @@ fn rocksdb_compacts_tables_and_loses_no_visible_row() {
     assert!(shown(dir.path()) == before, "after the sweep");
     let (db, _, lazy) = open(dir.path());
     assert!(db.check_table(lazy).unwrap().iter().all(|check| check.stale == 0));
+}
+
+/// Rows with a column that says since when they live: those of an even number are expired, the others will be in a hundred years.
+fn open_expiring(dir: &Path) -> (TableDb, TableId, LazyTableId) {
+    let options = DbOptions::default().create_if_missing(true);
+    let rows = ColumnFamilyOptions::default()
+        .write_buffer_size(64 << 10)
+        .target_file_size_base(32 << 10)
+        .expiry(Some(Arc::new(TableTtl::default())))
+        .table(TableOptions::default().format_version(5).bloom_bits_per_key(10.0));
+    let db = TableDb::open(dir, &options, &rows, &Default::default()).unwrap();
+    let expiry = RowExpiry::after(TtlDuration::from_seconds(3600).unwrap()).from_column(8);
+    let eager = db.open_expiring_table(&eager_spec(), &expiry);
+    let eager = eager.or_else(|_| db.create_expiring_table(&eager_spec(), &expiry)).unwrap();
+    let lazy = db.open_expiring_lazy_table(&lazy_spec(), &expiry);
+    let lazy = lazy.or_else(|_| db.create_expiring_lazy_table(&lazy_spec(), &expiry)).unwrap();
+    (db, eager, lazy)
+}
+
+/// Everything that scans of rows by both indexes of both tables show.
+fn shown_expiring(dir: &Path) -> Vec<Vec<u8>> {
+    let (db, eager, lazy) = open_expiring(dir);
+    let mut found = Vec::new();
+    for table in [AnyTableId::from(eager), lazy.into()] {
+        assert!(db.check_table(table).unwrap().iter().all(|check| check.is_sound()));
+        for index in 0..2 {
+            let mut note = |entry: IndexEntry<'_>, value: &[u8]| {
+                found.push([entry.index_key, entry.primary_key, entry.covered, value].concat());
+            };
+            db.scan_rows_by(table, index, &IndexScan::all(), &mut note).unwrap();
+        }
+    }
+    db.close().unwrap();
+    found
+}
+
+#[test]
+fn rocksdb_compacts_tables_whose_rows_expire_and_loses_no_visible_row() {
+    let Some((tools, python)) = tools() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (db, eager, lazy) = open_expiring(dir.path());
+    let value = |key: u64, round: u64| {
+        let mixed = (key * 8 + round).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let stamp: u64 = if key.is_multiple_of(2) { 1_000 } else { 5_000_000_000 };
+        [&mixed.to_be_bytes()[..], &stamp.to_be_bytes(), &[b'v'; 40]].concat()
+    };
+    let keys = 1_000_u64;
+    for round in 0..2 {
+        for key in 0..keys {
+            let (name, old, new) = (key.to_be_bytes(), value(key, 0), value(key, round));
+            let (old, new) = (Row { primary_key: &name, value: &old }, Row { primary_key: &name, value: &new });
+            match round {
+                0 => db.insert(eager, &[new]).unwrap(),
+                _ => db.update(eager, &[(old, new)]).unwrap(),
+            }
+            db.upsert(lazy, &[new]).unwrap();
+        }
+    }
+    db.close().unwrap();
+    let before = shown_expiring(dir.path());
+    assert_eq!(before.len() as u64, 4 * keys / 2);
+    let theirs = Copy::of(dir.path());
+    tools.compact(theirs.path(), "default");
+    assert!(shown_expiring(theirs.path()) == before, "RocksDB 7.8.3");
+    let theirs = Copy::of(dir.path());
+    let compact = Script { steps: vec![Step::Compact("default")] };
+    python.write(theirs.path(), &compact, &WriteOptions::new("format_version=5"));
+    assert!(shown_expiring(theirs.path()) == before, "RocksDB 9.8.4");
 }

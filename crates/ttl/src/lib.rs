@@ -34,16 +34,18 @@
 //! | --- | --- |
 //! | stamp values, and read stamps | [`StampLayout`] |
 //! | let rows of a family expire | [`Ttl`] |
+//! | let rows of tables with secondary indexes expire, with their index entries | [`TableTtl`] |
 //! | only remove expired rows in compactions, as RocksDB's `DBWithTTL` does | [`TtlFilter`] |
 
-mod duration;
 mod filter;
 mod history;
 mod policy;
 mod stamp;
+mod tables;
 
-pub use duration::TtlDuration;
 pub use filter::TtlFilter;
 pub use policy::Ttl;
+pub use siltstone_base::expiry::{RowExpiry, TtlDuration};
 pub use siltstone_base::{Error, ErrorKind, Result};
 pub use stamp::StampLayout;
+pub use tables::TableTtl;

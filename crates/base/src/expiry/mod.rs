@@ -4,14 +4,18 @@
 //! rows, the *bound*: rows whose stamp is at or before it are expired. The bound of a moment never changes afterwards, so that a reader at an old snapshot sees
 //! the same rows for as long as it reads, and never falls as time goes on, so that no row comes back.
 
+mod duration;
 mod record;
 mod room;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod trusted_clock;
 
+pub use duration::TtlDuration;
 pub use record::{MAX_RECORD_BYTES, Record, Saved};
 pub use room::{ExpiryRoom, Known, PolicyHome, RoomSettings};
+pub use rows::{ExpiringTable, ROW_STAMP_LEN, RowExpiry, TablePolicy};
 pub use trusted_clock::{ClockJump, HeldTime, TrustedClock};
 
 use crate::Result;
@@ -62,6 +66,11 @@ pub trait ExpiryPolicy: Send + Sync + fmt::Debug {
     ///
     /// `Busy` if the rows of another open family are its own already, `Corruption` for a state that is none, and those of saving.
     fn attach(&self, home: Weak<dyn ExpiryHome>, saved: &[u8]) -> Result<()>;
+
+    /// The side of a policy by which rows of tables expire, each table's after a time of its own; `None` of another one.
+    fn tables(&self) -> Option<&dyn TablePolicy> {
+        None
+    }
 }
 
 /// Where the family of an [`ExpiryPolicy`] is.

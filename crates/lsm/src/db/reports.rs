@@ -131,6 +131,11 @@ impl Db {
         self.handle.inner.errors.cause()
     }
 
+    /// The time by which rows expire for readers that begin now, in Unix seconds; 0 if no family has rows that do.
+    pub(crate) fn expiry_now(&self) -> u64 {
+        self.handle.inner.surroundings.expiry.now()
+    }
+
     /// What there is to tell about rows of `family` that expire; `None` if none does.
     ///
     /// # Errors

@@ -9,7 +9,6 @@
 use super::fetch::at_position;
 use super::index::{Index, Table, eager_spec};
 use super::layout::{IndexId, without_id};
-use super::unique::Claim;
 use super::{AnyTableId, TableDb};
 use crate::batch::WriteBatch;
 use crate::db::Watched;
@@ -71,9 +70,10 @@ impl TableDb {
         definition.add(spec, new_id)?;
         let Some(own) = definition.indexes.last_mut() else { return Err(not_there()) };
         own.building = true;
-        let index = Index::new(own, spec);
+        let index = Index::new(own, spec, table.expires());
         // The id is at most the largest one, whose successor is none.
         self.store_definition(&mut dictionary, definition.clone(), Some(new_id + 1), &[])?;
+        self.adopt(&definition)?;
         dictionary.building = Some(definition.primary);
         let mut indexes = table.indexes.clone();
         indexes.push(index.clone());
@@ -154,7 +154,7 @@ impl TableDb {
         while !entries.is_empty() {
             let mut batch = WriteBatch::new();
             for (_, key, value) in &entries {
-                if !table.definition.lazy {
+                if !table.definition.lazy && !table.expires() {
                     // A writer that knows of the index may have put the entry before the snapshot: it is single-deleted once for each time that it is put.
                     batch.single_delete(key);
                 }
@@ -165,7 +165,7 @@ impl TableDb {
             }
             let _locked = match &entries[..] {
                 [(row, key, _)] if index.spec.unique => {
-                    let locked = self.lock_keys(&[Claim { key: key.clone(), row: 0, index: index.id }])?;
+                    let locked = self.lock_keys([&key[..]])?;
                     if self.ground.db.get(key)?.is_some() {
                         // The row's own writer put the entry, or the row gave its key up since, or another one has the same.
                         let message = format!(

@@ -187,7 +187,7 @@ impl TableDb {
                         let found = found?;
                         if found.as_ref().is_none_or(|found| **found != **value) {
                             check.missing += 1;
-                            let other = found.as_ref().and_then(|found| index.form.decode(without_id(key), found));
+                            let other = found.as_ref().and_then(|found| index.decode(without_id(key), found));
                             check.taken += u64::from(other.is_some_and(|other| other.primary_key != &primary_key[..]));
                             check.differs(without_id(key), primary_key, true);
                         }

@@ -5,13 +5,14 @@
 //! | kind | key behind it | value |
 //! | --- | --- | --- |
 //! | 1 | nothing | format (2 bytes), the smallest index id never given out (4 bytes) |
-//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes; the highest bit: it is lazy), for each: id, flags (1 byte), length of all index keys (4 bytes; 0 if entries say it), and three texts behind their lengths (2 bytes each): name, identity of the extractor, identity of what reads the covered columns |
+//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes; the highest bit: it is lazy; the next: its rows expire), for each: id, flags (1 byte), length of all index keys (4 bytes; 0 if entries say it), and three texts behind their lengths (2 bytes each): name, identity of the extractor, identity of what reads the covered columns; then, if rows expire: how long they live (seconds, 8 bytes), 1 if a column says since when (1 byte), where it begins (4 bytes) |
 //! | 3 | index id (4 bytes) | nothing: the index is dropped |
 //!
 //! Flags of an index: 1 unique, 2 covering, 4 entries say how long their index key is, 8 entries hold columns beside, 16 it is being built.
 
 use super::layout::{FIRST_ID, IndexId, LAST_ID};
 use siltstone_base::engine::TableSpec;
+use siltstone_base::expiry::{RowExpiry, TtlDuration};
 use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::{Error, ErrorKind, Result};
 
@@ -40,6 +41,9 @@ const BUILDING: u8 = 16;
 
 /// In the number of indexes: the table is lazy.
 const LAZY: u16 = 0x8000;
+
+/// In the number of indexes: rows expire. Versions that do not know of it take it for too many indexes, and refuse.
+const EXPIRES: u16 = 0x4000;
 
 /// Kinds of dictionary rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +80,8 @@ pub(crate) struct TableDefinition {
     pub(crate) primary: IndexId,
     /// It is changed without reading what was there.
     pub(crate) lazy: bool,
+    /// Its rows expire.
+    pub(crate) expiry: Option<RowExpiry>,
     /// The secondary indexes, in the order of their positions.
     pub(crate) indexes: Vec<IndexDefinition>,
 }
@@ -219,7 +225,8 @@ impl TableDefinition {
     /// `InvalidArgument` for a bad or double name, `LimitExceeded` for too many indexes or when the ids are used up.
     pub(crate) fn new(spec: &TableSpec, first_id: u32, lazy: bool) -> Result<Self> {
         check_name("table", &spec.name)?;
-        let mut definition = Self { name: spec.name.clone(), primary: IndexId(first_id), lazy, indexes: Vec::new() };
+        let mut definition =
+            Self { name: spec.name.clone(), primary: IndexId(first_id), lazy, expiry: None, indexes: Vec::new() };
         if first_id > LAST_ID.0 {
             return Err(no_ids_left());
         }
@@ -271,6 +278,19 @@ impl TableDefinition {
         Ok(())
     }
 
+    /// Fails unless its rows expire, or do not, by stamps of the same origin.
+    pub(crate) fn check_expiry(&self, expiry: Option<&RowExpiry>) -> Result<()> {
+        if self.expiry.map(|own| own.column()) == expiry.map(RowExpiry::column) {
+            return Ok(());
+        }
+        let own = match self.expiry.map(|own| own.column()) {
+            None => "do not expire".to_owned(),
+            Some(None) => "expire after their writing".to_owned(),
+            Some(Some(at)) => format!("expire by their column at {at}"),
+        };
+        Err(Error::invalid_argument(format!("ttl: rows of table {} {own}", self.name)))
+    }
+
     /// Fails unless the table is changed in this way.
     #[inline]
     pub(crate) fn check_mode(&self, lazy: bool) -> Result<()> {
@@ -289,7 +309,8 @@ impl TableDefinition {
         value.extend_from_slice(&FORMAT.to_be_bytes());
         value.extend_from_slice(&self.primary.to_bytes());
         let lazy = if self.lazy { LAZY } else { 0 };
-        value.extend_from_slice(&(self.indexes.len() as u16 | lazy).to_be_bytes());
+        let expires = if self.expiry.is_some() { EXPIRES } else { 0 };
+        value.extend_from_slice(&(self.indexes.len() as u16 | lazy | expires).to_be_bytes());
         for index in &self.indexes {
             value.extend_from_slice(&index.id.to_bytes());
             value.push(index.flags());
@@ -300,6 +321,11 @@ impl TableDefinition {
                 value.extend_from_slice(text);
             }
         }
+        if let Some(expiry) = &self.expiry {
+            value.extend_from_slice(&expiry.duration().seconds().to_be_bytes());
+            value.push(u8::from(expiry.column().is_some()));
+            value.extend_from_slice(&expiry.column().unwrap_or(0).to_be_bytes());
+        }
         (table_key(&self.name), value)
     }
 
@@ -308,7 +334,8 @@ impl TableDefinition {
         value.format()?;
         let primary = IndexId::decode(value.take(4)?)?;
         let count = value.u16()?;
-        let (lazy, count) = (count & LAZY != 0, usize::from(count & !LAZY));
+        let (lazy, expires) = (count & LAZY != 0, count & EXPIRES != 0);
+        let count = usize::from(count & !(LAZY | EXPIRES));
         if count > MAX_INDEXES {
             return Err(Error::new(ErrorKind::LimitExceeded, "a table in the dictionary has too many indexes"));
         }
@@ -338,8 +365,9 @@ impl TableDefinition {
             }
             indexes.push(index);
         }
+        let expiry = if expires { Some(value.expiry()?) } else { None };
         value.end()?;
-        Ok(Self { name, primary, lazy, indexes })
+        Ok(Self { name, primary, lazy, expiry, indexes })
     }
 }
 
@@ -390,6 +418,18 @@ impl<'a> Reader<'a> {
 
     fn u32(&mut self) -> Result<u32> {
         Ok(self.take(4)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+    }
+
+    /// When rows expire.
+    fn expiry(&mut self) -> Result<RowExpiry> {
+        let seconds = self.take(8)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let duration = TtlDuration::from_seconds(seconds).map_err(|_| damaged("a duration is out of bounds"))?;
+        let expiry = RowExpiry::after(duration);
+        match (self.take(1)?.first(), self.u32()?) {
+            (Some(0), 0) => Ok(expiry),
+            (Some(1), at) => Ok(expiry.from_column(at)),
+            _ => Err(damaged("the column that says when rows expire is none")),
+        }
     }
 
     /// Bytes behind their length.

@@ -3,6 +3,7 @@
 //! Entries and rows are read at one snapshot. An entry of a lazy table counts if its row at that snapshot yields it: whatever wrote the row last wrote the entry with it, so
 //! an entry that counts is never missing, and one that does not is left over from an older version of the row. An entry of an eager table always leads to a row.
 
+use super::expiring::without_stamp;
 use super::ground::Ground;
 use super::index::{Index, Table};
 use super::layout::IndexEntry;
@@ -99,10 +100,11 @@ pub(super) struct Yields {
 }
 
 impl Yields {
-    /// Whether a row yields this index key.
+    /// Whether a stored row yields this index key.
     pub(super) fn yields(&mut self, index: &Index, row: &Row<'_>, index_key: &[u8]) -> Result<bool> {
         self.key.clear();
-        Ok(index.spec.try_key(row.primary_key, row.value, &mut self.key)? && self.key == index_key)
+        let value = without_stamp(index.expires, row.value)?;
+        Ok(index.spec.try_key(row.primary_key, value, &mut self.key)? && self.key == index_key)
     }
 }
 
@@ -198,7 +200,7 @@ impl TableDb {
                         continue;
                     }
                 }
-                found(entry, row);
+                found(entry, without_stamp(index.expires, row).map_err(|error| at_position(error, position))?);
                 seen += 1;
             }
         }

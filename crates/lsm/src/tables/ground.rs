@@ -6,6 +6,7 @@ use super::layout::IndexId;
 use super::sweep::Sweeps;
 use crate::db::{ColumnFamily, Db};
 use crate::options::WriteOptions;
+use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::sync::{Arc, ArcSwap};
 use siltstone_base::{Error, ErrorKind, Result};
 
@@ -20,6 +21,8 @@ pub(super) struct Ground {
     pub(super) write_options: WriteOptions,
     pub(super) open_tables: Arc<OpenTables>,
     pub(super) dropped: Arc<DroppedIndexes>,
+    /// By which rows expire.
+    pub(super) expiry: Option<Arc<dyn ExpiryPolicy>>,
     pub(super) sweeps: Sweeps,
 }
 

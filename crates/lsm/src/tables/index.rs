@@ -1,6 +1,7 @@
 //! Open tables and their indexes, and the entries that rows have in them.
 
 use super::dictionary::{IndexDefinition, TableDefinition};
+use super::expiring::{no_stamp, split_stamp};
 use super::figures::LazyCounts;
 use super::layout::{EntryForm, IndexId};
 use crate::key::SeqNo;
@@ -26,6 +27,8 @@ pub(super) struct Index {
     pub(super) id: IndexId,
     pub(super) spec: IndexSpec,
     pub(super) form: EntryForm,
+    /// Rows and entries have stamps.
+    pub(super) expires: bool,
     /// Entries of rows from before it are still being made: nobody reads it.
     pub(super) is_building: bool,
     /// Snapshots from before this number do not have all of its entries.
@@ -45,25 +48,34 @@ pub(super) fn eager_spec(spec: &LazyIndexSpec) -> IndexSpec {
 }
 
 impl Index {
-    pub(super) fn new(own: &IndexDefinition, spec: &IndexSpec) -> Self {
+    pub(super) fn new(own: &IndexDefinition, spec: &IndexSpec, expires: bool) -> Self {
         let form = match spec.extractor.fixed_len() {
             _ if own.unique => EntryForm::Unique,
             Some(len) => EntryForm::Fixed(len),
             None => EntryForm::Sized,
         };
-        Self { id: own.id, spec: spec.clone(), form, is_building: own.building, since: 0, counts: Arc::default() }
+        let counts = Arc::default();
+        Self { id: own.id, spec: spec.clone(), form, expires, is_building: own.building, since: 0, counts }
     }
 
-    /// Makes key and value of a row's entry. Returns whether there is one.
+    /// Makes key and value of a stored row's entry. Returns whether there is one.
     ///
     /// # Errors
     ///
-    /// Those of [`IndexSpec::try_key`].
+    /// Those of [`IndexSpec::try_key`]; `Corruption` for a row that is too short for its stamp.
     #[inline]
     pub(super) fn entry(&self, row: &Row<'_>, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
+        let (stamp, columns) = split_stamp(self.expires, row.value).ok_or_else(no_stamp)?;
+        self.entry_of(&Row { value: columns, ..*row }, stamp, key, value)
+    }
+
+    /// The same of a row as callers know it, and its stamp.
+    #[inline]
+    pub(super) fn entry_of(&self, row: &Row<'_>, stamp: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         self.id.begin(key);
         let start = key.len();
         value.clear();
+        value.extend_from_slice(stamp);
         if !self.spec.try_key(row.primary_key, row.value, key)? {
             return Ok(false);
         }
@@ -91,7 +103,9 @@ impl Index {
 
 impl Table {
     pub(super) fn new(definition: TableDefinition, spec: &TableSpec) -> Arc<Self> {
-        let indexes = definition.indexes.iter().zip(&spec.indexes).map(|(own, spec)| Index::new(own, spec)).collect();
+        let expires = definition.expiry.is_some();
+        let own = definition.indexes.iter().zip(&spec.indexes);
+        let indexes = own.map(|(own, spec)| Index::new(own, spec, expires)).collect();
         Arc::new(Self { definition, indexes, walked: Arc::default() })
     }
 

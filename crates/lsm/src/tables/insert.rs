@@ -3,8 +3,8 @@
 //! An index entry is put once and then deleted once, so that its tombstone is a single delete. Within one batch everything is removed before anything is
 //! added: a row may take over a primary key, or a key of a unique index, that another row of the batch gives up.
 
+use super::expiring::{Release, RowStamp};
 use super::index::{Index, Table};
-use super::layout::IndexId;
 use super::unique::Claim;
 use super::{AnyTableId, TableDb, find};
 use crate::batch::WriteBatch;
@@ -19,12 +19,18 @@ pub(super) struct Scratch {
     pub(super) batch: WriteBatch,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
-    other_key: Vec<u8>,
-    other_value: Vec<u8>,
+    pub(super) other_key: Vec<u8>,
+    pub(super) other_value: Vec<u8>,
+    /// A row with its stamp.
+    stored: Vec<u8>,
+    /// The time of writing, in Unix seconds.
+    now: u64,
     /// Keys of unique indexes that rows get.
     pub(super) claims: Vec<Claim>,
     /// Those that rows give up.
     pub(super) freed: Vec<Vec<u8>>,
+    /// The same of rows that expire: to be deleted unless others have them by now.
+    pub(super) releases: Vec<Release>,
 }
 
 /// A batch that grew beyond this is not kept.
@@ -42,7 +48,7 @@ impl TableDb {
     ///
     /// `NotFound` if no open table has this id, `LimitExceeded` for a key or a value beyond the limits, `AlreadyExists` if a row would have the key of another one
     /// in a unique index: it names the index, and the row by its place in `rows`. `Poisoned` or `InvalidArgument` name an index whose extractor panics or breaks its promises;
-    /// `Corruption` one whose extractor cannot read a row. `InvalidArgument` also for a primary key that comes twice; `Busy` while a unique index is added. Nothing is written then. And those of a write.
+    /// `Corruption` one whose extractor cannot read a row. `InvalidArgument` also for a primary key that comes twice, or a row without the column that says when it expires; `Busy` while a unique index is added. Nothing is written then. And those of a write.
     pub fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
         self.change(table, false, |table, scratch| {
             check_doubles(rows.iter().map(|row| row.primary_key))?;
@@ -143,6 +149,7 @@ impl TableDb {
         // Until the changes are visible: whoever adds an index waits for those who do not know of it.
         let writing = self.writers.enter();
         let tables = self.ground.open_tables.load();
+        scratch.now = if self.ground.expiry.is_some() { self.ground.db.expiry_now() } else { 0 };
         let outcome = fill(&tables, &mut scratch).and_then(|()| {
             let _claimed = self.claim(&tables, &mut scratch)?;
             self.ground.db.write(&mut scratch.batch, &self.ground.write_options)
@@ -173,14 +180,15 @@ impl Scratch {
         self.batch.clear();
         self.claims.clear();
         self.freed.clear();
+        self.releases.clear();
     }
 
     /// Fails if extractors do not yield the same for the same row: one row of each call, its first, is tried.
     pub(super) fn check_first(&mut self, table: &Table, row: Option<&Row<'_>>) -> Result<()> {
         let Some(row) = row else { return Ok(()) };
         for index in &table.indexes {
-            let first = index.entry(row, &mut self.key, &mut self.value)?;
-            let second = index.entry(row, &mut self.other_key, &mut self.other_value)?;
+            let first = index.entry_of(row, &[], &mut self.key, &mut self.value)?;
+            let second = index.entry_of(row, &[], &mut self.other_key, &mut self.other_value)?;
             let is_same = !first || (self.key == self.other_key && self.value == self.other_value);
             if first != second || !is_same {
                 return Err(index.spec.unstable());
@@ -189,18 +197,31 @@ impl Scratch {
         Ok(())
     }
 
-    /// Puts a row.
-    pub(super) fn put_row(&mut self, id: IndexId, row: &Row<'_>) {
-        id.begin(&mut self.key);
+    /// Puts a row. Returns its stamp.
+    pub(super) fn put_row(&mut self, table: &Table, row: &Row<'_>) -> Result<RowStamp> {
+        table.definition.primary.begin(&mut self.key);
         self.key.extend_from_slice(row.primary_key);
-        self.batch.put(&*self.key, row.value);
+        let stamp = table.stamp(row.value, self.now)?;
+        match &stamp {
+            None => self.batch.put(&*self.key, row.value),
+            Some(stamp) => {
+                self.stored.clear();
+                self.stored.extend_from_slice(stamp);
+                self.stored.extend_from_slice(row.value);
+                self.batch.put(&*self.key, &*self.stored);
+            }
+        }
+        Ok(stamp)
     }
 
     /// Puts a row, the one of this number of the call, and its entries other than those of `old`.
     fn add(&mut self, table: &Table, number: usize, row: &Row<'_>, old: Option<&Row<'_>>) -> Result<()> {
-        self.put_row(table.definition.primary, row);
+        let stamp = self.put_row(table, row)?;
+        let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
+        // Entries that stay the same get the new stamp.
+        let old = old.filter(|_| !table.expires());
         for index in &table.indexes {
-            if self.entry(index, row, old)? {
+            if self.entry(index, row, stamp, old)? {
                 self.batch.put(&*self.key, &*self.value);
                 if index.spec.unique {
                     self.claims.push(Claim { key: self.key.clone(), row: number, index: index.id });
@@ -231,8 +252,11 @@ impl Scratch {
 
     /// Deletes the entries of a row other than those of `new`.
     fn remove_entries(&mut self, table: &Table, row: &Row<'_>, new: Option<&Row<'_>>) -> Result<()> {
+        if table.expires() {
+            return self.remove_expiring(table, row, new);
+        }
         for index in &table.indexes {
-            if self.entry(index, row, new)? {
+            if self.entry(index, row, &[], new)? {
                 self.batch.single_delete(&*self.key);
                 if index.spec.unique {
                     self.freed.push(self.key.clone());
@@ -244,12 +268,12 @@ impl Scratch {
 
     /// Makes key and value of a row's entry. Returns whether there is one that `other` does not have too. In an index that is being built, the entry of `other` may be
     /// missing, so nothing is left alone.
-    fn entry(&mut self, index: &Index, row: &Row<'_>, other: Option<&Row<'_>>) -> Result<bool> {
-        if !index.entry(row, &mut self.key, &mut self.value)? {
+    fn entry(&mut self, index: &Index, row: &Row<'_>, stamp: &[u8], other: Option<&Row<'_>>) -> Result<bool> {
+        if !index.entry_of(row, stamp, &mut self.key, &mut self.value)? {
             return Ok(false);
         }
         let Some(other) = other.filter(|_| !index.is_building) else { return Ok(true) };
-        let has_other = index.entry(other, &mut self.other_key, &mut self.other_value)?;
+        let has_other = index.entry_of(other, stamp, &mut self.other_key, &mut self.other_value)?;
         Ok(!has_other || self.other_key != self.key || self.other_value != self.value)
     }
 }

@@ -8,6 +8,8 @@
 //! | other | index id, index key, primary key | varint32 length of the index key, covered columns |
 //! | unique | index id, index key | varint32 length of the primary key, primary key, covered columns |
 //!
+//! In a table whose rows expire each value, of rows and of entries, has the stamp of the row before it: 8 bytes, big-endian.
+//!
 //! Index ids are fixed32 big-endian, so that the keys of an index lie together, in the order of what follows the id.
 
 use siltstone_base::coding::{get_varint32, put_varint32};
@@ -94,7 +96,7 @@ pub(crate) enum EntryForm {
 }
 
 impl EntryForm {
-    /// Appends the rest of an entry to `key`, which ends with an index key of `len` bytes, and to `value`, which is empty. What is covered comes behind that.
+    /// Appends the rest of an entry to `key`, which ends with an index key of `len` bytes, and to `value`, which holds the stamp, if there is one. What is covered comes behind that.
     #[inline]
     pub(crate) fn finish(self, len: usize, primary_key: &[u8], key: &mut Vec<u8>, value: &mut Vec<u8>) {
         match self {
@@ -111,7 +113,7 @@ impl EntryForm {
         }
     }
 
-    /// Takes a stored entry apart, of which `key` is what follows the id. `None` if it is none.
+    /// Takes an entry apart, of which `key` is what follows the id, and `value` is without a stamp. `None` if it is none.
     #[inline]
     pub(crate) fn decode<'a>(self, key: &'a [u8], mut value: &'a [u8]) -> Option<IndexEntry<'a>> {
         let (index_key, primary_key) = match self {

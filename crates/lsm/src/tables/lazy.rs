@@ -18,9 +18,10 @@ impl TableDb {
         self.change(table, true, |table, scratch| {
             scratch.check_first(table, rows.first())?;
             for row in rows {
-                scratch.put_row(table.definition.primary, row);
+                let stamp = scratch.put_row(table, row)?;
+                let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
                 for index in &table.indexes {
-                    if index.entry(row, &mut scratch.key, &mut scratch.value)? {
+                    if index.entry_of(row, stamp, &mut scratch.key, &mut scratch.value)? {
                         scratch.batch.put(&*scratch.key, &*scratch.value);
                     }
                 }

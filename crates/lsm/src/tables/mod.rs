@@ -8,6 +8,8 @@
 //! * Of a *lazy* one nobody says what a row was, and nobody reads it ([`lazy`]). Entries that their rows no longer yield are stale: scans hide them, by a look at the
 //!   row at the same snapshot ([`fetch`]), and sweeps remove them ([`sweep`]): mostly those that flushes and compactions find.
 //!
+//! Rows of a table may expire, and their entries with them ([`expiring`]).
+//!
 //! An index may be added while rows change ([`build`]).
 //!
 //! A drop replaces the table's definition by marks on its index ids, in one synced batch. From then on the table is gone.
@@ -21,6 +23,7 @@ mod dictionary;
 mod drop_filter;
 mod drops;
 mod engine;
+mod expiring;
 mod fetch;
 mod figures;
 mod ground;
@@ -53,6 +56,7 @@ use ground::Ground;
 use index::{Table, eager_specs};
 use layout::{FIRST_ID, IndexId};
 use siltstone_base::engine::{LazyTableId, LazyTableSpec, TableId, TableSpec};
+use siltstone_base::expiry::RowExpiry;
 use siltstone_base::row_locks::RowLocks;
 use siltstone_base::sync::atomic::AtomicU64;
 use siltstone_base::sync::{Arc, Mutex, Rank};
@@ -231,6 +235,7 @@ impl TableDb {
         let dropped = Arc::new(DroppedIndexes::default());
         let filter = DropFilter { dropped: Arc::clone(&dropped), user: rows.compaction_filter.clone() };
         let rows = rows.clone().compaction_filter(Some(Arc::new(filter)));
+        let expiry = rows.expiry.clone();
         // Whoever can read the rows' tables can read the dictionary's.
         let system = ColumnFamilyOptions::default()
             .write_buffer_size(1 << 20)
@@ -247,6 +252,7 @@ impl TableDb {
             write_options: writes.clone(),
             open_tables: Arc::default(),
             dropped,
+            expiry,
             sweeps: Sweeps::new(),
         });
         let tables = Self {
@@ -259,6 +265,7 @@ impl TableDb {
             next_owner: AtomicU64::new(1),
         };
         tables.load_dictionary()?;
+        tables.resume_expiry()?;
         tables.forget_unfinished()?;
         tables.forget_removed()?;
         Ok(tables)
@@ -285,7 +292,7 @@ impl TableDb {
     ///
     /// `AlreadyExists`; `InvalidArgument` for a bad name; `LimitExceeded` for more than 64 indexes; and those of a write.
     pub fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
-        self.create(spec, false).map(TableId)
+        self.create(spec, false, None).map(TableId)
     }
 
     /// Creates a lazy table and opens it. The table is durable when this returns. It stays lazy for as long as it exists.
@@ -294,18 +301,21 @@ impl TableDb {
     ///
     /// Those of [`create_table`](Self::create_table).
     pub fn create_lazy_table(&self, spec: &LazyTableSpec) -> Result<LazyTableId> {
-        self.create(&eager_specs(spec), true).map(LazyTableId)
+        self.create(&eager_specs(spec), true, None).map(LazyTableId)
     }
 
-    fn create(&self, spec: &TableSpec, lazy: bool) -> Result<u32> {
+    fn create(&self, spec: &TableSpec, lazy: bool, expiry: Option<RowExpiry>) -> Result<u32> {
+        self.check_expiry(expiry.as_ref())?;
         let mut dictionary = self.dictionary.lock();
         if dictionary.tables.contains_key(&spec.name) {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("table {} exists", spec.name)));
         }
-        let definition = TableDefinition::new(spec, dictionary.next_id, lazy)?;
+        let mut definition = TableDefinition::new(spec, dictionary.next_id, lazy)?;
+        definition.expiry = expiry;
         // At most 64 indexes, below the largest id: checked by `new`.
         let next_id = dictionary.next_id + 1 + definition.indexes.len() as u32;
         self.store_definition(&mut dictionary, definition.clone(), Some(next_id), &[])?;
+        self.adopt(&definition)?;
         Ok(self.publish(Table::new(definition, spec)))
     }
 
@@ -315,7 +325,7 @@ impl TableDb {
     ///
     /// `NotFound`; `InvalidArgument` if it was created with indexes of other names, flags, lengths of keys or extractors, as far as those say who they are, or is lazy; `Busy` while an index is added to it.
     pub fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
-        self.open_existing(spec, false).map(TableId)
+        self.open_existing(spec, false, None).map(TableId)
     }
 
     /// Opens a lazy table that exists and gives it its extractors.
@@ -324,18 +334,21 @@ impl TableDb {
     ///
     /// Those of [`open_table`](Self::open_table); `InvalidArgument` if the table is not lazy.
     pub fn open_lazy_table(&self, spec: &LazyTableSpec) -> Result<LazyTableId> {
-        self.open_existing(&eager_specs(spec), true).map(LazyTableId)
+        self.open_existing(&eager_specs(spec), true, None).map(LazyTableId)
     }
 
-    fn open_existing(&self, spec: &TableSpec, lazy: bool) -> Result<u32> {
-        let dictionary = self.dictionary.lock();
+    fn open_existing(&self, spec: &TableSpec, lazy: bool, expiry: Option<RowExpiry>) -> Result<u32> {
+        let mut dictionary = self.dictionary.lock();
         let definition = dictionary
             .tables
             .get(&spec.name)
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table {}", spec.name)))?;
         definition.check_spec(spec, lazy)?;
+        definition.check_expiry(expiry.as_ref())?;
         dictionary.check_not_building(definition)?;
-        Ok(self.publish(Table::new(definition.clone(), spec)))
+        let definition = definition.clone();
+        let definition = self.renew_expiry(&mut dictionary, definition, expiry)?;
+        Ok(self.publish(Table::new(definition, spec)))
     }
 
     /// Makes a definition durable, and then known, with marks on indexes that it does not have any more.

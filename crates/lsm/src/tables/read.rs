@@ -1,5 +1,6 @@
 //! Reads of rows by their primary keys.
 
+use super::expiring::without_stamp;
 use super::layout::{ID_LEN, without_id};
 use super::{AnyTableId, TableDb};
 use crate::options::ReadOptions;
@@ -27,18 +28,18 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id, or it is dropped at the same time, and those of a read.
+    /// `NotFound` if no open table has this id, or it is dropped at the same time, `Corruption` for a row without the stamp that it is to have, and those of a read.
     pub fn get_row(
         &self,
         table: impl Into<AnyTableId>,
         primary_key: &[u8],
         found: &mut dyn FnMut(&[u8]),
     ) -> Result<bool> {
-        let id = self.with_table(table, |table| Ok(table.definition.primary))?;
+        let (id, expires) = self.with_table(table, |table| Ok((table.definition.primary, table.expires())))?;
         let Some(value) = with_key(id.to_bytes(), primary_key, |key| self.ground.db.get(key))? else {
             return self.ground.check_not_dropped(id).map(|()| false);
         };
-        found(&value);
+        found(without_stamp(expires, &value)?);
         Ok(true)
     }
 
@@ -54,14 +55,14 @@ impl TableDb {
         limit: usize,
         found: &mut dyn FnMut(Row<'_>),
     ) -> Result<usize> {
-        let id = self.with_table(table, |table| Ok(table.definition.primary))?;
+        let (id, expires) = self.with_table(table, |table| Ok((table.definition.primary, table.expires())))?;
         let options = ReadOptions::default().iterate_upper_bound(Some(id.end().to_vec()));
         let mut rows = self.ground.db.iter_cf(&self.ground.rows, &options)?;
         self.ground.check_not_dropped(id)?;
         with_key(id.to_bytes(), from, |key| rows.seek(key));
         let mut seen = 0;
         while seen < limit && rows.valid() {
-            found(Row { primary_key: without_id(rows.key()), value: rows.value() });
+            found(Row { primary_key: without_id(rows.key()), value: without_stamp(expires, rows.value())? });
             seen += 1;
             if seen < limit {
                 rows.next();

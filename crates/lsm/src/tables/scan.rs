@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
         if !self.entries.valid() {
             return self.entries.status().map(|()| None);
         }
-        let entry = self.index.form.decode(without_id(self.entries.key()), self.entries.value());
+        let entry = self.index.decode(without_id(self.entries.key()), self.entries.value());
         entry.map(Some).ok_or_else(|| self.index.damaged(self.position))
     }
 

@@ -5,6 +5,7 @@ use super::super::dictionary::{
 };
 use super::super::layout::LAST_ID;
 use super::*;
+use siltstone_base::expiry::TtlDuration;
 use siltstone_base::index_spec::{FixedColumns, LazyIndexSpec};
 
 fn definition() -> TableDefinition {
@@ -22,6 +23,7 @@ fn definition() -> TableDefinition {
         name: "stones".to_owned(),
         primary: IndexId(300),
         lazy: false,
+        expiry: None,
         indexes: vec![index(301, "by_age", true), index(302, "é", false)],
     }
 }
@@ -51,6 +53,23 @@ fn rows_have_these_bytes() {
     let (key, value) = other.encode();
     assert_eq!(&value[6..8], b"\x80\x02");
     assert_eq!(decode_row(&key, &value).unwrap(), DictionaryRow::Table(other));
+
+    for (column, bytes) in [(None, b"\0\0\0\0\0"), (Some(9), b"\x01\0\0\0\x09")] {
+        let expiry = RowExpiry::after(TtlDuration::from_seconds(60).unwrap());
+        let expiry = column.map_or(expiry, |at| expiry.from_column(at));
+        let (key, value) = TableDefinition { expiry: Some(expiry), ..definition() }.encode();
+        assert_eq!(
+            (&value[6..8], &value[value.len() - 13..]),
+            (&b"\x40\x02"[..], &[b"\0\0\0\0\0\0\0\x3c", &bytes[..]].concat()[..])
+        );
+        assert_eq!(
+            decode_row(&key, &value).unwrap(),
+            DictionaryRow::Table(TableDefinition { expiry: Some(expiry), ..definition() })
+        );
+        let mut endless = value.clone();
+        endless[value.len() - 6] = 0;
+        assert_eq!(decode_row(&key, &endless).unwrap_err().kind(), ErrorKind::Corruption, "a duration of zero");
+    }
 
     let (key, value) = next_id_row(303);
     assert_eq!((key.as_slice(), value.as_slice()), (&b"\0\0\0\x01"[..], &b"\0\x02\0\0\x01\x2f"[..]));

@@ -1,6 +1,6 @@
 //! How long rows live.
 
-use siltstone_base::{Error, Result};
+use crate::{Error, Result};
 use std::fmt;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl fmt::Display for TtlDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use siltstone_base::ErrorKind;
+    use crate::ErrorKind;
 
     #[test]
     fn nothing_negative_and_endless_is_refused() {

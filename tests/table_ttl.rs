@@ -1,0 +1,273 @@
+//! Tables whose rows expire, against a naive model: rows with their stamps in maps, and entries that are made of the visible ones anew for every comparison. Eager and lazy, over every
+//! style of compaction; the clock, durations, snapshots, sweeps, new indexes, crashes.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod table_ttl_support;
+
+use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, ErrorKind, IndexScan, TableDb, WriteOptions};
+use siltstone::ttl::{RowExpiry, TtlDuration};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::engine::{Admin, LazyTableSpec, Row, TableId, TableSpec};
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::StepExecutor;
+use siltstone_base::index_spec::{FixedColumns, IndexSpec, LazyIndexSpec};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use table_ttl_support::{DIR, START, Trial, open, seconds};
+
+/// Cases drawn by [`index_scans_show_what_is_not_expired`].
+const CASES: u64 = 2000;
+
+#[test]
+fn index_scans_show_what_is_not_expired() {
+    let (mut removed, mut dropped, mut hidden) = (0, 0, 0);
+    for seed in 0..CASES {
+        let mut trial = Trial::new(seed);
+        trial.run();
+        removed += trial.rows_removed;
+        dropped += trial.files_dropped;
+        hidden += trial.rows_hidden;
+    }
+    assert!(removed > 3000 && dropped > 50 && hidden > 3000, "{removed} rows, {dropped} files, {hidden} hidden");
+}
+
+/// A database with one clock.
+struct Life {
+    disk: SimDisk,
+    clock: Arc<ManualClock>,
+    db: TableDb,
+}
+
+fn life() -> Life {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new(DIR)).unwrap();
+    let clock = Arc::new(ManualClock::new(START));
+    let (db, _) = open(&disk, CompactionStyle::Leveled, &clock).unwrap();
+    Life { disk, clock, db }
+}
+
+impl Life {
+    fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    fn insert(&self, table: TableId, key: &str, value: &str) {
+        self.db.insert(table, &[row(key, value)]).unwrap();
+    }
+
+    /// Entries of the first index, and rows by it.
+    fn seen(&self, table: TableId) -> (String, String) {
+        let (mut entries, mut rows) = (Vec::new(), Vec::new());
+        self.db.scan_index(table, 0, b"", 99, &mut |entry| entries.push(text(entry))).unwrap();
+        let mut note = |entry: siltstone::lsm::IndexEntry<'_>, value: &[u8]| {
+            rows.push(format!("{}={}", text(entry.primary_key), text(value)));
+        };
+        self.db.scan_rows_by(table, 0, &IndexScan::all(), &mut note).unwrap();
+        (entries.join(" "), rows.join(" "))
+    }
+
+    fn check(&self, table: TableId) {
+        assert!(self.db.check_table(table).unwrap().iter().all(|check| check.is_sound() && check.stale == 0));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn row<'a>(key: &'a str, value: &'a str) -> Row<'a> {
+    Row { primary_key: key.as_bytes(), value: value.as_bytes() }
+}
+
+fn stones(is_unique: bool) -> TableSpec {
+    let kind = IndexSpec::over_columns("kind", Some(0..1)).unique(is_unique);
+    TableSpec { name: "stones".to_owned(), indexes: vec![kind.covered(Arc::new(FixedColumns::new(Some(1..2))))] }
+}
+
+fn after(secs: u64) -> RowExpiry {
+    RowExpiry::after(seconds(secs))
+}
+
+#[test]
+fn rows_and_their_entries_expire_together_and_stay_away_when_rows_live_longer() {
+    let life = life();
+    let table = life.db.create_expiring_table(&stones(false), &after(100)).unwrap();
+    life.insert(table, "1", "ab");
+    life.pass(50);
+    life.insert(table, "2", "cd");
+    assert_eq!(life.seen(table), ("a1 c2".to_owned(), "1=ab 2=cd".to_owned()));
+    life.pass(50);
+    assert_eq!(life.seen(table), ("c2".to_owned(), "2=cd".to_owned()));
+    assert!(!life.db.get_row(table, b"1", &mut |_| {}).unwrap());
+    life.db.set_row_duration(table, seconds(10_000)).unwrap();
+    life.pass(1);
+    assert_eq!(life.seen(table).0, "c2");
+    life.db.set_row_duration(table, seconds(10)).unwrap();
+    assert_eq!(life.seen(table).0, "c2", "from the next second on");
+    life.pass(1);
+    assert_eq!(life.seen(table).0, "");
+    life.check(table);
+}
+
+#[test]
+fn an_entry_lives_as_long_as_a_row_that_was_written_again() {
+    let life = life();
+    let table = life.db.create_expiring_table(&stones(true), &after(100)).unwrap();
+    life.insert(table, "1", "ab");
+    life.pass(60);
+    // Neither the key of the index nor what it covers changes.
+    life.db.update(table, &[(row("1", "ab"), row("1", "abc"))]).unwrap();
+    life.pass(60);
+    assert_eq!(life.seen(table), ("a1".to_owned(), "1=abc".to_owned()));
+    life.check(table);
+    life.pass(40);
+    assert_eq!(life.seen(table), (String::new(), String::new()));
+}
+
+#[test]
+fn an_insert_over_an_expired_row_shows_nothing_of_it() {
+    let life = life();
+    let table = life.db.create_expiring_table(&stones(true), &after(100)).unwrap();
+    life.insert(table, "1", "ab");
+    life.pass(100);
+    life.insert(table, "1", "xy");
+    assert_eq!(life.seen(table), ("x1".to_owned(), "1=xy".to_owned()));
+    // The key of an expired row is free for another one.
+    life.insert(table, "2", "ab");
+    let error = life.db.insert(table, &[row("3", "ab")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    life.check(table);
+}
+
+/// The caller has read a row, which expires before he deletes it: another row has its unique key by then.
+#[test]
+fn deleting_a_row_that_has_expired_takes_no_key_from_another_row() {
+    let life = life();
+    let table = life.db.create_expiring_table(&stones(true), &after(100)).unwrap();
+    life.insert(table, "1", "ab");
+    life.pass(100);
+    life.insert(table, "2", "ac");
+    life.db.delete(table, &[row("1", "ab")]).unwrap();
+    assert_eq!(life.seen(table), ("a2".to_owned(), "2=ac".to_owned()));
+    let error = life.db.update(table, &[(row("1", "ab"), row("1", "ad"))]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    life.check(table);
+}
+
+#[test]
+fn a_column_says_when_a_row_expires() {
+    let life = life();
+    let expiry = after(100).from_column(1);
+    let table = life.db.create_expiring_table(&stones(false), &expiry).unwrap();
+    let value = |at: u64| [&b"a"[..], &at.to_be_bytes()].concat();
+    let (old, young, future) = (value(START - 99), value(START), value(START + 500));
+    let row = |key, value| Row { primary_key: key, value };
+    life.db.insert(table, &[row(b"1", &old), row(b"2", &young), row(b"3", &future)]).unwrap();
+    let count = || life.db.scan_index(table, 0, b"", 9, &mut |_| {}).unwrap();
+    assert_eq!(count(), 3);
+    life.pass(1);
+    assert_eq!(count(), 2);
+    life.pass(99);
+    assert_eq!(count(), 1);
+    let error = life.db.insert(table, &[row(b"4", b"a1234567")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "too short");
+    assert_eq!(count(), 1);
+    life.check(table);
+}
+
+#[test]
+fn a_read_at_a_snapshot_goes_on_seeing_rows_and_entries() {
+    let life = life();
+    let table = life.db.create_expiring_table(&stones(false), &after(100)).unwrap();
+    life.insert(table, "1", "ab");
+    let snapshot = life.db.snapshot();
+    life.pass(1000);
+    life.db.set_row_duration(table, seconds(1)).unwrap();
+    Admin::settle(&life.db).unwrap();
+    let mut entries = Vec::new();
+    let at = IndexScan::all().at(&snapshot);
+    life.db.scan_entries(table, 0, &at, &mut |entry| entries.push(text(entry.covered))).unwrap();
+    assert_eq!((entries, life.db.scan_rows_by(table, 0, &at, &mut |_, _| {}).unwrap()), (vec!["b".to_owned()], 1));
+    assert_eq!(life.seen(table).0, "");
+}
+
+#[test]
+fn what_a_table_was_created_with_is_known_when_it_is_opened_again() {
+    let Life { disk, clock, db } = life();
+    let spec = stones(false);
+    let table = db.create_expiring_table(&spec, &after(100)).unwrap();
+    db.set_row_duration(table, seconds(200)).unwrap();
+    db.insert(table, &[row("1", "ab")]).unwrap();
+    db.close().unwrap();
+    clock.advance(Duration::from_secs(150));
+    let (db, _) = open(&disk, CompactionStyle::Leveled, &clock).unwrap();
+    let kind = |outcome: siltstone::lsm::Result<TableId>| outcome.unwrap_err().kind();
+    assert_eq!(kind(db.open_table(&spec)), ErrorKind::InvalidArgument);
+    assert_eq!(kind(db.open_expiring_table(&spec, &after(200).from_column(0))), ErrorKind::InvalidArgument);
+    let table = db.open_expiring_table(&spec, &after(200)).unwrap();
+    assert_eq!(db.row_expiry(table).unwrap(), Some(after(200)));
+    assert!(db.get_row(table, b"1", &mut |value| assert_eq!(value, b"ab")).unwrap());
+    // Another duration is one from the next second on.
+    assert_eq!(db.open_expiring_table(&spec, &after(150)).unwrap(), table);
+    assert!(db.get_row(table, b"1", &mut |_| {}).unwrap());
+    clock.advance(Duration::from_secs(1));
+    assert!(!db.get_row(table, b"1", &mut |_| {}).unwrap());
+    db.close().unwrap();
+    // Without the policy the rows would be shown for ever, and with their stamps.
+    let executor = Arc::new(StepExecutor::new(Arc::clone(&clock)));
+    let options = table_ttl_support::options(&disk, &executor);
+    let plain = TableDb::open(DIR, &options, &ColumnFamilyOptions::default(), &WriteOptions::default());
+    assert_eq!(plain.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn tables_beside_live_for_ever_and_need_no_policy() {
+    let life = life();
+    let lasting = TableSpec { name: "lasting".to_owned(), ..stones(false) };
+    let lasting = life.db.create_table(&lasting).unwrap();
+    let table = life.db.create_expiring_table(&stones(false), &after(1)).unwrap();
+    life.insert(lasting, "1", "ab");
+    life.insert(table, "1", "ab");
+    life.pass(1_000);
+    assert_eq!((life.seen(lasting).0, life.seen(table).0), ("a1".to_owned(), String::new()));
+    assert_eq!(life.db.set_row_duration(lasting, seconds(1)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert!(TtlDuration::from_seconds(0).is_err() && TtlDuration::from_signed_seconds(-1).is_err());
+
+    let dir = tempfile::tempdir().unwrap();
+    let options = siltstone::lsm::DbOptions::default().create_if_missing(true);
+    let db = TableDb::open(dir.path(), &options, &ColumnFamilyOptions::default(), &WriteOptions::default()).unwrap();
+    let by = LazyIndexSpec::over_columns("kind", Some(0..1));
+    let lazy = LazyTableSpec { name: "t".to_owned(), indexes: vec![by] };
+    let error = db.create_expiring_lazy_table(&lazy, &after(1)).unwrap_err();
+    assert_eq!((error.kind(), db.table_names().len()), (ErrorKind::InvalidArgument, 0));
+}
+
+/// Entries of many rows come in as tables that are sorted beside the database.
+#[test]
+fn entries_of_an_index_that_is_added_later_expire_with_their_rows() {
+    let life = life();
+    let by_kind = stones(false).indexes.remove(0);
+    let spec = TableSpec { name: "stones".to_owned(), indexes: Vec::new() };
+    let table = life.db.create_expiring_table(&spec, &after(100)).unwrap();
+    for number in 0..2_000 {
+        if number == 1_500 {
+            life.pass(50);
+        }
+        life.insert(table, &format!("{number:04}"), if number % 2 == 0 { "ab" } else { "cd" });
+    }
+    let before = life.db.snapshot();
+    assert_eq!(life.db.add_index(table, &by_kind).unwrap(), 0);
+    let count = || life.db.scan_rows_by(table, 0, &IndexScan::all(), &mut |_, _| {}).unwrap();
+    assert_eq!(count(), 2_000);
+    life.check(table);
+    life.pass(50);
+    assert_eq!(count(), 500);
+    Admin::settle(&life.db).unwrap();
+    assert_eq!(count(), 500);
+    life.check(table);
+    drop(before);
+    life.pass(50);
+    assert_eq!(count(), 0);
+}
