@@ -4,7 +4,7 @@
 //! held; checkpoints and backups are made. Once a second the program looks at its resident memory (`VmRSS`) and at [`Db::memory_report`]. It fails
 //!
 //! * if resident memory is ever more than the budget and a tenth of it: all of the process counts, the program itself, its threads and the clients included;
-//! * if resident memory and the sum of the report ever differ by more than a tenth of resident memory, from the moment on at which the sum has first been half of the budget: until then, what
+//! * if resident memory and the sum of the report ever differ by more than a tenth of resident memory, both of a report right before the look at it and of one right after, from the moment on at which the sum has first been half of the budget: until then, what
 //!   the program takes by itself weighs more than what the database holds;
 //! * if an operation fails, or at the end a table is not what it should be.
 

@@ -16,7 +16,10 @@ pub(super) struct Sample {
     seconds: f64,
     /// Bytes.
     resident: f64,
+    /// Of right before.
     report: MemoryReport,
+    /// Of right after: a memtable may go between a report and a look at resident memory.
+    report_after: MemoryReport,
 }
 
 impl Sample {
@@ -24,19 +27,22 @@ impl Sample {
                                      transactions  prepared  locks (MiB)";
 
     pub(super) fn take(seconds: f64, db: &Db) -> Result<Self> {
+        let report = db.memory_report();
         let Some(resident) = ProcessUsage::now().rss_mb else {
             return Err(Error::not_supported("soak: the system does not tell how much memory is resident"));
         };
-        Ok(Self { seconds, resident: resident * MIB, report: db.memory_report() })
+        Ok(Self { seconds, resident: resident * MIB, report, report_after: db.memory_report() })
     }
 
     fn holders(&self) -> f64 {
         self.report.total() as f64
     }
 
-    /// By how much the report differs from resident memory, as a part of that.
+    /// By how much the report differs from resident memory, as a part of that: the one of right before, or of right after, whichever is nearer.
     fn difference(&self) -> f64 {
-        (self.resident - self.holders()) / self.resident
+        let of = |report: &MemoryReport| (self.resident - report.total() as f64) / self.resident;
+        let (before, after) = (of(&self.report), of(&self.report_after));
+        if before.abs() <= after.abs() { before } else { after }
     }
 }
 
@@ -141,6 +147,6 @@ impl Sample {
     pub(super) fn for_test(resident_mib: f64, held_mib: u64) -> Self {
         let mut report = MemoryReport::default();
         report.cached_blocks = held_mib << 20;
-        Self { seconds: 1.0, resident: resident_mib * MIB, report }
+        Self { seconds: 1.0, resident: resident_mib * MIB, report, report_after: report }
     }
 }
