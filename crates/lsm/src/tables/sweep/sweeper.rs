@@ -207,7 +207,8 @@ impl Sweeper {
         }
         let tables = ground.open_tables.load();
         let Ok(own) = super::super::find(&tables, table) else { return };
-        let (stale, _) = Ground::stale_per_mille(own);
+        // Before the job has measured an index nothing is known of what is stale in it.
+        let stale = Ground::stale_per_mille(own, self.options.least_stale);
         let begin = u64::from(self.options.begin_per_cent) * 10;
         let owed = rows_to_walk(stale, begin).saturating_mul(rows);
         if owed == 0 {

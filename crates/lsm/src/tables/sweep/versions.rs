@@ -248,18 +248,16 @@ impl Ground {
         }
     }
 
-    /// The largest share of stale entries of a table's indexes, in thousandths, as far as it is known without reading anything; and the entries of an index.
-    pub(super) fn stale_per_mille(table: &Table) -> (u64, u64) {
+    /// The largest share of stale entries among the indexes of which it is known, in thousandths; those with fewer than `least_stale` of them count for none.
+    pub(super) fn stale_per_mille(table: &Table, least_stale: u64) -> u64 {
         let figures = table.indexes.iter().map(|index| index.counts.figures());
-        figures.fold((0, 0), |(share, entries), figures| {
-            let own = (figures.stale_share() * 1000.0) as u64;
-            (share.max(own), entries.max(figures.entries))
-        })
+        let counts = figures.filter(|figures| figures.is_known && figures.stale >= least_stale);
+        counts.map(|figures| (figures.stale_share() * 1000.0) as u64).max().unwrap_or(0)
     }
 
     /// Begins a walk over a table if one is worth while. Returns whether one is under way.
     pub(super) fn begin_walk(&self, walks: &VersionWalks, table: &Arc<Table>) -> bool {
-        let (_, entries) = Self::stale_per_mille(table);
+        let entries = table.indexes.iter().map(|index| index.counts.figures().entries).max().unwrap_or(0);
         let latest = self.db.latest_seqno();
         let written = latest.saturating_sub(table.walked.load(Ordering::Relaxed));
         if !walks.is_under_way() && is_worth_walking(written, table.indexes.len() as u64, entries) {

@@ -245,3 +245,23 @@ fn limits_that_became_smaller_leave_what_does_not_fit() {
     assert_eq!(db.open_lazy_table(&lazy("t")).unwrap(), table);
     assert_eq!(db.sweep(table, usize::MAX).unwrap().removed, 2);
 }
+
+/// Nothing is known of the indexes then, and half of what is written is taken for stale.
+#[test]
+fn the_first_changes_after_an_opening_do_not_walk_over_all_rows() {
+    let world = world(&small_blocks(), &SweepOptions::default().in_background(false));
+    for key in 0..3_000 {
+        world.upsert(&[(&format!("{key:06}"), &format!("{:06}", key * 7_919 % 999_983))]);
+    }
+    Admin::settle(&world.db).unwrap();
+    world.db.close().unwrap();
+    let (executor, db) = open_disk(&world.disk, &small_blocks(), &SweepOptions::default().in_background(true));
+    let table = db.open_lazy_table(&lazy("t")).unwrap();
+    for key in 0..200 {
+        db.upsert(table, &[row(&format!("{key:06}"), &format!("{:06}", key * 31))]).unwrap();
+    }
+    assert_eq!(db.sweep_figures().rows_walked, 0);
+    executor.run_until_idle();
+    let figures = db.sweep_figures();
+    assert!(figures.rows_walked == 0 && figures.removed == 0, "{figures:?}");
+}
