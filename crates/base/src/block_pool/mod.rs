@@ -93,7 +93,8 @@ impl BlockPool {
         debug_assert!(align.is_power_of_two());
         let mask = align.max(1) - 1;
         // Slots of a size that is a multiple lie right by themselves, unless that of a page is smaller.
-        if size_of_class(class_of(len), len) & mask == 0 {
+        let class = class_of(len);
+        if self.0.map.is_some() && class < CLASSES && size_of_class(class, len) & mask == 0 {
             let buffer = self.alloc(len);
             if buffer.memory.bytes().as_ptr().addr() & mask == 0 {
                 return buffer;

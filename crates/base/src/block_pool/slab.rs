@@ -11,7 +11,7 @@ const LEAST_BYTES: usize = 64 << 10;
 /// And at most so many, if its slots are not larger.
 const MOST_BYTES: usize = 4 << 20;
 
-/// The slabs of a class that has grown have this part of its bytes each: so a process has no more mappings than the kernel allows, however much there is.
+/// The slabs of a class that has grown have this part of its bytes each, so that there are few mappings: with more than about 200 GiB the kernel's limit of them may be met, from where on buffers are the allocator's.
 const PART: usize = 64;
 
 /// Maps so many bytes, zeroed; `None` if the operating system refuses.

@@ -35,12 +35,12 @@ impl Sample {
     }
 
     fn holders(&self) -> f64 {
-        self.report.total() as f64
+        self.report.total_with_process() as f64
     }
 
     /// By how much the report differs from resident memory, as a part of that: the one of right before, or of right after, whichever is nearer.
     fn difference(&self) -> f64 {
-        let of = |report: &MemoryReport| (self.resident - report.total() as f64) / self.resident;
+        let of = |report: &MemoryReport| (self.resident - report.total_with_process() as f64) / self.resident;
         let (before, after) = (of(&self.report), of(&self.report_after));
         if before.abs() <= after.abs() { before } else { after }
     }

@@ -35,21 +35,21 @@ pub struct MemoryReport {
     pub buffers: u64,
     /// Free buffers that wait to be used again.
     pub free_buffers: u64,
-    /// Buffers of files that are written past the page cache, and of threads that read such. Those of all databases of the process.
-    pub file_buffers: u64,
-    /// What the process's allocator has and nobody uses, as far as it tells.
-    pub allocator: u64,
     /// Changes and watched keys of open transactions. What has less than 16 KiB counts for nothing.
     pub transactions: u64,
     /// Transactions that are prepared and not decided.
     pub prepared_transactions: u64,
     /// Locks of rows.
     pub row_locks: u64,
+    /// Of the process: buffers of files that are written past the page cache, and of threads that read such.
+    pub file_buffers: u64,
+    /// Of the process: what the allocator has and nobody uses, as far as it tells.
+    pub allocator: u64,
 }
 
 impl MemoryReport {
     /// The holders by name, in a fixed order.
-    pub fn holders(&self) -> [(&'static str, u64); 15] {
+    pub fn holders(&self) -> [(&'static str, u64); 13] {
         [
             ("memtables", self.memtables),
             ("held memtables", self.held_memtables),
@@ -61,17 +61,25 @@ impl MemoryReport {
             ("loads", self.loads),
             ("buffers", self.buffers),
             ("free buffers", self.free_buffers),
-            ("file buffers", self.file_buffers),
-            ("allocator", self.allocator),
             ("transactions", self.transactions),
             ("prepared transactions", self.prepared_transactions),
             ("row locks", self.row_locks),
         ]
     }
 
-    /// All of it.
+    /// What is of the whole process, by name: with several databases each report has it.
+    pub fn of_process(&self) -> [(&'static str, u64); 2] {
+        [("file buffers", self.file_buffers), ("allocator", self.allocator)]
+    }
+
+    /// All of the database.
     pub fn total(&self) -> u64 {
         self.holders().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// The same with what is of the process: what a process takes that has this database alone, and little of its own.
+    pub fn total_with_process(&self) -> u64 {
+        self.of_process().iter().map(|(_, bytes)| bytes).sum::<u64>() + self.total()
     }
 }
 
@@ -83,6 +91,9 @@ impl fmt::Display for MemoryReport {
         }
         table.rule();
         table.row(["total".to_string(), format_bytes(self.total())]);
+        for (holder, bytes) in self.of_process() {
+            table.row([format!("process: {holder}"), format_bytes(bytes)]);
+        }
         table.fmt(f)
     }
 }

@@ -15,7 +15,7 @@ const LARGEST_WRITE_BUFFER: usize = 256 << 20;
 /// What open tables, jobs and iterators take beside the cache: one part in so many.
 const OTHERS_PART: usize = 8;
 /// Of the cache, so much is for compressed blocks, in hundredths.
-const COMPRESSED_PERCENT: usize = 60;
+const COMPRESSED_PERCENT: usize = 66;
 /// About one false answer in a hundred.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// The base level holds so many write buffers, as by default.
@@ -28,7 +28,7 @@ impl DbOptions {
     /// | --- | --- |
     /// | the memtables of all families, `db_write_buffer_size` | a quarter; 512 MiB at most. Those of one family: two write buffers |
     /// | open tables, buffers of jobs and of iterators | an eighth |
-    /// | the block cache | the rest: two fifths of it for uncompressed blocks, three fifths for compressed ones |
+    /// | the block cache | the rest: about a third of it for uncompressed blocks, two thirds for compressed ones |
     ///
     /// Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.
     /// There are as many background jobs as cores, two at least and 16 at most. Sizes of tables and levels follow the write buffers.

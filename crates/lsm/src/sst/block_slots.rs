@@ -21,7 +21,7 @@ pub(crate) struct BlockSlots(Arc<[ArcSwapWeak<Block>]>);
 #[derive(Debug)]
 pub(super) struct HomeSlot(Mutex<Option<Home>>);
 
-/// A block may go under any lock, that of a cache's shard among them.
+/// A slot is set under no lock, or under that of who opens a table.
 const RANK: Rank = Rank(988);
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Default for HomeSlot {
 
 impl Drop for HomeSlot {
     fn drop(&mut self) {
-        let Some(home) = self.0.lock().take() else { return };
+        let Some(home) = self.0.get_mut().take() else { return };
         let Some(slots) = home.slots.upgrade() else { return };
         let Some(slot) = slots.get(home.index) else { return };
         let known = slot.load();

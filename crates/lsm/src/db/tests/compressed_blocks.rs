@@ -164,7 +164,7 @@ fn the_tier_spares_most_reads_of_a_working_set_of_one_and_a_half_budgets() {
     assert!((budget as u64 * 3 / 2..budget as u64 * 8 / 5).contains(&size), "{size} bytes of tables");
     db.close().unwrap();
     let alone = device_reads_of(&disk, BlockCache::new(budget), rows);
-    let compressed = budget / 100 * 60;
+    let compressed = budget / 100 * 66;
     let with_tier = device_reads_of(&disk, BlockCache::new(budget - compressed).with_compressed_tier(compressed), rows);
     assert!(alone > rows / 5, "the working set does not fit: {alone} reads");
     assert!(with_tier * 10 <= alone * 3, "{with_tier} reads of the device with a tier, {alone} without");
