@@ -8,6 +8,7 @@ pub const PINNED: &[(&str, usize)] = &[
     ("crates/base/src/allocator/mod.rs", 4),
     ("crates/base/src/block_pool/buffers.rs", 1),
     ("crates/base/src/block_pool/memory.rs", 6),
+    ("crates/base/src/block_pool/slab.rs", 1),
     ("crates/base/src/env/posix/mmap.rs", 1),
     ("crates/base/src/env/posix/range.rs", 1),
     ("crates/base/src/prefetch/mod.rs", 1),

@@ -3,8 +3,14 @@
 #![expect(unsafe_code, reason = "slots are handed out as memory of their own")]
 
 use super::memory::Memory;
-use super::slab::{Map, Slab};
+use super::slab::{Map, Slab, slab_bytes};
 use std::collections::BTreeSet;
+
+/// So much memory between the buffers of a class is no reason to trim slabs, however few its buffers are.
+const HOLES: usize = 256 << 10;
+
+/// A slab is trimmed when this part of a slab's bytes was given back, so that all are by the time that this part of the class was.
+const TRIMS: usize = 16;
 
 /// Where a buffer lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +30,14 @@ pub(super) struct Class {
     pub(super) in_use: usize,
     /// Bytes of those that are in slabs.
     in_slabs: usize,
-    /// Bytes of the slots that have memory.
-    touched: usize,
+    /// Bytes of the slabs' pages that have memory.
+    resident: usize,
+    /// Bytes of those among them whose slabs are empty.
+    empty: usize,
+    /// Bytes that were given back since a slab was trimmed.
+    untrimmed: usize,
+    /// Slabs from here on are trimmed next.
+    next_trimmed: u32,
 }
 
 /// What becomes of a slab whose last buffer was given back.
@@ -41,10 +53,11 @@ impl Class {
     pub(super) fn take(&mut self, len: usize) -> Option<(Memory, usize)> {
         let number = *self.with_room.first()?;
         let slab = self.slabs.get_mut(number as usize)?.as_mut()?;
-        let touched = slab.touched_bytes();
-        let was_empty = if slab.is_empty() { touched } else { 0 };
+        let resident = slab.resident_bytes();
+        let was_empty = if slab.is_empty() { resident } else { 0 };
         let (slot, data) = slab.take()?;
-        self.touched += slab.touched_bytes() - touched;
+        self.resident += slab.resident_bytes() - resident;
+        self.empty -= was_empty;
         if !slab.has_room() {
             self.with_room.remove(&number);
         }
@@ -64,7 +77,47 @@ impl Class {
         }
         slab.give_back(place.slot);
         self.in_slabs -= len;
-        slab.is_empty().then(|| Emptied { slab: place.slab, bytes: slab.touched_bytes() })
+        if slab.is_empty() {
+            let bytes = slab.resident_bytes();
+            self.empty += bytes;
+            return Some(Emptied { slab: place.slab, bytes });
+        }
+        self.untrimmed += len;
+        if self.untrimmed >= slab_bytes(self.resident) / TRIMS && self.has_many_holes() {
+            self.trim_next();
+        }
+        None
+    }
+
+    /// Whether the memory between buffers is more than a quarter of theirs.
+    #[inline]
+    fn has_many_holes(&self) -> bool {
+        self.free_bytes() - self.empty > self.in_slabs / 4 + HOLES
+    }
+
+    /// Trims the next slab that has room and is not empty. What is done at once is bounded by the size of a slab, and the class by how much is given back in between.
+    #[cold]
+    fn trim_next(&mut self) {
+        self.untrimmed = 0;
+        let mut next = self.with_room.range(self.next_trimmed..).chain(&self.with_room);
+        let Some(number) = next.next().copied() else { return };
+        self.next_trimmed = number.saturating_add(1);
+        self.trim(number);
+    }
+
+    fn trim(&mut self, number: u32) {
+        let Some(Some(slab)) = self.slabs.get_mut(number as usize) else { return };
+        if !slab.is_empty() {
+            let resident = slab.resident_bytes();
+            slab.trim();
+            self.resident -= resident - slab.resident_bytes();
+        }
+    }
+
+    /// Trims all slabs.
+    pub(super) fn trim_all(&mut self) {
+        let with_room: Vec<u32> = self.with_room.iter().copied().collect();
+        with_room.into_iter().for_each(|number| self.trim(number));
     }
 
     /// Adds a slab with room for buffers of `len` bytes; returns whether there is one.
@@ -84,7 +137,8 @@ impl Class {
         let slab = self.slabs.get_mut(emptied.slab as usize)?.take()?;
         self.with_room.remove(&emptied.slab);
         self.vacant.push(emptied.slab);
-        self.touched -= slab.touched_bytes();
+        self.resident -= slab.resident_bytes();
+        self.empty -= slab.resident_bytes();
         Some(slab)
     }
 
@@ -100,8 +154,9 @@ impl Class {
         empty.into_iter().filter_map(|slab| self.remove(&Emptied { slab, bytes: 0 })).collect()
     }
 
-    /// Bytes of memory of slots that nobody uses.
+    /// Bytes of memory that no buffer uses.
+    #[inline]
     pub(super) fn free_bytes(&self) -> usize {
-        self.touched - self.in_slabs
+        self.resident - self.in_slabs
     }
 }

@@ -3,14 +3,15 @@
 //! A class wastes at most one eighth of what is asked for. The buffers of a class lie in [slabs](slab), which come from the operating system and go back to it: an allocator
 //! keeps what is given back in between other things, and a cache whose blocks come and go would have it keep more and more. A buffer is not zeroed when it is used again.
 //!
-//! What is free is of two kinds. Slots that were given back in slabs of which others are taken wait for the next buffer of their class; the first slab with room is taken from, so that the last ones become empty. Slabs that are
-//! empty as a whole are retained up to the pool's limit.
+//! What is free is of two kinds. Slots that were given back in slabs of which others are taken wait for the next buffer of their class; the first slab with room is taken from, so that the last ones become empty.
+//! Where such holes are more than a quarter of a class's buffers, its slabs are trimmed one after the other: pages without any part of a buffer go back. Slabs that are empty as a whole are retained up to the pool's limit.
 //!
 //! Where slabs cannot be mapped, and in pools that retain nothing, buffers are the allocator's, as those of no class are.
 
 mod buffers;
 mod class;
 mod memory;
+mod pages;
 mod slab;
 
 use crate::Result;
@@ -125,11 +126,14 @@ impl BlockPool {
         self.0.classes.iter().map(|class| class.lock().free_bytes()).sum()
     }
 
-    /// Gives all memory back to the operating system that no buffer is near.
+    /// Gives all memory back to the operating system that no buffer uses, but for what shares a page with one.
     pub fn release_free(&self) {
         for class in &self.0.classes {
-            let slabs = class.lock().remove_empty();
-            let bytes: usize = slabs.iter().map(slab::Slab::touched_bytes).sum();
+            let mut class = class.lock();
+            class.trim_all();
+            let slabs = class.remove_empty();
+            drop(class);
+            let bytes: usize = slabs.iter().map(slab::Slab::resident_bytes).sum();
             self.0.empty.fetch_sub(bytes, Ordering::Relaxed);
         }
     }

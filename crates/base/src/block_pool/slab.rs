@@ -1,8 +1,12 @@
 //! Slabs: mapped memory that is cut into slots of one size.
 //!
-//! A slot that was never taken has no memory yet; one that was given back keeps its own until its whole slab is given back to the operating system.
+//! A slot that was never taken has no memory yet. One that was given back keeps its own until its slab is [trimmed](Slab::trim), or is given back to the operating system as a whole.
 
-use memmap2::{MmapMut, MmapRaw};
+#![expect(unsafe_code, reason = "pages that no slot needs are given back")]
+
+use super::pages::PageSet;
+use memmap2::{MmapMut, MmapRaw, UncheckedAdvice};
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// A slab has at least so many bytes, if its slots are not larger.
@@ -22,6 +26,12 @@ pub(super) fn map(len: usize) -> Option<MmapRaw> {
     MmapMut::map_anon(len).ok().map(MmapRaw::from)
 }
 
+/// Bytes of a slab of a class that has `class_bytes`, if its slots are not larger.
+#[inline]
+pub(super) fn slab_bytes(class_bytes: usize) -> usize {
+    (class_bytes / PART).clamp(LEAST_BYTES, MOST_BYTES)
+}
+
 /// See the module's documentation.
 pub(super) struct Slab {
     memory: MmapRaw,
@@ -30,17 +40,21 @@ pub(super) struct Slab {
     /// Slots from here on were never taken.
     touched: u16,
     live: u16,
-    /// Slots that were given back; the last one is taken first.
+    /// Slots that were given back; the last one is taken first. Those without all of their memory are first.
     free: Vec<u16>,
+    page_len: usize,
+    /// Pages that have memory.
+    resident: PageSet,
 }
 
 impl Slab {
     /// For slots of `slot_len` bytes in a class that has `class_bytes` already.
     pub(super) fn new(slot_len: usize, class_bytes: usize, map: Map) -> Option<Self> {
-        let bytes = (class_bytes / PART).clamp(LEAST_BYTES, MOST_BYTES);
-        let slots = u16::try_from((bytes / slot_len).max(1)).unwrap_or(u16::MAX);
-        let memory = map(usize::from(slots).checked_mul(slot_len)?)?;
-        Some(Self { memory, slot_len, slots, touched: 0, live: 0, free: Vec::new() })
+        let slots = u16::try_from((slab_bytes(class_bytes) / slot_len).max(1)).unwrap_or(u16::MAX);
+        let len = usize::from(slots).checked_mul(slot_len)?;
+        let (memory, page_len) = (map(len)?, rustix::param::page_size());
+        let resident = PageSet::none_of(len.div_ceil(page_len));
+        Some(Self { memory, slot_len, slots, touched: 0, live: 0, free: Vec::new(), page_len, resident })
     }
 
     /// A free slot with its first byte; `None` if all are taken.
@@ -55,6 +69,9 @@ impl Slab {
             None => return None,
         };
         self.live += 1;
+        if !self.resident.is_full() {
+            self.resident.insert(self.pages_of(slot));
+        }
         let start = usize::from(slot) * self.slot_len;
         Some((slot, NonNull::new(self.memory.as_mut_ptr().wrapping_add(start))?))
     }
@@ -75,8 +92,42 @@ impl Slab {
         self.live == 0
     }
 
-    /// Bytes of the slots that were ever taken: those that have memory.
-    pub(super) fn touched_bytes(&self) -> usize {
-        usize::from(self.touched) * self.slot_len
+    /// Bytes of the pages that have memory.
+    pub(super) fn resident_bytes(&self) -> usize {
+        (self.resident.len() * self.page_len).min(self.memory.len())
+    }
+
+    /// The pages that a slot lies on.
+    fn pages_of(&self, slot: u16) -> Range<usize> {
+        let start = usize::from(slot) * self.slot_len;
+        start / self.page_len..(start + self.slot_len).div_ceil(self.page_len)
+    }
+
+    /// Gives the memory of all pages back to the operating system that hold nothing of a slot that is taken. The slots of such pages are taken last.
+    #[cold]
+    pub(super) fn trim(&mut self) {
+        let mut is_taken = vec![true; usize::from(self.touched)];
+        for slot in &self.free {
+            if let Some(is_taken) = is_taken.get_mut(usize::from(*slot)) {
+                *is_taken = false;
+            }
+        }
+        let mut needed = PageSet::none_of(self.memory.len().div_ceil(self.page_len));
+        for (slot, _) in (0..self.touched).zip(is_taken).filter(|(_, is_taken)| *is_taken) {
+            needed.insert(self.pages_of(slot));
+        }
+        let mut from = 0;
+        while let Some(run) = self.resident.next_run_beside(&needed, from) {
+            from = run.end;
+            let start = run.start * self.page_len;
+            let len = (run.end * self.page_len).min(self.memory.len()) - start;
+            // SAFETY: nobody has a reference to these bytes: no slot that is taken has any of them. They are zero when they are looked at again, so initialised.
+            if unsafe { self.memory.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) }.is_ok() {
+                self.resident.remove(run);
+            }
+        }
+        let mut free = std::mem::take(&mut self.free);
+        free.sort_by_key(|slot| self.pages_of(*slot).all(|page| self.resident.contains(page)));
+        self.free = free;
     }
 }

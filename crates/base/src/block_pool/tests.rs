@@ -90,6 +90,55 @@ fn the_last_slabs_become_empty_first() {
     drop(more);
 }
 
+/// What a cache that holds blocks of other sizes by and by would otherwise keep.
+#[test]
+fn a_class_that_shrinks_gives_the_memory_between_its_buffers_back() {
+    for (len, kept) in [(4096, 64), (5000, 32), (16 << 10, 16), (100, 500), (3 << 20, 2)] {
+        let pool = BlockPool::new(1 << 20);
+        let mut buffers: Vec<_> = (0..(24 << 20) / len).map(|_| pool.alloc(len)).collect();
+        buffers.iter_mut().enumerate().for_each(|(number, buffer)| buffer.fill(number as u8));
+        let (mut number, most) = (0, pool.in_use());
+        buffers.retain(|_| {
+            number += 1;
+            (number - 1) % kept == 0
+        });
+        // What is left of the last trims was given back since; so is a part of each page with a small buffer on it.
+        let pages: usize = buffers.iter().map(|buffer| buffer.capacity_charged() + 8192).sum();
+        let bound = pages + pages / 4 + most / 16 + (1 << 20) + (256 << 10);
+        let held = pool.in_use() + pool.retained();
+        assert!(held <= bound, "{len}: {held} bytes are held, {bound} may be");
+        let is_whole = |(number, buffer): (usize, &PooledBuf)| buffer.iter().all(|byte| *byte == (number * kept) as u8);
+        assert!(buffers.iter().enumerate().all(is_whole), "{len}");
+        pool.release_free();
+        assert!(pool.in_use() + pool.retained() <= pages, "{len}");
+        assert!(buffers.iter().enumerate().all(is_whole), "{len}");
+        let mut more: Vec<_> = (0..(24 << 20) / len).map(|_| pool.alloc(len)).collect();
+        more.iter_mut().for_each(|buffer| buffer.fill(0xee));
+        assert!(buffers.iter().enumerate().all(is_whole), "{len}");
+        drop((more, buffers));
+        pool.release_free();
+        assert_eq!((pool.in_use(), pool.retained()), (0, 0));
+    }
+}
+
+/// Memory that is there is used before memory that has to come from the operating system.
+#[test]
+fn slots_with_memory_are_taken_before_those_without() {
+    let pool = BlockPool::new(1 << 20);
+    let mut buffers: Vec<_> = (0..16).map(|_| Some(pool.alloc(4096))).collect();
+    (0..8).for_each(|number| drop(buffers[number].take()));
+    pool.release_free();
+    assert_eq!(pool.retained(), 0);
+    drop(buffers[12].take());
+    assert_eq!(pool.retained(), 4096);
+    let again = pool.alloc(4096);
+    assert_eq!((pool.in_use(), pool.retained()), (8 * 4096, 0));
+    let cold = pool.alloc(4096);
+    assert!(cold[..].iter().all(|byte| *byte == 0));
+    assert_eq!((pool.in_use(), pool.retained()), (9 * 4096, 0));
+    drop((again, cold));
+}
+
 fn refuse(_: usize) -> Option<memmap2::MmapRaw> {
     None
 }
