@@ -3,6 +3,7 @@
 //! A job exists only while there is something for it to do. It holds the database weakly: one that was dropped ends it.
 
 use super::state::State;
+use super::steps::WeakState;
 use crate::buffer::{FlushInputs, flush_goal, sync_flush_limit};
 use crate::event::{CheckpointCause, Event, FlushCause};
 #[cfg(feature = "testing")]
@@ -11,8 +12,10 @@ use crate::metrics::Counter;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::IoPriority;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
+use siltstone_base::sync::Arc;
+#[cfg(feature = "testing")]
+use siltstone_base::sync::Weak;
 use siltstone_base::sync::atomic::{Ordering, fence};
-use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, Result};
 use std::time::Duration;
 
@@ -62,11 +65,11 @@ pub(super) struct CleanerState {
 }
 
 #[derive(Debug)]
-struct Cleaner(Weak<State>);
+struct Cleaner(WeakState);
 
 #[derive(Debug)]
 struct LogSyncer {
-    state: Weak<State>,
+    state: WeakState,
     interval: Duration,
 }
 
@@ -86,7 +89,7 @@ impl State {
             }
             && !self.is_syncing.swap(true, Ordering::AcqRel)
         {
-            let job = LogSyncer { state: Arc::downgrade(self), interval: Duration::from_millis(millis) };
+            let job = LogSyncer { state: self.weak(), interval: Duration::from_millis(millis) };
             self.executor.submit(Priority::High, Box::new(job));
         }
     }
@@ -94,7 +97,7 @@ impl State {
     #[cold]
     pub(super) fn wake_cleaner(self: &Arc<Self>) {
         if !self.is_cleaning.swap(true, Ordering::AcqRel) {
-            self.executor.submit(Priority::High, Box::new(Cleaner(Arc::downgrade(self))));
+            self.executor.submit(Priority::High, Box::new(Cleaner(self.weak())));
         }
     }
 
@@ -227,7 +230,7 @@ impl Job for Cleaner {
     }
 
     fn step(&mut self, _: &mut Budget<'_>) -> Progress {
-        let Some(state) = self.0.upgrade() else { return Progress::Done };
+        let Some(state) = self.0.begin_step() else { return Progress::Done };
         if state.is_closed.load(Ordering::Acquire) || state.health.error().is_some() {
             state.is_cleaning.store(false, Ordering::Release);
             state.room.notify_all();
@@ -257,7 +260,7 @@ impl Job for LogSyncer {
     }
 
     fn step(&mut self, _: &mut Budget<'_>) -> Progress {
-        let Some(state) = self.state.upgrade() else { return Progress::Done };
+        let Some(state) = self.state.begin_step() else { return Progress::Done };
         let is_over = state.is_closed.load(Ordering::Acquire) || state.health.error().is_some();
         if is_over || !state.redo.has_unsynced() {
             state.is_syncing.store(false, Ordering::Release);
@@ -306,8 +309,8 @@ impl State {
     }
 }
 
-pub(super) fn poisoned(state: &Weak<State>, job: &str, message: &str) {
-    if let Some(state) = state.upgrade() {
+pub(super) fn poisoned(state: &WeakState, job: &str, message: &str) {
+    if let Some(state) = state.begin_step() {
         let error = Error::new(siltstone_base::ErrorKind::Poisoned, format!("the job {job} panicked: {message}"));
         state.health.fail(error);
         state.room.notify_all();

@@ -4,6 +4,7 @@
 //! nearly full, and when nobody writes: it reads the pages without the lock of writers, and merges with it. A writer who finds the buffer full merges some himself before his group begins.
 
 use super::state::State;
+use super::steps::WeakState;
 use super::writers::Writer;
 use crate::change_buffer::ChangeBuffer;
 use crate::event::{Event, MergeCause};
@@ -194,7 +195,7 @@ impl State {
     #[cold]
     fn start_merging(self: &Arc<Self>) {
         if self.check_open().is_ok() && !self.merging.is_running.swap(true, Ordering::AcqRel) {
-            self.executor.submit(Priority::Low, Box::new(Merger(Arc::downgrade(self))));
+            self.executor.submit(Priority::Low, Box::new(Merger(self.weak())));
         }
     }
 
@@ -240,7 +241,7 @@ impl State {
 }
 
 #[derive(Debug)]
-struct Merger(Weak<State>);
+struct Merger(WeakState);
 
 impl Job for Merger {
     fn name(&self) -> &'static str {
@@ -248,7 +249,7 @@ impl Job for Merger {
     }
 
     fn step(&mut self, budget: &mut Budget<'_>) -> Progress {
-        let Some(state) = self.0.upgrade() else { return Progress::Done };
+        let Some(state) = self.0.begin_step() else { return Progress::Done };
         loop {
             if state.check_open().is_err() || state.health.error().is_some() {
                 state.merging.is_running.store(false, Ordering::Release);

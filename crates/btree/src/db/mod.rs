@@ -23,6 +23,7 @@ mod resident;
 mod scan;
 mod startup;
 mod state;
+mod steps;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -50,12 +51,14 @@ use siltstone_base::sync::atomic::Ordering;
 use state::{OpenTree, State};
 use std::fmt;
 use std::path::Path;
+use steps::Handle;
 
-/// An open database. Clones share it; any thread may use it.
+/// An open database. Clones share it; any thread may use it. When the last one, and what was made from it, is dropped, the directory may be opened again; [`close`](Self::close) leaves less to
+/// recover.
 ///
 /// Its trees are ordered by the bytes of their keys. One, the default tree, always exists: methods that name none mean that one.
 #[derive(Clone)]
-pub struct Db(Arc<State>);
+pub struct Db(Arc<State>, #[expect(dead_code, reason = "what it does, it does when it is dropped")] Handle);
 
 /// A tree of an open database. Clones share it; any thread may use it.
 #[derive(Clone)]
@@ -105,7 +108,9 @@ impl Db {
     /// `NotFound` if there is none; `Locked` if it is open elsewhere; `InvalidArgument` for options out of their bounds; `NotSupported` for a format or a feature that
     /// this version does not know, by name; `Corruption`, `MissingFile` and those of I/O.
     pub fn open(dir: impl AsRef<Path>, options: &DbOptions) -> Result<Self> {
-        open::open(dir.as_ref(), options).map(Self)
+        let state = open::open(dir.as_ref(), options)?;
+        let handle = state.handle();
+        Ok(Self(state, handle))
     }
 
     /// Sets a key. What it takes for the write to be safe when this returns is

@@ -255,6 +255,7 @@ fn open_existing(
         executor,
         dir: dir.to_path_buf(),
         lock: Mutex::new(DIRECTORY_RANK, Some(lock)),
+        steps: Arc::default(),
         is_closed: AtomicBool::new(false),
         cleaner: Mutex::new(CLEANER_RANK, CleanerState::default()),
         is_cleaning: AtomicBool::new(false),

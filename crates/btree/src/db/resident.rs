@@ -3,13 +3,14 @@
 //! It is a hint. A file that is missing, damaged, old or of another database costs nothing but the reads that it would have saved.
 
 use super::state::State;
+use super::steps::WeakState;
 use crate::metrics::Counter;
 use crate::page::{PageId, PageMut, PageRead, u32_at};
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::env::{FileKind, read_file, write_file_atomically};
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
+use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::Ordering;
-use siltstone_base::sync::{Arc, Weak};
 use siltstone_base::{Error, Result};
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ pub(super) fn decode(database: u64, file: &[u8]) -> Option<impl Iterator<Item = 
 /// Reads pages back, as fast as `io_capacity` says.
 #[derive(Debug)]
 struct Restore {
-    state: Weak<State>,
+    state: WeakState,
     /// In the order of their places.
     pages: Vec<PageId>,
     next: usize,
@@ -90,7 +91,7 @@ impl State {
         }
         pages.sort_unstable();
         let count = pages.len() as u64;
-        let job = Restore { state: Arc::downgrade(self), pages, next: 0 };
+        let job = Restore { state: self.weak(), pages, next: 0 };
         self.executor.submit(Priority::Low, Box::new(job));
         count
     }
@@ -116,7 +117,7 @@ impl Job for Restore {
     }
 
     fn step(&mut self, _: &mut Budget<'_>) -> Progress {
-        let Some(state) = self.state.upgrade() else { return Progress::Done };
+        let Some(state) = self.state.begin_step() else { return Progress::Done };
         let is_over = state.check_open().is_err() || state.health.error().is_some() || !state.pool.has_free();
         let Some((first, count)) = self.next_run().filter(|_| !is_over) else {
             state.is_restoring.store(false, Ordering::Release);
@@ -131,7 +132,7 @@ impl Job for Restore {
 
     fn poisoned(&mut self, _: &str) {
         // Nobody needs it.
-        if let Some(state) = self.state.upgrade() {
+        if let Some(state) = self.state.begin_step() {
             state.is_restoring.store(false, Ordering::Release);
             state.room.notify_all();
         }

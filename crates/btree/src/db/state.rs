@@ -68,6 +68,7 @@ pub(super) struct State {
     pub(super) executor: Arc<dyn Executor>,
     pub(super) dir: PathBuf,
     pub(super) lock: Mutex<Option<Box<dyn FileLock>>>,
+    pub(super) steps: Arc<super::steps::Steps>,
     pub(super) is_closed: AtomicBool,
     /// Whether the page cleaner runs, and what stopped it last.
     pub(super) cleaner: Mutex<super::background::CleanerState>,

@@ -7,6 +7,7 @@
 //! It is paced: so many leaves a second that a walk takes as long as lies between two of them.
 
 use super::super::state::{OpenTree, State};
+use super::super::steps::WeakState;
 use super::RowExpiry;
 use crate::page::{self, FLAG_DELETED, Stamp};
 use crate::tree::{Chunk, Position, Start};
@@ -41,7 +42,7 @@ const RETRY: Duration = Duration::from_millis(10);
 
 /// Walks through the tree, again and again.
 struct Walk {
-    state: Weak<State>,
+    state: WeakState,
     tree: Weak<OpenTree>,
     /// The incarnation that is walked through.
     incarnation: u32,
@@ -63,7 +64,7 @@ pub(in super::super) fn start_walk(state: &Arc<State>, tree: &Arc<OpenTree>) {
         return;
     }
     let walk = Walk {
-        state: Arc::downgrade(state),
+        state: state.weak(),
         tree: Arc::downgrade(tree),
         incarnation: 0,
         last: None,
@@ -231,7 +232,7 @@ impl Job for Walk {
     }
 
     fn step(&mut self, _: &mut Budget<'_>) -> Progress {
-        let (Some(state), Some(tree)) = (self.state.upgrade(), self.tree.upgrade()) else { return Progress::Done };
+        let (Some(state), Some(tree)) = (self.state.begin_step(), self.tree.upgrade()) else { return Progress::Done };
         let Some(expiry) = tree.expiry() else { return Progress::Done };
         if state.check_open().is_err() || state.health.error().is_some() {
             return Progress::Done;

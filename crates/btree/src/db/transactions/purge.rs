@@ -1,14 +1,15 @@
 //! Purge: what no view needs any more is removed, a few records at a time.
 
 use super::super::state::State;
+use super::super::steps::WeakState;
 use crate::metrics::Counter;
 use crate::mtr::{Close, close_group};
 use crate::page::{FLAG_DELETED, Stamp};
 use crate::tree::{EntryOp, Value};
 use siltstone_base::Result;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
+use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
-use siltstone_base::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Records of one group: its pages stay in memory until it is closed.
@@ -18,14 +19,14 @@ const RECORDS: usize = 4;
 const RETRY: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
-struct Purge(Weak<State>);
+struct Purge(WeakState);
 
 /// Starts the job if it does not run.
 #[cold]
 pub(in super::super) fn wake_purge(state: &Arc<State>) {
     let is_due = state.transactions.purgeable().is_some() && state.check_open().is_ok();
     if is_due && !state.transactions.is_purging.swap(true, Ordering::AcqRel) {
-        state.executor.submit(Priority::Low, Box::new(Purge(Arc::downgrade(state))));
+        state.executor.submit(Priority::Low, Box::new(Purge(state.weak())));
     }
 }
 
@@ -173,7 +174,7 @@ impl Job for Purge {
     }
 
     fn step(&mut self, budget: &mut Budget<'_>) -> Progress {
-        let Some(state) = self.0.upgrade() else { return Progress::Done };
+        let Some(state) = self.0.begin_step() else { return Progress::Done };
         loop {
             if state.check_open().is_err() || state.health.error().is_some() {
                 state.transactions.is_purging.store(false, Ordering::Release);

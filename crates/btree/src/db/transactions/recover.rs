@@ -2,6 +2,7 @@
 //! active again before anyone comes in.
 
 use super::super::state::State;
+use super::super::steps::WeakState;
 use super::Transactions;
 use crate::event::{Event, RecoveryPhase};
 use crate::metrics::Counter;
@@ -9,8 +10,8 @@ use crate::undo::{Fate, UndoLog};
 use siltstone_base::Result;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::plant::{PlantedBug, is_planted};
+use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::Ordering;
-use siltstone_base::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// After a round that failed, or found no room in the redo log.
@@ -47,14 +48,14 @@ pub(in super::super) fn recover(undo: &UndoLog) -> Result<Transactions> {
 }
 
 #[derive(Debug)]
-struct RollBack(Weak<State>);
+struct RollBack(WeakState);
 
 /// Starts the job if there is something for it to do and it does not run.
 #[cold]
 pub(in super::super) fn wake_roll_back(state: &Arc<State>) {
     let is_due = state.transactions.abandoned().is_some() && state.check_open().is_ok();
     if is_due && !state.transactions.is_rolling_back.swap(true, Ordering::AcqRel) {
-        state.executor.submit(Priority::High, Box::new(RollBack(Arc::downgrade(state))));
+        state.executor.submit(Priority::High, Box::new(RollBack(state.weak())));
     }
 }
 
@@ -123,7 +124,7 @@ impl Job for RollBack {
     }
 
     fn step(&mut self, budget: &mut Budget<'_>) -> Progress {
-        let Some(state) = self.0.upgrade() else { return Progress::Done };
+        let Some(state) = self.0.begin_step() else { return Progress::Done };
         loop {
             if state.check_open().is_err() || state.health.error().is_some() {
                 state.transactions.is_rolling_back.store(false, Ordering::Release);
