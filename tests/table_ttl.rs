@@ -11,9 +11,9 @@ use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::{Admin, LazyTableSpec, Row, TableId, TableSpec};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
-use siltstone_base::index_spec::{FixedColumns, IndexSpec, LazyIndexSpec};
+use siltstone_base::index_spec::{FixedColumns, IndexExtractor, IndexSpec, LazyIndexSpec};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use table_ttl_support::{DIR, START, Trial, open, seconds};
 
@@ -270,4 +270,58 @@ fn entries_of_an_index_that_is_added_later_expire_with_their_rows() {
     drop(before);
     life.pass(50);
     assert_eq!(count(), 0);
+}
+
+/// Reads the first byte of a row, and lets something be done the first time that it is asked.
+struct Meanwhile {
+    first: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+impl IndexExtractor for Meanwhile {
+    fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+        let first = self.first.lock().unwrap().take();
+        if let Some(first) = first {
+            first();
+        }
+        index_key.extend_from_slice(&value[..1]);
+        true
+    }
+}
+
+/// The entry of the row as it was before would have gone before the row as it is.
+#[test]
+fn a_row_that_is_written_while_an_index_is_added_keeps_its_entry_as_long_as_it_lives() {
+    for rows in [10, 3_000] {
+        let Life { clock, db, .. } = life();
+        let db = Arc::new(db);
+        let spec = LazyTableSpec { name: "stones".to_owned(), indexes: Vec::new() };
+        let table = db.create_expiring_lazy_table(&spec, &after(100)).unwrap();
+        let names: Vec<String> = (0..rows).map(|number| format!("{number:04}")).collect();
+        names.iter().for_each(|name| db.upsert(table, &[row(name, "ab")]).unwrap());
+        let (other, time, written) = (Arc::clone(&db), Arc::clone(&clock), names[5].clone());
+        let meanwhile = move || {
+            time.advance(Duration::from_secs(50));
+            other.upsert(table, &[row(&written, "ab")]).unwrap();
+        };
+        let extractor = Arc::new(Meanwhile { first: Mutex::new(Some(Box::new(meanwhile))) });
+        assert_eq!(db.add_lazy_index(table, &LazyIndexSpec::new("kind", extractor)).unwrap(), 0);
+        let seen = || {
+            let mut seen = Vec::new();
+            let mut note = |entry: siltstone::lsm::IndexEntry<'_>, _: &[u8]| seen.push(text(entry.primary_key));
+            db.scan_rows_by(table, 0, &IndexScan::all(), &mut note).unwrap();
+            seen
+        };
+        assert_eq!(seen(), names);
+        clock.advance(Duration::from_secs(50));
+        assert_eq!(seen(), [names[5].clone()], "{rows} rows: it was written 50 seconds ago");
+        assert!(db.check_table(table).unwrap().iter().all(|check| check.is_sound()));
+        clock.advance(Duration::from_secs(50));
+        assert!(seen().is_empty());
+    }
 }

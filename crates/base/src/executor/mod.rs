@@ -78,6 +78,12 @@ impl<'a> Budget<'a> {
         self.is_over()
     }
 
+    /// Takes note of one entry of so many bytes: a unit, and another one for each KiB. Returns whether the slice is over.
+    #[inline]
+    pub fn spend_entry(&mut self, bytes: usize) -> bool {
+        self.spend(u32::try_from(bytes / 1024).unwrap_or(u32::MAX).saturating_add(1))
+    }
+
     /// Whether the slice is over, by the clock.
     pub fn is_over(&self) -> bool {
         self.units_left == Some(0) || self.clock.now_micros() >= self.deadline_micros

@@ -4,7 +4,7 @@ use super::column_family::Family;
 use super::compact::{CompactJob, priority};
 use super::flush::FlushJob;
 use super::pacing;
-use super::state::{DbInner, State};
+use super::state::{DbInner, FamilyState, State};
 use super::super_version::SuperVersion;
 use super::write_stall::pressure;
 use crate::compaction::{self, Compaction, LevelTargets, Running};
@@ -52,6 +52,14 @@ impl DbInner {
         self.schedule_compactions(&mut state, max_compactions);
         self.schedule_stamps(&mut state);
         self.schedule_upkeep(&mut state);
+    }
+
+    /// Starts the flushes that are due, for who has just sealed memtables: no compaction becomes due by that.
+    pub(crate) fn schedule_only_flushes(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        if !self.read_only && !self.is_closing() && !self.errors.is_failed() && state.background_paused == 0 {
+            self.schedule_flushes(&mut state, self.job_limits().0);
+        }
     }
 
     /// Sees to it that somebody looks again when the next table is due by its age.
@@ -161,19 +169,26 @@ impl DbInner {
 
     /// Level 0 of a family that callers only read, where nothing else is due.
     fn pick_drain(&self, state: &State) -> Option<Picked> {
-        let now_seconds = self.clock.unix_seconds();
         let candidates = self.compacting_families(state, |_, _, _| 0.0);
         candidates.into_iter().find_map(|(_, family)| {
-            let background = state.families.get(&family.id).filter(|background| background.drains)?;
-            let pinned = family.super_version.load();
-            let (version, options) = (&pinned.version, &pinned.options);
-            if !pinned.immutables.is_empty() {
-                // What is in memory becomes part of it.
-                return None;
-            }
-            let compaction = compaction::pick_drain(version, options, now_seconds, &background.running)?;
+            let background = state.families.get(&family.id).filter(|background| self.drains(background))?;
+            let compaction = self.drain_of(&family.super_version.load(), background)?;
             Some((family, compaction, None))
         })
+    }
+
+    /// Whether nobody wrote since it was said that callers only read any more.
+    fn drains(&self, background: &FamilyState) -> bool {
+        background.drains.is_some_and(|newest| newest == self.visible())
+    }
+
+    /// What would take tables of level 0 away where callers only read.
+    pub(crate) fn drain_of(&self, pinned: &SuperVersion, background: &FamilyState) -> Option<Compaction> {
+        if !pinned.immutables.is_empty() {
+            // What is in memory becomes part of it.
+            return None;
+        }
+        compaction::pick_drain(&pinned.version, &pinned.options, self.clock.unix_seconds(), &background.running)
     }
 
     /// Tables of any family that range tombstones cover: they cost nothing but an edit.
@@ -406,7 +421,7 @@ impl DbInner {
             return true;
         }
         let running = &background.running;
-        let drains = || background.drains && compaction::pick_drain(version, options, now_seconds, running).is_some();
+        let drains = || self.drains(background) && self.drain_of(pinned, background).is_some();
         if compaction::urgency(version, options, now_seconds, running) < 1.0 {
             return drains();
         }

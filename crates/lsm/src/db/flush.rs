@@ -141,10 +141,11 @@ impl TableBuild {
         let mut beneath = |_: &[u8]| true;
         let mut write = |key: &[u8], value: &[u8], _: bool| builder.add(key, value);
         while self.merged.valid() {
+            let bytes = self.merged.key().len() + self.merged.value().len();
             self.sieve.take(self.merged.key(), self.merged.value(), &mut beneath, &mut write)?;
             self.merged.next();
             if let Some(budget) = &mut budget
-                && budget.spend(1)
+                && budget.spend_entry(bytes)
             {
                 return Ok(false);
             }
@@ -462,6 +463,7 @@ impl FlushJob {
         db.delete_obsolete_files();
         db.surroundings.expiry.note_time();
         db.job_ended();
+        db.give_free_memory_back();
         Progress::Done
     }
 }

@@ -166,6 +166,14 @@ impl Drop for MemoryCharge {
 }
 
 impl DbInner {
+    /// Has the allocator give back what it keeps, if that is more than the options say.
+    pub(crate) fn give_free_memory_back(&self) {
+        let most = self.options.max_allocator_free_bytes;
+        if most > 0 && siltstone_base::allocator::free_bytes() > most as u64 {
+            siltstone_base::allocator::give_back();
+        }
+    }
+
     /// Who holds how much at the moment.
     pub(crate) fn memory_report(&self) -> MemoryReport {
         let families = self.families.load();

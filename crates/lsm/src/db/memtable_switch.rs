@@ -96,7 +96,7 @@ impl DbInner {
         for family in &sealed {
             self.update_pressure(family);
         }
-        self.schedule();
+        self.schedule_only_flushes();
         Ok(())
     }
 

@@ -182,8 +182,8 @@ pub(crate) struct FamilyState {
     pub(crate) compaction_failures: u32,
     /// No compaction is picked before this moment, after a failure.
     pub(crate) compaction_not_before_micros: u64,
-    /// Level 0 is emptied whatever its trigger says: callers only read any more.
-    pub(crate) drains: bool,
+    /// Level 0 is emptied whatever its trigger says, since callers only read any more: as long as this is the newest write.
+    pub(crate) drains: Option<SeqNo>,
     /// Identity of running compactions, for the picker.
     pub(crate) running: crate::compaction::Running,
 }

@@ -132,6 +132,9 @@ siltstone_base::define_options! {
         /// When nothing was written for so many seconds while callers went on reading, flushes what is in memory and compacts level 0 of families with the leveled style, whatever
         /// the trigger says: reads then ask fewer places. 0: never, as RocksDB.
         drain_when_read_only_seconds: u64 = 10,
+        /// When the allocator of the process holds more bytes than these that nobody uses, has it give whole pages back to the operating system after the next flush. It is the whole process's: what others
+        /// freed goes, too, and whoever allocates meanwhile may wait for some of it. 0: never, as RocksDB.
+        max_allocator_free_bytes: usize = 0,
         /// Where rows expire: how far the clock may have gone forward, in seconds, since a time that this database knows of, when it is opened. After a longer jump
         /// nothing that is expired is removed until [`confirm_clock`](crate::Db::confirm_clock) says that the time is right. 0: as far as it likes.
         max_clock_jump_seconds: u64 = 30 * 86_400,

@@ -2,7 +2,7 @@
 //!
 //! 1. The dictionary has the index, marked as being built; writers maintain it from now on, readers refuse it. A crash leaves the mark, and the next opening drops the index.
 //! 2. Whoever began to write before that, and does not know of the index, is waited for.
-//! 3. A snapshot. Every row that it shows gets its entry: many of them together in tables, where that does no harm (see [load](super::load)); else one by one, unless the row changed since: then its writer has made the entry. Of a lazy table the entry may be put
+//! 3. A snapshot. Every row that it shows gets its entry: many of them together in tables, where that does no harm (see [load](super::load)); else one by one, unless the row changed since: then its writer has made the entry. Of a lazy table whose rows do not expire the entry may be put
 //!    in any case, since nobody counts it that its row does not yield.
 //! 4. The mark goes.
 
@@ -160,7 +160,7 @@ impl TableDb {
                 }
                 batch.put(key, value);
             }
-            if table.definition.lazy {
+            if table.definition.lazy && !table.expires() {
                 return self.ground.db.write(&mut batch, &self.ground.write_options);
             }
             let _locked = match &entries[..] {

@@ -1,7 +1,7 @@
 //! Filling a new index with tables that are sorted beside the database and taken in at once, where nobody puts entries into it meanwhile, or where it does no harm.
 //!
 //! * While a unique index is added, nobody changes rows of its table.
-//! * An entry of a lazy table may be put in any case.
+//! * An entry of a lazy table may be put in any case, unless it expires: above that of a row that was written since, it would go before that row.
 //! * Into another index nobody has put anything if nothing at all was written since writers learned of it. That is looked at while nobody writes, when the tables are taken in; if something was
 //!   written, they are thrown away.
 
@@ -27,7 +27,8 @@ impl TableDb {
     /// Puts the entries of all rows that the snapshot shows. `learned` is the newest number before writers learned of the index. False: nothing was put, and entries must be put one
     /// by one, because there are few, because somebody writes, or because a unique index cannot have them all.
     pub(super) fn load_index(&self, table: &Table, index: &Index, snapshot: &Snapshot, learned: SeqNo) -> Result<bool> {
-        let only_at = (!index.spec.unique && !table.definition.lazy).then_some(learned);
+        let may_come_late = table.definition.lazy && !table.expires();
+        let only_at = (!index.spec.unique && !may_come_late).then_some(learned);
         if only_at.is_some_and(|learned| learned != snapshot.seqno()) {
             return Ok(false);
         }

@@ -209,12 +209,13 @@ impl CompactionJob {
             {
                 tally.count(user_key(input.key()), input.value())?;
             }
+            let bytes = input.key().len() + input.value().len();
             self.sieve.take(input.key(), input.value(), &mut beneath, &mut write)?;
             input.next();
             if outputs.is_ending() && !outputs.step(env, &mut || budget.is_over())? {
                 return Ok(false);
             }
-            if budget.spend(1) {
+            if budget.spend_entry(bytes) {
                 return Ok(false);
             }
         }

@@ -9,10 +9,10 @@ mod decision;
 mod tests;
 
 use super::column_family::Family;
-use super::state::DbInner;
+use super::state::{DbInner, FamilyState};
 use crate::event::FlushReason;
+use crate::key::SeqNo;
 use crate::metrics::Counter;
-use crate::options::CompactionStyle;
 use decision::{Decision, Look, Memory};
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ impl Job for WatchJob {
             return Progress::After(self.every);
         }
         if decision != Decision::Drain {
-            db.set_drains(false);
+            db.set_drains(None);
         }
         match decision {
             Decision::LookAgain(delay) => Progress::After(delay),
@@ -92,10 +92,17 @@ impl DbInner {
     fn look_at_use(&self) -> Look {
         let reads =
             [Counter::KeysRead, Counter::IterSeeks, Counter::IterSteps].map(|counter| self.metrics.get(counter));
+        let state = self.state.lock();
         let has_work = self.families.load().values().any(|family| {
             let pinned = family.super_version.load();
-            !pinned.memtable.is_empty() || !pinned.immutables.is_empty() || empties_level0(family)
+            let empties_level0 = |background: &FamilyState| {
+                let is_done = pinned.options.disable_auto_compactions;
+                !is_done && (background.running.has_level0() || self.drain_of(&pinned, background).is_some())
+            };
+            let is_in_memory = !pinned.memtable.is_empty() || !pinned.immutables.is_empty();
+            is_in_memory || state.families.get(&family.id).is_some_and(empties_level0)
         });
+        drop(state);
         Look { writes: self.visible(), reads: reads.into_iter().fold(0, u64::wrapping_add), has_work }
     }
 
@@ -103,15 +110,16 @@ impl DbInner {
     fn drain(self: &Arc<Self>) {
         let Some(mut leader) = self.try_lock_write_side() else { return };
         let families: Vec<Arc<Family>> = self.families.load().values().cloned().collect();
+        let newest = self.visible();
         let switched = self.switch_memtables(&mut leader.side, &families, FlushReason::ReadOnly);
         drop(leader);
         if switched.is_ok() {
-            self.set_drains(true);
+            self.set_drains(Some(newest));
             self.schedule();
         }
     }
 
-    fn set_drains(&self, drains: bool) {
+    fn set_drains(&self, drains: Option<SeqNo>) {
         let mut state = self.state.lock();
         for family in self.families.load().values() {
             if let Some(background) = state.families.get_mut(&family.id) {
@@ -119,15 +127,4 @@ impl DbInner {
             }
         }
     }
-}
-
-/// Whether level 0 has tables that a compaction would take away. The styles of sorted runs keep one there.
-fn empties_level0(family: &Family) -> bool {
-    let pinned = family.super_version.load();
-    let kept = match pinned.options.compaction_style {
-        CompactionStyle::Leveled => 0,
-        CompactionStyle::Universal | CompactionStyle::Lazy => 1,
-        CompactionStyle::Fifo => usize::MAX,
-    };
-    !pinned.options.disable_auto_compactions && pinned.version.files(0).len() > kept
 }

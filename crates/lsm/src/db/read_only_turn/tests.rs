@@ -234,3 +234,54 @@ fn nobody_looks_if_it_is_off() {
     world.read(100, 100);
     assert!(world.flushes().is_empty());
 }
+
+/// Where a run of level 0 has nowhere to go, merging all of them again for each few writes would write without end.
+#[test]
+fn a_large_run_that_has_to_stay_in_level_0_is_not_written_again_for_each_small_one() {
+    let family = ColumnFamilyOptions::default()
+        .compaction_style(CompactionStyle::Universal)
+        .num_levels(2)
+        .level0_file_num_compaction_trigger(8)
+        .max_compaction_bytes(16 << 10)
+        .write_buffer_size(64 << 10)
+        .compression(CompressionType::None);
+    let world = World::with(10, family);
+    (0..10).for_each(|round| world.write(round * 100));
+    world.db.compact_range(&world.db.default_family(), None, None, &Default::default()).unwrap();
+    (0..4).for_each(|_| (0..60).for_each(|round| world.write(round * 100)));
+    world.db.flush(&Default::default()).unwrap();
+    world.db.wait_for_background_work().unwrap();
+    let large = world.db.table_files(&world.db.default_family()).unwrap();
+    for round in 0..3 {
+        world.write(round);
+        world.db.flush(&Default::default()).unwrap();
+        world.write(round);
+        world.read(40, 30);
+        world.db.wait_for_background_work().unwrap();
+        let after = world.db.table_files(&world.db.default_family()).unwrap();
+        let kept = large.iter().filter(|table| after.iter().any(|other| other.number == table.number)).count();
+        assert_eq!(kept, large.len(), "round {round}");
+    }
+    assert!(world.reasons.compactions.lock().contains(&CompactionReason::ReadOnly), "small ones are merged");
+    world.read(100, 30);
+    assert_eq!(world.executor.pending(), 0, "nobody looks for ever");
+    (0..1_000_u64).for_each(|number| assert!(world.db.get(number.to_be_bytes()).unwrap().is_some()));
+    world.db.check().unwrap();
+}
+
+/// Otherwise each of their flushes would be merged with the level beneath at once.
+#[test]
+fn writers_that_come_back_are_not_followed_by_compactions_of_each_flush() {
+    let world = World::new(10);
+    world.write(0);
+    world.read(40, 30);
+    world.db.wait_for_background_work().unwrap();
+    assert_eq!(world.files(0), 0);
+    let before = world.reasons.compactions.lock().len();
+    for round in 0..3 {
+        world.write(round * 100);
+        world.db.flush(&Default::default()).unwrap();
+        world.db.wait_for_background_work().unwrap();
+    }
+    assert_eq!((world.files(0), world.reasons.compactions.lock().len()), (3, before));
+}

@@ -69,6 +69,16 @@ pub(super) fn pick_level0(scene: &Scene<'_>) -> Option<Compaction> {
     tree.merge_of(tree.runs.len(), Choice { runs: 0..level0, reason: CompactionReason::ReadOnly })
 }
 
+/// How many of the first `runs` are no more than `limit` bytes together.
+fn fitting<'a>(runs: impl Iterator<Item = &'a SortedRun>, limit: u64) -> usize {
+    let mut bytes = 0_u64;
+    let fits = |run: &&SortedRun| {
+        bytes = bytes.saturating_add(run.bytes);
+        bytes <= limit
+    };
+    runs.take_while(fits).count()
+}
+
 /// Bytes that are due to be merged, as far as the version tells.
 pub(crate) fn pending_bytes(version: &Version, options: &ColumnFamilyOptions) -> u64 {
     let runs = sorted_runs(version);
@@ -185,20 +195,21 @@ impl<'a> Tree<'a> {
     /// grown under another style, or while nothing was compacted, and what is more urgent would wait for all of it. Where callers only read, nothing waits.
     fn bounded(&self, runs: Range<usize>, output_level: usize, reason: CompactionReason) -> Range<usize> {
         let chosen = &self.runs[runs.clone()];
-        // What goes back into level 0 leaves the fewest there if it is all of it.
-        if output_level == 0 || chosen.iter().any(|run| run.level > 0) {
+        if chosen.iter().any(|run| run.level > 0) {
             return runs;
         }
         let mut limit = max_compaction_bytes(self.options()).max(self.small_bytes());
+        if output_level == 0 {
+            // What goes back into level 0 leaves the fewest there if it is all of it. Where that would be done again for each few writes between many reads, the newest that fit.
+            return match reason {
+                CompactionReason::ReadOnly => runs.start..runs.start + fitting(chosen.iter(), limit),
+                _ => runs,
+            };
+        }
         if reason != CompactionReason::ReadOnly && chosen.len() < self.options().level0_slowdown_writes_trigger {
             limit = limit.min(self.oldest_bytes / LEVEL0_PARTS);
         }
-        let mut bytes = 0_u64;
-        let taken = chosen.iter().rev().take_while(|run| {
-            bytes = bytes.saturating_add(run.bytes);
-            bytes <= limit
-        });
-        runs.end - taken.count().max(2).min(chosen.len())..runs.end
+        runs.end - fitting(chosen.iter().rev(), limit).max(2).min(chosen.len())..runs.end
     }
 
     /// A piece of the merge of the two neighbours with the fewest bytes among `levels`, which are runs below level 0.
