@@ -25,6 +25,12 @@ const OTHER: &str = "other";
 /// Under this name stands the index of the first table that comes and goes, while it is there.
 const ADDED: &str = "the added index";
 
+/// Columns of a value, each of an index; the last one of the index that comes and goes.
+const COLUMNS: [std::ops::Range<usize>; 3] = [0..2, 2..6, 1..6];
+
+/// The most changes of one batch: an eighth of the pool's pages.
+const MOST: usize = 12;
+
 /// Transactions at once.
 const SLOTS: u64 = 2;
 
@@ -36,7 +42,7 @@ fn spec(name: &str) -> TableSpec {
 
 fn table_options(durability: Durability) -> DbOptions {
     options(durability)
-        .buffer_pool_bytes(96 * 512)
+        .buffer_pool_bytes(8 * MOST * 512)
         .redo_capacity_bytes(96 << 10)
         .lock_timeout_millis(1)
         .max_version_bytes(1000)
@@ -80,7 +86,7 @@ fn read(db: &Db, name: &str) -> Outcome<Option<(Rows, bool)>> {
     let mut rows = Rows::new();
     let mut note = |row: Row<'_>| drop(rows.insert(row.primary_key.to_vec(), row.value.to_vec()));
     db.scan_rows(table, b"", usize::MAX, &mut note).map_err(text)?;
-    for (index, column) in [0..2, 2..6, 1..6].into_iter().take(2 + usize::from(has_added)).enumerate() {
+    for (index, column) in COLUMNS.into_iter().take(2 + usize::from(has_added)).enumerate() {
         let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| Some([value.get(column.clone())?, key].concat());
         let expected: BTreeSet<Vec<u8>> = rows.iter().filter_map(entry).collect();
         let mut found = Vec::new();
@@ -179,6 +185,16 @@ impl Runner {
         }
     }
 
+    /// The changes of trees that a change of a row comes to.
+    fn changes_of(&self, name: &str, old: Option<&Vec<u8>>, new: Option<&Vec<u8>>) -> usize {
+        let has_added = name == ROWS && self.history.last().contains_key(ADDED);
+        let of = |column: &std::ops::Range<usize>| {
+            let [old, new] = [old, new].map(|value| value.and_then(|value| value.get(column.clone())));
+            if old == new { 0 } else { usize::from(old.is_some()) + usize::from(new.is_some()) }
+        };
+        1 + COLUMNS.iter().take(2 + usize::from(has_added)).map(of).sum::<usize>()
+    }
+
     fn batch(&mut self, draw: &mut Draw) {
         let committed = self.history.last()[ROWS].clone();
         let verb = draw.below(3);
@@ -189,6 +205,11 @@ impl Runner {
             if committed.contains_key(&key) == (verb > 0) {
                 drafts.insert(key, value(draw, number));
             }
+        }
+        let cost =
+            |(key, value): (&Vec<u8>, &Vec<u8>)| self.changes_of(ROWS, committed.get(key), (verb < 2).then_some(value));
+        while drafts.iter().map(cost).sum::<usize>() > MOST {
+            drafts.pop_last();
         }
         if drafts.is_empty() {
             return;
@@ -225,6 +246,10 @@ impl Runner {
                     drafts.push((name, key.clone(), value.clone()));
                 }
             }
+        }
+        let cost = |(name, key, value): &Draft<'_>| self.changes_of(name, committed[*name].get(key), value.as_ref());
+        while drafts.iter().map(cost).sum::<usize>() > MOST {
+            drafts.pop();
         }
         let call = |db: &Db| {
             let mut changes = Vec::new();

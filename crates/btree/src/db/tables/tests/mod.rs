@@ -2,6 +2,7 @@
 
 mod build;
 mod build_beside;
+mod build_faults;
 mod transactions;
 
 use crate::{Counter, Db, DbOptions, Doublewrite, Durability, ErrorKind, TransactionOptions};
