@@ -150,7 +150,9 @@ impl Runner {
         if !self.history.last()[PREPARED].is_empty() {
             return;
         }
-        self.open.iter_mut().for_each(|open| drop(open.take().map(|(transaction, _)| transaction.rollback().unwrap())));
+        for (transaction, _) in self.open.iter_mut().filter_map(Option::take) {
+            transaction.rollback().unwrap();
+        }
         let table = self.table(ROWS);
         let is_there = self.history.last().contains_key(ADDED);
         let change = |state: &mut State| match is_there {

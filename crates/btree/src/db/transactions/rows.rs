@@ -148,8 +148,12 @@ impl Transaction {
         loop {
             let writer = state.lock_with_room(needed)?;
             let live = rows.live()?;
-            if !table.table.standing.check()? {
-                return Ok(None);
+            match table.table.standing.check() {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                // Who adds an index waits for this transaction, if it changed the table before: it goes on.
+                Err(busy) if !state.has_changed(self.id, &table.table)? => return Err(busy),
+                Err(_) => {}
             }
             let before = live.raw(key)?;
             let stamp = before.as_ref().and_then(|(flags, bytes)| Stamp::of(*flags, bytes));

@@ -1,7 +1,8 @@
 //! Holding changes of a table off.
 //!
 //! What a transaction changed in the table is in its records of the undo log. So the log says which of those that are active must end first: it is enough to look once, for from then on
-//! nobody changes the table. Batches are waited for by making them safe.
+//! nobody else changes the table. They themselves go on changing it until they end. One that has no records left, because it rolled back to a savepoint, is none of them: records only get
+//! higher numbers, so that who looks at them in their order can't miss all. Batches are waited for by making them safe.
 
 use super::super::super::state::State;
 use super::super::Table;
@@ -50,10 +51,9 @@ impl State {
     }
 
     fn wait_for_changers(&self, table: &Table) -> Result<()> {
-        let spaces: Vec<u32> = table.definition.spaces().collect();
         let mut changers = Vec::new();
         for id in self.transactions.active() {
-            if self.has_changed(id, &spaces)? {
+            if self.has_changed(id, table)? {
                 changers.push(id);
             }
         }
@@ -74,8 +74,9 @@ impl State {
         Err(Error::new(ErrorKind::TimedOut, message))
     }
 
-    /// Whether a transaction has records of changes in some tablespaces.
-    fn has_changed(&self, id: u64, spaces: &[u32]) -> Result<bool> {
+    /// Whether a transaction has changes of a table to undo.
+    pub(in super::super::super) fn has_changed(&self, id: u64, table: &Table) -> Result<bool> {
+        let spaces: Vec<u32> = table.definition.spaces().collect();
         let mut from = 1;
         loop {
             let records = self.undo.records(id, from, RECORDS)?;

@@ -1,6 +1,6 @@
 //! Adding an index to a table whose rows go on being read.
 //!
-//! 1. Changes of the table are held off: they fail with `Busy`. Whoever changed it before and has not ended is waited for (see [hold](self::hold)). From then on its rows stay what they are,
+//! 1. Changes of the table are held off: they fail with `Busy`. Whoever changed it before and has not ended goes on, and is waited for (see [hold](self::hold)). From then on its rows stay what they are,
 //!    and nobody has a change to undo that would know nothing of the index.
 //! 2. Its rows are walked in the order of their primary keys. Their entries are collected, as many as fit into a part of the memory, sorted, and written to a tablespace that nothing
 //!    leads to, page after page, without the buffer pool and the redo log. If there are more of them, such runs are merged into one tree (see [sort](self::sort)).
@@ -35,7 +35,7 @@ impl Db {
     /// Adds an index to a table behind those that it has. Returns its position. It can be read, and is durable, when this returns, whatever
     /// [`durability`](crate::DbOptions::durability) says.
     ///
-    /// Rows of the table may be read meanwhile; changes of them fail with `Busy`. Before it begins it waits for transactions that changed the table and have not ended, prepared ones and those
+    /// Rows of the table may be read meanwhile; changes of them fail with `Busy`, but for those of transactions that are waited for. Before it begins it waits for transactions that changed the table and have not ended, prepared ones and those
     /// that are being rolled back included, as long as [`lock_timeout_millis`](crate::DbOptions::lock_timeout_millis) says. Cursors over the table stay what they are; transactions on
     /// the level [`Snapshot`](crate::Isolation::Snapshot) that began before get `Busy` when they read the index.
     ///

@@ -79,7 +79,7 @@ fn an_added_index_has_the_rows_that_were_there_and_follows_those_that_come() {
         let error = db.insert(table, &[row("newer", "k999999")]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!((entries(&db, table, 0), entries(&db, table, 1)), entries_of(&now));
-        drop(db);
+        db.close().unwrap();
         let db = Db::open(dir.path(), &options).unwrap();
         assert_eq!(db.open_table(&with(0)).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(db.open_table(&wanted).unwrap(), table);
@@ -141,7 +141,7 @@ fn an_index_that_cannot_be_made_leaves_nothing() {
         assert_eq!(db.add_index(table, &again).unwrap(), 1);
         assert_eq!(entries(&db, table, 1), ["noa", "sac", "sad"]);
         db.check().unwrap();
-        drop(db);
+        db.close().unwrap();
         let db = Db::open(dir.path(), &small()).unwrap();
         let mut grown = with(1);
         grown.indexes.push(again);
@@ -176,7 +176,7 @@ fn a_table_has_no_more_than_64_indexes_and_each_is_there_when_it_is_opened() {
     for number in (0..64).step_by(2) {
         db.drop_index(table, &format!("by_{number}")).unwrap();
     }
-    drop(db);
+    db.close().unwrap();
     let db = Db::open(dir.path(), &small()).unwrap();
     let indexes = (1..64).step_by(2).map(index).collect();
     assert_eq!(db.open_table(&TableSpec { indexes, ..with(0) }).unwrap(), table);
@@ -207,7 +207,7 @@ fn a_dropped_index_is_gone_and_those_behind_it_move_up() {
     // Nobody looks at numbers any more.
     db.insert(table, &[row("d", "se03")]).unwrap();
     db.check().unwrap();
-    drop(db);
+    db.close().unwrap();
     let db = Db::open(dir.path(), &options).unwrap();
     let indexes = vec![IndexSpec::over_columns("by_letter", Some(1..2)), stones().indexes.swap_remove(0)];
     assert_eq!(db.open_table(&TableSpec { indexes, ..stones() }).unwrap(), table);

@@ -3,7 +3,7 @@
 use super::build::{spaces, with};
 use super::{entries, row, rows, small, stones};
 use crate::{Db, Durability, ErrorKind, Isolation, KvCursor, Result, Transaction, TransactionOptions};
-use siltstone_base::engine::{RowChange, TableId, TableSpec};
+use siltstone_base::engine::{RowChange, Savepoint, TableId, TableSpec};
 use siltstone_base::index_spec::{IndexExtractor, IndexSpec};
 use siltstone_base::sync::{Mutex, Rank};
 use std::sync::Arc;
@@ -186,6 +186,39 @@ fn transactions_that_changed_the_table_are_waited_for_and_others_are_not() {
         assert_eq!(db.check().unwrap().index_entries, 4);
         db.close().unwrap();
     }
+}
+
+/// Otherwise who adds an index would wait for somebody who can't go on.
+#[test]
+fn a_transaction_that_is_waited_for_goes_on_changing_the_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small().lock_timeout_millis(600_000)).unwrap();
+    let table = db.create_table(&with(1)).unwrap();
+    let (mut changer, mut other) = (begin(&db, Isolation::ReadCommitted), begin(&db, Isolation::ReadCommitted));
+    changer.insert_row(table, row("a", "ig01")).unwrap();
+    other.insert_row(table, row("b", "me02")).unwrap();
+    other.rollback_to(Savepoint(0)).unwrap();
+    let open = db.0.tables.get(table).unwrap();
+    open.table.standing.set_building();
+    changer.update_row(table, row("a", "se03")).unwrap();
+    // It has nothing to undo, and nobody waits for it.
+    assert_eq!(kind(other.insert_row(table, row("b", "me02"))), ErrorKind::Busy);
+    open.table.standing.end_building();
+    std::thread::scope(|scope| {
+        let db = &db;
+        let adding = scope.spawn(move || db.add_index(table, &stones().indexes[1]));
+        // Whether it is waited for by now or not.
+        for number in 0..50 {
+            changer.insert_row(table, row(&format!("c{number:02}"), &format!("ig{:02}", number + 10))).unwrap();
+        }
+        changer.commit().unwrap();
+        assert_eq!(adding.join().unwrap().unwrap(), 1);
+    });
+    other.insert_row(table, row("b", "me02")).unwrap();
+    other.commit().unwrap();
+    assert_eq!((entries(&db, table, 0).len(), entries(&db, table, 1).len()), (52, 52));
+    db.check().unwrap();
+    db.close().unwrap();
 }
 
 #[test]
