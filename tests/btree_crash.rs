@@ -40,7 +40,7 @@ fn work() -> Vec<(String, Work)> {
         let look = move || transactions::look(seed, &extent(seed, 4, 250));
         work.push((format!("transactions {seed}"), Box::new(look)));
     }
-    for seed in 1..=4 {
+    for seed in 1..=6 {
         work.push((format!("tables {seed}"), Box::new(move || tables::look(seed, &extent(seed, 3, 300)))));
     }
     let modes = [ChangeBuffering::Changes, ChangeBuffering::Purges, ChangeBuffering::All, ChangeBuffering::All];

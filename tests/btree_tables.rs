@@ -1,16 +1,17 @@
 //! Tables of the B-tree engine against a naive model: rows in a map, and entries that are made of them anew for every comparison. Transactions, batches and readers of
-//! older moments at once, over options, with tiny pages and a tiny pool; the database is closed, or crashes, in the midst of it, and leaves of indexes leave the pool, so that changes of
+//! older moments at once, indexes that are added and dropped, over options, with tiny pages and a tiny pool; the database is closed, or crashes, in the midst of it, and leaves of indexes leave the pool, so that changes of
 //! them wait.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod btree_support;
+mod btree_tables_support;
 
 use btree_support::{Life, new_disk, options};
+use btree_tables_support::{Column, Indexes};
 use proptest::prelude::*;
-use siltstone_base::engine::{Durability, Row, TableId, TableSpec};
+use siltstone_base::engine::{Durability, Row, TableId};
 use siltstone_base::env::sim::SimDisk;
-use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::plant::{PlantedBug, with_planted};
 use siltstone_btree::{
     ChangeBuffering, Counter, Db, DbOptions, Doublewrite, ErrorKind, Isolation, PageCompression, Result, Savepoint,
@@ -58,6 +59,8 @@ enum Step {
     /// Other pages take the place of the table's in the pool.
     PushOut,
     Merge,
+    /// Adds an index, or drops it if it is there.
+    Index(Column),
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -90,6 +93,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Crash),
         8 => Just(Step::PushOut),
         1 => Just(Step::Merge),
+        3 => prop::sample::select(&Column::LOOSE[..]).prop_map(Step::Index),
     ]
 }
 
@@ -132,7 +136,7 @@ impl Setup {
     }
 }
 
-/// An eighth of the pool's pages is the most for a batch: three rows that change each of their entries need 128.
+/// An eighth of the pool's pages is the most for a batch: with two indexes, three rows that change each of their entries need 128.
 fn setup() -> impl Strategy<Value = Setup> {
     let durability = prop_oneof![Just(Durability::Commit), Just(Durability::Os), Just(Durability::EveryMillis(3))];
     let of = |values: &'static [usize]| prop::sample::select(values);
@@ -186,7 +190,7 @@ fn filled_disk(options: &DbOptions) -> SimDisk {
         let db = life.open().unwrap();
         let value = vec![3; options.page_size / 5];
         db.bulk_load(&db.default_tree(), (0..900_u32).map(|number| (number.to_be_bytes(), &value))).unwrap();
-        let table = db.create_table(&spec()).unwrap();
+        let table = db.create_table(&Indexes::default().spec()).unwrap();
         for (key, value) in filler() {
             db.insert(table, &[Row { primary_key: &name(key), value: &value }]).unwrap();
         }
@@ -195,12 +199,6 @@ fn filled_disk(options: &DbOptions) -> SimDisk {
     };
     let key = (options.page_size, options.page_compression as u8);
     FILLED.with_borrow_mut(|filled| filled.entry(key).or_insert_with(fill).after_process_death())
-}
-
-fn spec() -> TableSpec {
-    let by_kind = IndexSpec::over_columns("by_kind", Some(0..2));
-    let by_number = IndexSpec::over_columns("by_number", Some(2..4)).unique(true);
-    TableSpec { name: "rows".to_owned(), indexes: vec![by_kind, by_number] }
 }
 
 fn name(key: u8) -> Vec<u8> {
@@ -212,14 +210,6 @@ fn number(value: Option<&Vec<u8>>) -> Option<[u8; 2]> {
     value?.get(2..4)?.try_into().ok()
 }
 
-/// The entries of rows, made anew.
-fn entries(rows: &Map) -> [BTreeSet<Vec<u8>>; 2] {
-    [0..2, 2..4].map(|column| {
-        let entry = |(key, value): (&u8, &Vec<u8>)| Some([value.get(column.clone())?, &name(*key)].concat());
-        rows.iter().filter_map(entry).collect()
-    })
-}
-
 /// A savepoint, and what the transaction had done by then.
 type Saved = (Savepoint, Changes, BTreeSet<u8>, BTreeSet<[u8; 2]>);
 
@@ -227,6 +217,8 @@ type Saved = (Savepoint, Changes, BTreeSet<u8>, BTreeSet<[u8; 2]>);
 #[derive(Debug, Clone, Default)]
 struct Plan {
     is_snapshot: bool,
+    /// The indexes that there were when it began.
+    known: BTreeSet<u32>,
     /// What was committed when it began, and how many commits that was.
     base: Map,
     begun: usize,
@@ -262,6 +254,9 @@ struct World {
     life: Life,
     db: Option<Db>,
     table: TableId,
+    indexes: Indexes,
+    /// The most changes of a batch.
+    most_ops: usize,
     open: Vec<Option<(Transaction, Plan)>>,
     prepared: Option<Plan>,
     now: Map,
@@ -271,9 +266,11 @@ struct World {
     fill: u8,
 }
 
-/// Rows and entries, as a database or a transaction shows them.
+/// Rows and entries, as a database or a transaction shows them: those of the indexes that it can know.
 fn compare(
     expected: &Map,
+    indexes: &Indexes,
+    can_know: impl Fn(u32) -> bool,
     mut rows: impl FnMut(&mut dyn FnMut(Row<'_>)) -> Result<usize>,
     mut index: impl FnMut(usize, &[u8], usize, &mut dyn FnMut(&[u8])) -> Result<usize>,
 ) {
@@ -281,10 +278,16 @@ fn compare(
     let key_of = |key: &[u8]| std::str::from_utf8(&key[3..]).unwrap().parse().unwrap();
     rows(&mut |row| drop(found.insert(key_of(row.primary_key), row.value.to_vec()))).unwrap();
     assert_eq!(found, *expected, "rows");
-    for (position, expected) in entries(expected).iter().enumerate() {
+    for (position, (column, number)) in indexes.all.iter().enumerate() {
+        if !can_know(*number) {
+            let refused = index(position, b"", 1, &mut |_| {}).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Busy, "an index that came later: {refused}");
+            continue;
+        }
+        let expected = column.entries(expected);
         let mut found = Vec::new();
         let count = index(position, b"", usize::MAX, &mut |entry| found.push(entry.to_vec())).unwrap();
-        assert_eq!((count, &found), (found.len(), &expected.iter().cloned().collect::<Vec<_>>()), "index {position}");
+        assert_eq!((count, &found), (found.len(), &expected.into_iter().collect::<Vec<_>>()), "index {column:?}");
         let from = found.get(found.len() / 2).cloned().unwrap_or_default();
         let mut tail = Vec::new();
         index(position, &from, 3, &mut |entry| tail.push(entry.to_vec())).unwrap();
@@ -298,13 +301,16 @@ impl World {
         let disk = filled_disk(&options);
         let life = Life::new(&disk, &options);
         let db = life.open().unwrap();
-        let table = db.open_table(&spec()).unwrap();
+        let indexes = Indexes::default();
+        let table = db.open_table(&indexes.spec()).unwrap();
         Self {
             disk,
             options,
             life,
             db: Some(db),
             table,
+            indexes,
+            most_ops: setup.frames / 8,
             open: (0..SLOTS).map(|_| None).collect(),
             prepared: None,
             now: filler(),
@@ -421,6 +427,8 @@ impl World {
         let (db, table) = (self.db.as_ref().unwrap(), self.table);
         compare(
             &self.now,
+            &self.indexes,
+            |_| true,
             |found| db.scan_rows(table, b"", usize::MAX, found),
             |index, from, limit, found| db.scan_index(table, index, from, limit, found),
         );
@@ -428,6 +436,8 @@ impl World {
         let transaction = std::cell::RefCell::new(transaction);
         compare(
             &plan.seen(&self.now),
+            &self.indexes,
+            |number| !plan.is_snapshot || plan.known.contains(&number),
             |found| transaction.borrow_mut().scan_rows(table, b"", usize::MAX, found),
             |index, from, limit, found| transaction.borrow_mut().scan_index(table, index, from, limit, found),
         );
@@ -438,8 +448,13 @@ impl World {
             Step::Begin(slot, is_snapshot) if self.open[*slot].is_none() => {
                 let level = if *is_snapshot { Isolation::Snapshot } else { Isolation::ReadCommitted };
                 let options = TransactionOptions::new(level).lock_timeout(Duration::from_millis(1));
-                let plan =
-                    Plan { is_snapshot: *is_snapshot, base: self.now.clone(), begun: self.commits, ..Plan::default() };
+                let plan = Plan {
+                    is_snapshot: *is_snapshot,
+                    known: self.indexes.numbers(),
+                    base: self.now.clone(),
+                    begun: self.commits,
+                    ..Plan::default()
+                };
                 self.open[*slot] = Some((self.db().begin(&options).unwrap(), plan));
             }
             Step::Begin(..) => {}
@@ -504,12 +519,32 @@ impl World {
             Step::Check => drop(self.db().check().unwrap()),
             Step::PushOut => self.push_out(),
             Step::Merge => self.db().merge_changes().unwrap(),
+            Step::Index(column) if self.indexes.has(*column) => {
+                self.db().drop_index(self.table, column.name()).unwrap();
+                self.indexes.drop(*column);
+            }
+            Step::Index(column) => self.add_index(*column),
             Step::Reopen => self.reopen(false),
             Step::Crash => self.reopen(true),
         }
     }
 
+    /// Transactions that changed the table keep an index from being added; those that only locked rows, or that nobody owns any more, do not.
+    fn add_index(&mut self, column: Column) {
+        self.life.executor.run_until_idle();
+        let has_changers = self.others(SLOTS).iter().any(|plan| !plan.changes.is_empty());
+        let outcome = self.db().add_index(self.table, &column.spec());
+        if has_changers {
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::TimedOut);
+        } else {
+            let position = self.indexes.add(column);
+            assert_eq!(outcome.unwrap(), position);
+        }
+    }
+
     fn batch(&mut self, verb: Verb, rows: &[(u8, Draft)]) {
+        // A row, and an old entry and a new one in each index.
+        let rows = &rows[..rows.len().min(self.most_ops / (1 + 2 * self.indexes.all.len()))];
         let mut drafts: Map = rows.iter().map(|(key, draft)| (*key, self.value(*draft))).collect();
         if !matches!(verb, Verb::Insert) {
             drafts.retain(|key, _| self.now.contains_key(key));
@@ -588,7 +623,7 @@ impl World {
             drop(db);
         }
         let db = self.life.open().unwrap();
-        assert_eq!(db.open_table(&spec()).unwrap(), self.table);
+        assert_eq!(db.open_table(&self.indexes.spec()).unwrap(), self.table);
         self.db = Some(db);
         let expected: Vec<Vec<u8>> = self.prepared.iter().map(|_| b"name".to_vec()).collect();
         assert_eq!(self.db().prepared_transactions(), expected);
@@ -607,7 +642,7 @@ impl World {
         self.db().merge_changes().unwrap();
         let report = self.db().check().unwrap();
         assert_eq!((self.db().history_len(), self.db().rolling_back_len()), (0, 0));
-        let entries: usize = entries(&self.now).iter().map(BTreeSet::len).sum();
+        let entries: usize = self.indexes.all.iter().map(|(column, _)| column.entries(&self.now).len()).sum();
         let counts = (report.rows, report.index_entries, report.deleted_rows);
         assert_eq!(counts, (900 + self.now.len() as u64, entries as u64, 0), "{report:?}");
         assert!(report.undo_records <= 1 && report.lost_pages == 0, "{report:?}");
@@ -666,6 +701,29 @@ fn unique_keys_that_are_not_checked_are_seen() {
     let steps = [
         Step::Batch(Verb::Insert, vec![(1, (0, 7, 0))]),
         Step::Batch(Verb::Insert, vec![(2, (1, 7, 0))]),
+        Step::Scan(0),
+    ];
+    sees(PlantedBug::UniqueIsNotChecked, &steps);
+}
+
+#[test]
+fn an_added_index_with_a_key_twice_is_seen() {
+    // The number is unique as long as somebody looks.
+    let steps = [
+        Step::Batch(Verb::Insert, vec![(1, (0, 7, 0)), (2, (1, 8, 0))]),
+        Step::Index(Column::Again),
+        Step::Begin(0, true),
+        Step::Index(Column::Again),
+        Step::Index(Column::Both),
+        Step::Index(Column::Again),
+        Step::Scan(0),
+        Step::Change(0, Verb::Update, 1, (2, 9, 0)),
+        Step::Index(Column::Kind),
+        Step::Index(Column::Kind),
+        Step::Commit(0),
+        Step::Index(Column::Kind),
+        Step::Reopen,
+        Step::Batch(Verb::Insert, vec![(3, (0, 9, 0))]),
         Step::Scan(0),
     ];
     sees(PlantedBug::UniqueIsNotChecked, &steps);

@@ -1,4 +1,4 @@
-//! Crashes beside tables: rows and entries come back together, unfinished and prepared transactions included, and a table is there as a whole or not at all. Entries that
+//! Crashes beside tables: rows and entries come back together, unfinished and prepared transactions included, and a table, or an index that is added to one, is there as a whole or not at all. Entries that
 //! a rollback forgets must be seen.
 
 use super::extent;
@@ -8,7 +8,7 @@ use crate::btree_support::explore::{
 };
 use crate::btree_support::planted::hunt;
 use crate::btree_support::{Draw, History, Life, State, key, new_disk, options};
-use siltstone_base::engine::{Durability, Row, RowChange, TableSpec};
+use siltstone_base::engine::{Durability, Row, RowChange, TableId, TableSpec};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
 use siltstone_base::index_spec::IndexSpec;
@@ -22,6 +22,14 @@ type Draft<'a> = (&'a str, Vec<u8>, Option<Vec<u8>>);
 
 const ROWS: &str = "rows";
 const OTHER: &str = "other";
+/// Under this name stands the index of the first table that comes and goes, while it is there.
+const ADDED: &str = "the added index";
+
+/// Columns of a value, each of an index; the last one of the index that comes and goes.
+const COLUMNS: [std::ops::Range<usize>; 3] = [0..2, 2..6, 1..6];
+
+/// The most changes of one batch: an eighth of the pool's pages.
+const MOST: usize = 12;
 
 /// Transactions at once.
 const SLOTS: u64 = 2;
@@ -34,7 +42,7 @@ fn spec(name: &str) -> TableSpec {
 
 fn table_options(durability: Durability) -> DbOptions {
     options(durability)
-        .buffer_pool_bytes(96 * 512)
+        .buffer_pool_bytes(8 * MOST * 512)
         .redo_capacity_bytes(96 << 10)
         .lock_timeout_millis(1)
         .max_version_bytes(1000)
@@ -51,17 +59,34 @@ fn value(draw: &mut Draw, number: u64) -> Vec<u8> {
     value
 }
 
-/// Rows of a table, whose entries must be theirs; `None`: there is no such table.
-fn read(db: &Db, name: &str) -> Outcome<Option<Rows>> {
+fn added() -> IndexSpec {
+    IndexSpec::over_columns("added", Some(1..6)).unique(true)
+}
+
+/// Opens a table with two indexes or three. Returns whether it has three.
+fn open_either(db: &Db, name: &str) -> DbResult<(TableId, bool)> {
+    let plain = spec(name);
+    match db.open_table(&plain) {
+        Err(error) if error.kind() == ErrorKind::InvalidArgument => {
+            let mut grown = plain;
+            grown.indexes.push(added());
+            Ok((db.open_table(&grown)?, true))
+        }
+        outcome => Ok((outcome?, false)),
+    }
+}
+
+/// Rows of a table, whose entries must be theirs, and whether the added index is there; `None`: there is no such table.
+fn read(db: &Db, name: &str) -> Outcome<Option<(Rows, bool)>> {
     let text = |error: siltstone_btree::Error| format!("reading {name}: {error}");
-    let table = match db.open_table(&spec(name)) {
+    let (table, has_added) = match open_either(db, name) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         table => table.map_err(text)?,
     };
     let mut rows = Rows::new();
     let mut note = |row: Row<'_>| drop(rows.insert(row.primary_key.to_vec(), row.value.to_vec()));
     db.scan_rows(table, b"", usize::MAX, &mut note).map_err(text)?;
-    for (index, column) in [0..2, 2..6].into_iter().enumerate() {
+    for (index, column) in COLUMNS.into_iter().take(2 + usize::from(has_added)).enumerate() {
         let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| Some([value.get(column.clone())?, key].concat());
         let expected: BTreeSet<Vec<u8>> = rows.iter().filter_map(entry).collect();
         let mut found = Vec::new();
@@ -70,15 +95,16 @@ fn read(db: &Db, name: &str) -> Outcome<Option<Rows>> {
             return Err(format!("index {index} of {name} does not fit its rows"));
         }
     }
-    Ok(Some(rows))
+    Ok(Some((rows, has_added)))
 }
 
 fn read_all(db: &Db) -> Outcome<State> {
     let names = db.prepared_transactions().into_iter().map(|name| (name, Vec::new())).collect();
     let mut state = State::from([("default".to_owned(), BTreeMap::new()), (PREPARED.to_owned(), names)]);
     for name in [ROWS, OTHER] {
-        if let Some(rows) = read(db, name)? {
+        if let Some((rows, has_added)) = read(db, name)? {
             state.insert(name.to_owned(), rows);
+            state.extend(has_added.then(|| (ADDED.to_owned(), Rows::new())));
         }
     }
     Ok(state)
@@ -109,8 +135,33 @@ impl Runner {
             false => drop(state.insert(name.to_owned(), Rows::new())),
         };
         self.commit(change, |db| match is_there {
-            true => db.drop_table(db.open_table(&spec(name))?),
+            true => db.drop_table(open_either(db, name)?.0),
             false => db.create_table(&spec(name)).map(drop),
+        });
+        self.promise();
+    }
+
+    fn table(&self, name: &str) -> TableId {
+        open_either(&self.db, name).unwrap().0
+    }
+
+    /// Adds an index to the first table, or drops it. Nobody who changed the table may be there; prepared transactions are.
+    fn toggle_index(&mut self) {
+        if !self.history.last()[PREPARED].is_empty() {
+            return;
+        }
+        for (transaction, _) in self.open.iter_mut().filter_map(Option::take) {
+            transaction.rollback().unwrap();
+        }
+        let table = self.table(ROWS);
+        let is_there = self.history.last().contains_key(ADDED);
+        let change = |state: &mut State| match is_there {
+            true => drop(state.remove(ADDED)),
+            false => drop(state.insert(ADDED.to_owned(), Rows::new())),
+        };
+        self.commit(change, |db| match is_there {
+            true => db.drop_index(table, "added"),
+            false => db.add_index(table, &added()).map(drop),
         });
         self.promise();
     }
@@ -120,7 +171,7 @@ impl Runner {
         let number = draw.below(30) * 3 + slot;
         let (key, value) = (key(number), value(draw, number));
         let mut rows = self.history.last()[ROWS].clone();
-        let table = self.db.open_table(&spec(ROWS)).unwrap();
+        let table = self.table(ROWS);
         let Some((transaction, changes)) = &mut self.open[slot as usize] else { return };
         apply(&mut rows, changes);
         let row = Row { primary_key: &key, value: &value };
@@ -136,6 +187,16 @@ impl Runner {
         }
     }
 
+    /// The changes of trees that a change of a row comes to.
+    fn changes_of(&self, name: &str, old: Option<&Vec<u8>>, new: Option<&Vec<u8>>) -> usize {
+        let has_added = name == ROWS && self.history.last().contains_key(ADDED);
+        let of = |column: &std::ops::Range<usize>| {
+            let [old, new] = [old, new].map(|value| value.and_then(|value| value.get(column.clone())));
+            if old == new { 0 } else { usize::from(old.is_some()) + usize::from(new.is_some()) }
+        };
+        1 + COLUMNS.iter().take(2 + usize::from(has_added)).map(of).sum::<usize>()
+    }
+
     fn batch(&mut self, draw: &mut Draw) {
         let committed = self.history.last()[ROWS].clone();
         let verb = draw.below(3);
@@ -146,6 +207,11 @@ impl Runner {
             if committed.contains_key(&key) == (verb > 0) {
                 drafts.insert(key, value(draw, number));
             }
+        }
+        let cost =
+            |(key, value): (&Vec<u8>, &Vec<u8>)| self.changes_of(ROWS, committed.get(key), (verb < 2).then_some(value));
+        while drafts.iter().map(cost).sum::<usize>() > MOST {
+            drafts.pop_last();
         }
         if drafts.is_empty() {
             return;
@@ -160,7 +226,7 @@ impl Runner {
         self.commit(
             |state| apply(state.get_mut(ROWS).unwrap(), &changes),
             |db| {
-                let table = db.open_table(&spec(ROWS))?;
+                let table = open_either(db, ROWS)?.0;
                 match verb {
                     0 => db.insert(table, &new),
                     1 => db.update_rows(table, &old.iter().copied().zip(new.iter().copied()).collect::<Vec<_>>()),
@@ -183,6 +249,10 @@ impl Runner {
                 }
             }
         }
+        let cost = |(name, key, value): &Draft<'_>| self.changes_of(name, committed[*name].get(key), value.as_ref());
+        while drafts.iter().map(cost).sum::<usize>() > MOST {
+            drafts.pop();
+        }
         let call = |db: &Db| {
             let mut changes = Vec::new();
             for (name, primary_key, value) in &drafts {
@@ -194,7 +264,7 @@ impl Runner {
                     (None, Some(new)) => RowChange::Insert(new),
                     (None, None) => continue,
                 };
-                changes.push((db.open_table(&spec(name))?, change));
+                changes.push((open_either(db, name)?.0, change));
             }
             db.commit_rows(&changes)
         };
@@ -251,6 +321,7 @@ impl Runner {
             78..86 => self.commit_both(draw),
             86..88 => self.toggle(OTHER),
             88..90 => self.db.flush().unwrap(),
+            90..93 => self.toggle_index(),
             _ => self.life.executor.sleep(Duration::from_millis(1 + draw.below(30))),
         }
     }
@@ -341,4 +412,5 @@ fn find(bug: PlantedBug) -> Option<String> {
 crate::planted! {
     find:
     entries_that_recovery_does_not_roll_back: EntryIsNotRolledBack;
+    an_added_index_that_is_not_synced: LoadIsNotSynced;
 }

@@ -237,6 +237,63 @@ fn check_commits(open: &dyn Fn() -> Box<dyn Tables>) {
     done(engine.close());
 }
 
+/// Of engines that add indexes to tables with rows, and drop them. Uses a directory under `dir`.
+pub fn check_added_indexes(opener: &Opener<'_>, dir: &Path) {
+    let open = || opener(&dir.join("added")).unwrap_or_else(|error| panic!("open: {error}"));
+    let mut engine = open();
+    let [first, other] = [0, 1].map(|at| spec("grows").indexes.swap_remove(at));
+    let with = |indexes: &[&IndexSpec]| TableSpec {
+        name: "grows".to_owned(),
+        indexes: indexes.iter().map(|index| (*index).clone()).collect(),
+    };
+    let table = done(engine.create_table(&with(&[&first])));
+    fails(engine.add_index(TableId(77), &other), ErrorKind::NotFound);
+    fails(engine.drop_index(TableId(77), "first"), ErrorKind::NotFound);
+    done(engine.insert(table, &[row("a", "ig1"), row("b", "me2"), row("c", "x")]));
+    done(engine.update(table, &[(row("b", "me2"), row("b", "me7"))]));
+    done(engine.delete(table, &[row("a", "ig1")]));
+    done(engine.insert(table, &[row("d", "ig5")]));
+    assert_eq!(done(engine.add_index(table, &other)), 1);
+    assert_eq!(
+        (scan(&*engine, table, 0, "", 9), scan(&*engine, table, 1, "", 9)),
+        ("igd meb".into(), "5id 7mb".into())
+    );
+    // It follows its rows, those that were there before included.
+    done(engine.update(table, &[(row("b", "me7"), row("b", "x")), (row("c", "x"), row("c", "se3"))]));
+    done(engine.delete(table, &[row("d", "ig5")]));
+    done(engine.insert(table, &[row("e", "se1")]));
+    assert_eq!(scan(&*engine, table, 1, "", 9), "1se 3sc");
+    fails(engine.add_index(table, &other), ErrorKind::InvalidArgument);
+    fails(engine.scan_index(table, 2, b"", 9, &mut |_| ()), ErrorKind::NotFound);
+    if engine.capabilities().persistent {
+        done(engine.close());
+        drop(engine);
+        engine = open();
+        fails(engine.open_table(&with(&[&first])), ErrorKind::InvalidArgument);
+        assert_eq!(done(engine.open_table(&with(&[&first, &other]))), table);
+        assert_eq!(
+            (scan(&*engine, table, 0, "", 9), scan(&*engine, table, 1, "", 9)),
+            ("sec see".into(), "1se 3sc".into())
+        );
+    }
+    done(engine.drop_index(table, "first"));
+    fails(engine.drop_index(table, "first"), ErrorKind::NotFound);
+    assert_eq!(scan(&*engine, table, 0, "", 9), "1se 3sc");
+    fails(engine.scan_index(table, 1, b"", 9, &mut |_| ()), ErrorKind::NotFound);
+    // One of the same name comes again, with the rows of now.
+    done(engine.delete(table, &[row("c", "se3")]));
+    assert_eq!(done(engine.add_index(table, &first)), 1);
+    assert_eq!(scan(&*engine, table, 1, "", 9), "see");
+    if engine.capabilities().persistent {
+        done(engine.close());
+        drop(engine);
+        engine = open();
+        assert_eq!(done(engine.open_table(&with(&[&other, &first]))), table);
+        assert_eq!((scan(&*engine, table, 0, "", 9), scan(&*engine, table, 1, "", 9)), ("1se".into(), "see".into()));
+    }
+    done(engine.close());
+}
+
 /// Of engines that check unique indexes: a key may be taken over, but not taken. Uses a directory under `dir`.
 pub fn check_unique_tables(opener: &Opener<'_>, dir: &Path) {
     use RowChange::{Insert, Update};
@@ -260,5 +317,14 @@ pub fn check_unique_tables(opener: &Opener<'_>, dir: &Path) {
     let both = [(two, Insert(row("c", "3"))), (one, Insert(row("c", "3"))), (one, Insert(row("d", "3")))];
     fails(engine.commit(&both), ErrorKind::AlreadyExists);
     assert_eq!(state(), before);
+    // Not even for rows that were there before: the index is added whole or not at all.
+    done(engine.insert(two, &[row("b", "21"), row("c", "31")]));
+    let second = IndexSpec::over_columns("second", Some(1..2)).unique(true).covering(false);
+    fails(engine.add_index(two, &second), ErrorKind::AlreadyExists);
+    fails(engine.scan_index(two, 1, b"", 9, &mut |_| ()), ErrorKind::NotFound);
+    done(engine.update(two, &[(row("c", "31"), row("c", "32"))]));
+    assert_eq!(done(engine.add_index(two, &second)), 1);
+    fails(engine.insert(two, &[row("d", "41")]), ErrorKind::AlreadyExists);
+    assert_eq!(scan(engine, two, 1, "", 9), "1b 2c");
     done(engine.close());
 }

@@ -2,6 +2,7 @@
 
 use super::{Admin, LazyTableId, LazyTableSpec, Row};
 use crate::Result;
+use crate::index_spec::LazyIndexSpec;
 
 /// Tables whose rows are put and deleted by their keys, whatever was there: nothing is read for it, neither rows nor indexes. Entries that rows do not yield any more are hidden from
 /// readers, and removed later.
@@ -14,6 +15,9 @@ pub trait LazyTables: Admin {
     /// Finds a lazy table that was created before, perhaps by an earlier run, and gives it its extractors again. An unknown name is an error of kind
     /// [`NotFound`](crate::ErrorKind::NotFound), that of a table which is not lazy one of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument).
     fn open_lazy_table(&self, spec: &LazyTableSpec) -> Result<LazyTableId>;
+
+    /// Adds an index behind those that a lazy table has, with entries of all its rows, and returns its position. For the rest as [`Tables::add_index`](super::Tables::add_index).
+    fn add_lazy_index(&self, table: LazyTableId, spec: &LazyIndexSpec) -> Result<usize>;
 
     /// Drops a lazy table with its indexes. The space comes back in the background.
     fn drop_lazy_table(&self, table: LazyTableId) -> Result<()>;

@@ -49,6 +49,16 @@ pub trait Tables: Admin {
     /// [`NotFound`](crate::ErrorKind::NotFound).
     fn open_table(&self, spec: &TableSpec) -> Result<TableId>;
 
+    /// Adds an index behind those that a table has, with entries of all its rows, and returns its position. Rows may be read meanwhile; whether they may be changed is up to the engine:
+    /// who may not is refused with [`Busy`](crate::ErrorKind::Busy), and so is who adds an index while the engine adds another one and can't do both. From then on [`open_table`](Self::open_table) takes the table with it. Rows that
+    /// have the same key in a unique index are an error of kind [`AlreadyExists`](crate::ErrorKind::AlreadyExists), a name that the table has one of kind
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument); the table is then as it was. An engine that can't says [`NotSupported`](crate::ErrorKind::NotSupported).
+    fn add_index(&self, table: TableId, spec: &IndexSpec) -> Result<usize>;
+
+    /// Drops an index of a table, by its name: those behind it move up by one position. A name that the table does not have is an error of kind
+    /// [`NotFound`](crate::ErrorKind::NotFound).
+    fn drop_index(&self, table: TableId, name: &str) -> Result<()>;
+
     /// Drops a table with its indexes. The space comes back in the background.
     fn drop_table(&self, table: TableId) -> Result<()>;
 

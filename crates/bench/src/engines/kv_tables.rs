@@ -7,6 +7,7 @@
 use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, Kv, KvBatch, KvOp, Row, RowChange, TableId, TableSpec, Tables, check_distinct,
 };
+use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::sync::{Arc, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -113,6 +114,14 @@ impl<K: Kv> Tables for KvTables<K> {
         let tables = self.tables.read();
         let found = tables.iter().find(|(_, table)| table.name == spec.name);
         found.map(|(id, _)| *id).ok_or_else(|| Error::new(ErrorKind::NotFound, "no such table"))
+    }
+
+    fn add_index(&self, _: TableId, _: &IndexSpec) -> Result<usize> {
+        Err(Error::not_supported("adding an index to a table over an engine of keys and values"))
+    }
+
+    fn drop_index(&self, _: TableId, _: &str) -> Result<()> {
+        Err(Error::not_supported("dropping an index of a table over an engine of keys and values"))
     }
 
     fn drop_table(&self, table: TableId) -> Result<()> {

@@ -4,6 +4,7 @@ use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Row, RowChange, TableId, TableSpec, Tables,
     check_distinct,
 };
+use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::sync::{Arc, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -217,6 +218,31 @@ impl Tables for MemoryEngine {
         let tables = self.tables.read();
         let found = tables.iter().find(|(_, table)| table.spec.name == spec.name);
         found.map(|(id, _)| *id).ok_or_else(no_table)
+    }
+
+    fn add_index(&self, table: TableId, spec: &IndexSpec) -> Result<usize> {
+        self.with_table(table, |table| {
+            if table.spec.indexes.iter().any(|index| index.name == spec.name) {
+                return Err(Error::invalid_argument("the table has an index of that name"));
+            }
+            let entries = table.rows.iter().filter_map(|(key, value)| {
+                let mut entry = Vec::new();
+                spec.entry(key, value, &mut entry).then_some(entry)
+            });
+            table.indexes.push(entries.collect());
+            table.spec.indexes.push(spec.clone());
+            Ok(table.indexes.len() - 1)
+        })?
+    }
+
+    fn drop_index(&self, table: TableId, name: &str) -> Result<()> {
+        self.with_table(table, |table| {
+            let position = table.spec.indexes.iter().position(|index| index.name == name);
+            let position = position.ok_or_else(|| Error::new(ErrorKind::NotFound, "no such index"))?;
+            table.spec.indexes.remove(position);
+            table.indexes.remove(position);
+            Ok(())
+        })?
     }
 
     fn drop_table(&self, table: TableId) -> Result<()> {

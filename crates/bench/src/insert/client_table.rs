@@ -54,12 +54,42 @@ pub(super) struct OldRows {
 }
 
 impl ClientTable {
-    /// Creates the table of a client, counted from 1, with its indexes.
-    pub(super) fn create(engine: &OpenEngine, mode: IndexMode, schema: Schema, client: usize) -> Result<Self> {
+    /// Creates the table of a client, counted from 1, with its indexes or without.
+    pub(super) fn create(
+        engine: &OpenEngine,
+        mode: IndexMode,
+        schema: Schema,
+        client: usize,
+        has_indexes: bool,
+    ) -> Result<Self> {
+        let (mut eager, mut lazy) = (schema.table(client), schema.lazy_table(client));
+        if !has_indexes {
+            eager.indexes.clear();
+            lazy.indexes.clear();
+        }
         Ok(match mode {
-            IndexMode::Eager => Self::Eager(engine.as_tables()?.create_table(&schema.table(client))?),
-            IndexMode::Lazy => Self::Lazy(engine.as_lazy_tables()?.create_lazy_table(&schema.lazy_table(client))?),
+            IndexMode::Eager => Self::Eager(engine.as_tables()?.create_table(&eager)?),
+            IndexMode::Lazy => Self::Lazy(engine.as_lazy_tables()?.create_lazy_table(&lazy)?),
         })
+    }
+
+    /// Adds an index of the schema, by its position. `Busy` if the engine is adding one elsewhere and can't add two at once.
+    pub(super) fn add_index(self, engine: &OpenEngine, schema: Schema, position: usize) -> Result<()> {
+        let missing = || Error::invalid_argument("the schema has no index at this position");
+        let added = match self {
+            Self::Eager(table) => {
+                let indexes = schema.table(1).indexes;
+                engine.as_tables()?.add_index(table, indexes.get(position).ok_or_else(missing)?)?
+            }
+            Self::Lazy(table) => {
+                let indexes = schema.lazy_table(1).indexes;
+                engine.as_lazy_tables()?.add_lazy_index(table, indexes.get(position).ok_or_else(missing)?)?
+            }
+        };
+        match added == position {
+            true => Ok(()),
+            false => Err(Error::invalid_argument("an index was added at another position")),
+        }
     }
 
     /// Inserts rows whose keys are new. `most`: the most rows that the engine took at once since it refused some.

@@ -3,6 +3,8 @@
 //! | step | what it does |
 //! | --- | --- |
 //! | `l` | inserts all rows in primary-key order with three secondary indexes in place, `--rows-per-commit` in one commit |
+//! | `l.i0` | the same into tables without secondary indexes |
+//! | `l.x` | adds the three secondary indexes to what `l.i0` loaded, one after the other; the clients beside each other, as far as the engine can |
 //! | `settle` | waits until no compaction is due |
 //! | `l.i1`, `l.i2` | insert four fifths and a fifth of `--more-rows` in commits of 50 and of 5 rows; after each commit the client deletes as many of its oldest rows, which it reads first |
 //! | `u` | gives `--updates` rows, drawn from those that are there, other values in all indexed columns: eagerly each is read first, lazily none is |
@@ -12,7 +14,8 @@
 //! Each client has a table of its own; a commit goes to the binlog first if there is one. Two schemas: that of 2017 (the published figures) and the current one; see [`Schema`].
 //!
 //! `bytes_user` counts rows and index entries (keys and values) that were inserted, for all engines alike; write and space amplification are
-//! held against it. A latency is that of one commit that inserts, or of one query. `writer/s` of the query steps tells whether the inserters kept their rate.
+//! held against it; of `l.x` it counts the entries of the rows that are there. A latency is that of one commit that inserts, of one index that is added, or of one query. The operations of `l.x` are rows, each
+//! of which gets all its entries. `writer/s` of the query steps tells whether the inserters kept their rate.
 
 use crate::engines::{EngineKind, EngineSettings};
 use crate::place::{Place, remove_database};
@@ -99,13 +102,12 @@ impl InsertConfig {
             ("engine", !self.engines.is_empty()),
             ("index-mode", !self.index_modes.is_empty()),
             ("updates", self.updates <= 1 << 40),
-            ("steps", self.steps.first() == Some(&Step::Load)),
             ("more-rows", self.more_rows <= self.rows),
             ("query-seconds", (0.1..=86_400.0).contains(&self.query_seconds)),
         ];
         match bounds.iter().find(|(_, is_within)| !is_within) {
             Some((name, _)) => Err(Error::invalid_argument(format!("--{name} is out of bounds"))),
-            None => Ok(()),
+            None => step::check_order(&self.steps),
         }
     }
 
@@ -145,7 +147,7 @@ pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
             let session = session::Session::new(config, kind, mode, &dir, pair)?;
             for &step in &config.steps {
                 let (mut line, intervals) = session.run(step, output.bars)?;
-                if step == Step::Load {
+                if matches!(step, Step::Load | Step::LoadPlain) {
                     line.harness_ns_per_op = Some(harness);
                 }
                 report(output, &line, &intervals)?;
@@ -156,10 +158,10 @@ pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
     }
     output.say(tables::results(&lines))?;
     if config.engines.len() > 1 {
-        output.say(crate::ratios::table(&lines, &config.engines, &["l"], config.pairs))?;
+        output.say(crate::ratios::table(&lines, &config.engines, &["l", "l.i0", "l.x"], config.pairs))?;
     }
     if config.index_modes.len() > 1 {
-        output.say(crate::ratios::of_all(&lines, &["l", "u"], config.pairs))?;
+        output.say(crate::ratios::of_all(&lines, &["l", "l.i0", "l.x", "u"], config.pairs))?;
     }
     Ok(lines)
 }

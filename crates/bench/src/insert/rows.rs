@@ -88,6 +88,14 @@ impl Schema {
         (self.key_bytes() + value + self.entry_bytes()) as u64
     }
 
+    /// Bytes of a row of average length without index entries.
+    pub(super) fn plain_row_bytes(self) -> u64 {
+        self.row_bytes() - self.entry_bytes() as u64
+    }
+
+    /// Secondary indexes of a table.
+    pub(super) const INDEXES: usize = 3;
+
     /// Appends the primary key of the row of this number.
     pub(super) fn put_id(self, id: u64, key: &mut Vec<u8>) {
         match self {

@@ -4,6 +4,7 @@ use super::binlog::Binlog;
 use super::client_table::{ClientTable, IndexMode, OldRows};
 use super::commit::{Commit, Oldest};
 use super::queries::{Pace, Queries};
+use super::rows::Schema;
 use super::step::Step;
 use super::{InsertConfig, binlog_dir};
 use crate::engines::{EngineKind, OpenEngine};
@@ -12,8 +13,8 @@ use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine, Rng};
 use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::engine::EngineStats;
-use siltstone_base::sync::atomic::{AtomicU64, Ordering};
-use siltstone_base::{Error, Result};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::path::Path;
@@ -61,6 +62,8 @@ pub(super) struct Session<'a> {
     ids: Vec<Ids>,
     /// Steps of clients so far, so that each draws other rows.
     turns: AtomicU64,
+    /// Whether the tables have their secondary indexes.
+    has_indexes: AtomicBool,
 }
 
 /// What a client did in a step.
@@ -85,7 +88,8 @@ impl<'a> Session<'a> {
             return Err(Error::invalid_argument("--rows is beyond what the schema's primary key can number"));
         }
         let engine = kind.open_tables(dir, &config.settings)?;
-        let create = |client| ClientTable::create(&engine, mode, config.schema, client);
+        let has_indexes = config.steps.first() != Some(&Step::LoadPlain);
+        let create = |client| ClientTable::create(&engine, mode, config.schema, client, has_indexes);
         let tables = (1..=config.clients).map(create).collect::<Result<Vec<_>>>()?;
         let binlog = Binlog::create(engine.env(), &binlog_dir(dir), config.binlog)?;
         let name = match mode {
@@ -94,7 +98,18 @@ impl<'a> Session<'a> {
         };
         let ids = || Ids { oldest: AtomicU64::new(1), next: AtomicU64::new(1) };
         let ids = (0..config.clients).map(|_| ids()).collect();
-        Ok(Self { config, engine, mode, tables, binlog, name, pair, ids, turns: AtomicU64::new(0) })
+        Ok(Self {
+            config,
+            engine,
+            mode,
+            tables,
+            binlog,
+            name,
+            pair,
+            ids,
+            turns: AtomicU64::new(0),
+            has_indexes: AtomicBool::new(has_indexes),
+        })
     }
 
     /// Closes the engine.
@@ -108,7 +123,7 @@ impl<'a> Session<'a> {
         let label = format!("{} {step}", self.name);
         let (companions, most_seconds, expected_ops) = match step {
             Step::Ranges(_) | Step::Points(_) => (config.clients, Some(config.query_seconds), 0),
-            Step::Load => (0, None, config.rows),
+            Step::Load | Step::LoadPlain | Step::AddIndexes => (0, None, config.rows),
             Step::Updates => (0, None, config.updates),
             _ => (0, None, step.rows(config.more_rows)),
         };
@@ -128,6 +143,9 @@ impl<'a> Session<'a> {
             Step::Settle => (load::settle(&*self.engine.admin)?, Vec::new()),
             _ => load::run(&load, |worker| self.client(step, worker))?,
         };
+        if step == Step::AddIndexes {
+            self.has_indexes.store(true, Ordering::Relaxed);
+        }
         let stats = self.engine.stats()?.since(&before);
         let binlog_bytes = self.binlog_bytes().zip(binlog_before).map(|(after, before)| after - before);
         let mut line = self.line(step, measured, stats, &done, binlog_bytes);
@@ -155,7 +173,8 @@ impl<'a> Session<'a> {
         let at_once = step.rows_per_commit().unwrap_or(self.config.rows_per_commit);
         match step {
             Step::Settle => Ok(Done::default()),
-            Step::Load => self.insert(client, share(self.config.rows), at_once, false, worker),
+            Step::Load | Step::LoadPlain => self.insert(client, share(self.config.rows), at_once, false, worker),
+            Step::AddIndexes => self.add_indexes(client, worker),
             Step::Updates => self.update(client, share(self.config.updates), at_once, worker),
             Step::ManyAtOnce | Step::FewAtOnce => {
                 self.insert(client, share(step.rows(self.config.more_rows)), at_once, true, worker)
@@ -182,6 +201,28 @@ impl<'a> Session<'a> {
             left -= count;
         }
         Ok(inserter.done)
+    }
+
+    /// Adds the indexes to the client's table.
+    fn add_indexes(&self, client: usize, worker: &mut Worker<'_>) -> Result<Done> {
+        let (Some(&table), Some(ids)) = (self.tables.get(client), self.ids.get(client)) else {
+            return Ok(Done::default());
+        };
+        let (clock, schema) = (SystemClock::new(), self.config.schema);
+        let rows = ids.next.load(Ordering::Relaxed) - ids.oldest.load(Ordering::Relaxed);
+        for position in 0..Schema::INDEXES {
+            let watch = Stopwatch::start();
+            // An engine that adds one index at a time is asked again when the other client's may be there.
+            while let Err(error) = table.add_index(&self.engine, schema, position) {
+                if error.kind() != ErrorKind::Busy || worker.is_stopped() {
+                    return Err(error);
+                }
+                clock.sleep(LONGEST_SLEEP);
+            }
+            // A row counts when it has all its entries.
+            worker.record(watch.nanos(), if position + 1 == Schema::INDEXES { rows } else { 0 });
+        }
+        Ok(Done { bytes: rows * schema.entry_bytes() as u64, split: None })
     }
 
     /// Gives `rows` rows, drawn from those that are there, other values.
@@ -268,7 +309,7 @@ impl<'a> Session<'a> {
         let config = self.config;
         let bytes_user = done.iter().map(|done| done.bytes).sum::<u64>();
         let inserts = !matches!(step, Step::Settle);
-        let is_load = step == Step::Load;
+        let is_load = matches!(step, Step::Load | Step::LoadPlain | Step::AddIndexes);
         let queries = matches!(step, Step::Ranges(_) | Step::Points(_));
         let rows = if queries { measured.companion_ops } else { measured.ops }.max(1) as f64;
         let offered = match step {
@@ -292,7 +333,7 @@ impl<'a> Session<'a> {
             lookups: lookups(&stats).filter(|_| inserts && !queries),
             reads_per_row: stats.reads.filter(|_| is_load || step == Step::Updates).map(|reads| reads as f64 / rows),
             rows_per_commit_split: done.iter().filter_map(|done| done.split).min(),
-            binlog_bytes: binlog_bytes.filter(|_| inserts),
+            binlog_bytes: binlog_bytes.filter(|_| inserts && step != Step::AddIndexes),
             writer_ops_per_s: queries.then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
             offered_ops_per_s: offered,
             ..config.settings.line()
@@ -305,7 +346,9 @@ impl<'a> Session<'a> {
     /// Bytes of the rows that the tables have, with their entries.
     fn data_bytes(&self) -> u64 {
         let rows = |ids: &Ids| ids.next.load(Ordering::Relaxed) - ids.oldest.load(Ordering::Relaxed);
-        self.ids.iter().map(rows).sum::<u64>() * self.config.schema.row_bytes()
+        let schema = self.config.schema;
+        let has_indexes = self.has_indexes.load(Ordering::Relaxed);
+        self.ids.iter().map(rows).sum::<u64>() * if has_indexes { schema.row_bytes() } else { schema.plain_row_bytes() }
     }
 }
 
@@ -345,8 +388,9 @@ impl Inserter<'_> {
     }
 
     fn count_bytes(&mut self, rows: u64) {
-        let entries = rows * self.session.config.schema.entry_bytes() as u64;
-        self.done.bytes += self.commit.bytes.len() as u64 + entries;
+        let has_indexes = self.session.has_indexes.load(Ordering::Relaxed);
+        let entries = if has_indexes { self.session.config.schema.entry_bytes() as u64 } else { 0 };
+        self.done.bytes += self.commit.bytes.len() as u64 + rows * entries;
     }
 
     /// Gives about so many different rows other values in one commit, after the binlog. Returns how many.

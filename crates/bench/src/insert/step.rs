@@ -1,5 +1,6 @@
 //! The steps of the experiment.
 
+use siltstone_base::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,6 +9,10 @@ use std::str::FromStr;
 pub enum Step {
     /// `l`: loads all rows with the indexes in place.
     Load,
+    /// `l.i0`: loads all rows into tables without secondary indexes.
+    LoadPlain,
+    /// `l.x`: adds the secondary indexes.
+    AddIndexes,
     /// `settle`: waits until no compaction is due.
     Settle,
     /// `l.i1`: inserts in commits of 50 rows, and deletes as many of the oldest after each.
@@ -29,7 +34,7 @@ impl Step {
     /// Rows of one commit, where the step says how many.
     pub(super) fn rows_per_commit(self) -> Option<usize> {
         match self {
-            Self::Load | Self::Settle | Self::Updates => None,
+            Self::Load | Self::LoadPlain | Self::AddIndexes | Self::Settle | Self::Updates => None,
             Self::FewAtOnce => Some(5),
             Self::ManyAtOnce | Self::Ranges(_) | Self::Points(_) => Some(50),
         }
@@ -40,15 +45,40 @@ impl Step {
         match self {
             Self::ManyAtOnce => more_rows / 5 * 4,
             Self::FewAtOnce => more_rows - more_rows / 5 * 4,
-            Self::Load | Self::Settle | Self::Updates | Self::Ranges(_) | Self::Points(_) => 0,
+            Self::Load | Self::LoadPlain | Self::AddIndexes | Self::Settle | Self::Updates => 0,
+            Self::Ranges(_) | Self::Points(_) => 0,
         }
     }
+}
+
+/// Refuses steps in an order that makes no sense.
+pub(super) fn check_order(steps: &[Step]) -> siltstone_base::Result<()> {
+    let refuse = |step: &Step, why: &str| Err(Error::invalid_argument(format!("--steps: {step} {why}")));
+    let mut has_indexes = match steps.first() {
+        Some(Step::Load) => true,
+        Some(Step::LoadPlain) => false,
+        Some(step) => return refuse(step, "comes first, and there are no rows; l or l.i0 loads them"),
+        None => return Err(Error::invalid_argument("--steps is empty")),
+    };
+    for step in steps.iter().skip(1) {
+        match step {
+            Step::LoadPlain => return refuse(step, "is not the first step, and the tables are there"),
+            Step::AddIndexes if has_indexes => return refuse(step, "adds indexes that the tables have"),
+            Step::AddIndexes => has_indexes = true,
+            Step::Settle => {}
+            _ if !has_indexes => return refuse(step, "needs the indexes that l.x adds to what l.i0 loaded"),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Load => f.write_str("l"),
+            Self::LoadPlain => f.write_str("l.i0"),
+            Self::AddIndexes => f.write_str("l.x"),
             Self::Settle => f.write_str("settle"),
             Self::ManyAtOnce => f.write_str("l.i1"),
             Self::FewAtOnce => f.write_str("l.i2"),
@@ -63,10 +93,13 @@ impl FromStr for Step {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str = "expected l, settle, l.i1, l.i2, u, or qrN or qpN with 1 to 1000000 inserts a second";
+        const EXPECTED: &str =
+            "expected l, l.i0, l.x, settle, l.i1, l.i2, u, or qrN or qpN with 1 to 1000000 inserts a second";
         let rate = |digits: &str| digits.parse().ok().filter(|rate| (1..=1_000_000).contains(rate)).ok_or(EXPECTED);
         match text {
             "l" => Ok(Self::Load),
+            "l.i0" => Ok(Self::LoadPlain),
+            "l.x" => Ok(Self::AddIndexes),
             "settle" => Ok(Self::Settle),
             "l.i1" => Ok(Self::ManyAtOnce),
             "l.i2" => Ok(Self::FewAtOnce),

@@ -41,6 +41,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         "RSS MB",
         "user MB",
         "engine MB",
+        "read MB",
         "device MB",
         "w-amp",
         "KB w/row",
@@ -76,6 +77,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
             short(line.rss_mb),
             megabytes(Some(line.bytes_user)),
             megabytes(line.bytes_written),
+            megabytes(line.bytes_read),
             megabytes(line.process_written),
             short(line.write_amp),
             short(line.kb_written_per_row),
@@ -93,7 +95,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         ]);
     }
     let mut text = format!(
-        "{table}Operations are rows that are inserted, of qrN and qpN queries; latencies are those of commits and of queries. Rows and index entries are the user's bytes. Lookups are of rows and entries, without those of sweeps; stale is the part of a lazy table's entries that led nowhere. Space is without logs that do not grow with the data, of which each is beside it.\n"
+        "{table}Operations are rows that are inserted, of l.x rows that get their entries, of qrN and qpN queries; latencies are those of commits, of indexes that are added, and of queries. Rows and index entries are the user's bytes. Lookups are of rows and entries, without those of sweeps; stale is the part of a lazy table's entries that led nowhere. Space is without logs that do not grow with the data, of which each is beside it.\n"
     );
     for line in lines {
         if let Some(most) = line.rows_per_commit_split {

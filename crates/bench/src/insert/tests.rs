@@ -73,6 +73,60 @@ fn later_steps_insert_at_the_end_and_delete_at_the_beginning() {
 }
 
 #[test]
+fn indexes_are_added_to_rows_that_were_loaded_without() {
+    let steps = ["l.i0", "settle", "l.x", "l.i1", "qr5000"].map(|step| step.parse().unwrap()).to_vec();
+    let eager = vec![IndexMode::Eager];
+    for (kind, modes) in [
+        (EngineKind::Memory, eager.clone()),
+        (EngineKind::LsmLeveled, vec![IndexMode::Eager, IndexMode::Lazy]),
+        (EngineKind::LsmUniversal, eager.clone()),
+        (EngineKind::Btree, eager),
+    ] {
+        for schema in [Schema::Of2017, Schema::Current] {
+            let mut config = config(schema, BinlogMode::Os);
+            (config.engines, config.index_modes) = (vec![kind], modes.clone());
+            (config.steps, config.more_rows) = (steps.clone(), 500);
+            let mut text = Vec::new();
+            let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+            for lines in lines.chunks(5) {
+                let done: Vec<_> = lines.iter().take(4).map(|line| (line.workload.as_str(), line.ops)).collect();
+                assert_eq!(done, [("l.i0", 1_050), ("settle", 0), ("l.x", 1_050), ("l.i1", 400)], "{kind:?}");
+                let entries = 1_050 * schema.entry_bytes() as u64;
+                assert_eq!(lines[2].bytes_user, entries, "{kind:?}");
+                assert_eq!(lines[2].data_bytes, lines[0].data_bytes.map(|bytes| bytes + entries), "{kind:?}");
+                assert!(lines[2].seconds > 0.0 && lines[2].binlog_bytes.is_none() && lines[2].p50_us.is_some());
+                if kind != EngineKind::Memory {
+                    assert!(lines[2].bytes_written >= Some(entries / 2), "{kind:?}: {:?}", lines[2].bytes_written);
+                }
+                // Queries find the index that they ask for.
+                assert!(lines[4].ops > 0, "{kind:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn steps_in_an_impossible_order_are_refused() {
+    for (steps, said) in [
+        (&[][..], "empty"),
+        (&["l.x"], "l.x comes first, and there are no rows"),
+        (&["settle", "l"], "settle comes first"),
+        (&["l", "l.x"], "l.x adds indexes that the tables have"),
+        (&["l.i0", "l.x", "l.x"], "l.x adds indexes that the tables have"),
+        (&["l", "l.i0"], "l.i0 is not the first step"),
+        (&["l.i0", "l.i1"], "l.i1 needs the indexes that l.x adds"),
+        (&["l.i0", "settle", "qr100", "l.x"], "qr100 needs the indexes"),
+        (&["l.i0", "l"], "l needs the indexes"),
+    ] {
+        let mut config = config(Schema::Of2017, BinlogMode::Off);
+        config.steps = steps.iter().map(|step| step.parse().unwrap()).collect();
+        let error = run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap_err();
+        assert_eq!(error.kind(), siltstone_base::ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(said), "{steps:?}: {error}");
+    }
+}
+
+#[test]
 fn updates_read_rows_eagerly_and_nothing_lazily() {
     let mut config = config(Schema::Of2017, BinlogMode::Off);
     config.engines = vec![EngineKind::LsmLeveled];
@@ -122,10 +176,10 @@ fn deleting_more_than_there_is_says_so() {
 
 #[test]
 fn steps_are_read_as_they_are_printed() {
-    for text in ["l", "settle", "l.i1", "l.i2", "u", "qr100", "qp1000"] {
+    for text in ["l", "l.i0", "l.x", "settle", "l.i1", "l.i2", "u", "qr100", "qp1000"] {
         assert_eq!(text.parse::<Step>().unwrap().to_string(), text);
     }
-    for text in ["", "l.x", "qr", "qr0", "qp-1", "qs100"] {
+    for text in ["", "l.i", "qr", "qr0", "qp-1", "qs100"] {
         assert!(text.parse::<Step>().is_err(), "{text}");
     }
 }

@@ -335,14 +335,19 @@ impl Db {
     ///
     /// `Corruption` with the first thing that is wrong, and those of I/O.
     pub fn check(&self) -> Result<CheckReport> {
-        let (report, view) = {
+        let (report, mut view, mut tables) = {
             let _writer = self.0.writer.lock();
-            (self.0.check_trees()?, self.0.view_as_writer(0, 0))
+            (self.0.check_trees()?, self.0.view_as_writer(0, 0), self.0.tables.open())
         };
-        for table in self.0.tables.open() {
+        while let Some(table) = tables.pop() {
             match self.0.check_indexes(&table, &view) {
                 // One that is dropped meanwhile has nothing to compare.
                 Err(_) if table.table.rows.live().is_err() => {}
+                // One that gets or loses an index meanwhile is looked at anew, at another moment.
+                Err(_) if table.table.standing.is_replaced() => {
+                    view = self.0.view(0, 0);
+                    tables.extend(self.0.tables.get(table.id()));
+                }
                 outcome => drop(outcome?),
             }
         }
@@ -443,6 +448,7 @@ impl Db {
             expiry.close(outcome.is_ok());
         }
         self.0.room.notify_all();
+        self.0.transactions.ended.notify_all();
         self.0.events.tell();
         *self.0.lock.lock() = None;
         report.pages_written = self.0.metrics.get(metrics::Counter::PagesWritten).saturating_sub(before);

@@ -25,6 +25,8 @@ struct Incarnation {
 pub(crate) struct OpenTree {
     pub(super) name: String,
     first: Tree,
+    /// The group that made the first incarnation, if that was in this life of the database: whoever sees an earlier moment can't know the tree.
+    born: u64,
     /// The expiry of its rows, if they do.
     expiry: Option<Arc<RowExpiry>>,
     /// The number of the incarnation that counts, or that there is none any more.
@@ -40,6 +42,7 @@ impl OpenTree {
         Self {
             name,
             first: tree,
+            born: 0,
             expiry: None,
             current: AtomicU32::new(0),
             newest: AtomicU32::new(0),
@@ -50,6 +53,11 @@ impl OpenTree {
     /// The same tree, with rows that expire.
     pub(super) fn expiring(self, expiry: Option<Arc<RowExpiry>>) -> Self {
         Self { expiry, ..self }
+    }
+
+    /// The same tree, which there is from group `since` on.
+    pub(super) fn born(self, since: u64) -> Self {
+        Self { born: since, ..self }
     }
 
     /// The expiry of its rows, if they do.
@@ -110,7 +118,8 @@ impl OpenTree {
     #[inline]
     pub(super) fn numbered_at(&self, snapshot: u64) -> Result<(u32, &Tree)> {
         match self.current.load(Ordering::Acquire) {
-            0 => Ok((0, &self.first)),
+            0 if self.born <= snapshot => Ok((0, &self.first)),
+            0 => Err(self.too_new()),
             number => match self.later(number)? {
                 (tree, since) if since <= snapshot => Ok((number, tree)),
                 _ => Err(self.too_new()),
@@ -147,7 +156,7 @@ impl OpenTree {
 
     #[cold]
     fn too_new(&self) -> Error {
-        let message = format!("the tree {} was truncated or loaded since the transaction began", self.name);
+        let message = format!("the tree {} was made, truncated or loaded since the transaction began", self.name);
         Error::new(ErrorKind::Busy, message)
     }
 

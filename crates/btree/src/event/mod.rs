@@ -231,6 +231,22 @@ events! {
         /// Its name.
         name: String,
     } = "table.dropped",
+    /// An index was added to a table.
+    IndexAdded {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// How many rows have an entry.
+        entries: u64,
+    } = "index.added",
+    /// An index of a table was dropped.
+    IndexDropped {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+    } = "index.dropped",
     /// Events came faster than the listeners took them: these were not told.
     EventsLost {
         /// How many.

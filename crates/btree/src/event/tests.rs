@@ -5,10 +5,11 @@ use crate::{
     ChangeBuffering, Counter, Db, DbOptions, Durability, ErrorKind, Isolation, KvCursor, Shutdown, TransactionOptions,
 };
 use siltstone_base::clock::ManualClock;
-use siltstone_base::engine::TableSpec;
+use siltstone_base::engine::{Row, TableSpec};
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
 use siltstone_base::executor::{Executor, StepExecutor};
+use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::sync::{Arc, Mutex, Rank};
 use std::path::Path;
 
@@ -173,6 +174,10 @@ fn trees_and_tables_tell_of_their_changes() {
     db.create_tree("slate").unwrap_err();
     db.drop_tree("slate").unwrap();
     let table = db.create_table(&TableSpec { name: "stones".to_owned(), indexes: Vec::new() }).unwrap();
+    let row = Row { primary_key: b"a", value: b"slate" };
+    db.insert(table, &[row]).unwrap();
+    db.add_index(table, &IndexSpec::over_columns("by_kind", Some(0..2))).unwrap();
+    db.drop_index(table, "by_kind").unwrap();
     db.drop_table(table).unwrap();
     assert!(life.listener.take().is_empty(), "nobody is told by who calls");
     life.executor.run_until_idle();
@@ -185,6 +190,8 @@ fn trees_and_tables_tell_of_their_changes() {
                 Some(format!("{} {name}", event.name()))
             }
             Event::TableCreated { name } | Event::TableDropped { name } => Some(format!("{} {name}", event.name())),
+            Event::IndexAdded { table, index, entries } => Some(format!("{} {table} {index} {entries}", event.name())),
+            Event::IndexDropped { table, index } => Some(format!("{} {table} {index}", event.name())),
             _ => None,
         })
         .collect();
@@ -194,6 +201,8 @@ fn trees_and_tables_tell_of_their_changes() {
         "tree.loaded slate 2",
         "tree.dropped slate",
         "table.created stones",
+        "index.added stones by_kind 1",
+        "index.dropped stones by_kind",
         "table.dropped stones",
     ];
     assert_eq!(told, expected);
@@ -250,14 +259,11 @@ fn the_change_buffer_tells_when_it_is_merged_and_when_it_is_full() {
     let mut life = Life::new();
     life.options = life.options.change_buffering(ChangeBuffering::All).change_buffer_max_percent(10);
     let db = life.open();
-    let spec = TableSpec {
-        name: "rows".to_owned(),
-        indexes: vec![siltstone_base::index_spec::IndexSpec::over_columns("by", Some(0..4))],
-    };
+    let spec = TableSpec { name: "rows".to_owned(), indexes: vec![IndexSpec::over_columns("by", Some(0..4))] };
     let table = db.create_table(&spec).unwrap();
     for number in 0..3_000_u32 {
         let value = number.wrapping_mul(0x9E37_79B9).to_be_bytes();
-        let row = siltstone_base::engine::Row { primary_key: &number.to_be_bytes(), value: &value };
+        let row = Row { primary_key: &number.to_be_bytes(), value: &value };
         db.insert(table, &[row]).unwrap();
         if number % 100 == 0 {
             life.executor.sleep(Duration::from_millis(20));
@@ -268,7 +274,7 @@ fn the_change_buffer_tells_when_it_is_merged_and_when_it_is_full() {
     }
     (3_000..3_100_u32).for_each(|number| {
         let value = number.wrapping_mul(0x9E37_79B9).to_be_bytes();
-        db.insert(table, &[siltstone_base::engine::Row { primary_key: &number.to_be_bytes(), value: &value }]).unwrap();
+        db.insert(table, &[Row { primary_key: &number.to_be_bytes(), value: &value }]).unwrap();
     });
     db.shut_down(Shutdown::Slow).unwrap();
     let seen = life.listener.take();

@@ -7,6 +7,7 @@ use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, LazyTableId, LazyTableSpec, LazyTables, Row, RowChange, StaleEntries, TableId,
     TableSpec, Tables,
 };
+use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
 
 impl Admin for TableDb {
     fn name(&self) -> String {
@@ -67,6 +68,14 @@ impl Tables for TableDb {
         Self::open_table(self, spec)
     }
 
+    fn add_index(&self, table: TableId, spec: &IndexSpec) -> Result<usize> {
+        Self::add_index(self, table, spec)
+    }
+
+    fn drop_index(&self, table: TableId, name: &str) -> Result<()> {
+        Self::drop_index(self, table, name)
+    }
+
     fn drop_table(&self, table: TableId) -> Result<()> {
         Self::drop_table(self, table)
     }
@@ -114,6 +123,10 @@ impl LazyTables for TableDb {
 
     fn open_lazy_table(&self, spec: &LazyTableSpec) -> Result<LazyTableId> {
         Self::open_lazy_table(self, spec)
+    }
+
+    fn add_lazy_index(&self, table: LazyTableId, spec: &LazyIndexSpec) -> Result<usize> {
+        Self::add_lazy_index(self, table, spec)
     }
 
     fn drop_lazy_table(&self, table: LazyTableId) -> Result<()> {

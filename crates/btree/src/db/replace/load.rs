@@ -1,8 +1,8 @@
 //! Loading an empty tree at once.
 
 use super::super::state::{OpenTree, State};
+use super::NewSpace;
 use crate::event::Event;
-use crate::mtr::{Close, Mtr};
 use crate::tree::{Built, BulkBuilder, BulkOptions};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
@@ -22,22 +22,6 @@ pub struct LoadReport {
     pub overflow_pages: u64,
 }
 
-/// A tablespace that is being written and that nothing leads to. Unless it is handed over, it is gone when this is dropped.
-struct NewSpace<'a> {
-    state: &'a Arc<State>,
-    number: u32,
-    is_kept: bool,
-}
-
-impl Drop for NewSpace<'_> {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            let _writer = self.state.writer.lock();
-            self.state.forget_space(self.number);
-        }
-    }
-}
-
 impl State {
     /// Loads an empty tree: its rows go to a tablespace of their own, which then takes the place of the empty one.
     pub(in super::super) fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
@@ -46,7 +30,7 @@ impl State {
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<LoadReport> {
         let (incarnation, mut new) = self.begin_load(open)?;
-        let built = self.build(open, new.number, rows)?;
+        let built = self.build(open, new.number(), rows)?;
         self.make_room_for_definition()?;
         let writer = self.writer.lock();
         self.check_open()?;
@@ -55,13 +39,13 @@ impl State {
             drop(writer);
             return Err(Error::new(ErrorKind::Busy, "somebody wrote to the tree while it was loaded"));
         }
-        if let Err(error) = self.name_space(open, new.number) {
+        if let Err(error) = self.name_space(open, new.number()) {
             drop(writer);
             return Err(error);
         }
         // From here on the log decides.
-        new.is_kept = true;
-        self.replace(writer, open, new.number)?;
+        new.keep();
+        self.replace(writer, open, new.number())?;
         let Built { rows, leaf_pages, inner_pages, overflow_pages } = built;
         self.events.note(|| Event::TreeLoaded { name: open.name.clone(), rows });
         Ok(LoadReport { rows, leaf_pages, inner_pages, overflow_pages })
@@ -76,18 +60,8 @@ impl State {
         if !open.live()?.is_empty()? {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("the tree {} has rows", open.name)));
         }
-        let number = self.create_space(self.spaces.compression(open.live()?.space()))?;
-        let taken = (|| {
-            let mut mtr = Mtr::new(&self.pool);
-            self.take_space(number, &mut mtr)?;
-            mtr.commit(Close::Group)
-        })();
-        if let Err(error) = taken {
-            // The log never spoke of it.
-            let _ = self.spaces.delete(number);
-            return Err(error);
-        }
-        Ok((open.incarnation()?, NewSpace { state: self, number, is_kept: false }))
+        let new = NewSpace::create(self, self.spaces.compression(open.live()?.space()))?;
+        Ok((open.incarnation()?, new))
     }
 
     /// Writes all pages and makes them durable. Holds no lock while it asks for rows.

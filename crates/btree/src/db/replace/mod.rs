@@ -4,10 +4,12 @@
 //! file that the catalog does not name.
 
 mod load;
+mod new_space;
 #[cfg(test)]
 mod tests;
 
 pub use load::LoadReport;
+pub(super) use new_space::NewSpace;
 
 use super::catalog;
 use super::state::{OpenTree, State};

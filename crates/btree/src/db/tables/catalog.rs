@@ -33,14 +33,14 @@ impl Db {
         let found = state.tables.all.read().get(&spec.name).cloned();
         let table = found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no table {}", spec.name)))?;
         table.definition.check_spec(spec)?;
-        Ok(state.tables.publish(table, spec))
+        Ok(state.tables.publish(table, spec.indexes.clone()))
     }
 
     /// Drops a table with its indexes and gives their space back to the file system. What is still read of it ends with `NotFound`.
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id; those of [`put`](Self::put).
+    /// `NotFound` if no open table has this id; `Busy` while an index is added to it; those of [`put`](Self::put).
     pub fn drop_table(&self, table: TableId) -> Result<()> {
         self.0.drop_table(table)
     }
@@ -91,7 +91,7 @@ impl State {
         };
         self.redo.sync_to(end)?;
         self.tables.add(&table);
-        let id = self.tables.publish(table, spec);
+        let id = self.tables.publish(table, spec.indexes.clone());
         self.events.note(|| Event::TableCreated { name: spec.name.clone() });
         self.wake_jobs();
         Ok(id)
@@ -125,6 +125,7 @@ impl State {
         self.check_open()?;
         self.health.check()?;
         let table = Arc::clone(&self.tables.get(id)?.table);
+        table.standing.check()?;
         for (key, _) in table.definition.rows() {
             let outcome = self.catalog.delete(&key, false, Close::Open, &mut |_| Ok(()));
             // The group must not end with half a table in it.

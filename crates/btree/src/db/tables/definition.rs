@@ -92,32 +92,51 @@ impl TableDefinition {
         if !is_name(&spec.name) {
             return Err(Error::invalid_argument("the name of a table has 1 to 64 bytes"));
         }
-        if spec.indexes.len() > MAX_INDEXES {
-            return Err(Error::new(ErrorKind::LimitExceeded, "a table has no more than 64 indexes"));
-        }
-        let mut names: Vec<&str> = spec.indexes.iter().map(|index| index.name.as_str()).collect();
-        names.sort_unstable();
-        if !names.iter().all(|name| is_name(name)) || names.windows(2).any(|pair| pair[0] == pair[1]) {
-            let message = "the names of a table's indexes have 1 to 64 bytes, and differ";
-            return Err(Error::invalid_argument(message));
-        }
-        if spec.indexes.iter().any(|index| index.covered.is_some()) {
-            return Err(Error::not_supported("index entries that hold columns beside their keys"));
-        }
         // At most 64 indexes.
         let end = space.checked_add(spec.indexes.len() as u32 + 1);
         end.ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a database has no more than 2^32 trees in its life"))?;
-        let index = |(number, index): (u32, &IndexSpec)| {
-            Ok(IndexDefinition {
-                name: index.name.clone(),
-                is_unique: index.unique,
-                is_covering: index.covering,
-                space: space + number,
-                keys: Some(KeysDefinition::new(index)?),
-            })
-        };
-        let indexes = (1..).zip(&spec.indexes).map(index).collect::<Result<_>>()?;
-        Ok(Self { name: spec.name.clone(), space, indexes })
+        let mut table = Self { name: spec.name.clone(), space, indexes: Vec::with_capacity(spec.indexes.len()) };
+        for (number, index) in (1..).zip(&spec.indexes) {
+            table.add(index, space + number)?;
+        }
+        Ok(table)
+    }
+
+    fn add(&mut self, spec: &IndexSpec, space: u32) -> Result<()> {
+        if self.indexes.len() >= MAX_INDEXES {
+            return Err(Error::new(ErrorKind::LimitExceeded, "a table has no more than 64 indexes"));
+        }
+        if !is_name(&spec.name) || self.indexes.iter().any(|index| index.name == spec.name) {
+            let message = "the names of a table's indexes have 1 to 64 bytes, and differ";
+            return Err(Error::invalid_argument(message));
+        }
+        if spec.covered.is_some() {
+            return Err(Error::not_supported("index entries that hold columns beside their keys"));
+        }
+        self.indexes.push(IndexDefinition {
+            name: spec.name.clone(),
+            is_unique: spec.unique,
+            is_covering: spec.covering,
+            space,
+            keys: Some(KeysDefinition::new(spec)?),
+        });
+        Ok(())
+    }
+
+    /// The same table with an index behind those that it has.
+    pub(super) fn with_index(&self, spec: &IndexSpec, space: u32) -> Result<Self> {
+        let mut table = self.clone();
+        table.add(spec, space)?;
+        Ok(table)
+    }
+
+    /// The same table without the index at a position.
+    pub(super) fn without_index(&self, position: usize) -> Self {
+        let mut table = self.clone();
+        if position < table.indexes.len() {
+            table.indexes.remove(position);
+        }
+        table
     }
 
     /// Refuses extractors of another table.

@@ -3,6 +3,7 @@
 use super::super::Db;
 use siltstone_base::Result;
 use siltstone_base::engine::{Row, RowChange, TableId, TableSpec, Tables};
+use siltstone_base::index_spec::IndexSpec;
 
 impl Tables for Db {
     fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
@@ -11,6 +12,14 @@ impl Tables for Db {
 
     fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
         Self::open_table(self, spec)
+    }
+
+    fn add_index(&self, table: TableId, spec: &IndexSpec) -> Result<usize> {
+        Self::add_index(self, table, spec)
+    }
+
+    fn drop_index(&self, table: TableId, name: &str) -> Result<()> {
+        Self::drop_index(self, table, name)
     }
 
     fn drop_table(&self, table: TableId) -> Result<()> {

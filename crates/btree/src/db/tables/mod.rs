@@ -6,17 +6,21 @@
 //!
 //! Rows are changed under locks of their primary keys; so are entries, which belong to one row each. A unique index has locks of its own, of index keys.
 
+mod build;
 mod catalog;
 mod check;
 mod definition;
+mod drop_index;
 mod engine;
 mod plan;
 mod read;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod unique;
 mod write;
 
+use definition::IndexDefinition;
 pub(super) use definition::TableDefinition;
 pub(super) use plan::{Plan, Step};
 pub(super) use read::walk;
@@ -26,22 +30,25 @@ use super::changes::ChangesGate;
 use super::state::OpenTree;
 use crate::buffer::Pool;
 use crate::tree::Tree;
-use siltstone_base::engine::{TableId, TableSpec};
+use siltstone_base::engine::TableId;
 use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::sync::{Arc, ArcSwap, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
+use standing::Standing;
 use std::collections::BTreeMap;
 
 /// Taken with no other lock held but that of writers.
 const RANK: Rank = Rank(151);
 
-/// A table of the catalog, and its trees.
+/// A table of the catalog, and its trees. One that gets another index, or loses one, is replaced by another one.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) definition: TableDefinition,
     pub(super) rows: Arc<OpenTree>,
     /// In the order of the definition.
     indexes: Vec<Arc<OpenTree>>,
+    /// Whether its rows may be changed.
+    pub(super) standing: Standing,
 }
 
 /// A table whose extractors are known.
@@ -64,16 +71,16 @@ pub(super) struct Tables {
 
 impl Table {
     fn new(definition: TableDefinition, pool: &Arc<Pool>, gate: &Arc<ChangesGate>) -> Result<Self> {
-        let plain = |space| Tree::new(space, Arc::clone(pool));
-        let table = &definition.name;
-        let index = |index: &definition::IndexDefinition| {
-            // The entries of a unique index are looked at before they change.
-            let tree = if index.is_unique { plain(index.space) } else { open_index(pool, gate, index.space)? };
-            Ok(Arc::new(OpenTree::new(format!("{table}.{}", index.name), tree)))
-        };
+        let index = |index| Ok(Arc::new(definition.open_index(index, pool, gate)?));
         let indexes = definition.indexes.iter().map(index).collect::<Result<_>>()?;
-        let rows = Arc::new(OpenTree::new(table.clone(), plain(definition.space)));
-        Ok(Self { rows, indexes, definition })
+        let rows = Tree::new(definition.space, Arc::clone(pool));
+        let rows = Arc::new(OpenTree::new(definition.name.clone(), rows));
+        Ok(Self { rows, indexes, definition, standing: Standing::default() })
+    }
+
+    /// The same table with other indexes.
+    fn with(&self, definition: TableDefinition, indexes: Vec<Arc<OpenTree>>) -> Self {
+        Self { definition, rows: Arc::clone(&self.rows), indexes, standing: Standing::default() }
     }
 
     fn id(&self) -> TableId {
@@ -86,8 +93,20 @@ impl Table {
     }
 }
 
+impl TableDefinition {
+    /// The tree of one of its indexes.
+    fn open_index(&self, index: &IndexDefinition, pool: &Arc<Pool>, gate: &Arc<ChangesGate>) -> Result<OpenTree> {
+        // The entries of a unique index are looked at before they change.
+        let tree = match index.is_unique {
+            true => Tree::new(index.space, Arc::clone(pool)),
+            false => open_index(pool, gate, index.space)?,
+        };
+        Ok(OpenTree::new(format!("{}.{}", self.name, index.name), tree))
+    }
+}
+
 impl OpenTable {
-    fn id(&self) -> TableId {
+    pub(super) fn id(&self) -> TableId {
         self.table.id()
     }
 
@@ -149,11 +168,11 @@ impl Tables {
     }
 
     /// Gives a table its extractors. For who holds the lock of writers.
-    fn publish(&self, table: Arc<Table>, spec: &TableSpec) -> TableId {
+    fn publish(&self, table: Arc<Table>, specs: Vec<IndexSpec>) -> TableId {
         let id = table.id();
         let mut open = self.open();
         open.retain(|other| other.id() != id);
-        open.push(Arc::new(OpenTable { table, specs: spec.indexes.clone() }));
+        open.push(Arc::new(OpenTable { table, specs }));
         open.sort_by_key(|table| table.id());
         self.open.store(Arc::new(open));
         id
@@ -163,6 +182,18 @@ impl Tables {
     fn add(&self, table: &Arc<Table>) {
         self.trees.write().extend(table.trees().map(|tree| (tree.tree().space(), Arc::clone(tree))));
         self.all.write().insert(table.definition.name.clone(), Arc::clone(table));
+    }
+
+    /// Puts a table in the place of what it was with other indexes. For who holds the lock of writers.
+    fn replace(&self, old: &Table, table: &Arc<Table>, specs: Vec<IndexSpec>) {
+        self.add(table);
+        self.publish(Arc::clone(table), specs);
+        let is_gone = |space: &u32| !table.definition.spaces().any(|own| own == *space);
+        let mut trees = self.trees.write();
+        old.definition.spaces().filter(is_gone).for_each(|space| drop(trees.remove(&space)));
+        drop(trees);
+        // Whoever finds it out afterwards finds the other one.
+        old.standing.set_replaced();
     }
 
     /// Forgets a table. For who holds the lock of writers.

@@ -31,7 +31,7 @@ impl Db {
     ///
     /// `NotFound` if no open table has this id; `AlreadyExists` for a primary key, or a key of a unique index, that another row has; `LimitExceeded` as for
     /// [`write`](Self::write), where a row counts once and each of its entries once more; `InvalidArgument` for a primary key that comes twice. `Poisoned` or `InvalidArgument` name an index
-    /// whose extractor panics or breaks its promises; `Corruption` one whose extractor cannot read a row; those of [`put`](Self::put). Nothing of the batch was then done.
+    /// whose extractor panics or breaks its promises; `Corruption` one whose extractor cannot read a row; `Busy` while an index is added to the table; those of [`put`](Self::put). Nothing of the batch was then done.
     pub fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
         self.0.write_rows(table, rows.iter().map(|row| RowChange::Insert(*row)))
     }
@@ -71,13 +71,18 @@ impl State {
         table: TableId,
         changes: impl ExactSizeIterator<Item = RowChange<'a>> + Clone,
     ) -> Result<()> {
-        let table = self.tables.get(table)?;
-        if changes.len() == 0 {
-            return Ok(());
+        loop {
+            let table = self.tables.get(table)?;
+            if changes.len() == 0 {
+                return Ok(());
+            }
+            let id = table.table.id();
+            let plan = Plan::new(&table, changes.clone())?;
+            let check = || check_distinct(changes.clone().map(|change| (id, change)));
+            if self.write_parts(&[Part { table, plan }], check)? {
+                return Ok(());
+            }
         }
-        let id = table.table.id();
-        let plan = Plan::new(&table, changes.clone())?;
-        self.write_parts(&[Part { table, plan }], || check_distinct(changes.map(|change| (id, change))))
     }
 
     /// Writes changes of any tables as one group.
@@ -88,6 +93,12 @@ impl State {
         // The changes of a table together, in the order of the call.
         let mut order: Vec<&(TableId, RowChange<'_>)> = changes.iter().collect();
         order.sort_by_key(|(table, _)| *table);
+        while !self.write_parts(&self.plan_parts(&order)?, || check_distinct(changes.iter().copied()))? {}
+        Ok(())
+    }
+
+    /// Plans of changes that are sorted by their tables.
+    fn plan_parts<'a>(&self, order: &[&(TableId, RowChange<'a>)]) -> Result<Vec<Part<'a>>> {
         let mut parts = Vec::new();
         for own in order.chunk_by(|(table, _), (next, _)| table == next) {
             let Some((table, _)) = own.first() else { continue };
@@ -95,11 +106,11 @@ impl State {
             let plan = Plan::new(&table, own.iter().map(|(_, change)| *change))?;
             parts.push(Part { table, plan });
         }
-        self.write_parts(&parts, || check_distinct(changes.iter().copied()))
+        Ok(parts)
     }
 
-    /// Makes plans as one group.
-    fn write_parts(self: &Arc<Self>, parts: &[Part<'_>], check: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Makes plans as one group. Returns whether that was done: a table that has other indexes by now must be planned for anew.
+    fn write_parts(self: &Arc<Self>, parts: &[Part<'_>], check: impl FnOnce() -> Result<()>) -> Result<bool> {
         parts.iter().try_for_each(|part| part.plan.check_entries(&part.table, self.pool.page_len()))?;
         let count = parts.iter().map(|part| part.plan.len()).sum();
         let needed = self.check_sizes(count, parts.iter().flat_map(|part| part.plan.sizes(&part.table)))?;
@@ -109,6 +120,11 @@ impl State {
         let mut locked = None;
         let writer = loop {
             let writer = self.lock_with_room(needed)?;
+            for part in parts {
+                if !part.table.table.standing.check()? {
+                    return Ok(false);
+                }
+            }
             let owner = locked.as_ref().map_or(0, |Locked(_, owner)| *owner);
             if !self.transactions.has_owners() || self.are_free(owner, parts)? {
                 break writer;
@@ -122,7 +138,11 @@ impl State {
             claims.sort_unstable_by_key(|(claim, _)| *claim);
             claims.dedup_by(|(claim, _), (other, _)| claim == other);
             for (claim, table) in claims {
-                self.lock_claim(self.writer.lock(), owner, table, claim)?;
+                match self.lock_claim(self.writer.lock(), owner, table, claim) {
+                    // Its index was dropped meanwhile.
+                    Err(_) if table.table.standing.is_replaced() => return Ok(false),
+                    outcome => outcome?,
+                }
             }
         };
         for part in parts {
@@ -134,7 +154,7 @@ impl State {
         })?;
         let outcome = self.end_group(number, end, writer);
         self.wake_jobs();
-        outcome
+        outcome.map(|()| true)
     }
 
     fn are_free(&self, owner: u64, parts: &[Part<'_>]) -> Result<bool> {

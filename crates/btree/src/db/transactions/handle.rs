@@ -157,6 +157,7 @@ impl State {
             self.undo.note_gone(id);
         }
         self.locks.release_all(id);
+        self.transactions.ended.notify_all();
         if has_history {
             super::wake_purge(self);
         }

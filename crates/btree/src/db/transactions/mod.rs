@@ -29,7 +29,7 @@ pub(super) use view::{Seen, View};
 
 use siltstone_base::Error;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use siltstone_base::sync::{Mutex, Rank};
+use siltstone_base::sync::{Mutex, Rank, Signal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Taken under the lock of writers, and under the latch of a leaf.
@@ -52,6 +52,8 @@ pub(super) struct Transactions {
     is_lagging: AtomicBool,
     pub(super) is_purging: AtomicBool,
     pub(super) is_rolling_back: AtomicBool,
+    /// Notified when a transaction has ended.
+    pub(super) ended: Signal,
 }
 
 #[derive(Debug)]
@@ -143,6 +145,7 @@ impl Transactions {
             is_lagging: AtomicBool::new(false),
             is_purging: AtomicBool::new(false),
             is_rolling_back: AtomicBool::new(false),
+            ended: Signal::new(),
         }
     }
 
@@ -161,6 +164,11 @@ impl Transactions {
     #[inline]
     pub(super) fn is_active(&self, id: u64) -> bool {
         id >= self.lowest.load(Ordering::Acquire) && self.inner.lock().active.contains(&id)
+    }
+
+    /// The numbers that are active, ascending.
+    pub(super) fn active(&self) -> Vec<u64> {
+        self.inner.lock().active.iter().copied().collect()
     }
 
     /// A number, if one is left of those that are reserved. For who holds the lock of writers.

@@ -18,20 +18,16 @@ enum Wanted<'a> {
     Delete,
 }
 
-/// Locks that a call took.
+/// Locks that a call took, of its row and of keys of unique indexes: tablespace and key.
 #[derive(Debug, Default)]
-struct Took {
-    has_row: bool,
-    /// Keys of unique indexes: tablespace and key.
-    keys: Vec<(u32, Vec<u8>)>,
-}
+struct Took(Vec<(u32, Vec<u8>)>);
 
 impl Transaction {
     /// Inserts a row with its index entries.
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id; `AlreadyExists` for a primary key, or a key of a unique index, that another row has; those of
+    /// `NotFound` if no open table has this id; `AlreadyExists` for a primary key, or a key of a unique index, that another row has; `Busy` while an index is added to the table; those of
     /// [`get_for_update`](Self::get_for_update) and of [`Db::put`](crate::Db::put).
     pub fn insert_row(&mut self, table: TableId, row: Row<'_>) -> Result<()> {
         self.change_table(table, row.primary_key, Wanted::Insert(row.value)).map(drop)
@@ -115,18 +111,24 @@ impl Transaction {
     fn change_table(&mut self, table: TableId, key: &[u8], wanted: Wanted<'_>) -> Result<bool> {
         self.check_doom()?;
         let state = Arc::clone(&self.state);
-        let table = state.tables.get(table)?;
         let mut took = Took::default();
-        let outcome = self.try_change_table(&state, &table, key, wanted, &mut took);
+        let outcome = loop {
+            let changed =
+                state.tables.get(table).and_then(|table| self.try_change_table(&state, &table, key, wanted, &mut took));
+            // A table that has other indexes by now is planned for anew.
+            if let Some(outcome) = changed.transpose() {
+                break outcome;
+            }
+        };
         if outcome.is_err() {
             // A call that fails keeps no lock that it took.
-            self.give_back(!took.has_row, &table.table.rows, key);
-            took.keys.iter().for_each(|(space, key)| state.locks.unlock(self.id, *space, key));
+            took.0.iter().for_each(|(space, key)| state.locks.unlock(self.id, *space, key));
         }
         state.wake_jobs();
         outcome
     }
 
+    /// `None`: the table has other indexes by now.
     fn try_change_table(
         &mut self,
         state: &Arc<State>,
@@ -134,7 +136,7 @@ impl Transaction {
         key: &[u8],
         wanted: Wanted<'_>,
         took: &mut Took,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let rows = &table.table.rows;
         let (op, value_len) = match wanted {
             Wanted::Insert(value) | Wanted::Update(value) => (KvOp::Put { key, value }, value.len()),
@@ -146,12 +148,21 @@ impl Transaction {
         loop {
             let writer = state.lock_with_room(needed)?;
             let live = rows.live()?;
+            match table.table.standing.check() {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                // Who adds an index waits for this transaction, if it changed the table before: it goes on.
+                Err(busy) if !state.has_changed(self.id, &table.table)? => return Err(busy),
+                Err(_) => {}
+            }
             let before = live.raw(key)?;
             let stamp = before.as_ref().and_then(|(flags, bytes)| Stamp::of(*flags, bytes));
             if state.is_row_locked(self.id, rows, key, stamp) {
                 let had_lock = self.has_lock(rows, key);
                 state.lock_row_from(writer, self.id, rows, key, self.timeout)?;
-                took.has_row |= !had_lock;
+                if !had_lock {
+                    took.0.push((live.space(), key.to_vec()));
+                }
                 continue;
             }
             self.check_unchanged(rows, key, stamp)?;
@@ -166,7 +177,7 @@ impl Transaction {
                 (Wanted::Delete, None) => {
                     // There is no row whose stamp could be the lock.
                     state.locks.try_lock(self.id, live.space(), key, LockMode::Exclusive)?;
-                    return Ok(false);
+                    return Ok(Some(false));
                 }
                 (Wanted::Insert(_), Some(_)) => {
                     return Err(Error::new(ErrorKind::AlreadyExists, "a row of this primary key exists"));
@@ -180,9 +191,13 @@ impl Transaction {
             if let Some((index, index_key)) = self.locked_key(state, table, &plan)? {
                 let tree = table.index(index)?;
                 let had_lock = self.has_lock(tree, index_key);
-                state.lock_key_from(writer, self.id, tree, index_key, self.timeout)?;
+                match state.lock_key_from(writer, self.id, tree, index_key, self.timeout) {
+                    // The index was dropped meanwhile.
+                    Err(_) if table.table.standing.is_replaced() => return Ok(None),
+                    outcome => outcome?,
+                }
                 if !had_lock {
-                    took.keys.push((tree.tree().space(), index_key.to_vec()));
+                    took.0.push((tree.tree().space(), index_key.to_vec()));
                 }
                 continue;
             }
@@ -191,7 +206,7 @@ impl Transaction {
             }
             let before = before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice()));
             self.apply_plan(state, table, &plan, before)?;
-            return Ok(true);
+            return Ok(Some(true));
         }
     }
 

@@ -128,6 +128,7 @@ fn it_keeps_what_every_engine_of_tables_keeps() {
     };
     siltstone_base::engine::conformance_tables::check_tables(&opener, dir.path());
     siltstone_base::engine::conformance_tables::check_unique_tables(&opener, dir.path());
+    siltstone_base::engine::conformance_tables::check_added_indexes(&opener, dir.path());
     let opener = |dir: &Path| Ok(Box::new(open(dir)) as Box<dyn siltstone_base::engine::LazyTables>);
     siltstone_base::engine::conformance_lazy_tables::check_lazy_tables(&opener, dir.path());
 }

@@ -1,5 +1,8 @@
 //! Tables: rows and their entries.
 
+mod build;
+mod build_beside;
+mod build_faults;
 mod transactions;
 
 use crate::{Counter, Db, DbOptions, Doublewrite, Durability, ErrorKind, TransactionOptions};
@@ -357,6 +360,7 @@ fn it_keeps_what_every_engine_of_tables_keeps() {
         |path: &std::path::Path| Ok(Box::new(Db::open(path, &small())?) as Box<dyn siltstone_base::engine::Tables>);
     siltstone_base::engine::conformance_tables::check_tables(&open, dir.path());
     siltstone_base::engine::conformance_tables::check_unique_tables(&open, dir.path());
+    siltstone_base::engine::conformance_tables::check_added_indexes(&open, dir.path());
 }
 
 #[test]
