@@ -166,11 +166,11 @@ impl Drop for MemoryCharge {
 }
 
 impl DbInner {
-    /// Has the allocator give back what it keeps, if that is more than the options say.
+    /// Has the allocator give back what it keeps, if more was freed than the options say.
     pub(crate) fn give_free_memory_back(&self) {
         let most = self.options.max_allocator_free_bytes;
-        if most > 0 && siltstone_base::allocator::free_bytes() > most as u64 {
-            siltstone_base::allocator::give_back();
+        if most > 0 {
+            siltstone_base::allocator::give_back_beyond(most as u64);
         }
     }
 

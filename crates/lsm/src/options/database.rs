@@ -132,7 +132,7 @@ siltstone_base::define_options! {
         /// When nothing was written for so many seconds while callers went on reading, flushes what is in memory and compacts level 0 of families with the leveled style, whatever
         /// the trigger says: reads then ask fewer places. 0: never, as RocksDB.
         drain_when_read_only_seconds: u64 = 10,
-        /// When the allocator of the process holds more bytes than these that nobody uses, has it give whole pages back to the operating system after the next flush. It is the whole process's: what others
+        /// After each flush: when more bytes than these were freed, and not used again, since the allocator of the process was asked last, has it give whole pages back to the operating system. It is the whole process's: what others
         /// freed goes, too, and whoever allocates meanwhile may wait for some of it. 0: never, as RocksDB.
         max_allocator_free_bytes: usize = 0,
         /// Where rows expire: how far the clock may have gone forward, in seconds, since a time that this database knows of, when it is opened. After a longer jump
