@@ -9,11 +9,12 @@ use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, ErrorKind, IndexScan,
 use siltstone::ttl::{RowExpiry, TtlDuration};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::{Admin, LazyTableSpec, Row, TableId, TableSpec};
-use siltstone_base::env::sim::SimDisk;
+use siltstone_base::env::sim::{FaultKind, FaultPlan, SimDisk};
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::index_spec::{FixedColumns, IndexExtractor, IndexSpec, LazyIndexSpec};
+use siltstone_base::sync::{Mutex, Rank};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use table_ttl_support::{DIR, START, Trial, open, seconds};
 
@@ -285,7 +286,7 @@ impl std::fmt::Debug for Meanwhile {
 
 impl IndexExtractor for Meanwhile {
     fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
-        let first = self.first.lock().unwrap().take();
+        let first = self.first.lock().take();
         if let Some(first) = first {
             first();
         }
@@ -309,7 +310,7 @@ fn a_row_that_is_written_while_an_index_is_added_keeps_its_entry_as_long_as_it_l
             time.advance(Duration::from_secs(50));
             other.upsert(table, &[row(&written, "ab")]).unwrap();
         };
-        let extractor = Arc::new(Meanwhile { first: Mutex::new(Some(Box::new(meanwhile))) });
+        let extractor = Arc::new(Meanwhile { first: Mutex::new(Rank(u16::MAX), Some(Box::new(meanwhile))) });
         assert_eq!(db.add_lazy_index(table, &LazyIndexSpec::new("kind", extractor)).unwrap(), 0);
         let seen = || {
             let mut seen = Vec::new();
@@ -323,5 +324,73 @@ fn a_row_that_is_written_while_an_index_is_added_keeps_its_entry_as_long_as_it_l
         assert!(db.check_table(table).unwrap().iter().all(|check| check.is_sound()));
         clock.advance(Duration::from_secs(50));
         assert!(seen().is_empty());
+    }
+}
+
+/// Rows would have been removed after ten seconds of a table that says that they live for hours, or an index would have been there half.
+#[test]
+fn what_cannot_be_stored_of_tables_that_expire_is_not_in_force() {
+    let long = seconds(10_000);
+    let mut failed = 0;
+    for after_ops in 0..200 {
+        let life = life();
+        let spec = TableSpec { name: "stones".to_owned(), indexes: Vec::new() };
+        let table = life.db.create_expiring_table(&spec, &RowExpiry::after(long)).unwrap();
+        life.insert(table, "1", "ab");
+        life.disk.set_fault(FaultPlan::once(FaultKind::Io, after_ops));
+        let new = TableSpec { name: "new".to_owned(), indexes: Vec::new() };
+        let outcomes = [
+            life.db.set_row_duration(table, seconds(10)).is_ok(),
+            life.db.add_index(table, &stones(false).indexes.remove(0)).is_ok(),
+            life.db.create_expiring_table(&new, &after(5)).is_ok(),
+        ];
+        life.disk.clear_fault();
+        let Life { disk, clock, db } = life;
+        let is_shown = |db: &TableDb| db.get_row(table, b"1", &mut |_| {}).unwrap();
+        let is_long = |db: &TableDb| db.row_expiry(table).unwrap().unwrap().duration() == long;
+        clock.advance(Duration::from_secs(100));
+        assert_eq!(is_shown(&db), is_long(&db), "{after_ops}: {outcomes:?}");
+        assert!(!outcomes[0] || !is_long(&db), "{after_ops}");
+        drop(db);
+        clock.advance(Duration::from_secs(500));
+        let (db, _) = open(&disk, CompactionStyle::Leveled, &clock).unwrap();
+        let expiry = db.row_expiry(table).unwrap().unwrap();
+        let grown = TableSpec { indexes: stones(false).indexes, ..spec.clone() };
+        let opened = db.open_expiring_table(&grown, &expiry);
+        let is_grown = opened.is_ok();
+        assert!(is_grown || !outcomes[1], "{after_ops}: the index is gone");
+        assert_eq!(
+            opened.or_else(|_| db.open_expiring_table(&spec, &expiry)).unwrap(),
+            table,
+            "{after_ops}: {outcomes:?}"
+        );
+        clock.advance(Duration::from_secs(100));
+        assert_eq!(is_shown(&db), is_long(&db), "{after_ops}: {outcomes:?}, opened again");
+        if let Err(error) = db.create_expiring_table(&new, &after(5)) {
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+            db.open_expiring_table(&new, &after(5)).unwrap();
+        }
+        db.check_table(table).unwrap().iter().for_each(|check| assert!(check.is_sound()));
+        failed += usize::from(outcomes != [true; 3]);
+        if outcomes == [true; 3] && after_ops > 20 {
+            break;
+        }
+    }
+    assert!(failed > 5, "{failed}");
+}
+
+#[test]
+fn a_column_that_holds_no_time_in_seconds_is_refused() {
+    let life = life();
+    let spec = TableSpec { name: "stones".to_owned(), indexes: Vec::new() };
+    let table = life.db.create_expiring_table(&spec, &RowExpiry::after(seconds(10)).from_column(0)).unwrap();
+    for (stamp, is_good) in
+        [(START, true), ((1 << 40) - 1, true), (1 << 40, false), (START * 1000, false), (1 << 63, false)]
+    {
+        let value = stamp.to_be_bytes();
+        let row = Row { primary_key: &value, value: &value };
+        let outcome = life.db.insert(table, &[row]);
+        assert_eq!(outcome.is_ok(), is_good, "{stamp}");
+        assert!(is_good || outcome.unwrap_err().kind() == ErrorKind::InvalidArgument);
     }
 }

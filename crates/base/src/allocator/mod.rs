@@ -1,22 +1,18 @@
-//! What the allocator of the process keeps for itself.
+//! What the process takes beside what its parts hold: what its allocator keeps for itself, and the program.
 //!
-//! Only of glibc's malloc is anything known. Its pages in between what is in use go back to the operating system when it is [asked](give_back_beyond), and hardly ever by themselves; it goes on counting them as its own, so they are
-//! counted here.
+//! Only of glibc's malloc is anything known. Each time that something larger is freed it raises the size up to which it maps nothing by itself, up to 32 MiB, and keeps up to twice as much as that free at the end of
+//! each of its areas, of which there are eight to a core: [`bound_free`] ends that.
 
-#![expect(
-    unsafe_code,
-    reason = "what glibc's malloc tells and does is behind C functions, of which older versions lack one"
-)]
+#![expect(unsafe_code, reason = "what glibc's malloc tells and does is behind C functions")]
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 mod glibc {
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// What glibc begins with.
+    const MAPPED_BYTES: libc::c_int = 128 << 10;
 
     type MallInfo = unsafe extern "C" fn() -> libc::mallinfo2;
-
-    /// Bytes that were free when the allocator was asked last, or the fewest since.
-    static ASKED_FOR: AtomicU64 = AtomicU64::new(0);
 
     pub(super) fn free_bytes() -> u64 {
         static MALLINFO2: OnceLock<Option<MallInfo>> = OnceLock::new();
@@ -31,20 +27,18 @@ mod glibc {
         mallinfo2.map_or(0, |mallinfo2| unsafe { mallinfo2() }.fordblks as u64)
     }
 
-    pub(super) fn give_back_beyond(most: u64) -> bool {
-        let free = free_bytes();
-        let is_due = free - ASKED_FOR.fetch_min(free, Ordering::Relaxed).min(free) > most;
-        if is_due {
-            // SAFETY: it may be called by any thread at any time.
-            unsafe { libc::malloc_trim(0) };
-            ASKED_FOR.store(free_bytes(), Ordering::Relaxed);
+    pub(super) fn bound_free(most: usize) {
+        let most = i32::try_from(most).unwrap_or(i32::MAX);
+        // SAFETY: it may be called by any thread at any time, and refuses what makes no sense.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, most);
         }
-        is_due
     }
 }
 
-/// Bytes that the allocator has from the operating system and that nobody uses: what was freed in between what is still in use. 0 where it does not tell; glibc does since its version 2.33. An upper bound of what is
-/// resident of them.
+/// Bytes that the allocator has from the operating system and that nobody uses: what was freed in between what is still in use, and at the end. 0 where it does not tell; glibc does since its version 2.33. An upper
+/// bound of what is resident of them.
 ///
 /// Takes the allocator's locks one after the other, and looks at everything that is free: for reports, not for hot paths.
 pub fn free_bytes() -> u64 {
@@ -54,37 +48,38 @@ pub fn free_bytes() -> u64 {
     0
 }
 
-/// If more than `most` bytes were freed since it was asked last, has the allocator give whole pages that nobody uses back to the operating system, where it can; returns whether. Takes its locks as
-/// [`free_bytes`] does, and as long as the system takes.
-pub fn give_back_beyond(most: u64) -> bool {
+/// From now on, and for good, has the allocator map what is of 128 KiB or more by itself, and give it back when it is freed, and keep no more than `most` bytes free at the end of each of its areas.
+pub fn bound_free(most: usize) {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-    return glibc::give_back_beyond(most);
+    glibc::bound_free(most);
     #[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
-    {
-        let _ = most;
-        false
-    }
+    let _ = most;
+}
+
+/// Resident bytes of the program and its libraries, and of other files that are mapped. 0 where the system does not tell.
+#[expect(clippy::disallowed_methods, reason = "the kernel tells it in a file of its own")]
+pub fn mapped_file_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let shared = statm.split(' ').nth(2).and_then(|pages| pages.parse::<u64>().ok());
+    shared.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{free_bytes, give_back_beyond};
+    use super::{bound_free, free_bytes, mapped_file_bytes};
 
+    /// One after the other: the figures are the process's.
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-    fn what_lies_free_between_what_is_in_use_is_told_and_given_back() {
-        // Of eight pages each, with rows in between that stay.
-        let mut rows: Vec<Option<Vec<u8>>> = (0..2_000).map(|_| Some(vec![1; 32_000])).collect();
-        rows.iter_mut().enumerate().filter(|(place, _)| place % 8 > 0).for_each(|(_, row)| *row = None);
-        assert!(free_bytes() > 40_000_000, "{}", free_bytes());
-        let resident = || {
-            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-            statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
-        };
-        let before = resident();
-        assert!(!give_back_beyond(1 << 40) && give_back_beyond(30_000_000));
-        assert!(resident() + 20_000_000 < before, "{before}, {} now", resident());
-        assert!(!give_back_beyond(30_000_000), "nothing was freed since");
-        assert!(rows.iter().flatten().all(|row| row.iter().all(|byte| *byte == 1)));
+    fn what_lies_free_is_told_and_what_is_large_is_given_back() {
+        bound_free(1 << 20);
+        for _ in 0..4 {
+            drop(vec![1_u8; 30 << 20]);
+        }
+        assert!(free_bytes() < 20_000_000, "{}", free_bytes());
+        let mut rows: Vec<Option<Vec<u8>>> = (0..4_000).map(|_| Some(vec![1; 1_000])).collect();
+        rows.iter_mut().step_by(2).for_each(|row| *row = None);
+        assert!(free_bytes() > 1_000_000, "{}", free_bytes());
+        assert!((100_000..10_000_000_000).contains(&mapped_file_bytes()), "{}", mapped_file_bytes());
     }
 }

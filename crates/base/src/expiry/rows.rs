@@ -6,6 +6,9 @@ use crate::{Error, Result};
 /// Bytes of a stamp, big-endian, before the value of a row and of each of its index entries.
 pub const ROW_STAMP_LEN: usize = 8;
 
+/// No stamp is later: a clock tells no more.
+const LATEST: u64 = (1 << 40) - 1;
+
 /// When the rows of a table expire, and with them their index entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowExpiry {
@@ -47,13 +50,18 @@ impl RowExpiry {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a row that is too short for the column.
+    /// `InvalidArgument` for a row that is too short for the column, or has in it what is no time in Unix seconds: more than 2^40, as milliseconds are, or negative numbers. It would never expire.
     pub fn stamp(&self, value: &[u8], now: u64) -> Result<[u8; ROW_STAMP_LEN]> {
         let Some(at) = self.column else { return Ok(now.to_be_bytes()) };
-        let stamp = value.get(at as usize..).and_then(|rest| rest.first_chunk());
-        stamp.copied().ok_or_else(|| {
+        let stamp = value.get(at as usize..).and_then(|rest| rest.first_chunk()).copied().ok_or_else(|| {
             Error::invalid_argument(format!("ttl: a row is too short for the column at {at} that says when it expires"))
-        })
+        })?;
+        match u64::from_be_bytes(stamp) {
+            ..=LATEST => Ok(stamp),
+            other => Err(Error::invalid_argument(format!(
+                "ttl: the column at {at} that says when a row expires has {other}, which is no time in seconds since 1970"
+            ))),
+        }
     }
 }
 

@@ -463,7 +463,6 @@ impl FlushJob {
         db.delete_obsolete_files();
         db.surroundings.expiry.note_time();
         db.job_ended();
-        db.give_free_memory_back();
         Progress::Done
     }
 }

@@ -45,6 +45,8 @@ pub struct MemoryReport {
     pub file_buffers: u64,
     /// Of the process: what the allocator has and nobody uses, as far as it tells.
     pub allocator: u64,
+    /// Of the process: what is resident of the program, its libraries and other files that are mapped.
+    pub mapped_files: u64,
 }
 
 impl MemoryReport {
@@ -68,8 +70,8 @@ impl MemoryReport {
     }
 
     /// What is of the whole process, by name: with several databases each report has it.
-    pub fn of_process(&self) -> [(&'static str, u64); 2] {
-        [("file buffers", self.file_buffers), ("allocator", self.allocator)]
+    pub fn of_process(&self) -> [(&'static str, u64); 3] {
+        [("file buffers", self.file_buffers), ("allocator", self.allocator), ("mapped files", self.mapped_files)]
     }
 
     /// All of the database.
@@ -166,14 +168,6 @@ impl Drop for MemoryCharge {
 }
 
 impl DbInner {
-    /// Has the allocator give back what it keeps, if more was freed than the options say.
-    pub(crate) fn give_free_memory_back(&self) {
-        let most = self.options.max_allocator_free_bytes;
-        if most > 0 {
-            siltstone_base::allocator::give_back_beyond(most as u64);
-        }
-    }
-
     /// Who holds how much at the moment.
     pub(crate) fn memory_report(&self) -> MemoryReport {
         let families = self.families.load();
@@ -188,6 +182,7 @@ impl DbInner {
             blob_files: self.blob_files.memory_usage() as u64,
             file_buffers: siltstone_base::env::buffer_bytes(),
             allocator: siltstone_base::allocator::free_bytes(),
+            mapped_files: siltstone_base::allocator::mapped_file_bytes(),
             queued_writes: self.holders.bytes(Holder::QueuedWrites),
             loads: self.holders.bytes(Holder::Loads),
             ..MemoryReport::default()

@@ -352,6 +352,9 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         }
     };
     let clock = Arc::clone(executor.clock());
+    if options.allocator_trim_threshold > 0 {
+        siltstone_base::allocator::bound_free(options.allocator_trim_threshold);
+    }
     let mut options = options.clone();
     // The database keeps them; a second copy in the options would keep an executor's threads alive for ever.
     options.env = None;

@@ -14,8 +14,8 @@ const WRITE_BUFFERS: usize = 2;
 const LARGEST_WRITE_BUFFER: usize = 256 << 20;
 /// What open tables, jobs and iterators take beside the cache: one part in so many.
 const OTHERS_PART: usize = 8;
-/// What the allocator may keep of what was freed: one part in so many.
-const ALLOCATOR_PART: usize = 16;
+/// What the allocator may keep free at the end of an area: one part in so many.
+const ALLOCATOR_PART: usize = 256;
 /// Of the cache, so much is for compressed blocks, in hundredths.
 const COMPRESSED_PERCENT: usize = 66;
 /// About one false answer in a hundred.
@@ -32,7 +32,7 @@ impl DbOptions {
     /// | open tables, buffers of jobs and of iterators | an eighth |
     /// | the block cache | the rest: about a third of it for uncompressed blocks, two thirds for compressed ones |
     ///
-    /// The allocator is asked to give back what it keeps of what was freed when that is more than a sixteenth. Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.
+    /// The allocator keeps less free than it would by itself ([`allocator_trim_threshold`](Self::allocator_trim_threshold)). Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.
     /// There are as many background jobs as cores, two at least and 16 at most. Sizes of tables and levels follow the write buffers.
     ///
     /// Everything can be changed afterwards; families that are opened by name want [`ColumnFamilyOptions::for_budget`].
@@ -52,7 +52,7 @@ impl DbOptions {
         Self::default()
             .unnamed_families(family)
             .db_write_buffer_size(buffers)
-            .max_allocator_free_bytes(bytes / ALLOCATOR_PART)
+            .allocator_trim_threshold((bytes / ALLOCATOR_PART).clamp(128 << 10, 1 << 20))
             .max_background_jobs(cores.clamp(2, 16))
             .use_direct_reads(true)
             .use_direct_io_for_flush_and_compaction(true)

@@ -132,9 +132,9 @@ siltstone_base::define_options! {
         /// When nothing was written for so many seconds while callers went on reading, flushes what is in memory and compacts level 0 of families with the leveled style, whatever
         /// the trigger says: reads then ask fewer places. 0: never, as RocksDB.
         drain_when_read_only_seconds: u64 = 10,
-        /// After each flush: when more bytes than these were freed, and not used again, since the allocator of the process was asked last, has it give whole pages back to the operating system. It is the whole process's: what others
-        /// freed goes, too, and whoever allocates meanwhile may wait for some of it. 0: never, as RocksDB.
-        max_allocator_free_bytes: usize = 0,
+        /// Has the allocator of the process, if it is glibc's, keep at most so many bytes free at the end of each of its areas, and map what is of 128 KiB or more by itself: by default it keeps the more free the
+        /// larger the things are that were freed. It is the whole process's, and for good. 0: leaves it as it is, as RocksDB.
+        allocator_trim_threshold: usize = 0,
         /// Where rows expire: how far the clock may have gone forward, in seconds, since a time that this database knows of, when it is opened. After a longer jump
         /// nothing that is expired is removed until [`confirm_clock`](crate::Db::confirm_clock) says that the time is right. 0: as far as it likes.
         max_clock_jump_seconds: u64 = 30 * 86_400,

@@ -73,7 +73,12 @@ impl TableDb {
         let index = Index::new(own, spec, table.expires());
         // The id is at most the largest one, whose successor is none.
         self.store_definition(&mut dictionary, definition.clone(), Some(new_id + 1), &[])?;
-        self.adopt(&definition)?;
+        if let Err(error) = self.adopt(&definition) {
+            // Nothing has its id. Where that fails, too, the next opening drops the index, and until then none is added.
+            definition.indexes.pop();
+            self.store_definition(&mut dictionary, definition, None, &[])?;
+            return Err(error);
+        }
         dictionary.building = Some(definition.primary);
         let mut indexes = table.indexes.clone();
         indexes.push(index.clone());

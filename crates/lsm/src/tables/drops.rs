@@ -1,9 +1,9 @@
 //! Dropping a table, and giving its space back.
 
-use super::dictionary::{dropped_key, table_key};
+use super::dictionary::{TableDefinition, dropped_key, table_key};
 use super::index::Table;
 use super::layout::IndexId;
-use super::{AnyTableId, TableDb};
+use super::{AnyTableId, Dictionary, TableDb};
 use crate::batch::WriteBatch;
 use crate::options::{CompactRangeOptions, ReadOptions};
 use siltstone_base::sync::Arc;
@@ -22,13 +22,7 @@ impl TableDb {
         let mut dictionary = self.dictionary.lock();
         let definition = dictionary.table(table)?.clone();
         dictionary.check_not_building(&definition)?;
-        let mut batch = WriteBatch::new();
-        batch.delete_cf(&self.system, table_key(&definition.name));
-        for id in definition.ids() {
-            batch.put_cf(&self.system, dropped_key(id), []);
-        }
-        self.write_dictionary(&mut batch)?;
-        dictionary.tables.remove(&definition.name);
+        self.remove_definition(&mut dictionary, &definition)?;
         let mut tables = Vec::clone(&self.ground.open_tables.load());
         tables.retain(|other| other.number() != table.0);
         self.ground.open_tables.store(Arc::new(tables));
@@ -66,6 +60,18 @@ impl TableDb {
     }
 
     /// Deletes the files that hold nothing but entries of these indexes, which are dropped.
+    /// Takes a table out of the dictionary; entries with its ids are of no table from the next opening on.
+    pub(super) fn remove_definition(&self, dictionary: &mut Dictionary, definition: &TableDefinition) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_cf(&self.system, table_key(&definition.name));
+        for id in definition.ids() {
+            batch.put_cf(&self.system, dropped_key(id), []);
+        }
+        self.write_dictionary(&mut batch)?;
+        dictionary.tables.remove(&definition.name);
+        Ok(())
+    }
+
     pub(super) fn give_space_back(&self, ids: impl IntoIterator<Item = IndexId>) {
         for id in ids {
             // They are gone whatever comes of this: what is left is found by compactions.

@@ -174,8 +174,17 @@ impl TableDb {
             return Err(Error::invalid_argument(format!("ttl: rows of table {} do not expire", definition.name)));
         };
         definition.expiry = Some(expiry.with_duration(duration));
-        self.adopt(&definition)?;
-        self.store_definition(&mut dictionary, definition, None, &[])
+        self.change_expiry(&mut dictionary, definition, expiry)
+    }
+
+    /// Lets rows expire as a changed definition says. The dictionary comes first: what a crash leaves in it alone is in force from the next opening on, while a duration that the policy alone knew would have had rows
+    /// removed that the dictionary says live.
+    fn change_expiry(&self, dictionary: &mut Dictionary, definition: TableDefinition, before: RowExpiry) -> Result<()> {
+        self.store_definition(dictionary, definition.clone(), None, &[])?;
+        let Err(error) = self.adopt(&definition) else { return Ok(()) };
+        // Where that fails, too, it is in force from the next opening on.
+        let _ = self.store_definition(dictionary, TableDefinition { expiry: Some(before), ..definition }, None, &[]);
+        Err(error)
     }
 
     /// The side of the family's policy that is told about tables.
@@ -209,14 +218,12 @@ impl TableDb {
         mut definition: TableDefinition,
         expiry: Option<RowExpiry>,
     ) -> Result<TableDefinition> {
-        if expiry.is_none() {
-            return Ok(definition);
-        }
-        let is_new = definition.expiry != expiry;
-        definition.expiry = expiry;
-        self.adopt(&definition)?;
-        if is_new {
-            self.store_definition(dictionary, definition.clone(), None, &[])?;
+        match (std::mem::replace(&mut definition.expiry, expiry), expiry) {
+            (Some(before), Some(now)) if before != now => {
+                self.change_expiry(dictionary, definition.clone(), before)?;
+            }
+            (_, Some(_)) => self.adopt(&definition)?,
+            (before, None) => definition.expiry = before,
         }
         Ok(definition)
     }

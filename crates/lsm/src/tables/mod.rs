@@ -315,7 +315,11 @@ impl TableDb {
         // At most 64 indexes, below the largest id: checked by `new`.
         let next_id = dictionary.next_id + 1 + definition.indexes.len() as u32;
         self.store_definition(&mut dictionary, definition.clone(), Some(next_id), &[])?;
-        self.adopt(&definition)?;
+        if let Err(error) = self.adopt(&definition) {
+            // Nothing has its ids. Where that fails, too, there is an empty table, which can be opened.
+            let _ = self.remove_definition(&mut dictionary, &definition);
+            return Err(error);
+        }
         Ok(self.publish(Table::new(definition, spec)))
     }
 

@@ -195,9 +195,14 @@ impl ExpiryPolicy for TableTtl {
         Some(Stamp { group, seconds: u64::from_be_bytes(*value.first_chunk()?) })
     }
 
+    /// Of group 0: of the table of whose rows the fewest are expired.
     #[inline]
     fn bound(&self, group: u32, now: u64) -> Option<u64> {
-        self.tables.load().indexes.get(&group)?.bound(now)
+        let tables = self.tables.load();
+        match group {
+            0 => tables.tables.values().map(|table| table.history.bound(now)).min().flatten(),
+            group => tables.indexes.get(&group)?.bound(now),
+        }
     }
 
     /// Of group 0: of the table whose rows live the shortest time.

@@ -29,7 +29,6 @@ fn who_drops_a_database_can_open_it_again_at_once() {
 
 /// Whether a step is under way when the last handle goes is not left to chance here.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a plain thread is in a step")]
 fn the_last_handle_waits_for_steps_and_a_step_does_not_wait_for_itself() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &small()).unwrap();

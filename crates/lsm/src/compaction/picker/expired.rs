@@ -81,10 +81,17 @@ impl Expiring {
         stamps.latest()?.try_fold(0, |last: u64, stamp| Some(last.max(self.policy.expires_at(stamp)?)))
     }
 
+    /// For how long rows of a table live that are written now: those that live the shortest time of all that it has.
+    fn lives(&self, file: &FileMeta) -> u64 {
+        let Stamps::Known(stamps) = file.stamps(self.policy.name()) else { return 0 };
+        let expiries = stamps.latest().into_iter().flatten();
+        let lives = expiries.filter_map(|stamp| self.policy.expires_at(Stamp { seconds: self.time, ..stamp }));
+        lives.min().map_or(0, |at| at.saturating_sub(self.time))
+    }
+
     /// Whether tables are of [one age](SAME_AGE_PART).
     fn are_of_one_age(&self, one: &FileMeta, other: &FileMeta) -> bool {
-        let of_now = self.policy.expires_at(Stamp { group: 0, seconds: self.time });
-        let lives = of_now.map_or(0, |at| at.saturating_sub(self.time));
+        let lives = self.lives(one).min(self.lives(other));
         match (self.last_expiry(one), self.last_expiry(other)) {
             (Some(one), Some(other)) => one.abs_diff(other) <= lives / SAME_AGE_PART,
             (one, other) => one == other,

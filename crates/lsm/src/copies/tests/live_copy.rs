@@ -44,6 +44,57 @@ fn live_copies_beside_a_writer_are_prefixes_of_a_late_moment() {
     db.close().unwrap();
 }
 
+/// How a replica is made: copied beside the writer, then kept up by what was written since.
+#[test]
+fn a_live_copy_that_follows_the_updates_since_becomes_the_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = small(DbOptions::default());
+    let db = Db::open(dir.path().join("db"), &options).unwrap();
+    let path = dir.path().join("copy");
+    let mut followed = None;
+    beside_a_writer(&db, || {
+        wait_for(&db, 400);
+        // A reader keeps the WALs that it has not read; so it begins before the copy.
+        let mut updates = db.updates_since(db.latest_seqno()).unwrap();
+        let info = Checkpoint::new(&db).copy_live(&path, &LiveCopyOptions::default()).unwrap();
+        let copy = Db::open(&path, &options.clone().create_if_missing(false)).unwrap();
+        assert_eq!(copy.latest_seqno(), info.seqno);
+        let end = db.latest_seqno() + 2000;
+        while copy.latest_seqno() < end {
+            follow(&mut updates, &copy, end);
+            std::thread::yield_now();
+        }
+        followed = Some((updates, copy, info.seqno));
+    });
+    let (mut updates, copy, copied) = followed.unwrap();
+    // The writer has stopped.
+    let last = db.latest_seqno();
+    follow(&mut updates, &copy, last);
+    assert!(last >= copied + 2000, "{last} after {copied}");
+    assert_eq!(copy.latest_seqno(), last);
+    assert!(rows(&copy) == rows_up_to(last / 2));
+    assert!(rows(&db) == rows(&copy));
+    copy.check().unwrap();
+    copy.close().unwrap();
+    assert!(rows_in(&path, &options) == rows_up_to(last / 2));
+    drop(updates);
+    db.close().unwrap();
+}
+
+/// Writes to `copy` what it does not have yet of `updates`, under the same sequence numbers, up to `end` if that is there.
+fn follow(updates: &mut crate::Updates, copy: &Db, end: u64) {
+    while copy.latest_seqno() < end {
+        let Some(mut update) = updates.next_batch().unwrap() else { return };
+        let next = copy.latest_seqno() + 1;
+        if update.seqno < next {
+            assert!(update.seqno + u64::from(update.batch.count()) <= next, "a batch is in the copy or not");
+            continue;
+        }
+        assert_eq!(update.seqno, next, "nothing between the copy and what follows");
+        copy.write(&mut update.batch, &WriteOptions::default()).unwrap();
+    }
+}
+
 #[test]
 fn a_live_copy_that_fails_leaves_nothing_behind() {
     let disk = SimDisk::new();

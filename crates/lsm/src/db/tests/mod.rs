@@ -22,6 +22,7 @@ mod pins;
 mod prefixes;
 mod prepared;
 mod ranges;
+mod read_modes;
 mod read_triggered;
 mod set_options;
 mod statistics;

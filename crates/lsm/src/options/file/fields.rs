@@ -79,7 +79,7 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(own DbOptions.rate_limiter_mode),
     field!(own DbOptions.rate_limiter_auto_tuned),
     field!(own DbOptions.drain_when_read_only_seconds),
-    field!(own DbOptions.max_allocator_free_bytes),
+    field!(own DbOptions.allocator_trim_threshold),
     field!(own DbOptions.max_clock_jump_seconds),
     field!(own DbOptions.concurrent_memtable_write_bytes),
     field!(own DbOptions.max_wal_record_bytes),
