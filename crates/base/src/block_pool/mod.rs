@@ -1,6 +1,6 @@
 //! Buffers for blocks from size classes, so that resident memory follows what is accounted under any allocator.
 //!
-//! A class wastes at most one eighth of what is asked for. The buffers of a class lie in [slabs](slab), which come from the operating system and go back to it: an allocator
+//! A class wastes at most one eighth of what is asked for. The buffers of a class lie in slabs, which come from the operating system and go back to it: an allocator
 //! keeps what is given back in between other things, and a cache whose blocks come and go would have it keep more and more. A buffer is not zeroed when it is used again.
 //!
 //! What is free is of two kinds. Slots that were given back in slabs of which others are taken wait for the next buffer of their class; the first slab with room is taken from, so that the last ones become empty.
