@@ -31,11 +31,11 @@ pub(super) struct BlobFile {
     compression: CompressionType,
 }
 
-fn fixed32(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn fixed32(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-fn fixed64(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn fixed64(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
@@ -62,6 +62,20 @@ impl BlobFile {
         opened.compression = CompressionType::from_u8(codec)
             .ok_or_else(|| wrong(format!("unknown compression type {codec:#04x} of a blob file")))?;
         Ok(opened)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length in bytes when it was opened.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Fills `buffer` from `offset` on.
+    pub(super) fn read_exact(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> Result<()> {
+        read_exact(&*self.file, &self.path, offset, buffer, context)
     }
 
     /// The bytes of memory that it takes while it is open.
@@ -96,7 +110,7 @@ impl BlobFile {
             .try_reserve_exact(record_len)
             .map_err(|_| Error::new(ErrorKind::OutOfMemory, format!("{record_len} bytes for a blob")))?;
         record.resize(record_len, 0);
-        read_exact(&*self.file, &self.path, start, &mut record, context)?;
+        self.read_exact(start, &mut record, context)?;
         let (header, body) = record.split_at(RECORD_HEADER_LEN as usize);
         if unmask_crc(fixed32(header, 24)) != crc32c(&header[..24]) {
             return Err(Error::corrupt("checksum of a blob's header does not match"));

@@ -50,6 +50,15 @@ impl BlobFiles {
         Ok(value)
     }
 
+    /// Reads the whole file `number`, and verifies that it has `count` records of `bytes` bytes, whose checksums are right.
+    ///
+    /// # Errors
+    ///
+    /// `MissingFile`, `Corruption` and errors of reading name the file.
+    pub(crate) fn verify(&self, number: u64, count: u64, bytes: u64, context: IoContext) -> Result<()> {
+        self.open_anew(number, context)?.verify(count, bytes, context)
+    }
+
     /// The bytes of memory that the open files take.
     pub(crate) fn memory_usage(&self) -> usize {
         self.open.lock().values().map(|file| file.memory_usage()).sum()
@@ -64,16 +73,20 @@ impl BlobFiles {
         if let Some(file) = self.open.lock().get(&number) {
             return Ok(Arc::clone(file));
         }
-        let path = FileName::Blob(number).path(&self.dir);
-        let options = FileOptions::new(FileKind::Blob).direct(self.use_direct_reads);
-        let file = self.env.open_random(&path, &options).map_err(|error| Error::io("open", &path, error))?;
-        let len = file.len().map_err(|error| Error::io("measure", &path, error))?;
-        let opened = Arc::new(BlobFile::open(file, path, len, context)?);
+        let opened = Arc::new(self.open_anew(number, context)?);
         let mut open = self.open.lock();
         if open.len() >= MAX_OPEN {
             // The oldest file: its values are rewritten first.
             open.pop_first();
         }
         Ok(Arc::clone(open.entry(number).or_insert(opened)))
+    }
+
+    fn open_anew(&self, number: u64, context: IoContext) -> Result<BlobFile> {
+        let path = FileName::Blob(number).path(&self.dir);
+        let options = FileOptions::new(FileKind::Blob).direct(self.use_direct_reads);
+        let file = self.env.open_random(&path, &options).map_err(|error| Error::io("open", &path, error))?;
+        let len = file.len().map_err(|error| Error::io("measure", &path, error))?;
+        BlobFile::open(file, path, len, context)
     }
 }

@@ -11,6 +11,7 @@ mod files;
 mod reference;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 pub(crate) use files::BlobFiles;
 pub(crate) use reference::BlobReference;

@@ -7,7 +7,7 @@ use siltstone_base::checksum::{crc32c, mask_crc};
 use siltstone_base::coding::put_varint64;
 use siltstone_base::compression::{CompressionType, Compressor};
 use siltstone_base::env::sim::SimDisk;
-use siltstone_base::env::{Env, FileKind, write_file_atomically};
+use siltstone_base::env::{Env, FileKind, IoContext, IoPriority, write_file_atomically};
 use std::path::Path;
 
 fn header(version: u32, flags: u8, codec: CompressionType) -> Vec<u8> {
@@ -85,6 +85,58 @@ fn every_flipped_byte_and_every_length_is_noticed() {
     for len in 0..bytes.len() {
         assert_eq!(files(&bytes[..len]).value(b"key", &reference).unwrap_err().kind(), ErrorKind::Corruption);
     }
+}
+
+/// What a file ends with that has `count` records.
+fn footer(count: u64) -> Vec<u8> {
+    let mut bytes = MAGIC.to_le_bytes().to_vec();
+    bytes.extend(count.to_le_bytes());
+    bytes.extend([0; 16]);
+    bytes.extend(mask_crc(crc32c(&bytes)).to_le_bytes());
+    assert_eq!(bytes.len(), verify::FOOTER_LEN);
+    bytes
+}
+
+fn verified(bytes: &[u8], count: u64, len: u64) -> siltstone_base::Result<()> {
+    files(bytes).verify(9, count, len, IoContext::new(FileKind::Blob, IoPriority::Low))
+}
+
+#[test]
+fn a_whole_file_is_verified_whoever_refers_to_it() {
+    let mut bytes = header(1, 0, CompressionType::None);
+    add(&mut bytes, b"a", b"value", CompressionType::None);
+    add(&mut bytes, b"", b"", CompressionType::None);
+    // Longer than what is read at a time, so that records and the footer lie across its borders.
+    add(&mut bytes, b"long", &vec![7; 2_100_000], CompressionType::None);
+    let len = bytes.len() as u64 - HEADER_LEN;
+    bytes.extend(footer(3));
+    verified(&bytes, 3, len).unwrap();
+
+    let refused = |bytes: &[u8], count, len| {
+        let error = verified(bytes, count, len).unwrap_err();
+        assert_eq!(error.file(), Some(Path::new("/db/000009.blob")), "{error}");
+        error.kind()
+    };
+    for (count, len) in [(2, len), (3, len - 1), (4, len), (0, 0)] {
+        assert_eq!(refused(&bytes, count, len), ErrorKind::Corruption, "{count} records of {len} bytes");
+    }
+    assert_eq!(refused(&[&bytes[..], b"x"].concat(), 3, len), ErrorKind::Corruption, "something follows");
+    let of_records = |len: usize| HEADER_LEN as usize..HEADER_LEN as usize + len;
+    for at in of_records(150).step_by(7).chain((0..32).map(|back| bytes.len() - 1 - back)) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x21;
+        assert_eq!(refused(&damaged, 3, len), ErrorKind::Corruption, "byte {at}");
+    }
+    for cut in [1, 31, 32, 33, 1_000_000, 2_099_999, bytes.len() - 31] {
+        assert_eq!(refused(&bytes[..bytes.len() - cut], 3, len), ErrorKind::Corruption, "{cut} bytes are missing");
+    }
+    // A length that was made up together with its checksum.
+    let mut huge = bytes.clone();
+    let start = HEADER_LEN as usize;
+    huge[start..start + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+    let crc = mask_crc(crc32c(&huge[start..start + 24]));
+    huge[start + 24..start + 28].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(refused(&huge, 3, len), ErrorKind::Corruption);
 }
 
 #[test]

@@ -100,12 +100,12 @@ impl Db {
         self.handle.inner.verify_file_checksums()
     }
 
-    /// Reads every block of every live table from the disk and verifies its checksum. Returns the number of tables. [`check`](Self::check) moreover compares
-    /// the entries with the MANIFEST.
+    /// Reads every block of every live table and every value of every blob file from the disk, and verifies its checksum. Returns the number of files.
+    /// [`check`](Self::check) moreover compares the entries of tables with the MANIFEST.
     ///
     /// # Errors
     ///
-    /// `Corruption` names the first table that is damaged, and the offset of the block.
+    /// `Corruption` names the first file that is damaged, and the offset of the block or value.
     pub fn verify_checksums(&self) -> Result<u64> {
         self.handle.inner.verify_checksums()
     }

@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, HashSet};
 #[derive(Debug)]
 pub(crate) struct BlobFileMeta {
     /// File number: `NNNNNN.blob`.
-    number: u64,
+    pub(crate) number: u64,
     /// Values in it.
-    count: u64,
+    pub(crate) count: u64,
     /// Bytes of their records.
-    bytes: u64,
+    pub(crate) bytes: u64,
     /// What follows in its record of the MANIFEST: checksum and custom fields, kept for the next MANIFEST.
     rest: Vec<u8>,
     obsolete: AtomicBool,
