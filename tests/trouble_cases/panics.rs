@@ -3,8 +3,10 @@
 use super::support::{World, cause, small_family};
 use siltstone::lsm::{
     AppendOperator, CompactRangeOptions, CompactionInfo, Db, Error, ErrorKind, EventListener, FlushInfo, FlushOptions,
-    MergeFailure, MergeOperator, StallInfo, WriteOptions,
+    MergeFailure, MergeOperator, OptionsInfo, RateLimitInfo, SpilledCommitInfo, StallInfo, TransactionDb,
+    TransactionDbOptions, WriteOptions,
 };
+use siltstone_base::engine::{Isolation, TransactionOptions};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use std::path::Path;
 use std::sync::Arc;
@@ -50,8 +52,20 @@ impl EventListener for PanickingListener {
     fn stall_changed(&self, _: &StallInfo) {
         self.call("stall_changed");
     }
+    fn options_changed(&self, _: &OptionsInfo) {
+        self.call("options_changed");
+    }
+    fn spilled_commit(&self, _: &SpilledCommitInfo) {
+        self.call("spilled_commit");
+    }
+    fn rate_limit_changed(&self, _: &RateLimitInfo) {
+        self.call("rate_limit_changed");
+    }
     fn background_error(&self, _: Option<&Error>) {
         self.call("background_error");
+    }
+    fn file_created(&self, _: &Path) {
+        self.call("file_created");
     }
     fn file_deleted(&self, _: &Path) {
         self.call("file_deleted");
@@ -87,12 +101,29 @@ fn a_filter_that_panics_stops_writers_and_not_readers() {
     assert_poisoned(&mut world, db, 20);
 }
 
+/// Methods that are called while rows are written and compacted; that of `pacing_changed` is beside the tests of pacing.
+const ON_THE_WAY: &[&str] = &[
+    "flush_begin",
+    "flush_end",
+    "compaction_begin",
+    "compaction_end",
+    "stall_changed",
+    "rate_limit_changed",
+    "file_created",
+    "file_deleted",
+];
+
 #[test]
 fn a_listener_that_panics_stops_writers_and_not_readers() {
-    for method in ["flush_begin", "flush_end", "compaction_begin", "compaction_end", "stall_changed", "file_deleted"] {
+    for &method in ON_THE_WAY {
         let mut world = World::new();
         let options = world.options().listeners(vec![Arc::new(PanickingListener(method))]);
-        let family = small_family().max_write_buffer_number(2);
+        let options = match method {
+            "rate_limit_changed" => options.rate_limiter_bytes_per_sec(100 << 20).rate_limiter_auto_tuned(true),
+            _ => options,
+        };
+        // The limit stays where all buffers are full.
+        let family = small_family().max_write_buffer_number(if method == "rate_limit_changed" { 20 } else { 2 });
         let families = [("default", family.clone()), ("other", family)];
         let db = match Db::open_families(super::support::DIR, &options, &families) {
             Ok(db) => db,
@@ -116,6 +147,42 @@ fn a_listener_that_panics_stops_writers_and_not_readers() {
         // The row that was refused may be there or not: only the acknowledged ones are looked at.
         assert_poisoned(&mut world, db, rows);
     }
+}
+
+/// Its own call says nothing of that: what was asked for is done.
+#[test]
+fn a_listener_that_panics_when_told_of_changed_options_stops_writers_and_not_readers() {
+    let mut world = World::new();
+    let options = world.options().listeners(vec![Arc::new(PanickingListener("options_changed"))]);
+    let families = [("default", small_family()), ("other", small_family())];
+    let db = Db::open_families(super::support::DIR, &options, &families).unwrap();
+    world.write(&db, 0, false).unwrap();
+    db.set_options(&db.default_family(), &[("level0_file_num_compaction_trigger", "5")]).unwrap();
+    assert_eq!(db.default_family().options().level0_file_num_compaction_trigger, 5);
+    assert_poisoned(&mut world, db, 1);
+}
+
+#[test]
+fn a_listener_that_panics_when_told_of_a_large_commit_leaves_the_commit_as_it_is() {
+    let world = World::new();
+    let options = world.options().listeners(vec![Arc::new(PanickingListener("spilled_commit"))]);
+    let limit = TransactionDbOptions::default().max_transaction_bytes(16 << 10);
+    let families = [("default", small_family()), ("other", small_family())];
+    let db = TransactionDb::open(super::support::DIR, &options, &families, &limit).unwrap();
+    let mut large = db.begin(&TransactionOptions::new(Isolation::Snapshot));
+    for number in 0..400 {
+        large.put(super::support::key(number), super::support::value(number)).unwrap();
+    }
+    // Whether the caller is told or not, all of it is there.
+    let told = large.commit();
+    assert!(told.is_ok() || db.db().background_error().is_some());
+    assert_eq!(db.db().background_error().unwrap().kind(), ErrorKind::Poisoned);
+    let is_there = |db: &Db| (0..400).all(|number| db.get(super::support::key(number)).unwrap().is_some());
+    assert!(is_there(db.db()));
+    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Poisoned);
+    let db = world.open();
+    assert!(is_there(&db));
+    db.check().unwrap();
 }
 
 /// The one who is told of an error has a mistake of its own.

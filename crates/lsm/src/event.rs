@@ -284,11 +284,11 @@ pub trait EventListener: Send + Sync + fmt::Debug {
     fn background_error(&self, error: Option<&Error>) {
         let _ = error;
     }
-    /// A file was created.
+    /// A table is part of the database from now on, or a WAL has begun: those included that opening the database makes. Told by a writer that leads, too.
     fn file_created(&self, path: &std::path::Path) {
         let _ = path;
     }
-    /// A file was deleted.
+    /// A file was deleted: one of which [`file_created`](Self::file_created) told, now or in an earlier life, or another one that nobody needs any more.
     fn file_deleted(&self, path: &std::path::Path) {
         let _ = path;
     }

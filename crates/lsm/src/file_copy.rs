@@ -80,11 +80,11 @@ fn refuses_links(error: &io::Error) -> bool {
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
-/// Gives `from` the second name `to`; copies it where that is impossible.
-pub(crate) fn link_or_copy(env: &dyn Env, from: &Path, to: &Path, kind: FileKind, len: u64) -> Result<()> {
+/// Gives `from` the second name `to`; copies it where that is impossible. Returns the bytes that were copied.
+pub(crate) fn link_or_copy(env: &dyn Env, from: &Path, to: &Path, kind: FileKind, len: u64) -> Result<u64> {
     match env.hard_link(from, to) {
-        Ok(()) => Ok(()),
-        Err(error) if refuses_links(&error) => copy_file(env, from, to, kind, len).map(|_| ()),
+        Ok(()) => Ok(0),
+        Err(error) if refuses_links(&error) => copy_file(env, from, to, kind, len).map(|_| len),
         Err(error) => Err(Error::io("link", from, error)),
     }
 }

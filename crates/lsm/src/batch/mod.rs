@@ -319,6 +319,16 @@ impl WriteBatch {
         self.bytes.shrink_to_fit();
     }
 
+    /// Makes room for `additional` bytes more, of `most` in all: memory grows by doubling, but no further than that.
+    #[inline]
+    pub(crate) fn reserve_within(&mut self, additional: usize, most: usize) {
+        let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
+        let needed = len.saturating_add(additional);
+        if needed > capacity {
+            self.bytes.reserve_exact(needed.max(capacity.saturating_mul(2).min(most)).saturating_sub(len));
+        }
+    }
+
     /// Bytes of memory that it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()

@@ -75,6 +75,7 @@ impl Checkpoint {
         for file in &live.files {
             target.bring(db.dir(), file, options.links)?;
         }
+        target.count(db.metrics());
         target.finish(&live.current)?;
         Ok(live.seqno)
     }

@@ -79,6 +79,7 @@ impl Checkpoint {
                 info.bytes += file.size;
             }
             info.seqno = live.seqno;
+            target.count(db.metrics());
             target.finish(&live.current)?;
             return Ok(info);
         }

@@ -3,6 +3,7 @@
 use crate::db::{LiveFile, LiveFileKind};
 use crate::file_copy::{copy_file, link_or_copy};
 use crate::file_names::FileName;
+use crate::metrics::{Counter, Metrics};
 use siltstone_base::env::{Env, FileKind, FileLock, create_dir_durably, read_file, write_file_atomically};
 use siltstone_base::expiry::MAX_RECORD_BYTES;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -25,6 +26,8 @@ pub(super) struct NewDirectory<'a> {
     env: &'a dyn Env,
     dir: PathBuf,
     made: Vec<PathBuf>,
+    /// Bytes that were copied and not linked.
+    copied: u64,
     is_done: bool,
     lock: Option<Box<dyn FileLock>>,
 }
@@ -42,7 +45,7 @@ impl<'a> NewDirectory<'a> {
             }
             _ => Error::io("lock", &path, error),
         })?;
-        let new = Self { env, dir: dir.to_path_buf(), made: Vec::new(), is_done: false, lock: Some(lock) };
+        let new = Self { env, dir: dir.to_path_buf(), made: Vec::new(), copied: 0, is_done: false, lock: Some(lock) };
         check_empty(env, dir)?;
         Ok(new)
     }
@@ -67,10 +70,17 @@ impl<'a> NewDirectory<'a> {
                 .map_err(|error| Error::io("write", &to, error));
         }
         if links && file.kind.is_written_once() {
-            link_or_copy(self.env, &from, &to, kind, file.size)
+            self.copied += link_or_copy(self.env, &from, &to, kind, file.size)?;
         } else {
-            copy_file(self.env, &from, &to, kind, file.size).map(|_| ())
+            copy_file(self.env, &from, &to, kind, file.size)?;
+            self.copied += file.size;
         }
+        Ok(())
+    }
+
+    /// Counts what was copied so far.
+    pub(super) fn count(&self, metrics: &Metrics) {
+        metrics.add_all([(Counter::CheckpointReadBytes, self.copied), (Counter::CheckpointWriteBytes, self.copied)]);
     }
 
     /// Removes a file that was brought over.

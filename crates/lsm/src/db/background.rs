@@ -359,6 +359,11 @@ impl DbInner {
             ErrorKind::Io | ErrorKind::Busy => failures < MAX_FAILURES,
             _ => false,
         };
+        self.metrics.add_all([
+            (Counter::ErrorsMet, 1),
+            (Counter::IoErrorsMet, u64::from(matches!(error.kind(), ErrorKind::Io | ErrorKind::NoSpace))),
+            (Counter::PassingErrorsMet, u64::from(passes)),
+        ]);
         if passes {
             self.errors.set_passing(Some(error.clone()));
             self.changed.notify_all();

@@ -348,7 +348,9 @@ impl Compacting {
             }
         }
         let installed = self.install(output.edit, output.readers);
-        if installed.is_err() {
+        if installed.is_ok() {
+            self.db.notify_of_tables(self.info.outputs.iter().copied());
+        } else {
             // They are deleted once no MANIFEST can name them.
             self.info.outputs.iter().for_each(|number| self.db.obsolete_tables.push(FileName::Table(*number)));
         }
@@ -394,6 +396,7 @@ impl Compacting {
         match &outcome {
             Ok(()) => db.errors.set_passing(None),
             Err(error) if error.kind() == ErrorKind::Aborted => {
+                db.metrics.add(Counter::CompactionsCancelled, 1);
                 // What was picked is not as it was: somebody must look again, though nothing may come along.
                 if !db.is_closing() && !self.family.is_dropped() {
                     self.retry_after = Some(retry_delay(failures));

@@ -38,6 +38,10 @@ pub(crate) struct TableBuild {
     builder: Option<TableBuilder>,
     file_number: u64,
     sieve: Sieve,
+    /// Bytes of keys and values that were read.
+    payload: u64,
+    /// Those that went into the table.
+    kept: u64,
     /// The range tombstones that the table gets.
     retained: Vec<RetainedTombstone>,
     unix_seconds: u64,
@@ -128,7 +132,18 @@ impl TableBuild {
         let files = JobFiles::of_flush(file_number);
         let watch = |rows: &Arc<_>| HiddenWatch { rows: Arc::clone(rows), files: Arc::clone(&files) };
         sieve.set_watch(family.hidden_rows.get().map(watch));
-        Ok(Self { merged, builder: Some(builder), file_number, retained, sieve, unix_seconds, is_read: false, files })
+        Ok(Self {
+            merged,
+            builder: Some(builder),
+            file_number,
+            payload: 0,
+            kept: 0,
+            retained,
+            sieve,
+            unix_seconds,
+            is_read: false,
+            files,
+        })
     }
 
     /// Adds entries, and prepares the table for its end, within the budget. Returns whether all is done.
@@ -139,10 +154,15 @@ impl TableBuild {
         }
         // The tables lie beneath.
         let mut beneath = |_: &[u8]| true;
-        let mut write = |key: &[u8], value: &[u8], _: bool| builder.add(key, value);
+        let kept = &mut self.kept;
+        let mut write = |key: &[u8], value: &[u8], _: bool| {
+            *kept += (key.len() + value.len()) as u64;
+            builder.add(key, value)
+        };
         while self.merged.valid() {
             let bytes = self.merged.key().len() + self.merged.value().len();
             self.sieve.take(self.merged.key(), self.merged.value(), &mut beneath, &mut write)?;
+            self.payload += bytes as u64;
             self.merged.next();
             if let Some(budget) = &mut budget
                 && budget.spend_entry(bytes)
@@ -358,6 +378,7 @@ impl FlushJob {
         if let Some(file) = file {
             edit.add_file(0, file);
         }
+        let table = edit.new_files.first().map(|(_, file)| file.number);
         let installed = versions.log_and_apply(&mut [edit])?;
         let version = installed.into_iter().find(|(id, _)| id.0 == self.family.id).map(|(_, version)| version);
         if let Some((version, reader)) = version.as_ref().zip(reader) {
@@ -381,6 +402,8 @@ impl FlushJob {
             _old = old;
         }
         drop(versions);
+        db.notify_of_tables(table);
+        self.count_memory();
         db.metrics.add_all([
             (Counter::Flushes, 1),
             (Counter::FlushWriteBytes, bytes),
@@ -390,6 +413,29 @@ impl FlushJob {
             (Counter::SingleDeleteMismatches, dropped.single_delete_mismatches),
         ]);
         Ok(())
+    }
+
+    /// Counts what the memtables had, and why they were flushed.
+    fn count_memory(&self) {
+        let metrics = &self.db.metrics;
+        let memory = self.memtables.iter().map(|memtable| memtable.approximate_memory_usage()).sum::<usize>() as u64;
+        let (payload, kept) = self.build.as_ref().map_or((0, 0), |build| (build.payload, build.kept));
+        metrics.add_all([
+            (Counter::MemtablePayloadAtFlush, payload),
+            // What is merged may be longer than its parts.
+            (Counter::MemtableGarbageAtFlush, payload.saturating_sub(kept)),
+        ]);
+        metrics.record(HistogramKind::FlushMemtableMemory, memory);
+        metrics.record(HistogramKind::FlushMemtableData, payload);
+        let (reason, distribution) = match self.info.reason {
+            FlushReason::WriteBufferFull => (Counter::FlushesWriteBufferFull, HistogramKind::FlushFullMemtableMemory),
+            FlushReason::MemtableTotalSize => {
+                (Counter::FlushesWriteBufferManager, HistogramKind::FlushManagedMemtableMemory)
+            }
+            _ => return,
+        };
+        metrics.add(reason, 1);
+        metrics.record(distribution, memory);
     }
 
     /// Whether the memtable `id` is in the table.

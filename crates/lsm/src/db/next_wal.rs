@@ -9,6 +9,7 @@ use super::memtable_switch::WAL_CONTEXT;
 use super::state::{DbInner, LiveWal};
 use super::write::WriteSide;
 use crate::file_names::FileName;
+use crate::metrics::Counter;
 use crate::wal::WalWriter;
 use siltstone_base::env::{AppendFile, Env, FileKind, FileOptions, SyncHandle};
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
@@ -55,6 +56,7 @@ impl PrepareJob {
         // A writer that finds none makes one itself, and is told what is wrong.
         let Ok((file, sync)) = db.create_wal_file(&path) else {
             let _ = db.env.remove_file(&path);
+            db.metrics.add(Counter::WalPrecreateFailed, 1);
             return;
         };
         let next = NextWal { temporary, file, sync };
@@ -108,12 +110,23 @@ impl DbInner {
         let ahead = self.state.lock().next_wal.take();
         if let Some(next) = ahead {
             match self.env.rename(&FileName::Temporary(next.temporary).path(&self.dir), &path) {
-                Ok(()) => return Ok(next.into_wal(number, &path)),
+                Ok(()) => {
+                    self.metrics.add(Counter::WalPrecreateHit, 1);
+                    self.notify_of_wal(number);
+                    return Ok(next.into_wal(number, &path));
+                }
                 Err(_) => self.discard_next_wal(next),
             }
         }
+        self.metrics.add(Counter::WalPrecreateMiss, 1);
         let (file, sync) = self.create_wal_file(&path)?;
+        self.notify_of_wal(number);
         Ok(NextWal { temporary: 0, file, sync }.into_wal(number, &path))
+    }
+
+    /// Tells every listener that a WAL has begun.
+    pub(crate) fn notify_of_wal(&self, number: u64) {
+        self.notify(|listener| listener.file_created(&FileName::Wal(number).path(&self.dir)));
     }
 
     /// Removes the file that was made ahead, if there is one: the database is closed, or a flush needs the space.

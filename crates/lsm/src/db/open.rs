@@ -168,6 +168,8 @@ fn open_for(
         true => None,
         false => Some(prepare_again(&surroundings, wal_number, write_buffer_size, last_seqno, &mut prepared)?),
     };
+    let recovered: Vec<u64> =
+        edits.iter().flat_map(|edit| edit.new_files.iter().map(|(_, file)| file.number)).collect();
     // From here on no old WAL is needed: what they had is in tables that the new MANIFEST names, or is prepared in the new WAL.
     versions.write_new_manifest(&mut edits)?;
 
@@ -179,6 +181,9 @@ fn open_for(
     inner.wal_archive.set_unsound_below(unsound_below);
     {
         let is_begun = begun.is_some();
+        if is_begun {
+            inner.notify_of_wal(wal_number);
+        }
         let (wal, live) = begun.map_or_else(|| inner.begin_wal(wal_number), Ok)?;
         if is_begun {
             inner.durable_wal.raise(wal_number, wal.len());
@@ -187,6 +192,7 @@ fn open_for(
         (side.wal, side.wal_entry_synced) = (Some(wal), is_begun);
         inner.state.lock().wals.push_back(live);
     }
+    inner.notify_of_tables(recovered);
     for (name, batch) in &prepared {
         inner.check_batch(batch)?;
         inner.prepared_logs.prepared(name, wal_number);

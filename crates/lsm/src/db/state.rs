@@ -22,6 +22,7 @@ use super::write_queue::WriteQueue;
 use crate::blob::BlobFiles;
 use crate::event::{EventListener, FlushReason, JobId};
 use crate::file_meta::ObsoleteTables;
+use crate::file_names::FileName;
 use crate::key::SeqNo;
 use crate::metrics::Metrics;
 use crate::options::{DbOptions, ReadOptions};
@@ -264,6 +265,17 @@ impl DbInner {
     /// Whether the database is being closed.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(siltstone_base::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Tells every listener of tables that are part of the database now.
+    pub(crate) fn notify_of_tables(&self, numbers: impl IntoIterator<Item = u64>) {
+        if self.options.listeners.is_empty() {
+            return;
+        }
+        for number in numbers {
+            let path = FileName::Table(number).path(&self.dir);
+            self.notify(|listener| listener.file_created(&path));
+        }
     }
 
     /// Tells every listener. One that panics makes the engine read-only and does no other harm: whoever calls this may

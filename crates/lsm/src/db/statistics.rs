@@ -43,6 +43,9 @@ impl DbInner {
             ("rocksdb.block.cache.filter.bytes.insert", filter.inserted_bytes),
             ("siltstone.block.cache.evictions", cache.evictions),
             ("rocksdb.secondary.cache.hits", tier.hits),
+            // It holds nothing else.
+            ("rocksdb.secondary.cache.data.hits", tier.hits),
+            ("rocksdb.compressed.secondary.cache.hits", tier.hits),
         ];
         Statistics::new(&counters, others, self.metrics.histograms())
     }

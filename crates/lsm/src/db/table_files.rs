@@ -5,6 +5,7 @@ use super::state::DbInner;
 use crate::file_meta::FileMeta;
 use crate::file_names::FileName;
 use crate::iterator::InternalIterator;
+use crate::metrics::Counter;
 use crate::sst::{TableIter, TableReadOptions};
 use siltstone_base::checksum::crc32c_append;
 use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority};
@@ -162,11 +163,13 @@ impl DbInner {
                     blocks.next();
                 }
                 blocks.status()?;
+                self.metrics.add(Counter::VerifyChecksumReadBytes, file.file_size);
                 verified += 1;
             }
             let context = IoContext::new(FileKind::Blob, IoPriority::Low);
             for blobs in version.blob_files().metas() {
                 self.blob_files.verify(blobs.number, blobs.count, blobs.bytes, context)?;
+                self.metrics.add(Counter::VerifyChecksumReadBytes, blobs.bytes);
                 verified += 1;
             }
         }
@@ -196,6 +199,7 @@ impl DbInner {
                 break;
             }
         }
+        self.metrics.add(Counter::VerifyChecksumReadBytes, offset);
         if crc != expected {
             return Err(Error::corruption(&path, 0, "checksum of the file is not the one in the MANIFEST"));
         }

@@ -38,18 +38,34 @@ counters! {
     WalBytes = "rocksdb.wal.bytes",
     /// Write batches that went into a WAL.
     WritesLogged = "rocksdb.write.wal",
+    /// WALs whose file was made ahead.
+    WalPrecreateHit = "rocksdb.wal.precreate.hit",
+    /// WALs whose file a writer made, because none was there.
+    WalPrecreateMiss = "rocksdb.wal.precreate.miss",
+    /// Files of WALs that could not be made ahead.
+    WalPrecreateFailed = "rocksdb.wal.precreate.failed",
     /// Syncs of WALs.
     WalSyncs = "rocksdb.wal.synced",
     /// Flushes that installed their table.
     Flushes = "siltstone.flush.count",
     /// Bytes of tables that flushes wrote.
     FlushWriteBytes = "rocksdb.flush.write.bytes",
+    /// Those among them that were made because a memtable was full.
+    FlushesWriteBufferFull = "rocksdb.flush.reason.write_buffer_full",
+    /// Those among them that were made because the memtables of all families together had their share of `db_write_buffer_size`.
+    FlushesWriteBufferManager = "rocksdb.flush.reason.write_buffer_manager",
+    /// Bytes of keys and values in memtables that were flushed.
+    MemtablePayloadAtFlush = "rocksdb.memtable.payload.bytes.at.flush",
+    /// Those among them that no table needed: older versions, and what range tombstones cover.
+    MemtableGarbageAtFlush = "rocksdb.memtable.garbage.bytes.at.flush",
     /// Microseconds that flushes took.
     FlushMicros = "siltstone.flush.micros",
     /// Compactions that installed their outputs, trivial moves not counted.
     Compactions = "siltstone.compaction.count",
     /// Subcompactions that installed compactions were shared out to.
     Subcompactions = "siltstone.compaction.subcompactions",
+    /// Compactions that ended before they were done, because they were not wanted any more.
+    CompactionsCancelled = "rocksdb.compaction.cancelled",
     /// Files that changed their level without being rewritten.
     TrivialMoves = "siltstone.compaction.trivial.moves",
     /// Bytes of tables that compactions read.
@@ -97,10 +113,22 @@ counters! {
     StallPendingCompactionBytesMicros = "siltstone.stall.pending.compaction.bytes.micros",
     /// Writes that were slowed down or stopped.
     StalledWrites = "siltstone.write.stalled",
-    /// Times that the rate limiter made a flush or a compaction wait between two steps.
-    RateLimiterWaits = "siltstone.rate.limiter.waits",
-    /// Microseconds that it made them wait, together.
-    RateLimiterWaitMicros = "siltstone.rate.limiter.wait.micros",
+    /// Bytes that flushes and compactions read and asked the rate limiter for.
+    RateLimiterBytesRead = "rocksdb.rate.limiter.bytes.read",
+    /// Bytes that they wrote and asked it for.
+    RateLimiterBytesWritten = "rocksdb.rate.limiter.bytes.write",
+    /// Times that they asked it for bytes which they read, and for none that they wrote.
+    RateLimiterReads = "rocksdb.rate.limiter.requests.read",
+    /// Times that they asked it for bytes which they wrote.
+    RateLimiterWrites = "rocksdb.rate.limiter.requests.write",
+    /// Times that it made them wait between two steps for what they read.
+    RateLimiterDelayedReads = "rocksdb.rate.limiter.delayed.requests.read",
+    /// Times that it made them wait between two steps for what they wrote.
+    RateLimiterDelayedWrites = "rocksdb.rate.limiter.delayed.requests.write",
+    /// Microseconds that it made them wait for what they read, together.
+    RateLimiterReadWaitMicros = "rocksdb.rate.limiter.total.wait.micros.read",
+    /// Microseconds that it made them wait for what they wrote, together.
+    RateLimiterWriteWaitMicros = "rocksdb.rate.limiter.total.wait.micros.write",
     /// Keys that callers asked for, one by one or several at a time.
     KeysRead = "rocksdb.number.keys.read",
     /// Bytes of the values that gets found, and calls for several keys.
@@ -171,6 +199,18 @@ counters! {
     IterSkipped = "rocksdb.number.iter.skip",
     /// Entries that iterators passed one by one because a range tombstone hides them.
     IterCovered = "siltstone.iter.covered",
+    /// Tables whose footer was not that of a table.
+    FooterCorruptions = "rocksdb.footer.corruption.count",
+    /// Bytes that [`Db::verify_checksums`](crate::Db::verify_checksums) and [`Db::verify_file_checksums`](crate::Db::verify_file_checksums) have verified.
+    VerifyChecksumReadBytes = "rocksdb.verify_checksum.read.bytes",
+    /// Bytes that backups read of the database.
+    BackupReadBytes = "rocksdb.backup.read.bytes",
+    /// Bytes that backups wrote.
+    BackupWriteBytes = "rocksdb.backup.write.bytes",
+    /// Bytes that checkpoints and live copies read of the database because they could not be linked.
+    CheckpointReadBytes = "rocksdb.checkpoint.read.bytes",
+    /// Bytes that they wrote.
+    CheckpointWriteBytes = "rocksdb.checkpoint.write.bytes",
     /// Tables that were opened.
     FileOpens = "rocksdb.no.file.opens",
     /// Tables that could not be opened.
@@ -214,9 +254,15 @@ counters! {
     /// Bytes of tables that compactions wrote which only remove expired rows.
     ExpiryBytesOut = "siltstone.expiry.bytes.out",
     /// Files deleted because no version listed them any more.
-    ObsoleteFilesDeleted = "siltstone.obsolete.files.deleted",
-    /// Errors of background work that made the engine read-only.
+    ObsoleteFilesDeleted = "rocksdb.files.deleted.immediately",
+    /// Errors that made the engine read-only.
     BackgroundErrors = "siltstone.background.errors",
+    /// Errors of background work, those included after which it is tried again.
+    ErrorsMet = "rocksdb.error.handler.bg.error.count",
+    /// Those among them that the environment reported.
+    IoErrorsMet = "rocksdb.error.handler.bg.io.error.count",
+    /// Those among them after which the work is tried again.
+    PassingErrorsMet = "rocksdb.error.handler.bg.retryable.io.error.count",
 }
 
 impl Counter {

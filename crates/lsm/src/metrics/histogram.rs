@@ -80,6 +80,22 @@ histograms! {
     WalFileSync = "rocksdb.wal.file.sync.micros",
     /// Microseconds that a write was held back, for each that was.
     WriteStall = "rocksdb.db.write.stall",
+    /// Bytes of memory of the memtables that a flush wrote.
+    FlushMemtableMemory = "rocksdb.flush.memtable.memory.bytes",
+    /// Bytes of keys and values in them.
+    FlushMemtableData = "rocksdb.flush.memtable.total.data.size.bytes",
+    /// Bytes of memory of the memtables that a flush wrote because one of them was full.
+    FlushFullMemtableMemory = "rocksdb.flush.write_buffer_full.memtable.memory.bytes",
+    /// Bytes of memory of the memtables that a flush wrote because those of all families together had their share.
+    FlushManagedMemtableMemory = "rocksdb.flush.write_buffer_manager.memtable.memory.bytes",
+    /// Microseconds that external tables took to be copied or linked, and looked through.
+    IngestPrepare = "rocksdb.ingest.external.file.prepare.micros",
+    /// Microseconds that they then took to become part of a family; writers wait for the most of it.
+    IngestRun = "rocksdb.ingest.external.file.run.micros",
+    /// Microseconds that the rate limiter made a flush or a compaction wait for what it read.
+    RateLimiterReadWait = "rocksdb.rate.limiter.wait.micros.read",
+    /// Microseconds that it made one wait for what it wrote.
+    RateLimiterWriteWait = "rocksdb.rate.limiter.wait.micros.write",
     /// Subcompactions of a compaction that was shared out.
     NumSubcompactionsScheduled = "rocksdb.num.subcompactions.scheduled",
 }

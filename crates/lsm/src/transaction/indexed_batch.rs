@@ -150,6 +150,11 @@ impl WriteBatchWithIndex {
         Err(Error::not_supported("deleting a range in a batch that is read"))
     }
 
+    /// Makes room for `additional` bytes more, of `most` in all.
+    pub(super) fn reserve_within(&mut self, additional: usize, most: usize) {
+        self.batch.reserve_within(additional, most);
+    }
+
     fn add(&mut self, family: &ColumnFamily, kind: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
         self.db.check_family(family)?;
         let mark = self.batch.mark();

@@ -111,8 +111,7 @@ impl Work {
 
     /// Whether a change is more than a transaction may have.
     pub(super) fn is_beyond(&self, key: &[u8], change: Change<'_>, options: &TransactionDbOptions) -> bool {
-        let bytes = key.len() + change.len() + RECORD_BYTES;
-        self.changes.in_memory_bytes() + bytes > options.max_transaction_bytes
+        self.changes.in_memory_bytes() + record_bytes(key, change) > options.max_transaction_bytes
     }
 
     /// Lets what is in memory go to disk where it leaves no room for a change, if that is to be.
@@ -122,6 +121,7 @@ impl Work {
     /// `LimitExceeded` if there is no room all the same; errors of I/O. The changes are then what they were.
     pub(super) fn spill_for(&mut self, key: &[u8], change: Change<'_>, options: &TransactionDbOptions) -> Result<()> {
         if !self.is_beyond(key, change, options) {
+            self.changes.reserve_within(record_bytes(key, change), options.max_transaction_bytes);
             return Ok(());
         }
         let spills = match options.spill {
@@ -137,6 +137,11 @@ impl Work {
         }
         if self.is_beyond(key, change, options) { Err(too_large(options, spills)) } else { Ok(()) }
     }
+}
+
+/// Bytes of a change in a batch, at most.
+fn record_bytes(key: &[u8], change: Change<'_>) -> usize {
+    key.len() + change.len() + RECORD_BYTES
 }
 
 #[cold]

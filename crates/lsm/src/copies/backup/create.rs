@@ -11,6 +11,7 @@ use crate::copies::transfer::file_kind;
 use crate::db::{Db, LiveFile, LiveFileKind};
 use crate::file_copy::{copy_between, read_prefix};
 use crate::file_names::FileName;
+use crate::metrics::Counter;
 use crate::sst::{TableOrigin, origin_of_table};
 use crate::trace::{self, Work};
 use siltstone_base::checksum::crc32c;
@@ -120,7 +121,10 @@ impl BackupEngine {
                 Some(crc) => path_of(&crc.to_string()),
                 None => match origin.as_ref().and_then(|origin| self.same_table(file, origin, known)) {
                     Some(path) => path,
-                    None => path_of(&read_prefix(&**db.env(), &from, kind, file.size, |_| Ok(()))?.to_string()),
+                    None => {
+                        db.metrics().add(Counter::BackupReadBytes, file.size);
+                        path_of(&read_prefix(&**db.env(), &from, kind, file.size, |_| Ok(()))?.to_string())
+                    }
                 },
             },
         };
@@ -140,6 +144,7 @@ impl BackupEngine {
         let name = path.rsplit('/').next().unwrap_or_default();
         let temporary = self.dir.join(SHARED).join(format!(".{name}.tmp"));
         let crc = copy_between(&**db.env(), &from, env, &temporary, kind, file.size)?;
+        count_copied(db, file);
         if file.crc.is_some_and(|stated| stated != crc) {
             self.remove_file(&temporary)?;
             return Err(Error::corruption(&from, 0, "checksum of a table is not that of the MANIFEST"));
@@ -168,6 +173,7 @@ impl BackupEngine {
         let path = format!("private/{id}/{}", file.name);
         let (from, to) = (db.dir().join(&file.name), self.dir.join(&path));
         let crc = copy_between(&**db.env(), &from, &*self.env, &to, file_kind(file.kind), file.size)?;
+        count_copied(db, file);
         Ok(BackedUpFile { path, crc })
     }
 
@@ -200,4 +206,8 @@ fn origin_of(env: &dyn Env, path: &Path, len: u64) -> Result<Option<TableOrigin>
     let file = env.open_random(path, &FileOptions::new(FileKind::Table));
     let file = file.map_err(|error| Error::io("open", path, error))?;
     origin_of_table(file, path, len)
+}
+
+fn count_copied(db: &Db, file: &LiveFile) {
+    db.metrics().add_all([(Counter::BackupReadBytes, file.size), (Counter::BackupWriteBytes, file.size)]);
 }

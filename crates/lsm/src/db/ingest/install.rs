@@ -142,6 +142,11 @@ impl DbInner {
                 background.running.release(id);
             }
         }
+        drop(state);
+        drop(versions);
+        if installed.is_ok() {
+            self.notify_of_tables(intakes.iter().flat_map(|intake| intake.tables.iter().map(|table| table.number)));
+        }
         installed.map(|_| Attempt::Installed)
     }
 

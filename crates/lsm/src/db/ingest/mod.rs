@@ -22,6 +22,7 @@ use crate::external::{ExternalTable, OpenContext};
 use crate::file_copy::{copy_file, link_or_copy, read_prefix};
 use crate::file_names::FileName;
 use crate::key::SeqNo;
+use crate::metrics::HistogramKind;
 use crate::options::{FileChecksum, IngestExternalFileOptions};
 use install::{Attempt, Intake};
 use placement::place;
@@ -85,10 +86,14 @@ impl DbInner {
             return Ok(0);
         }
         self.mend_manifest()?;
-        let brought = self.bring(tables, options)?;
-        if options.verify_checksums_before_ingest {
-            self.look_through(family, &brought.tables)?;
-        }
+        let brought = self.metrics.measured(HistogramKind::IngestPrepare, || {
+            let brought = self.bring(tables, options)?;
+            if options.verify_checksums_before_ingest {
+                self.look_through(family, &brought.tables)?;
+            }
+            Ok(brought)
+        })?;
+        let began = self.clock.now_micros();
         let outcome = {
             let mut leader = self.lead_with_little_in_memory(family, options)?;
             if only_at.is_some_and(|seqno| seqno != leader.side.last_seqno) {
@@ -99,6 +104,7 @@ impl DbInner {
             }
             self.install_tables(&mut leader, family, &brought.tables, options)
         };
+        self.metrics.record(HistogramKind::IngestRun, self.clock.now_micros().saturating_sub(began));
         if outcome.is_ok() {
             brought.keep();
         } else {

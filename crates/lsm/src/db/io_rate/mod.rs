@@ -9,7 +9,7 @@ mod tuning;
 use super::state::DbInner;
 use crate::compaction::Compaction;
 use crate::event::{CompactionReason, RateLimitInfo};
-use crate::metrics::Counter;
+use crate::metrics::{Counter, HistogramKind};
 use crate::options::{CompactionStyle, DbOptions, RateLimiterMode};
 use siltstone_base::clock::Clock;
 use siltstone_base::env::{FileKind, IoContext, IoPriority};
@@ -124,12 +124,12 @@ impl IoRate {
         Some(left.min(MAX_WAIT))
     }
 
-    /// Bytes of `moved` that count.
-    fn counted(&self, moved: Moved) -> u64 {
+    /// What of `moved` counts.
+    fn counted(&self, moved: Moved) -> Moved {
         match self.mode {
-            RateLimiterMode::WritesOnly => moved.written,
-            RateLimiterMode::ReadsOnly => moved.read,
-            RateLimiterMode::AllIo => moved.read.saturating_add(moved.written),
+            RateLimiterMode::WritesOnly => Moved { read: 0, ..moved },
+            RateLimiterMode::ReadsOnly => Moved { written: 0, ..moved },
+            RateLimiterMode::AllIo => moved,
         }
     }
 }
@@ -152,15 +152,47 @@ impl DbInner {
         }
         self.follow_backlog();
         self.count_user_reads();
-        let mut ticket = rate.limiter.request(rate.counted(since), metered.priority);
+        let counted = rate.counted(since);
+        let mut ticket = rate.limiter.request(counted.read.saturating_add(counted.written), metered.priority);
         let wait = rate.limiter.remaining(&mut ticket);
+        self.count_request(counted, wait);
         if wait.is_zero() {
             return None;
         }
-        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        self.metrics.add_all([(Counter::RateLimiterWaits, 1), (Counter::RateLimiterWaitMicros, micros)]);
         metered.ticket = Some(ticket);
         Some(wait.min(MAX_WAIT))
+    }
+
+    /// Counts what the limiter was asked for, and what it answered.
+    fn count_request(&self, counted: Moved, wait: Duration) {
+        if counted == Moved::default() {
+            return;
+        }
+        let (requests, delayed, waited, each) = if counted.written > 0 {
+            (
+                Counter::RateLimiterWrites,
+                Counter::RateLimiterDelayedWrites,
+                Counter::RateLimiterWriteWaitMicros,
+                HistogramKind::RateLimiterWriteWait,
+            )
+        } else {
+            (
+                Counter::RateLimiterReads,
+                Counter::RateLimiterDelayedReads,
+                Counter::RateLimiterReadWaitMicros,
+                HistogramKind::RateLimiterReadWait,
+            )
+        };
+        self.metrics.add_all([
+            (Counter::RateLimiterBytesRead, counted.read),
+            (Counter::RateLimiterBytesWritten, counted.written),
+            (requests, 1),
+        ]);
+        if !wait.is_zero() {
+            let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+            self.metrics.add_all([(delayed, 1), (waited, micros)]);
+            self.metrics.record(each, micros);
+        }
     }
 
     /// Takes what callers have read of tables since this was last done from what the others may have.

@@ -3,7 +3,7 @@
 use super::tuning::{Backlog, tuned_rate};
 use super::{Metered, Moved};
 use crate::event::{CompactionInfo, EventListener, FlushInfo, RateLimitInfo};
-use crate::metrics::Counter;
+use crate::metrics::{Counter, HistogramKind};
 use crate::{
     ColumnFamilyOptions, CompressionType, Db, DbOptions, FlushOptions, RateLimiterMode, ReadOptions, WriteOptions,
 };
@@ -130,8 +130,18 @@ fn flushes_and_compactions_keep_to_the_rate() {
     let rate = bytes as f64 / seconds / KB as f64;
     // The end of each job is not waited for, and each pause is made up for by a burst.
     assert!((85.0..125.0).contains(&rate), "{rate} KiB/s over {seconds} s");
-    let waited = counters.get(Counter::RateLimiterWaitMicros) as f64 / 1e6;
-    assert!(counters.get(Counter::RateLimiterWaits) > 10 && waited > seconds / 2.0, "{waited} of {seconds} s");
+    let waited = counters.get(Counter::RateLimiterWriteWaitMicros) as f64 / 1e6;
+    assert_eq!(counters.get(Counter::RateLimiterBytesRead), 0, "reads do not count here");
+    let asked = counters.get(Counter::RateLimiterBytesWritten);
+    assert!(
+        (bytes / 2..=bytes).contains(&asked),
+        "asked for {asked} bytes, wrote {bytes} with what follows the last step"
+    );
+    let waits = world.db.metrics().histogram(HistogramKind::RateLimiterWriteWait);
+    assert_eq!(waits.count(), counters.get(Counter::RateLimiterDelayedWrites));
+    assert_eq!(waits.sum(), counters.get(Counter::RateLimiterWriteWaitMicros));
+    assert!(counters.get(Counter::RateLimiterWrites) >= waits.count());
+    assert!(counters.get(Counter::RateLimiterDelayedWrites) > 10 && waited > seconds / 2.0, "{waited} of {seconds} s");
 }
 
 #[test]
@@ -141,7 +151,7 @@ fn the_rate_is_changed_while_jobs_wait() {
     rate("100K");
     world.write_and_flush(400);
     world.executor.run_until_idle();
-    assert!(world.db.metrics().get(Counter::RateLimiterWaits) > 0);
+    assert!(world.db.metrics().get(Counter::RateLimiterDelayedWrites) > 0);
     let before = world.seconds();
     // What waits goes on, and nothing waits any more.
     rate("0");
@@ -173,7 +183,7 @@ fn without_a_limit_nobody_waits_and_no_time_passes() {
     world.write_and_flush(200);
     world.db.wait_for_background_work().unwrap();
     assert_eq!(world.clock.now_micros(), 0);
-    assert_eq!(world.db.metrics().get(Counter::RateLimiterWaits), 0);
+    assert_eq!(world.db.metrics().get(Counter::RateLimiterDelayedWrites), 0);
 }
 
 #[test]
@@ -209,7 +219,8 @@ fn a_flush_does_not_stand_behind_what_compactions_owe_the_limiter() {
 fn closing_does_not_wait_for_the_limiter() {
     let world = World::new(|options| options.rate_limiter_bytes_per_sec(KB));
     world.write_and_flush(100);
-    (0..20).for_each(|_| assert!(world.executor.step() || world.db.metrics().get(Counter::RateLimiterWaits) > 0));
+    (0..20)
+        .for_each(|_| assert!(world.executor.step() || world.db.metrics().get(Counter::RateLimiterDelayedWrites) > 0));
     let before = world.clock.now_micros();
     world.db.close().unwrap();
     let took = world.clock.now_micros() - before;

@@ -112,6 +112,36 @@ fn listeners_hear_when_pacing_begins_and_ends_and_not_of_each_write() {
     db.close().unwrap();
 }
 
+#[derive(Debug)]
+struct PanicsOfPacing;
+
+impl EventListener for PanicsOfPacing {
+    fn pacing_changed(&self, _: &PacingInfo) {
+        panic!("the listener's own mistake");
+    }
+}
+
+#[test]
+fn a_listener_that_panics_when_told_of_pacing_stops_writers_and_not_readers() {
+    let disk = SimDisk::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    let own = options(&disk).executor(Some(Arc::<StepExecutor>::clone(&executor)));
+    let db = Db::open("/db", &own.clone().listeners(vec![Arc::new(PanicsOfPacing)])).unwrap();
+    db.put("before", "1").unwrap();
+    let inner = &db.handle.inner;
+    let pace = crate::db::pacing::Pace { rate: 1e6, cause: StallCause::L0FileCount };
+    inner.idle_pacer.set(inner.clock.now_micros() * 1000, pace);
+    // The first one that waits may already be refused, and be there all the same.
+    let _ = (0..100).try_for_each(|_| db.write(&mut batch(10_000), &WriteOptions::default()));
+    executor.sleep(Duration::from_secs(3));
+    let refused = db.put("later", "1").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+    assert_eq!(db.background_error().unwrap().kind(), ErrorKind::Poisoned);
+    assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Poisoned);
+    Db::open("/db", &own).unwrap().check().unwrap();
+}
+
 /// Without it a compaction may forget that the row changed, and a good entry goes.
 #[test]
 fn a_deletion_that_waits_in_the_queue_keeps_its_snapshot() {

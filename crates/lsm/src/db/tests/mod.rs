@@ -5,6 +5,7 @@ mod basics;
 mod checked;
 mod compressed_blocks;
 mod covered;
+mod created_files;
 mod held_writers;
 mod ingest;
 mod level0_turns;

@@ -1,7 +1,7 @@
 //! The next WAL is made ahead, and nothing mistakes it for one.
 
 use super::basics::options;
-use crate::{ColumnFamilyOptions, Db, FlushOptions, WriteBatch, WriteOptions};
+use crate::{ColumnFamilyOptions, Counter, Db, FlushOptions, WriteBatch, WriteOptions};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
@@ -120,6 +120,7 @@ fn a_job_that_fails_harms_nobody() {
     world.disk.set_fault(FaultPlan::sticky(FaultKind::NoSpace, 0).filter(creates));
     world.executor.run_until_idle();
     assert_eq!(world.disk.fault_hits().len(), 1);
+    assert_eq!(world.db.metrics().get(Counter::WalPrecreateFailed), 1);
     world.disk.clear_fault();
     assert_eq!(count(&world.disk, ".dbtmp"), 0);
     assert!(world.switch(false).contains(&OpClass::Create));

@@ -78,6 +78,61 @@ fn compare(db: &Db, rows: &Rows, mode: Mode) {
     iter.status().unwrap();
 }
 
+/// How the process has the tables in `dir` open, by what the kernel says. `None` where the file system has no direct I/O.
+#[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "asks the kernel")]
+fn modes_of_open_tables(dir: &Path) -> Option<Vec<&'static str>> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    const O_DIRECT: i32 = libc::O_DIRECT;
+    let tables = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let tables: Vec<_> = tables.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).collect();
+    std::fs::OpenOptions::new().read(true).custom_flags(O_DIRECT).open(tables.first()?).ok()?;
+    let mut modes = Vec::new();
+    for descriptor in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let descriptor = descriptor.unwrap();
+        // Others come and go meanwhile.
+        let Ok(path) = std::fs::read_link(descriptor.path()) else { continue };
+        if !tables.contains(&path) {
+            continue;
+        }
+        let information = std::path::Path::new("/proc/self/fdinfo").join(descriptor.file_name());
+        let Ok(information) = std::fs::read_to_string(information) else { continue };
+        let flags = information.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+        let flags = i32::from_str_radix(flags.trim(), 8).unwrap();
+        modes.push(if flags & O_DIRECT == 0 { "buffered" } else { "direct" });
+    }
+    let mapped = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let is_mapped = |line: &&str| tables.iter().any(|table| line.ends_with(&*table.to_string_lossy()));
+    modes.extend(mapped.lines().filter(is_mapped).map(|_| "mapped"));
+    modes.sort_unstable();
+    modes.dedup();
+    Some(modes)
+}
+
+/// Else who asked for direct reads would find his data twice in memory, and who asked for maps would pay for copies.
+#[cfg(target_os = "linux")]
+#[test]
+fn tables_are_read_the_way_that_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rows = Rows::new();
+    let db = open(dir.path(), Mode::Buffered);
+    write(&db, &mut rows, 0);
+    db.close().unwrap();
+    for (mode, expected) in [(Mode::Buffered, "buffered"), (Mode::Direct, "direct"), (Mode::Mapped, "mapped")] {
+        let db = open(dir.path(), mode);
+        compare(&db, &rows, mode);
+        let Some(modes) = modes_of_open_tables(dir.path()) else { return };
+        let is_right = match mode {
+            // Whether a file that is mapped stays open beside that is nobody's concern.
+            Mode::Mapped => modes.contains(&expected) && !modes.contains(&"direct"),
+            _ => modes == [expected],
+        };
+        assert!(is_right, "{mode:?}: {modes:?}");
+        db.close().unwrap();
+    }
+}
+
 #[test]
 fn buffered_direct_and_mapped_reads_of_one_database_say_the_same() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! Opening a table: its footer, its metaindex, and the blocks that stay in memory.
 
 use super::{FilterAsks, TableFilter, TableReader, TableReaderOptions, decode_tombstones};
+use crate::metrics::Counter;
 use crate::range_tombstones::Fragments;
 use crate::sst::block::for_each_entry;
 use crate::sst::builder::{DICTIONARY_BLOCK, INDEX_BLOCK, PROPERTIES_BLOCK};
@@ -43,7 +44,11 @@ impl TableReader {
         options: &TableReaderOptions,
     ) -> Result<Self> {
         let context = IoContext::new(FileKind::Table, options.priority);
-        let footer = read_footer(&*file, &path, file_size, context)?;
+        let footer = read_footer(&*file, &path, file_size, context);
+        if footer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Corruption) {
+            options.metrics.add(Counter::FooterCorruptions, 1);
+        }
+        let footer = footer?;
         let pool = options.block_pool.clone();
         let fetcher = BlockFetcher {
             file,
