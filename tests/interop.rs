@@ -410,7 +410,7 @@ fn values_in_blob_files_stay_readable_for_both() {
         let settings = Settings::new(6, CompressionType::Lz4);
         let db = engine::open(dir.path(), settings);
         assert_eq!(engine::rows(&db), rows, "{codec}");
-        let tables = db.families().map(|family| db.table_files(&family).unwrap().len()).sum::<usize>();
+        let tables = db.families().iter().map(|family| db.table_files(family).unwrap().len()).sum::<usize>();
         assert_eq!(db.verify_checksums().unwrap(), (tables + before) as u64, "each blob file is read, too");
         let more = Script::new(seed + 1, &FAMILIES, 2_000);
         more.apply(&mut rows);

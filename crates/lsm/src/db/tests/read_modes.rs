@@ -96,7 +96,7 @@ fn modes_of_open_tables(dir: &Path) -> Option<Vec<&'static str>> {
         if !tables.contains(&path) {
             continue;
         }
-        let information = std::path::Path::new("/proc/self/fdinfo").join(descriptor.file_name());
+        let information = Path::new("/proc/self/fdinfo").join(descriptor.file_name());
         let Ok(information) = std::fs::read_to_string(information) else { continue };
         let flags = information.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
         let flags = i32::from_str_radix(flags.trim(), 8).unwrap();
