@@ -559,8 +559,10 @@ impl Job for CompactJob {
             Ok(Turn::Progress(Progress::Done)) => Ok(()),
             Ok(Turn::Progress(progress)) => return progress,
             Ok(Turn::ShareOut(ranges)) => {
+                // What panics here finds the compaction in its place, and ends it.
+                let jobs = compacting.jobs(ranges);
                 if let Some(compacting) = self.compacting.take() {
-                    subcompactions::share_out(compacting, ranges);
+                    subcompactions::share_out(compacting, jobs);
                 }
                 return Progress::Done;
             }

@@ -7,7 +7,7 @@ use super::column_family::Family;
 use super::compact::{Compacting, FLUSH_HEADSTART, panicked};
 use super::io_rate::{Metered, Moved};
 use super::state::DbInner;
-use crate::compaction::job::{CompactionJob, KeyRange};
+use crate::compaction::job::CompactionJob;
 use siltstone_base::executor::{Budget, Job, Progress};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -48,10 +48,10 @@ struct Subcompaction {
     compacting: Option<Box<Compacting>>,
 }
 
-/// Has a job for each of `ranges`, ascending, work on a compaction. They end it.
-pub(super) fn share_out(compacting: Box<Compacting>, ranges: Vec<KeyRange>) {
+/// Has `jobs`, ascending by their ranges of keys, work on a compaction. They end it.
+pub(super) fn share_out(compacting: Box<Compacting>, jobs: Vec<(CompactionJob, Metered)>) {
     let (db, family) = (Arc::clone(&compacting.db), Arc::clone(&compacting.family));
-    let (jobs, priority) = (compacting.jobs(ranges), compacting.priority());
+    let priority = compacting.priority();
     let inner = Inner {
         compacting: Some(compacting),
         ended: jobs.iter().map(|_| None).collect(),

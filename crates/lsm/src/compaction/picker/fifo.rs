@@ -2,7 +2,7 @@
 //!
 //! Everything stays in level 0. What another style left below is older, and goes first.
 
-use super::inputs::{Scene, total_bytes};
+use super::inputs::Scene;
 use crate::compaction::{Compaction, LevelInputs, compression_of_level, max_compaction_bytes};
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
@@ -63,7 +63,8 @@ fn deletion(
     (!deleted.is_empty()).then_some((deleted, reason))
 }
 
-/// Neighbours in level 0 that are no larger than a flush makes them, the newest first; as many as the trigger says at least.
+/// Neighbours in level 0 that are no larger than a flush makes them; as many as the trigger says at least. Where they are more than one compaction should read, the oldest: those that
+/// stay are neighbours still, and their turn comes.
 fn merge(scene: &Scene<'_>) -> Option<Vec<Arc<FileMeta>>> {
     let options = scene.options;
     let trigger = options.level0_file_num_compaction_trigger.max(2);
@@ -72,8 +73,16 @@ fn merge(scene: &Scene<'_>) -> Option<Vec<Arc<FileMeta>>> {
     }
     let is_small =
         |file: &&Arc<FileMeta>| file.file_size <= options.write_buffer_size as u64 && !file.is_being_compacted();
-    let files: Vec<_> = scene.version.files(0).iter().take_while(is_small).cloned().collect();
-    (files.len() >= trigger && total_bytes(&files) <= max_compaction_bytes(options)).then_some(files)
+    let mut files: Vec<_> = scene.version.files(0).iter().take_while(is_small).cloned().collect();
+    let limit = max_compaction_bytes(options);
+    let mut bytes = 0_u64;
+    let fits = |file: &&Arc<FileMeta>| {
+        bytes = bytes.saturating_add(file.file_size);
+        bytes <= limit
+    };
+    let fitting = files.iter().rev().take_while(fits).count();
+    files.drain(..files.len() - fitting);
+    (files.len() >= trigger).then_some(files)
 }
 
 fn compaction(scene: &Scene<'_>, inputs: Vec<LevelInputs>, reason: CompactionReason, deletes: bool) -> Compaction {
