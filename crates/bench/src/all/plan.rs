@@ -372,6 +372,7 @@ fn evenness(config: &AllConfig) -> Cell {
     let steps: Vec<Step> = Step::DEFAULT.split(',').filter_map(|step| step.parse().ok()).collect();
     let length = num as f64 / 70_000.0 + steps.len() as f64 * seconds * 1.5;
     let experiment = Experiment::Stalls(StallsConfig {
+        pairs: 1,
         engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::LsmClassic]),
         steps,
         num,

@@ -70,6 +70,8 @@ pub struct StallsConfig {
     pub value_size: usize,
     /// Submitting threads.
     pub threads: usize,
+    /// How often the engines run all steps, in alternating order.
+    pub pairs: u32,
     /// Length of a step other than fill and settle.
     pub seconds: f64,
     /// Takes the place of a measured maximum: operations per second.
@@ -112,6 +114,11 @@ impl StallsConfig {
             ("num is out of bounds", self.num >= 1),
             ("value-size is out of bounds", self.value_size <= 64 << 20),
             ("threads is out of bounds", (1..=1024).contains(&self.threads)),
+            ("pairs is out of bounds", self.pairs >= 1),
+            (
+                "existing is for one pair: a second one would find what the first one left",
+                !self.existing || self.pairs == 1,
+            ),
             ("seconds is out of bounds", (0.1..=86_400.0).contains(&self.seconds)),
             ("interval is out of bounds", self.interval_s >= 0.1),
             ("rate is out of bounds", self.rate != Some(0)),
@@ -160,7 +167,7 @@ impl StallsConfig {
             threads: self.threads,
             batch: 1,
             rate: None,
-            pairs: 1,
+            pairs: self.pairs,
             existing: self.existing,
             interval_s: self.interval_s,
             seed: self.seed,
@@ -177,22 +184,35 @@ pub fn run(config: &StallsConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
     output.say(config.setup())?;
     let mut lines = Vec::new();
     let mut maximum = config.rate.map(|rate| rate as f64);
-    for (index, &kind) in config.engines.iter().enumerate() {
-        if config.rate.is_none() && (index == 0 || config.offered == Offered::Own) {
-            maximum = None;
+    for pair in 1..=config.pairs {
+        // The first engine stays the first where its maximum is that of all.
+        let mut engines = config.engines.clone();
+        if pair % 2 == 0 && config.offered == Offered::Own {
+            engines.reverse();
         }
-        let mut session = session::Session::open(config, kind, &place.of(kind), maximum)?;
-        for (number, &step) in config.steps.iter().enumerate() {
-            let (line, intervals) = session.run(step, number as u32, output)?;
-            output.json(&line)?;
-            for interval in &intervals {
-                output.json(interval)?;
+        for (index, &kind) in engines.iter().enumerate() {
+            if config.rate.is_none() && (index == 0 || config.offered == Offered::Own) {
+                maximum = None;
             }
-            output.say(tables::progress(&line))?;
-            lines.push(line);
+            let mut session = session::Session::open(config, kind, &place.of(kind), maximum)?;
+            for (number, &step) in config.steps.iter().enumerate() {
+                let (mut line, intervals) = session.run(step, number as u32, output)?;
+                line.pair = pair;
+                output.json(&line)?;
+                for interval in &intervals {
+                    output.json(interval)?;
+                }
+                output.say(tables::progress(&line))?;
+                lines.push(line);
+            }
+            maximum = session.close()?;
         }
-        maximum = session.close()?;
     }
     output.say(tables::results(&lines))?;
+    if config.engines.len() > 1 {
+        let steps: Vec<_> = config.steps.iter().filter(|step| step.is_a_race()).map(Step::to_string).collect();
+        let steps: Vec<_> = steps.iter().map(String::as_str).collect();
+        output.say(crate::ratios::table(&lines, &config.engines, &steps, config.pairs))?;
+    }
     Ok(lines)
 }

@@ -45,6 +45,11 @@ impl Step {
         !matches!(self, Self::Settle | Self::Floor(_) | Self::Reads | Self::ReadsWhileFilling)
     }
 
+    /// Whether it goes as fast as the engine does, so that rates can be compared.
+    pub(super) fn is_a_race(&self) -> bool {
+        !self.is_open_loop() && *self != Self::Settle
+    }
+
     pub(super) fn process(self) -> Process {
         if matches!(self, Self::Constant(_)) { Process::Constant } else { Process::Poisson }
     }

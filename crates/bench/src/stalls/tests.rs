@@ -10,6 +10,7 @@ fn config(steps: &str) -> StallsConfig {
         num: 3_000,
         value_size: 100,
         threads: 2,
+        pairs: 1,
         seconds: 0.2,
         rate: None,
         offered: Offered::Own,
@@ -46,6 +47,23 @@ fn every_step_is_run_and_reported() {
     let maximum = lines[4].ops_per_s;
     assert_eq!(lines[5].offered_ops_per_s, Some(maximum * 70.0 / 100.0));
     assert_eq!(lines[6].offered_ops_per_s, Some(maximum * 5.0 / 100.0));
+}
+
+#[test]
+fn engines_run_in_pairs_and_races_are_compared() {
+    let mut config = config("fill,overwrite,constant-5");
+    config.engines = vec![EngineKind::Memory, EngineKind::Null];
+    config.rate = Some(20_000);
+    config.pairs = 2;
+    let (lines, text) = run_quietly(&config).unwrap();
+    let ran: Vec<_> = lines.iter().map(|line| (line.pair, line.engine.as_str())).collect();
+    let (memory, null) = (lines[0].engine.as_str(), lines[3].engine.as_str());
+    let expected = [(1, memory), (1, null), (2, null), (2, memory)].map(|run| [run; 3]).concat();
+    assert_eq!(ran, expected);
+    let (_, ratios) = text.split_once(&format!("{memory} / {null}")).unwrap();
+    assert!(ratios.contains("fill") && ratios.contains("overwrite") && !ratios.contains("constant"), "{ratios}");
+    config.existing = true;
+    assert!(run_quietly(&config).unwrap_err().to_string().contains("existing"));
 }
 
 #[test]

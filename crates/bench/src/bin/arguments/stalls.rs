@@ -23,6 +23,9 @@ pub struct StallsArguments {
     /// reads-while-filling.
     #[arg(long, value_delimiter = ',', default_value = Step::DEFAULT)]
     steps: Vec<Step>,
+    /// How often the engines run all steps, in alternating order.
+    #[arg(long, default_value_t = 1)]
+    pairs: u32,
     /// Length of a step other than fill and settle.
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
@@ -46,6 +49,7 @@ impl StallsArguments {
             num: self.num,
             value_size: self.value_size,
             threads: self.threads,
+            pairs: self.pairs,
             seconds: self.seconds,
             rate: self.rate,
             offered: self.offered,
