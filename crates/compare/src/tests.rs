@@ -1,7 +1,7 @@
 //! Every adapter keeps the contract of the traits.
 
 use crate::PeerSettings;
-use siltstone_base::engine::conformance::check_kv;
+use siltstone_base::engine::conformance_all::{Openers, check_all};
 use siltstone_base::engine::{Durability, Kv};
 use siltstone_base::{ErrorKind, Result};
 use std::path::Path;
@@ -21,11 +21,16 @@ fn settings(durability: Durability) -> PeerSettings {
     PeerSettings { cache_bytes: 8 << 20, write_buffer_bytes: 4 << 20, durability, ..PeerSettings::default() }
 }
 
+fn check(open: &dyn Fn(&Path) -> Result<Box<dyn Kv>>, dir: &Path) {
+    let checked = check_all(&Openers { kv: Some(open), ..Openers::default() }, dir);
+    assert!(checked.ran.contains(&"kv") && checked.ran.contains(&"persistence"), "{checked:?}");
+}
+
 #[test]
 fn every_engine_keeps_the_contract() {
     for (_, open) in ENGINES {
         let dir = TempDir::new().unwrap();
-        check_kv(&|dir| open(dir, &settings(Durability::Commit)), dir.path());
+        check(&|dir| open(dir, &settings(Durability::Commit)), dir.path());
     }
 }
 
@@ -33,7 +38,7 @@ fn every_engine_keeps_the_contract() {
 fn engines_that_do_not_sync_keep_the_contract_and_what_they_were_closed_with() {
     for (_, open) in ENGINES {
         let dir = TempDir::new().unwrap();
-        check_kv(&|dir| open(dir, &settings(Durability::Os)), dir.path());
+        check(&|dir| open(dir, &settings(Durability::Os)), dir.path());
     }
 }
 

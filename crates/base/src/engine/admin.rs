@@ -54,10 +54,16 @@ pub struct Capabilities {
     pub kv: bool,
     /// It implements [`Tables`](super::Tables).
     pub tables: bool,
+    /// Its tables refuse a key that a unique index has.
+    pub unique_indexes: bool,
+    /// Its tables get further indexes, and lose them: [`Tables::add_index`](super::Tables::add_index), [`Tables::drop_index`](super::Tables::drop_index).
+    pub added_indexes: bool,
     /// It implements [`LazyTables`](super::LazyTables).
     pub lazy_tables: bool,
     /// It implements [`Transactional`](super::Transactional).
     pub transactions: bool,
+    /// Its transactions lock nothing: who changed a row that somebody else changed is told at the commit. They cannot be prepared.
+    pub conflicts_at_commit: bool,
     /// Several threads may write at the same time. Otherwise they wait for one another.
     pub concurrent_writers: bool,
     /// It does work in the background that [`Admin::settle`] waits for.

@@ -19,6 +19,8 @@ mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
+pub mod conformance_all;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance_lazy_tables;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance_tables;

@@ -79,7 +79,12 @@ impl<K: Kv> Admin for KvTables<K> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { kv: false, tables: true, transactions: false, ..self.kv.capabilities() }
+        Capabilities {
+            tables: true,
+            concurrent_writers: self.kv.capabilities().concurrent_writers,
+            background_work: self.kv.capabilities().background_work,
+            ..Capabilities::default()
+        }
     }
 
     fn flush(&self) -> Result<()> {

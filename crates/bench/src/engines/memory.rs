@@ -80,7 +80,7 @@ impl Admin for MemoryEngine {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { kv: true, tables: true, ..Capabilities::default() }
+        Capabilities { kv: true, tables: true, added_indexes: true, ..Capabilities::default() }
     }
 
     fn flush(&self) -> Result<()> {

@@ -1,13 +1,271 @@
-//! The engines that are made here keep what every engine keeps.
+//! The engines that are made here keep what every engine keeps; and one that does not is found out.
 
 use super::{KvTables, MemoryEngine};
-use siltstone_base::engine::Tables;
-use siltstone_base::engine::conformance_tables::{check_added_indexes, check_tables};
+use siltstone_base::Result;
+use siltstone_base::engine::conformance_all::{Checked, Openers, check_all};
+use siltstone_base::engine::{
+    Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Row, RowChange, TableId, TableSpec, Tables,
+};
+use siltstone_base::index_spec::IndexSpec;
 use std::path::Path;
 
 #[test]
-fn the_model_and_tables_over_it_keep_what_every_engine_of_tables_keeps() {
-    check_tables(&|_| Ok(Box::new(MemoryEngine::new()) as Box<dyn Tables>), Path::new("."));
-    check_added_indexes(&|_| Ok(Box::new(MemoryEngine::new()) as Box<dyn Tables>), Path::new("."));
-    check_tables(&|_| Ok(Box::new(KvTables::new(MemoryEngine::new())) as Box<dyn Tables>), Path::new("."));
+fn the_model_and_tables_over_it_keep_what_every_engine_keeps() {
+    let model = Openers {
+        kv: Some(&|_| Ok(Box::new(MemoryEngine::new()))),
+        tables: Some(&|_| Ok(Box::new(MemoryEngine::new()))),
+        ..Openers::default()
+    };
+    assert_eq!(check_all(&model, Path::new(".")).ran, ["kv", "tables", "added indexes", "writers in turns"]);
+    let tables = Openers { tables: Some(&|_| Ok(Box::new(KvTables::new(MemoryEngine::new())))), ..Openers::default() };
+    assert_eq!(check_all(&tables, Path::new(".")).ran, ["tables", "writers in turns"]);
+}
+
+/// A promise that is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bug {
+    None,
+    ClaimsTransactions,
+    HidesTables,
+    ForgetsDeletes,
+    TearsBatches,
+    MixesUpValues,
+    ShowsLaterWrites,
+    LeavesOldEntries,
+    IgnoresTheLimit,
+    CommitsInParts,
+    DropsNothing,
+    AddsEmptyIndexes,
+}
+
+const BUGS: &[Bug] = &[
+    Bug::ClaimsTransactions,
+    Bug::HidesTables,
+    Bug::ForgetsDeletes,
+    Bug::TearsBatches,
+    Bug::MixesUpValues,
+    Bug::ShowsLaterWrites,
+    Bug::LeavesOldEntries,
+    Bug::IgnoresTheLimit,
+    Bug::CommitsInParts,
+    Bug::DropsNothing,
+    Bug::AddsEmptyIndexes,
+];
+
+/// The model with a bug.
+struct Planted {
+    model: siltstone_base::sync::Arc<MemoryEngine>,
+    bug: Bug,
+}
+
+impl Planted {
+    fn new(bug: Bug) -> Self {
+        Self { model: siltstone_base::sync::Arc::new(MemoryEngine::new()), bug }
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == bug
+    }
+}
+
+impl Admin for Planted {
+    fn name(&self) -> String {
+        self.model.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            transactions: self.has(Bug::ClaimsTransactions),
+            tables: !self.has(Bug::HidesTables),
+            ..self.model.capabilities()
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.model.flush()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.model.settle()
+    }
+
+    fn stats(&self) -> Result<EngineStats> {
+        self.model.stats()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.model.close()
+    }
+}
+
+/// A cursor that begins anew at the newest moment wherever it seeks.
+struct LateCursor {
+    model: siltstone_base::sync::Arc<MemoryEngine>,
+    inner: Box<dyn KvCursor>,
+}
+
+impl KvCursor for LateCursor {
+    fn seek_to_first(&mut self) -> Result<bool> {
+        self.inner.seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<bool> {
+        self.inner.seek_to_last()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.inner = self.model.cursor()?;
+        self.inner.seek(key)
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        self.inner.next()
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        self.inner.prev()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.inner.key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.inner.value()
+    }
+}
+
+impl Kv for Planted {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.model.put(key, value)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        if self.has(Bug::ForgetsDeletes) { Ok(()) } else { Kv::delete(&*self.model, key) }
+    }
+
+    fn write(&self, batch: &KvBatch) -> Result<()> {
+        if !self.has(Bug::TearsBatches) {
+            return self.model.write(batch);
+        }
+        match batch.iter().next() {
+            Some(KvOp::Put { key, value }) => self.model.put(key, value),
+            Some(KvOp::Delete { key }) => Kv::delete(&*self.model, key),
+            None => Ok(()),
+        }
+    }
+
+    fn get_pinned(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.model.get_pinned(key, found)
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let last = keys.len().saturating_sub(1);
+        self.model.multi_get(keys, &mut |position, value| {
+            found(if self.has(Bug::MixesUpValues) { last - position } else { position }, value);
+        })
+    }
+
+    fn cursor(&self) -> Result<Box<dyn KvCursor>> {
+        let inner = self.model.cursor()?;
+        Ok(match self.bug {
+            Bug::ShowsLaterWrites => {
+                Box::new(LateCursor { model: siltstone_base::sync::Arc::clone(&self.model), inner })
+            }
+            _ => inner,
+        })
+    }
+}
+
+impl Tables for Planted {
+    fn create_table(&self, spec: &TableSpec) -> Result<TableId> {
+        self.model.create_table(spec)
+    }
+
+    fn open_table(&self, spec: &TableSpec) -> Result<TableId> {
+        self.model.open_table(spec)
+    }
+
+    fn add_index(&self, table: TableId, spec: &IndexSpec) -> Result<usize> {
+        if !self.has(Bug::AddsEmptyIndexes) {
+            return self.model.add_index(table, spec);
+        }
+        let mut rows = Vec::new();
+        self.model.scan_rows(table, b"", usize::MAX, &mut |row| {
+            rows.push((row.primary_key.to_vec(), row.value.to_vec()));
+        })?;
+        let rows: Vec<_> = rows.iter().map(|(primary_key, value)| Row { primary_key, value }).collect();
+        Tables::delete(&*self.model, table, &rows)?;
+        self.model.add_index(table, spec)
+    }
+
+    fn drop_index(&self, table: TableId, name: &str) -> Result<()> {
+        self.model.drop_index(table, name)
+    }
+
+    fn drop_table(&self, table: TableId) -> Result<()> {
+        if self.has(Bug::DropsNothing) { Ok(()) } else { self.model.drop_table(table) }
+    }
+
+    fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        self.model.insert(table, rows)
+    }
+
+    fn delete(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
+        Tables::delete(&*self.model, table, rows)
+    }
+
+    fn update(&self, table: TableId, rows: &[(Row<'_>, Row<'_>)]) -> Result<()> {
+        if !self.has(Bug::LeavesOldEntries) {
+            return self.model.update(table, rows);
+        }
+        let new: Vec<_> = rows.iter().map(|(_, new)| *new).collect();
+        self.model.insert(table, &new)
+    }
+
+    fn commit(&self, changes: &[(TableId, RowChange<'_>)]) -> Result<()> {
+        if self.has(Bug::CommitsInParts) {
+            return changes.iter().try_for_each(|change| self.model.commit(std::slice::from_ref(change)));
+        }
+        self.model.commit(changes)
+    }
+
+    fn get_row(&self, table: TableId, primary_key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.model.get_row(table, primary_key, found)
+    }
+
+    fn scan_index(
+        &self,
+        table: TableId,
+        index: usize,
+        from: &[u8],
+        limit: usize,
+        entry: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize> {
+        let limit = if self.has(Bug::IgnoresTheLimit) { usize::MAX } else { limit };
+        self.model.scan_index(table, index, from, limit, entry)
+    }
+
+    fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {
+        self.model.scan_rows(table, from, limit, found)
+    }
+}
+
+fn check(bug: Bug) -> std::thread::Result<Checked> {
+    std::panic::catch_unwind(|| {
+        let openers = Openers {
+            kv: Some(&|_| Ok(Box::new(Planted::new(bug)))),
+            tables: Some(&|_| Ok(Box::new(Planted::new(bug)))),
+            ..Openers::default()
+        };
+        check_all(&openers, Path::new("."))
+    })
+}
+
+#[test]
+fn an_engine_that_breaks_a_promise_is_found_out() {
+    assert!(check(Bug::None).is_ok());
+    for &bug in BUGS {
+        assert!(check(bug).is_err(), "{bug:?} goes unseen");
+    }
 }

@@ -16,8 +16,11 @@ impl Admin for Db {
         Capabilities {
             kv: true,
             tables: true,
+            unique_indexes: true,
+            added_indexes: true,
             lazy_tables: false,
             transactions: true,
+            conflicts_at_commit: false,
             concurrent_writers: true,
             background_work: true,
             persistent: true,

@@ -4,8 +4,8 @@ use super::*;
 use crate::mtr::Close;
 use crate::tree::Value;
 use siltstone_base::clock::ManualClock;
-use siltstone_base::engine::conformance::check_kv;
-use siltstone_base::engine::{Admin, Durability, Kv, KvCursor};
+use siltstone_base::engine::conformance_all::{Openers, check_all};
+use siltstone_base::engine::{Admin, Durability, KvCursor};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::{ErrorKind, Result};
@@ -56,14 +56,25 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn an_engine_of_keys_and_values() {
+fn it_keeps_what_every_engine_keeps() {
     let dir = tempfile::tempdir().unwrap();
-    for durability in [Durability::Commit, Durability::EveryMillis(5), Durability::Os] {
-        let name = dir.path().join(durability.to_string());
-        check_kv(&|dir| Ok(Box::new(Db::open(dir, &options().durability(durability))?) as Box<dyn Kv>), &name);
-    }
+    let durabilities = [Durability::Commit, Durability::EveryMillis(5), Durability::Os];
+    // A batch may have as many operations as an eighth of the pool has pages.
+    let small = options().buffer_pool_bytes(1 << 20).redo_capacity_bytes(4 << 20);
+    let on_disk = small.clone().max_version_bytes(0);
     let large = DbOptions::default().create_if_missing(true);
-    check_kv(&|dir| Ok(Box::new(Db::open(dir, &large)?) as Box<dyn Kv>), &dir.path().join("large"));
+    let small = durabilities.map(|durability| small.clone().durability(durability));
+    for (number, options) in small.into_iter().chain([large, on_disk]).enumerate() {
+        let open = |path: &Path| Db::open(path, &options);
+        let openers = Openers {
+            kv: Some(&|path| Ok(Box::new(open(path)?))),
+            tables: Some(&|path| Ok(Box::new(open(path)?))),
+            lazy_tables: None,
+            transactional: Some(&|path| Ok(Box::new(open(path)?))),
+        };
+        let checked = check_all(&openers, &dir.path().join(number.to_string()));
+        assert_eq!(checked.left_out, ["lazy tables"]);
+    }
 }
 
 #[test]

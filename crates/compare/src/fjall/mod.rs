@@ -67,12 +67,10 @@ impl Admin for FjallEngine {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             kv: true,
-            tables: false,
-            lazy_tables: false,
-            transactions: false,
             concurrent_writers: true,
             background_work: true,
             persistent: true,
+            ..Capabilities::default()
         }
     }
 

@@ -79,12 +79,10 @@ impl Admin for LmdbEngine {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             kv: true,
-            tables: false,
-            lazy_tables: false,
-            transactions: false,
             concurrent_writers: false,
             background_work: false,
             persistent: true,
+            ..Capabilities::default()
         }
     }
 

@@ -79,12 +79,10 @@ impl Admin for RocksdbEngine {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             kv: true,
-            tables: false,
-            lazy_tables: false,
-            transactions: false,
             concurrent_writers: true,
             background_work: true,
             persistent: true,
+            ..Capabilities::default()
         }
     }
 

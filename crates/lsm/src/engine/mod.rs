@@ -113,15 +113,7 @@ impl Admin for Db {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            kv: false,
-            tables: false,
-            lazy_tables: false,
-            transactions: false,
-            concurrent_writers: true,
-            background_work: true,
-            persistent: true,
-        }
+        Capabilities { concurrent_writers: true, background_work: true, persistent: true, ..Capabilities::default() }
     }
 
     fn flush(&self) -> Result<()> {

@@ -15,7 +15,13 @@ impl Admin for TableDb {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { tables: true, lazy_tables: true, ..Admin::capabilities(&self.ground.db) }
+        Capabilities {
+            tables: true,
+            unique_indexes: true,
+            added_indexes: true,
+            lazy_tables: true,
+            ..Admin::capabilities(&self.ground.db)
+        }
     }
 
     fn flush(&self) -> Result<()> {

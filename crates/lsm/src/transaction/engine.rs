@@ -11,14 +11,19 @@ use siltstone_base::{Error, ErrorKind, Result};
 
 /// What both kinds of databases do alike: everything but writing, which one does under locks.
 macro_rules! ordered_bytes {
-    ($db:ty) => {
+    ($db:ty, $conflicts_at_commit:literal) => {
         impl Admin for $db {
             fn name(&self) -> String {
                 Admin::name(self.db())
             }
 
             fn capabilities(&self) -> Capabilities {
-                Capabilities { kv: true, transactions: true, ..Admin::capabilities(self.db()) }
+                Capabilities {
+                    kv: true,
+                    transactions: true,
+                    conflicts_at_commit: $conflicts_at_commit,
+                    ..Admin::capabilities(self.db())
+                }
             }
 
             fn flush(&self) -> Result<()> {
@@ -95,8 +100,8 @@ impl OptimisticTransactionDb {
     }
 }
 
-ordered_bytes!(TransactionDb);
-ordered_bytes!(OptimisticTransactionDb);
+ordered_bytes!(TransactionDb, false);
+ordered_bytes!(OptimisticTransactionDb, true);
 
 impl Transactional for TransactionDb {
     fn begin(&self, options: &TransactionOptions) -> Result<Box<dyn siltstone_base::engine::Transaction>> {

@@ -1,6 +1,7 @@
 //! Inserts and reads, and the bytes that they leave.
 
 use super::*;
+use siltstone_base::engine::conformance_all::{Openers, check_all};
 
 #[test]
 fn rows_and_entries_are_stored_in_myrocks_layout() {
@@ -121,14 +122,13 @@ fn a_directory_with_other_keys_is_refused() {
 #[test]
 fn it_keeps_what_every_engine_of_tables_keeps() {
     let dir = tempfile::tempdir().unwrap();
-    let opener = |path: &Path| {
-        let options = DbOptions::default().create_if_missing(true);
-        let db = TableDb::open(path, &options, &ColumnFamilyOptions::default(), &WriteOptions::default())?;
-        Ok(Box::new(db) as Box<dyn siltstone_base::engine::Tables>)
+    let options = DbOptions::default().create_if_missing(true);
+    let open = |path: &Path| TableDb::open(path, &options, &ColumnFamilyOptions::default(), &WriteOptions::default());
+    let openers = Openers {
+        tables: Some(&|path| Ok(Box::new(open(path)?))),
+        lazy_tables: Some(&|path| Ok(Box::new(open(path)?))),
+        ..Openers::default()
     };
-    siltstone_base::engine::conformance_tables::check_tables(&opener, dir.path());
-    siltstone_base::engine::conformance_tables::check_unique_tables(&opener, dir.path());
-    siltstone_base::engine::conformance_tables::check_added_indexes(&opener, dir.path());
-    let opener = |dir: &Path| Ok(Box::new(open(dir)) as Box<dyn siltstone_base::engine::LazyTables>);
-    siltstone_base::engine::conformance_lazy_tables::check_lazy_tables(&opener, dir.path());
+    let checked = check_all(&openers, dir.path());
+    assert_eq!(checked.left_out, ["kv", "transactions"]);
 }

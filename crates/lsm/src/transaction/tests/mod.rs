@@ -15,11 +15,11 @@ use crate::{
     TransactionDb, TransactionDbOptions, TransactionOptions, UInt64AddOperator,
 };
 use siltstone_base::clock::ManualClock;
-use siltstone_base::engine::Transactional;
-use siltstone_base::engine::conformance_transactions::{check_optimistic, check_transactional};
+use siltstone_base::engine::conformance_all::{Openers, check_all};
 use siltstone_base::env::Env;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,39 +93,25 @@ fn flush(db: &TransactionDb) {
 }
 
 #[test]
-fn an_engine_of_transactions() {
+fn both_kinds_keep_what_every_engine_keeps() {
     let dir = tempfile::tempdir().unwrap();
+    let options = DbOptions::default().create_if_missing(true);
     for sync in [false, true] {
         let transactions = TransactionDbOptions::default().write_options(crate::WriteOptions::default().sync(sync));
-        let open = |dir: &std::path::Path| -> Result<Box<dyn Transactional>> {
-            let options = DbOptions::default().create_if_missing(true);
-            Ok(Box::new(TransactionDb::open(dir, &options, &[], &transactions)?))
+        let locking = |path: &Path| TransactionDb::open(path, &options, &[], &transactions);
+        let openers = Openers {
+            kv: Some(&|path| Ok(Box::new(locking(path)?))),
+            transactional: Some(&|path| Ok(Box::new(locking(path)?))),
+            ..Openers::default()
         };
-        check_transactional(&open, &dir.path().join(format!("{sync}")));
+        let left_out = ["tables", "unique indexes", "added indexes", "lazy tables"];
+        assert_eq!(check_all(&openers, &dir.path().join(format!("locking {sync}"))).left_out, left_out);
+        let optimistic = |path: &Path| OptimisticTransactionDb::open(path, &options, &[], &transactions);
+        let openers = Openers {
+            kv: Some(&|path| Ok(Box::new(optimistic(path)?))),
+            transactional: Some(&|path| Ok(Box::new(optimistic(path)?))),
+            ..Openers::default()
+        };
+        assert_eq!(check_all(&openers, &dir.path().join(format!("optimistic {sync}"))).left_out, left_out);
     }
-}
-
-#[test]
-fn an_engine_of_optimistic_transactions() {
-    let dir = tempfile::tempdir().unwrap();
-    let open = |dir: &std::path::Path| -> Result<Box<dyn Transactional>> {
-        let options = DbOptions::default().create_if_missing(true);
-        Ok(Box::new(OptimisticTransactionDb::open(dir, &options, &[], &TransactionDbOptions::default())?))
-    };
-    check_optimistic(&open, dir.path());
-    let open = |dir: &std::path::Path| -> Result<Box<dyn siltstone_base::engine::Kv>> {
-        let options = DbOptions::default().create_if_missing(true);
-        Ok(Box::new(OptimisticTransactionDb::open(dir, &options, &[], &TransactionDbOptions::default())?))
-    };
-    siltstone_base::engine::conformance::check_kv(&open, &dir.path().join("kv"));
-}
-
-#[test]
-fn an_engine_of_ordered_bytes() {
-    let dir = tempfile::tempdir().unwrap();
-    let open = |dir: &std::path::Path| -> Result<Box<dyn siltstone_base::engine::Kv>> {
-        let options = DbOptions::default().create_if_missing(true);
-        Ok(Box::new(TransactionDb::open(dir, &options, &[], &TransactionDbOptions::default())?))
-    };
-    siltstone_base::engine::conformance::check_kv(&open, dir.path());
 }

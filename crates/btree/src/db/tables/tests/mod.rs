@@ -354,16 +354,6 @@ fn batches_wait_for_transactions_that_hold_their_rows() {
 }
 
 #[test]
-fn it_keeps_what_every_engine_of_tables_keeps() {
-    let dir = tempfile::tempdir().unwrap();
-    let open =
-        |path: &std::path::Path| Ok(Box::new(Db::open(path, &small())?) as Box<dyn siltstone_base::engine::Tables>);
-    siltstone_base::engine::conformance_tables::check_tables(&open, dir.path());
-    siltstone_base::engine::conformance_tables::check_unique_tables(&open, dir.path());
-    siltstone_base::engine::conformance_tables::check_added_indexes(&open, dir.path());
-}
-
-#[test]
 #[expect(clippy::disallowed_methods, reason = "damages a file behind the engine's back")]
 fn a_damaged_bitmap_must_not_keep_the_database_from_opening_nor_hide_what_waits() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,8 +5,7 @@ mod mended;
 
 use super::super::tests::{new_disk, open_on, options, rows};
 use super::super::*;
-use siltstone_base::engine::conformance_transactions::check_transactional;
-use siltstone_base::engine::{Admin, Durability, Isolation, KvCursor, TransactionOptions, Transactional};
+use siltstone_base::engine::{Admin, Isolation, KvCursor, TransactionOptions};
 use siltstone_base::{ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,18 +16,6 @@ fn snapshot() -> TransactionOptions {
 
 fn committed() -> TransactionOptions {
     TransactionOptions::new(Isolation::ReadCommitted).lock_timeout(Duration::from_millis(5))
-}
-
-#[test]
-fn an_engine_of_transactions() {
-    let dir = tempfile::tempdir().unwrap();
-    for durability in [Durability::Commit, Durability::EveryMillis(5), Durability::Os] {
-        for bytes in [0, 1 << 20] {
-            let options = options().durability(durability).max_version_bytes(bytes);
-            let open = |dir: &Path| -> Result<Box<dyn Transactional>> { Ok(Box::new(Db::open(dir, &options)?)) };
-            check_transactional(&open, &dir.path().join(format!("{durability}-{bytes}")));
-        }
-    }
 }
 
 /// The pool holds 64 pages of 512 bytes; the transaction changes rows of a hundred times as much.
