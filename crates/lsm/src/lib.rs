@@ -66,6 +66,7 @@ mod file_copy;
 mod file_meta;
 mod file_names;
 mod heads;
+mod holders;
 mod iterator;
 mod key;
 mod memtable;
