@@ -46,6 +46,7 @@ pub const BTREE: Order = Order {
 const LSM_RANKS: &[(&str, u8)] = &[
     ("event", 0),
     ("file_names", 0),
+    ("holders", 0),
     ("heads", 0),
     ("key", 0),
     ("metrics", 0),

@@ -5,7 +5,9 @@
 //!
 //! # fn main() -> siltstone_lsm::Result<()> {
 //! # let dir = tempfile::tempdir().expect("a directory");
-//! let db = Db::open(dir.path(), &DbOptions::default().create_if_missing(true))?;
+//! // Half a gigabyte of memory in all, and four cores: every other option follows from these.
+//! let options = DbOptions::for_budget(512 << 20, 4).create_if_missing(true);
+//! let db = Db::open(dir.path(), &options)?;
 //! db.put("granite", "igneous")?;
 //!
 //! // A batch is applied as a whole; with `sync` it is on the disk when the call returns.
@@ -37,7 +39,8 @@
 //! | keep several orders of keys in one directory | [`Db::open_families`], [`ColumnFamily`] |
 //! | change several rows together, and undo that | [`TransactionDb`], [`OptimisticTransactionDb`], [`WriteBatchWithIndex`] |
 //! | keep rows with secondary indexes | [`TableDb`] |
-//! | choose sizes, codecs, limits | [`DbOptions`], [`ColumnFamilyOptions`], [`TableOptions`] |
+//! | choose sizes, codecs, limits | [`DbOptions::for_budget`] for all of them at once, [`DbOptions`], [`ColumnFamilyOptions`], [`TableOptions`] |
+//! | say what else a program should know | [`create_if_missing`](DbOptions::create_if_missing), [`ReadOptions::fill_cache`], [`WriteOptions::sync`], [`wal_sync_interval_millis`](DbOptions::wal_sync_interval_millis), [`compaction_style`](ColumnFamilyOptions::compaction_style), [`merge_operator`](ColumnFamilyOptions::merge_operator), [`expiry`](ColumnFamilyOptions::expiry), [`rate_limiter_bytes_per_sec`](DbOptions::rate_limiter_bytes_per_sec) |
 //! | copy a database while it is written | [`Checkpoint`], [`BackupEngine`], [`Db::live_files`] |
 //! | follow what others write | [`Db::updates_since`], [`Follower`], [`Db::open_read_only`] |
 //! | load many rows at once | [`BulkLoader`], [`SstFileWriter`], [`Db::ingest_external_files`] |
@@ -66,6 +69,7 @@ mod file_copy;
 mod file_meta;
 mod file_names;
 mod heads;
+mod holders;
 mod iterator;
 mod key;
 mod memtable;

@@ -18,9 +18,8 @@ use std::fmt;
 
 pub use uses::{Cacheable, Counted, Uses};
 
-/// What an entry takes beside its value, in bytes: its places in the table and in a queue, both of which have room to grow, and the counts and the allocator's part of the value's own allocation. For callers
-/// that charge it.
-pub const ENTRY_OVERHEAD: usize = 128;
+/// What a shared value takes beside itself, in bytes: its two counts, and the allocator's part of its allocation. For callers that charge it.
+pub const VALUE_OVERHEAD: usize = 32;
 
 /// A cache is not cut into shards smaller than this, in bytes, unless it is asked to.
 const MIN_SHARD_BYTES: usize = 512 << 10;
@@ -96,6 +95,15 @@ impl<V: Cacheable> Cache<V> {
         self
     }
 
+    /// The same, whose own structures count as used from the capacity: the hash tables, the queues and what is remembered of entries that went. RocksDB's `kFullChargeCacheMetadata`.
+    #[must_use]
+    pub fn counting_structures(mut self) -> Self {
+        for shard in &mut self.shards {
+            shard.set_counts_structures(true);
+        }
+        self
+    }
+
     /// A number that no other file of this cache has.
     pub fn new_file_id(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)
@@ -163,7 +171,7 @@ impl<V: Cacheable> Cache<V> {
         }
     }
 
-    /// The bytes charged.
+    /// The bytes charged, and those of the cache's own structures if they [count](Self::counting_structures).
     pub fn usage(&self) -> usize {
         self.shards.iter().map(|shard| shard.usage()).sum()
     }

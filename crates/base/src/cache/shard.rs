@@ -30,12 +30,16 @@ struct Entry<V> {
     stamp: u16,
 }
 
-/// A place in a queue.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    key: CacheKey,
-    stamp: u16,
-}
+/// A place in a queue: the hash of an entry's key with the entry's stamp in the middle, in bits that neither the table nor what it compares first uses. 8 bytes, since a queue may have twice as
+/// many places as are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place(u64);
+
+/// Where the stamp is.
+const STAMP_SHIFT: u32 = 32;
+
+/// The bits of the hash that a place keeps.
+const HASH_MASK: u64 = !((u16::MAX as u64) << STAMP_SHIFT);
 
 struct State<V> {
     table: HashTable<Entry<V>>,
@@ -53,6 +57,8 @@ struct State<V> {
 pub(super) struct Shard<V> {
     state: RwLock<State<V>>,
     strict: bool,
+    /// Whether what the structures of the shard themselves take counts as used.
+    counts_structures: bool,
     hits: AtomicU64,
     misses: AtomicU64,
     inserts: AtomicU64,
@@ -75,6 +81,7 @@ impl<V: Cacheable> Shard<V> {
         Self {
             state: RwLock::new(RANK, state),
             strict: false,
+            counts_structures: false,
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             inserts: AtomicU64::new(0),
@@ -85,6 +92,19 @@ impl<V: Cacheable> Shard<V> {
 
     pub(super) fn set_strict(&mut self, strict: bool) {
         self.strict = strict;
+    }
+
+    pub(super) fn set_counts_structures(&mut self, counts: bool) {
+        self.counts_structures = counts;
+    }
+
+    /// The capacity that is left beside what the structures take.
+    fn room(&self, state: &State<V>) -> usize {
+        state.capacity.saturating_sub(self.structure_bytes(state))
+    }
+
+    fn structure_bytes(&self, state: &State<V>) -> usize {
+        if self.counts_structures { state.structure_bytes() } else { 0 }
     }
 
     #[inline]
@@ -130,11 +150,20 @@ impl<V: Cacheable> Shard<V> {
         if let Some(entry) = state.find(hash, &key) {
             return Ok(entry.value.clone());
         }
-        let limit = state.capacity.checked_sub(charge);
+        if charge <= state.capacity && self.counts_structures {
+            state.reserve_place();
+        }
+        let limit = self.room(&state).checked_sub(charge);
         let fitting = match (u32::try_from(charge), limit) {
             (Ok(charge), Some(limit)) => {
                 state.evict_to(limit, self.strict, evicted);
                 (state.usage <= limit || !self.strict).then_some(charge)
+            }
+            (_, None) if self.counts_structures && charge <= state.capacity => {
+                // Many tiny entries: their places alone take the capacity. Nothing is left but to begin anew.
+                state.evict_to(0, true, evicted);
+                state.shrink();
+                None
             }
             _ => None,
         };
@@ -175,15 +204,18 @@ impl<V: Cacheable> Shard<V> {
             }
             erased.push(entry.value);
         }
-        state.probation.retain(|place| !gone(&place.key));
-        state.main.retain(|place| !gone(&place.key));
+        state.retain_taken_places();
     }
 
     pub(super) fn set_capacity(&self, capacity: usize) {
         let mut evicted = Vec::new();
         let mut state = self.state.write();
         state.capacity = capacity;
-        state.evict_to(capacity, true, &mut evicted);
+        let room = self.room(&state);
+        state.evict_to(room, true, &mut evicted);
+        if self.counts_structures {
+            state.shrink();
+        }
         self.evictions.fetch_add(evicted.len() as u64, Ordering::Relaxed);
         // The guard goes first, then the values.
         drop(state);
@@ -194,7 +226,8 @@ impl<V: Cacheable> Shard<V> {
     }
 
     pub(super) fn usage(&self) -> usize {
-        self.state.read().usage
+        let state = self.state.read();
+        state.usage + self.structure_bytes(&state)
     }
 
     pub(super) fn entries(&self) -> usize {
@@ -222,8 +255,17 @@ impl<V: Cacheable> Shard<V> {
 }
 
 impl Place {
-    fn is_of<V>(&self, entry: &Entry<V>) -> bool {
-        entry.key == self.key && entry.stamp == self.stamp
+    fn new(hash: u64, stamp: u16) -> Self {
+        Self(hash & HASH_MASK | u64::from(stamp) << STAMP_SHIFT)
+    }
+
+    /// What the table is searched by.
+    fn hash(self) -> u64 {
+        self.0
+    }
+
+    fn is_of<V>(self, entry: &Entry<V>) -> bool {
+        Self::new(entry.key.hash(), entry.stamp) == self
     }
 }
 
@@ -259,7 +301,7 @@ impl<V: Cacheable> State<V> {
         self.usage += charge as usize;
         self.next_stamp = self.next_stamp.wrapping_add(1);
         let stamp = self.next_stamp;
-        let place = Place { key, stamp };
+        let place = Place::new(hash, stamp);
         if in_main {
             self.main.push_back(place);
         } else {
@@ -272,6 +314,37 @@ impl<V: Cacheable> State<V> {
         }
         let entry = Entry { key, value, charge, in_main, stamp };
         self.table.insert_unique(hash, entry, |entry| entry.key.hash());
+    }
+
+    /// Bytes of the table, the queues and the ghost.
+    fn structure_bytes(&self) -> usize {
+        self.table.allocation_size()
+            + (self.probation.capacity() + self.main.capacity()) * size_of::<Place>()
+            + self.ghost.slots.capacity() * size_of::<(u32, u32)>()
+    }
+
+    /// Lets whatever structure grows for one more entry grow now, before room is made for it.
+    fn reserve_place(&mut self) {
+        self.table.reserve(1, |entry| entry.key.hash());
+        self.probation.reserve(1);
+        self.main.reserve(1);
+        self.ghost.reserve(self.table.len());
+    }
+
+    /// Gives back what structures keep for many more entries than there are.
+    fn shrink(&mut self) {
+        let wanted = 2 * self.table.len();
+        if self.table.capacity() > 4 * wanted {
+            self.table.shrink_to(wanted, |entry| entry.key.hash());
+        }
+        for queue in [&mut self.probation, &mut self.main] {
+            if queue.capacity() > 4 * wanted {
+                queue.shrink_to(wanted);
+            }
+        }
+        if self.table.is_empty() {
+            self.ghost = Ghost::default();
+        }
     }
 
     /// Evicts until at most `limit` bytes are charged, or nothing is left that can go. Unless `thorough`, a
@@ -305,18 +378,21 @@ impl<V: Cacheable> State<V> {
     /// Drops the places of removed entries, once they are more than those of others.
     fn drop_empty_places(&mut self) {
         if self.probation.len() + self.main.len() > 2 * self.table.len() + 8 {
-            let table = &self.table;
-            let is_taken = |place: &Place| table.find(place.key.hash(), |entry| place.is_of(entry)).is_some();
-            self.probation.retain(is_taken);
-            self.main.retain(is_taken);
+            self.retain_taken_places();
         }
+    }
+
+    fn retain_taken_places(&mut self) {
+        let table = &self.table;
+        let is_taken = |place: &Place| table.find(place.hash(), |entry| place.is_of(entry)).is_some();
+        self.probation.retain(is_taken);
+        self.main.retain(is_taken);
     }
 
     fn step_probation(&mut self, evicted: &mut Vec<(CacheKey, Arc<V>)>) -> Option<Step> {
         let place = self.probation.pop_front()?;
-        let key = place.key;
-        let hash = key.hash();
-        let Ok(mut occupied) = self.table.find_entry(hash, |entry| place.is_of(entry) && !entry.in_main) else {
+        let found = self.table.find_entry(place.hash(), |entry| place.is_of(entry) && !entry.in_main);
+        let Ok(mut occupied) = found else {
             return Some(Step::PassedEmpty);
         };
         let entry = occupied.get_mut();
@@ -334,15 +410,15 @@ impl<V: Cacheable> State<V> {
         self.probation_bytes -= entry.charge();
         let (entry, _) = occupied.remove();
         self.usage -= entry.charge();
-        self.ghost.add(hash, self.table.len());
-        evicted.push((key, entry.value));
+        self.ghost.add(entry.key.hash(), self.table.len());
+        evicted.push((entry.key, entry.value));
         Some(Step::Evicted)
     }
 
     fn step_main(&mut self, evicted: &mut Vec<(CacheKey, Arc<V>)>) -> Option<Step> {
         let place = self.main.pop_front()?;
-        let key = place.key;
-        let Ok(mut occupied) = self.table.find_entry(key.hash(), |entry| place.is_of(entry) && entry.in_main) else {
+        let found = self.table.find_entry(place.hash(), |entry| place.is_of(entry) && entry.in_main);
+        let Ok(mut occupied) = found else {
             return Some(Step::PassedEmpty);
         };
         let entry = occupied.get_mut();
@@ -356,7 +432,7 @@ impl<V: Cacheable> State<V> {
         }
         let (entry, _) = occupied.remove();
         self.usage -= entry.charge();
-        evicted.push((key, entry.value));
+        evicted.push((entry.key, entry.value));
         Some(Step::Evicted)
     }
 }
@@ -371,11 +447,16 @@ struct Ghost {
 }
 
 impl Ghost {
-    fn add(&mut self, hash: u64, entries: usize) {
+    /// Room for as many hashes as there are entries, and as many slots that are free.
+    fn reserve(&mut self, entries: usize) {
         let wanted = (2 * entries.max(8)).next_power_of_two();
         if self.slots.len() < wanted {
             self.slots = vec![(0, 0); wanted];
         }
+    }
+
+    fn add(&mut self, hash: u64, entries: usize) {
+        self.reserve(entries);
         self.remembered = u32::try_from(entries).unwrap_or(u32::MAX / 2);
         self.departures = self.departures.wrapping_add(1);
         let slot = self.slot(hash);

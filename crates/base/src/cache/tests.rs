@@ -150,6 +150,32 @@ fn a_smaller_capacity_evicts_at_once() {
 }
 
 #[test]
+fn structures_that_count_take_room_from_what_is_cached() {
+    const CAPACITY: usize = 256 << 10;
+    // The larger ones are as blocks are; of the smaller ones places take more than the entries.
+    for (charge, structures_part) in [(1_000, 0.05..0.2), (10, 0.5..1.0)] {
+        let cache = one_shard(CAPACITY).counting_structures();
+        assert_eq!(cache.usage(), 0, "nothing is there");
+        let mut most = 0;
+        for offset in 0..20_000 {
+            cache.insert(key(1, offset), counted(offset), charge);
+            assert!(cache.usage() <= CAPACITY, "{} bytes with {} entries", cache.usage(), cache.entries());
+            most = most.max(cache.entries());
+        }
+        let structures = cache.usage() - charge * cache.entries();
+        let part = structures as f64 / cache.usage() as f64;
+        assert!(structures_part.contains(&part), "{structures} bytes of structures for {} entries", cache.entries());
+        assert!(charge < 1_000 || most * charge > CAPACITY * 4 / 5, "{most} entries at most");
+        let before = cache.usage();
+        cache.set_capacity(CAPACITY / 16);
+        assert!(cache.usage() < before / 4, "structures shrink: {} of {before}", cache.usage());
+        cache.set_capacity(CAPACITY);
+        cache.insert(key(1, 1), counted(1), charge);
+        assert!(cache.contains(&key(1, 1)));
+    }
+}
+
+#[test]
 fn small_caches_have_few_shards() {
     for (capacity, shards) in [(0, 1), (512 << 10, 1), (1 << 20, 2), (3 << 20, 4), (32 << 20, 64), (1 << 40, 64)] {
         assert_eq!(Cache::<Counted<u8>>::new(capacity).shards.len(), shards, "{capacity}");

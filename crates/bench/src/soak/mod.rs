@@ -65,7 +65,7 @@ impl SoakConfig {
     fn open(&self, dir: PathBuf) -> Result<TransactionDb> {
         let options =
             DbOptions::for_budget(self.budget, self.cores).create_if_missing(true).create_missing_column_families(true);
-        let family = ColumnFamilyOptions::for_budget(self.budget / FAMILIES.len());
+        let family = ColumnFamilyOptions::for_budget(self.budget);
         let families = FAMILIES.map(|name| (name, family.clone()));
         TransactionDb::open(dir, &options, &families, &TransactionDbOptions::for_budget(self.budget))
     }

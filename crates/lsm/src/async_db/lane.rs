@@ -9,7 +9,8 @@
 
 use super::pool::Pool;
 use crate::batch::WriteBatch;
-use crate::db::{Db, Held};
+use crate::db::Db;
+use crate::holders::Held;
 use crate::options::WriteOptions;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::{Arc, Mutex, Rank};

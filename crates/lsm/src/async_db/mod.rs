@@ -17,7 +17,8 @@ pub use options::AsyncDbOptions;
 pub use scan::{AsyncScan, ScannedRow};
 
 use crate::batch::WriteBatch;
-use crate::db::{ColumnFamily, Db, Holder, PinnedValue};
+use crate::db::{ColumnFamily, Db, PinnedValue};
+use crate::holders::Holder;
 use crate::options::{ColumnFamilyOptions, DbOptions, FlushOptions, ReadOptions, ReadTier, WriteOptions};
 use crate::snapshot::Snapshot;
 use lane::{Lane, Waiting, closing};

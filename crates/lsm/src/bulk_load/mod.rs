@@ -12,7 +12,8 @@ mod run;
 mod tests;
 
 use crate::batch::{MAX_KEY_LEN, MAX_VALUE_LEN};
-use crate::db::{ColumnFamily, Db, Held, Holder};
+use crate::db::{ColumnFamily, Db};
+use crate::holders::{Held, Holder};
 use crate::key::{InternalKeyComparator, SeqNo};
 use crate::options::{ColumnFamilyOptions, DbOptions, IngestExternalFileOptions, ReadOptions};
 use merge::Merge;

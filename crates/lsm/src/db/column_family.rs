@@ -9,7 +9,7 @@ use super::super_version::SuperVersion;
 use super::timestamps::FamilyTimestamps;
 use crate::compaction::HiddenRows;
 use crate::key::{ColumnFamilyId, InternalKeyComparator};
-use crate::memtable::{Memtable, MemtableOptions};
+use crate::memtable::{Memtable, MemtableMemory, MemtableOptions};
 use crate::options::ColumnFamilyOptions;
 use crate::table_cache::{TableCache, TableCacheOptions};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
@@ -102,10 +102,14 @@ impl Family {
         self.replaced.add(&old, now_micros);
     }
 
-    /// An empty memtable whose first WAL is `log_number`.
-    pub(crate) fn new_memtable(options: &ColumnFamilyOptions, log_number: u64) -> Arc<Memtable> {
+    /// An empty memtable whose first WAL is `log_number`, counted in `memory`.
+    pub(crate) fn new_memtable(
+        memory: &Arc<MemtableMemory>,
+        options: &ColumnFamilyOptions,
+        log_number: u64,
+    ) -> Arc<Memtable> {
         let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
-        Memtable::new(log_number, comparator, &memtable_options(options))
+        Memtable::counted_in(memory, log_number, comparator, &memtable_options(options))
     }
 
     /// [`new_memtable`](Self::new_memtable), to be filled after `previous`.

@@ -304,6 +304,7 @@ impl Compacting {
             write_back: WriteBack { bytes: live.bytes_per_sync, strict: db.options.strict_bytes_per_sync },
             file_checksum: db.options.file_checksum,
             hidden: self.hidden.clone(),
+            holders: Arc::clone(&db.holders),
         }
     }
 

@@ -40,7 +40,7 @@ impl DbInner {
             return Err(Error::new(ErrorKind::Aborted, "the version set lost the new column family"));
         };
         let first = SuperVersion {
-            memtable: Family::new_memtable(&options, log_number),
+            memtable: Family::new_memtable(&self.memtable_memory, &options, log_number),
             immutables: ImmutableList::default(),
             version,
             options,
@@ -79,7 +79,7 @@ impl DbInner {
         let options = family.options();
         family.publish(
             SuperVersion {
-                memtable: Family::new_memtable(&options, 0),
+                memtable: Family::new_memtable(&self.memtable_memory, &options, 0),
                 immutables: ImmutableList::default(),
                 version: Arc::new(Version::empty(
                     ColumnFamilyId(family.id),

@@ -16,6 +16,7 @@ use crate::compaction::{
 use crate::event::{FlushInfo, FlushReason, JobId};
 use crate::file_meta::{FileMetaData, other_fields};
 use crate::file_names::FileName;
+use crate::holders::Holder;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter};
 use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::Memtable;
@@ -76,7 +77,7 @@ impl TableBuild {
             .map_err(|error| Error::io("create", &path, error))?;
         let unix_seconds = db.clock.unix_seconds();
         let options: &ColumnFamilyOptions = &family.options();
-        let builder = TableBuilder::new(
+        let mut builder = TableBuilder::new(
             file,
             path,
             TableBuilderOptions {
@@ -113,6 +114,7 @@ impl TableBuild {
                 sync_kind: HistogramKind::TableSync,
             },
         )?;
+        builder.count_memory(db.holders.charge(Holder::Jobs));
         let children = memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())).collect();
         let mut merged = MergingIter::new(family.comparator.clone(), children);
         merged.seek_to_first();
@@ -385,7 +387,7 @@ impl FlushJob {
             version.set_readers(0, vec![(self.info.file_number, reader)]);
         }
         // What nobody has any more goes when no lock is held.
-        let _old;
+        let replaced;
         {
             let _state = db.state.lock();
             let old = self.family.super_version.load_full();
@@ -399,11 +401,12 @@ impl FlushJob {
                 },
                 db.clock.now_micros(),
             );
-            _old = old;
+            replaced = old;
         }
         drop(versions);
         db.notify_of_tables(table);
         self.count_memory();
+        drop((replaced, self.build.take(), std::mem::take(&mut self.memtables)));
         db.metrics.add_all([
             (Counter::Flushes, 1),
             (Counter::FlushWriteBytes, bytes),

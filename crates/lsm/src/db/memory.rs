@@ -1,7 +1,7 @@
 //! Who holds the memory of a database.
 
-use super::holders::Holder;
 use super::state::DbInner;
+use crate::holders::Holder;
 use crate::sst::BlockCache;
 use siltstone_base::row_locks::RowLocks;
 use siltstone_base::sync::Arc;
@@ -10,14 +10,14 @@ use siltstone_base::text_table::{TextTable, format_bytes};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The bytes of memory that a database holds, by holder. Each byte is counted once, so that [`total`](Self::total) is what the database takes, but for what it takes whatever is in it (threads, lists of files),
-/// what jobs gather while they run, and what is underway on stacks.
+/// The bytes of memory that a database holds, by holder. Each byte is counted once, so that [`total`](Self::total) is what the database takes, but for what it takes whatever is in it (threads, lists of files)
+/// and what is underway on stacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryReport {
     /// Memtables that are written or wait for their flush.
     pub memtables: u64,
-    /// Memtables that were flushed and that iterators or snapshots of reads still hold.
+    /// Memtables that were flushed and that iterators, values that were read, or jobs still hold, until the last of their memory has gone back.
     pub held_memtables: u64,
     /// The block cache: data blocks, and partitions of indexes and filters. All of it, if several databases share it.
     pub cached_blocks: u64,
@@ -31,6 +31,8 @@ pub struct MemoryReport {
     pub queued_writes: u64,
     /// Rows that loaders have gathered to sort them.
     pub loads: u64,
+    /// What jobs gather while they build tables: bytes to be written, the index, the keys of the filter.
+    pub jobs: u64,
     /// Blocks outside the cache: of iterators, compactions and reads that fill no cache.
     pub buffers: u64,
     /// Free buffers that wait to be used again.
@@ -51,7 +53,7 @@ pub struct MemoryReport {
 
 impl MemoryReport {
     /// The holders by name, in a fixed order.
-    pub fn holders(&self) -> [(&'static str, u64); 13] {
+    pub fn holders(&self) -> [(&'static str, u64); 14] {
         [
             ("memtables", self.memtables),
             ("held memtables", self.held_memtables),
@@ -61,6 +63,7 @@ impl MemoryReport {
             ("blob files", self.blob_files),
             ("queued writes", self.queued_writes),
             ("loads", self.loads),
+            ("jobs", self.jobs),
             ("buffers", self.buffers),
             ("free buffers", self.free_buffers),
             ("transactions", self.transactions),
@@ -185,15 +188,18 @@ impl DbInner {
             mapped_files: siltstone_base::allocator::mapped_file_bytes(),
             queued_writes: self.holders.bytes(Holder::QueuedWrites),
             loads: self.holders.bytes(Holder::Loads),
+            jobs: self.holders.bytes(Holder::Jobs),
             ..MemoryReport::default()
         };
+        let mut newest = 0;
         for family in families.values() {
             let pinned = family.super_version.load();
             report.memtables += pinned.memtables().map(|memtable| memtable.reserved_memory() as u64).sum::<u64>();
-            report.held_memtables += family.replaced.bytes_beside(&pinned).0;
+            newest += pinned.memtables().map(|memtable| memtable.block_bytes()).sum::<usize>();
             let readers = pinned.version.all_files().filter_map(|(_, file)| file.reader.get());
             report.open_tables += readers.map(|reader| reader.memory_usage() as u64).sum::<u64>();
         }
+        report.held_memtables = self.memtable_memory.bytes().saturating_sub(newest) as u64;
         // What the cache holds of other databases, and what it holds beside buffers, is not of this pool.
         report.buffers = self.block_pool.in_use().saturating_sub(self.block_pool.cached()) as u64;
         report

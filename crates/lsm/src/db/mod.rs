@@ -23,7 +23,6 @@ mod error_state;
 mod expiry;
 mod families;
 mod flush;
-mod holders;
 mod ingest;
 mod insert;
 mod io_rate;
@@ -88,7 +87,6 @@ pub(crate) use checked::Watched;
 pub use column_family::ColumnFamily;
 pub use compaction_log::CompactionRecord;
 pub use expiry::{ExpiryBlocker, ExpiryReport};
-pub(crate) use holders::{Held, Holder};
 pub(crate) use ingest::{ChangedTables, Depth};
 pub(crate) use io_rate::Moved;
 pub use iter::Iter;
@@ -461,7 +459,7 @@ impl Db {
     }
 
     /// Who holds memory of the database outside of it.
-    pub(crate) fn holders(&self) -> &Arc<holders::Holders> {
+    pub(crate) fn holders(&self) -> &Arc<crate::holders::Holders> {
         &self.handle.inner.holders
     }
 

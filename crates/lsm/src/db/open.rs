@@ -399,6 +399,8 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         block_cache,
         block_pool,
         metrics,
+        holders: Arc::default(),
+        memtable_memory: Arc::default(),
     })
 }
 
@@ -444,7 +446,7 @@ fn replay<'a>(
     let found = options.found;
     for record in versions.families() {
         let options = Arc::new(options.of(record));
-        let memtable = Family::new_memtable(&options, 0);
+        let memtable = Family::new_memtable(&surroundings.memtable_memory, &options, 0);
         let first = SuperVersion {
             memtable: Arc::clone(&memtable),
             immutables: ImmutableList::default(),
@@ -520,7 +522,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         let old = family.super_version.load_full();
         if !read_only {
             family.super_version.store(Arc::new(SuperVersion {
-                memtable: Family::new_memtable(&old.options, wal_number),
+                memtable: Family::new_memtable(&surroundings.memtable_memory, &old.options, wal_number),
                 immutables: ImmutableList::default(),
                 version: current_version(&versions, &family, &old),
                 options: Arc::clone(&old.options),
@@ -565,7 +567,6 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         wal_archive: WalArchive::new(),
         options_files,
         compaction_log: CompactionLog::new(),
-        holders: Arc::default(),
         io_rate: IoRate::new(options, &surroundings.clock),
         prepared_logs: PreparedLogs::new(),
         transaction_memory: Arc::new(TransactionMemory::new(&surroundings.block_cache)),

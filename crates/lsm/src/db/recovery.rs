@@ -429,7 +429,7 @@ impl Recovery<'_> {
         build.step(None)?;
         // A table without an entry is a leftover, which opening deletes.
         recovering.edit.new_files.extend(build.finish()?.map(|file| (0, file)));
-        recovering.memtable = Family::new_memtable(&recovering.family.options(), 0);
+        recovering.memtable = Family::new_memtable(&self.surroundings.memtable_memory, &recovering.family.options(), 0);
         Ok(())
     }
 }

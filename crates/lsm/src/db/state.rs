@@ -5,7 +5,6 @@ use super::attached::AttachedWork;
 use super::column_family::Family;
 use super::compaction_log::CompactionLog;
 use super::error_state::ErrorState;
-use super::holders::Holders;
 use super::io_rate::IoRate;
 use super::memory::TransactionMemory;
 use super::next_wal::NextWal;
@@ -23,7 +22,9 @@ use crate::blob::BlobFiles;
 use crate::event::{EventListener, FlushReason, JobId};
 use crate::file_meta::ObsoleteTables;
 use crate::file_names::FileName;
+use crate::holders::Holders;
 use crate::key::SeqNo;
+use crate::memtable::MemtableMemory;
 use crate::metrics::Metrics;
 use crate::options::{DbOptions, ReadOptions};
 use crate::snapshot::SnapshotList;
@@ -112,8 +113,6 @@ pub(crate) struct DbInner {
     pub(crate) wal_archive: WalArchive,
     pub(crate) options_files: OptionsFiles,
     pub(crate) compaction_log: CompactionLog,
-    /// What is held of the database's memory above it.
-    pub(crate) holders: Arc<Holders>,
     /// The rate that flushes and compactions keep to.
     pub(crate) io_rate: IoRate,
     /// The WALs of transactions that are prepared and not decided.
@@ -223,6 +222,10 @@ pub(crate) struct Surroundings {
     pub(crate) blob_files: Arc<BlobFiles>,
     pub(crate) block_pool: BlockPool,
     pub(crate) metrics: Arc<Metrics>,
+    /// What jobs hold of the database's memory, and rooms above it.
+    pub(crate) holders: Arc<Holders>,
+    /// What all memtables take.
+    pub(crate) memtable_memory: Arc<MemtableMemory>,
 }
 
 impl std::ops::Deref for DbInner {

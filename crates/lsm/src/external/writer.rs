@@ -2,6 +2,7 @@
 
 use super::{environment, unix_seconds};
 use crate::batch::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::holders::Held;
 use crate::key::{InternalKeyComparator, SeqNo, ValueType, append_internal_key};
 use crate::options::{ColumnFamilyOptions, CompressionType, DbOptions};
 use crate::range_tombstones::RangeTombstone;
@@ -105,6 +106,13 @@ impl SstFileWriter {
         builder.mark_external();
         writer.builder = Some(builder);
         Ok(writer)
+    }
+
+    /// Counts what it holds by `held` from now on.
+    pub(crate) fn count_memory(&mut self, held: Held) {
+        if let Some(builder) = &mut self.builder {
+            builder.count_memory(held);
+        }
     }
 
     /// Sets `key` to `value`.

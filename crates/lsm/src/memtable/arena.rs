@@ -21,6 +21,8 @@
 
 #![expect(unsafe_code, reason = "memory of changing size that many threads take without locks")]
 
+use super::memory::MemtableMemory;
+use siltstone_base::sync::Arc;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
@@ -64,14 +66,17 @@ pub(super) struct Arena {
     list: AtomicPtr<Block>,
     /// Bytes of all blocks but the current one.
     closed: AtomicUsize,
+    /// Who counts the blocks.
+    memory: Arc<MemtableMemory>,
 }
 
 impl Arena {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new(memory: Arc<MemtableMemory>) -> Self {
         Self {
             current: AtomicPtr::new(std::ptr::null_mut()),
             list: AtomicPtr::new(std::ptr::null_mut()),
             closed: AtomicUsize::new(0),
+            memory,
         }
     }
 
@@ -138,6 +143,19 @@ impl Arena {
             })
     }
 
+    /// Bytes of all blocks, whether anything is in them or not: what [`MemtableMemory`] counts of it.
+    pub(super) fn block_bytes(&self) -> usize {
+        let closed = self.closed.load(Ordering::Relaxed);
+        // SAFETY: as in `allocate`.
+        let current = unsafe { self.current.load(Ordering::Acquire).as_ref() };
+        closed + current.map_or(0, |head| HEAD_LEN + head.capacity)
+    }
+
+    /// Who counts the blocks.
+    pub(super) fn memory(&self) -> &Arc<MemtableMemory> {
+        &self.memory
+    }
+
     /// Makes room after `full` had none: gives a large allocation a block of its own and returns it, or sees to it that
     /// another block is the current one.
     #[cold]
@@ -148,6 +166,7 @@ impl Arena {
         if len > block_len / OWN_BLOCK_DIVISOR {
             let own = new_block(len);
             self.closed.fetch_add(HEAD_LEN + len, Ordering::Relaxed);
+            self.memory.took(HEAD_LEN + len);
             self.add_to_list(own);
             // SAFETY: the block is new and exactly as large as the allocation.
             return Some(unsafe { data(own, 0) });
@@ -155,6 +174,7 @@ impl Arena {
         let block = new_block(block_len - HEAD_LEN);
         if self.current.compare_exchange(full, block, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.closed.fetch_add(full_len, Ordering::Relaxed);
+            self.memory.took(block_len);
             self.add_to_list(block);
         } else {
             // SAFETY: the block was made here, and no other thread has seen it.
@@ -184,7 +204,9 @@ impl Drop for Arena {
             // SAFETY: no other thread is left, every block of the list is allocated, and it is there once (3).
             unsafe {
                 let next = *(*block).next.get_mut();
+                let len = HEAD_LEN + (*block).capacity;
                 free(block);
+                self.memory.gave_back(len);
                 block = next;
             }
         }

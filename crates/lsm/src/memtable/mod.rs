@@ -9,6 +9,7 @@
 mod arena;
 mod immutable_list;
 mod iter;
+mod memory;
 mod range_list;
 mod skiplist;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, us
 use crate::range_tombstones::RangeTombstone;
 pub(crate) use immutable_list::ImmutableList;
 pub(crate) use iter::{MemtableIter, MemtableValue};
+pub(crate) use memory::MemtableMemory;
 use range_list::RangeList;
 pub(crate) use range_list::RangeReader;
 use siltstone_base::bloom::DynamicBloom;
@@ -91,27 +93,38 @@ pub(crate) struct Memtable {
 impl Memtable {
     /// An empty memtable. `id` grows from one memtable of a column family to the next.
     pub(crate) fn new(id: u64, comparator: InternalKeyComparator, options: &MemtableOptions) -> Arc<Self> {
-        Self::expecting(id, comparator, options, (&[], &[]))
+        Self::counted_in(&Arc::default(), id, comparator, options)
     }
 
-    /// An empty memtable that is filled after this one: keys like those here are expected, and are found the faster for it.
+    /// The same, whose memory is counted in `memory`.
+    pub(crate) fn counted_in(
+        memory: &Arc<MemtableMemory>,
+        id: u64,
+        comparator: InternalKeyComparator,
+        options: &MemtableOptions,
+    ) -> Arc<Self> {
+        Self::expecting(memory, id, comparator, options, (&[], &[]))
+    }
+
+    /// An empty memtable that is filled after this one, and counted where it is: keys like those here are expected, and are found the faster for it.
     pub(crate) fn successor(&self, id: u64, options: &MemtableOptions) -> Arc<Self> {
-        let comparator = self.comparator().clone();
+        let (memory, comparator) = (self.list.memory(), self.comparator().clone());
         if self.num_entries() < ENOUGH_TO_LEARN_FROM {
             let expected = self.list.common_start();
-            return Self::expecting(id, comparator, options, (expected, expected));
+            return Self::expecting(memory, id, comparator, options, (expected, expected));
         }
         let mut iter = self.iter();
         iter.seek_to_first();
         if !iter.valid() {
-            return Self::expecting(id, comparator, options, (&[], &[]));
+            return Self::expecting(memory, id, comparator, options, (&[], &[]));
         }
         let first = user_key(iter.key()).to_vec();
         iter.seek_to_last();
-        Self::expecting(id, comparator, options, (&first, user_key(iter.key())))
+        Self::expecting(memory, id, comparator, options, (&first, user_key(iter.key())))
     }
 
     fn expecting(
+        memory: &Arc<MemtableMemory>,
         id: u64,
         comparator: InternalKeyComparator,
         options: &MemtableOptions,
@@ -125,7 +138,7 @@ impl Memtable {
             bloom: OnceLock::new(),
             ranges: RangeList::new(comparator.clone()),
             prefix_extractor: options.prefix_extractor.clone(),
-            list: Arc::new(SkipList::new(comparator, options.protection_bytes, expected)),
+            list: Arc::new(SkipList::new(Arc::clone(memory), comparator, options.protection_bytes, expected)),
             totals: CachePadded::new(Totals { entries: AtomicU64::new(0), deletes: AtomicU64::new(0) }),
             prepared_log: AtomicU64::new(u64::MAX),
         })
@@ -226,6 +239,11 @@ impl Memtable {
     /// Bytes of memory that it takes, what nothing was written to yet included.
     pub(crate) fn reserved_memory(&self) -> usize {
         self.list.reserved_bytes() + self.bloom.get().map_or(0, DynamicBloom::memory_usage) + self.ranges.memory_usage()
+    }
+
+    /// Bytes of its blocks of memory, as [`MemtableMemory`] counts them.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.list.block_bytes()
     }
 
     /// How many entries there are, tombstones of both kinds included.

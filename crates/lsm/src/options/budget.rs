@@ -18,8 +18,14 @@ const OTHERS_PART: usize = 8;
 const ALLOCATOR_PART: usize = 256;
 /// Of the cache, so much is for compressed blocks, in hundredths.
 const COMPRESSED_PERCENT: usize = 66;
+/// More jobs to one compaction would take buffers from the rest.
+const MOST_SUBCOMPACTIONS: usize = 4;
 /// About one false answer in a hundred.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
+/// What tasks may have waiting to be written: one part in so many.
+const QUEUED_PART: usize = 64;
+/// What a load sorts at a time: one part in so many.
+const SORTED_PART: usize = 16;
 /// The base level holds so many write buffers, as by default.
 const BUFFERS_PER_BASE_LEVEL: u64 = 4;
 
@@ -33,9 +39,10 @@ impl DbOptions {
     /// | the block cache | the rest: about a third of it for uncompressed blocks, two thirds for compressed ones |
     ///
     /// The allocator keeps less free than it would by itself ([`allocator_trim_threshold`](Self::allocator_trim_threshold)). Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.
-    /// There are as many background jobs as cores, two at least and 16 at most. Sizes of tables and levels follow the write buffers.
+    /// There are as many background jobs as cores, two at least and 16 at most, and as many may share a large compaction, four at most. Sizes of tables and levels follow the write buffers.
     ///
-    /// Everything can be changed afterwards; families that are opened by name want [`ColumnFamilyOptions::for_budget`].
+    /// Everything can be changed afterwards; families that are opened by name want [`ColumnFamilyOptions::for_budget`], with the same number of bytes however many there are. What else takes memory
+    /// has its `for_budget`, too: [`TransactionDbOptions::for_budget`](crate::TransactionDbOptions::for_budget), `AsyncDbOptions::for_budget` and [`BulkLoadOptions::for_budget`](crate::BulkLoadOptions::for_budget).
     ///
     /// ```
     /// use siltstone_lsm::DbOptions;
@@ -54,6 +61,7 @@ impl DbOptions {
             .db_write_buffer_size(buffers)
             .allocator_trim_threshold((bytes / ALLOCATOR_PART).clamp(128 << 10, 1 << 20))
             .max_background_jobs(cores.clamp(2, 16))
+            .max_subcompactions(cores.clamp(1, MOST_SUBCOMPACTIONS))
             .use_direct_reads(true)
             .use_direct_io_for_flush_and_compaction(true)
             .compaction_readahead_size((bytes / 256).clamp(64 << 10, 2 << 20))
@@ -62,8 +70,8 @@ impl DbOptions {
 }
 
 impl ColumnFamilyOptions {
-    /// Options of a family whose database may use `bytes` of memory in all, as [`DbOptions::for_budget`] says. However many families
-    /// there are, their memtables share the one limit of the database.
+    /// Options of a family whose database may use `bytes` of memory in all, as [`DbOptions::for_budget`] says. Give each family all of the budget, not a part of it: however many families
+    /// there are, their memtables share the one limit of the database, and who is written most gets most.
     pub fn for_budget(bytes: usize) -> Self {
         let buffer = (bytes.max(LEAST_BUDGET) / WRITE_BUFFERS_PART / WRITE_BUFFERS).min(LARGEST_WRITE_BUFFER);
         let table = TableOptions::default()
@@ -76,5 +84,20 @@ impl ColumnFamilyOptions {
             .target_file_size_base((buffer as u64).clamp(1 << 20, 64 << 20))
             .max_bytes_for_level_base(buffer as u64 * BUFFERS_PER_BASE_LEVEL)
             .table(table)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl crate::AsyncDbOptions {
+    /// Options for a database that may use `bytes` of memory in all, as [`DbOptions::for_budget`] says: batches that wait to be written may have a 64th of it, 64 MiB at most, and those of low priority as much.
+    pub fn for_budget(bytes: usize) -> Self {
+        Self::default().max_queued_bytes((bytes.max(LEAST_BUDGET) / QUEUED_PART).min(64 << 20))
+    }
+}
+
+impl crate::BulkLoadOptions {
+    /// Options for a database that may use `bytes` of memory in all, as [`DbOptions::for_budget`] says: a load sorts a 16th of it at a time, 256 MiB at most.
+    pub fn for_budget(bytes: usize) -> Self {
+        Self::default().sort_buffer_bytes((bytes.max(LEAST_BUDGET) / SORTED_PART).min(256 << 20))
     }
 }

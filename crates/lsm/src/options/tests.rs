@@ -146,6 +146,15 @@ fn a_budget_is_kept_by_what_has_a_size_and_every_budget_makes_valid_options() {
         for cores in [0, 1, 2, 7, 1000] {
             let options = DbOptions::for_budget(bytes, cores);
             options.validate().unwrap();
+            assert_eq!(options.max_subcompactions, cores.clamp(1, 4));
+            let sorted = crate::BulkLoadOptions::for_budget(bytes).sort_buffer_bytes;
+            assert!((512 << 10..=bytes.max(8 << 20) / 16).contains(&sorted), "{sorted} of {bytes}");
+            #[cfg(feature = "tokio")]
+            {
+                let queues = crate::AsyncDbOptions::for_budget(bytes);
+                queues.validate().unwrap();
+                assert!(queues.max_queued_bytes <= bytes.max(8 << 20) / 64, "{queues:?}");
+            }
             let family = &options.unnamed_families;
             family.validate().unwrap();
             let cache = options.block_cache.as_ref().unwrap();

@@ -104,6 +104,11 @@ impl BlockBuilder {
         self.entries.len() + 4 * self.restarts.len() + 4 + self.hash.as_ref().map_or(0, BlockHashBuilder::len)
     }
 
+    /// Bytes of memory that it holds.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.entries.capacity() + self.restarts.capacity() * size_of::<u32>() + self.last_key.capacity()
+    }
+
     /// Whether no entry was added.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

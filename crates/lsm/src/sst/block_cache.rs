@@ -3,7 +3,7 @@
 use super::block::Block;
 use super::cache_kinds::{CachedKind, KindCounts, KindStats};
 use super::compressed_tier::CompressedTier;
-use siltstone_base::cache::{Cache, CacheKey, CacheStats, ENTRY_OVERHEAD};
+use siltstone_base::cache::{Cache, CacheKey, CacheStats, VALUE_OVERHEAD};
 use siltstone_base::sync::{Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl BlockCache {
     pub fn new(capacity_bytes: usize) -> Self {
         let shares = Shares { capacities: [capacity_bytes, 0], charged: 0, taken: 0 };
         Self {
-            blocks: Cache::new(capacity_bytes),
+            blocks: Cache::new(capacity_bytes).counting_structures(),
             tier: None,
             is_strict: false,
             shares: Mutex::new(RANK, shares),
@@ -214,7 +214,7 @@ impl BlockCache {
     ///
     /// `LimitExceeded` if there is no room within a [strict capacity](Self::strict_capacity_limit).
     pub(crate) fn insert(&self, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
-        let charge = block.memory_usage() + ENTRY_OVERHEAD;
+        let charge = block.memory_usage() + VALUE_OVERHEAD;
         let mut evicted = Vec::new();
         block.set_cached(true);
         let kind = block.cached_kind();

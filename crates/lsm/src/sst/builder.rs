@@ -16,6 +16,7 @@ use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
 use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use super::tail::TableTail;
+use crate::holders::Held;
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
 use crate::metrics::{HistogramKind, Metrics};
 use crate::options::{CompressionType, DataBlockIndexType, IndexType, TableOptions};
@@ -158,6 +159,8 @@ pub(crate) struct TableBuilder {
     smallest: InternalKey,
     smallest_seqno: SeqNo,
     largest_seqno: SeqNo,
+    /// Counts what it holds, if somebody wants it.
+    held: Option<Held>,
 }
 
 impl TableBuilder {
@@ -250,6 +253,7 @@ impl TableBuilder {
             smallest: InternalKey::default(),
             smallest_seqno: MAX_SEQNO,
             largest_seqno: 0,
+            held: None,
             comparator: options.comparator,
             options: options.table,
         })
@@ -307,6 +311,32 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Counts by `held` what is gathered, from now on and once a block.
+    pub(crate) fn count_memory(&mut self, held: Held) {
+        self.held = Some(held);
+    }
+
+    /// Bytes of memory that it holds, beside what codecs and collectors have.
+    fn memory_usage(&self) -> usize {
+        self.output.memory_usage()
+            + self.data_block.memory_usage()
+            + self.index.memory_usage()
+            + self.prefixes.as_ref().map_or(0, PrefixIndexBuilder::memory_usage)
+            + self.waiting.as_ref().map_or(0, WaitingBlocks::bytes)
+            + self.dictionary.capacity()
+            + self.filter.as_ref().map_or(0, FilterBuilder::memory_usage)
+            + self.filter_block.as_ref().map_or(0, |(_, block)| block.capacity())
+            + self.filter_partitions.as_ref().map_or(0, FilterPartitionsBuilder::memory_usage)
+            + self.ranges.memory_usage()
+    }
+
+    fn update_held(&mut self) {
+        let bytes = self.held.as_ref().map_or(0, |_| self.memory_usage());
+        if let Some(held) = &mut self.held {
+            held.set(bytes as u64);
+        }
+    }
+
     /// Says that the table is written outside of a database: all its entries have sequence number 0, and get theirs when a database takes
     /// the file in.
     pub(crate) fn mark_external(&mut self) {
@@ -356,6 +386,7 @@ impl TableBuilder {
             let Some(block) = filter.step(is_over) else { return Ok(false) };
             self.filter_block = Some((keys, block));
             self.filter = None;
+            self.update_held();
         }
         Ok(true)
     }
@@ -517,6 +548,7 @@ impl TableBuilder {
             }
         }
         self.data_block.clear();
+        self.update_held();
         Ok(())
     }
 

@@ -112,6 +112,11 @@ impl FilterBuilder {
         self.bloom.len()
     }
 
+    /// Bytes of the hashes that it holds.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.bloom.memory_usage()
+    }
+
     /// Whether there are no keys.
     pub(crate) fn is_empty(&self) -> bool {
         self.bloom.is_empty()

@@ -34,6 +34,8 @@ pub(crate) struct FilterPartitionsBuilder {
     /// Separators as internal keys, one behind the other.
     separators: Vec<u8>,
     partitions: Vec<Partition>,
+    /// Bytes of their filters.
+    filter_bytes: usize,
     entries: u64,
 }
 
@@ -45,6 +47,7 @@ impl FilterPartitionsBuilder {
             partition_size: options.metadata_block_size,
             separators: Vec::new(),
             partitions: Vec::new(),
+            filter_bytes: 0,
             entries: 0,
         })
     }
@@ -68,7 +71,13 @@ impl FilterPartitionsBuilder {
         self.entries += filter.len() as u64;
         self.separators.extend_from_slice(separator);
         let partition = Partition { separator_end: self.separators.len(), filter: filter.finish_and_reset() };
+        self.filter_bytes += partition.filter.capacity();
         self.partitions.push(partition);
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.filter_bytes + self.separators.capacity() + self.partitions.capacity() * size_of::<Partition>()
     }
 
     /// Writes all partitions and their index, in the form of the table's index; nothing if there are none.

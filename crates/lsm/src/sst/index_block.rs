@@ -18,6 +18,9 @@ use std::cmp::Ordering;
 /// blocks has no other bound.
 const MAX_SEPARATORS_LEN: usize = 64 << 20;
 
+/// What an allocator takes for the eight allocations of an index, in bytes.
+const ALLOCATOR_OVERHEAD: usize = 8 * 16;
+
 /// How an index block is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEncoding {
@@ -70,7 +73,12 @@ impl Index {
         };
         let Layout { entries_len, num_restarts, .. } = Layout::of(data)?;
         let mut rest = &data[..entries_len as usize];
-        index.ends.reserve((num_restarts as usize).min(rest.len()));
+        // Each entry of an index that is written here is a restart point.
+        let entries = (num_restarts as usize).min(rest.len());
+        index.ends.reserve(entries);
+        index.offsets.reserve(entries);
+        index.sizes.reserve(entries);
+        index.separators.reserve(rest.len());
         let limit = MAX_SEPARATORS_LEN.saturating_add(data.len().saturating_mul(64));
         let mut previous = BlockHandle::default();
         while !rest.is_empty() {
@@ -83,6 +91,10 @@ impl Index {
             index.push_checked(start, handle, comparator)?;
             previous = handle;
         }
+        index.separators.shrink_to_fit();
+        index.ends.shrink_to_fit();
+        index.offsets.shrink_to_fit();
+        index.sizes.shrink_to_fit();
         index.build_heads(comparator);
         index.slots = BlockSlots::new(index.len());
         Ok(index)
@@ -246,7 +258,8 @@ impl Index {
 
     /// The bytes of memory that the index takes.
     pub(crate) fn memory_usage(&self) -> usize {
-        self.separators.capacity()
+        ALLOCATOR_OVERHEAD
+            + self.separators.capacity()
             + self.ends.capacity() * size_of::<u32>()
             + self.sizes.capacity() * size_of::<u32>()
             + self.offsets.capacity() * size_of::<u64>()

@@ -167,6 +167,11 @@ impl IndexBuilder {
         self.entries[at].handle = handle;
     }
 
+    /// Bytes of memory that it holds.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.separators.capacity() + self.first_keys.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
     /// The separator behind the block that was added last, as an internal key.
     #[inline]
     pub(crate) fn last_separator(&self) -> &[u8] {

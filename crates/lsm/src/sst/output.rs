@@ -119,6 +119,11 @@ impl TableOutput {
         self.appended + self.pending.len() as u64
     }
 
+    /// Bytes of memory that it holds: of what was set aside, as much as was ever used.
+    pub(crate) fn memory_usage(&self) -> usize {
+        if self.appended > 0 { self.pending.capacity() } else { self.pending.len() }
+    }
+
     /// The codec of blocks that are worth it.
     pub(crate) fn codec(&self) -> CompressionType {
         self.compressor.compression_type()

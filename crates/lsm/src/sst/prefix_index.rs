@@ -61,6 +61,11 @@ impl PrefixIndexBuilder {
         }
     }
 
+    /// Bytes of memory that it holds.
+    pub(crate) fn memory_usage(&self) -> usize {
+        self.prefixes.capacity() + self.metadata.capacity()
+    }
+
     fn end_prefix(&mut self) {
         if let Some((start, blocks)) = self.last.take() {
             put_varint32(&mut self.metadata, (self.prefixes.len() - start) as u32);

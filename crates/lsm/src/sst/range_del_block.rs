@@ -52,6 +52,11 @@ impl RangeDelBuilder {
         if self.is_empty() { 0 } else { self.block.len() }
     }
 
+    /// Bytes of memory that it holds.
+    pub(super) fn memory_usage(&self) -> usize {
+        self.block.memory_usage() + self.scratch.capacity()
+    }
+
     /// Adds a tombstone. The internal keys of the starts strictly ascend.
     pub(super) fn add(&mut self, order: &InternalKeyComparator, tombstone: &RangeTombstone) -> Result<()> {
         if !order.compare_user(&tombstone.start, &tombstone.end).is_lt() {

@@ -20,6 +20,7 @@ use super::outputs::Outputs;
 use super::rules::{DroppedEntries, HiddenWatch, RulesOptions, Sieve};
 use crate::expiry::Expiring;
 use crate::file_meta::FileMetaData;
+use crate::holders::Holders;
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
 use crate::key::{LookupKey, MAX_SEQNO, SeqNo, ValueType, trailer, user_key};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
@@ -72,6 +73,8 @@ pub(crate) struct CompactionEnv {
     pub(crate) file_checksum: FileChecksum,
     /// Who sees values that go.
     pub(crate) hidden: Option<HiddenWatch>,
+    /// Who counts what is gathered.
+    pub(crate) holders: Arc<Holders>,
 }
 
 /// What a finished compaction did.

@@ -12,6 +12,7 @@ use super::dictionary_options;
 use super::job::CompactionEnv;
 use crate::file_meta::{FileMetaData, other_fields};
 use crate::file_names::FileName;
+use crate::holders::Holder;
 use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
 use crate::options::FileChecksum;
 use crate::range_tombstones::RetainedTombstone;
@@ -287,7 +288,9 @@ fn create_table(
     let file_options = FileOptions::new(FileKind::Table).direct(env.use_direct_io);
     let file = env.env.create_append(&path, &file_options).map_err(|source| Error::io("create", &path, source))?;
     options.file_number = number;
-    TableBuilder::new(file, path, options.clone())
+    let mut builder = TableBuilder::new(file, path, options.clone())?;
+    builder.count_memory(env.holders.charge(Holder::Jobs));
+    Ok(builder)
 }
 
 /// Writes what `ranges` has before `next_key`; what it has behind stays.

@@ -17,6 +17,7 @@ use crate::event::{FlushReason, SpilledCommitInfo};
 use crate::external::{ExternalTable, OpenContext, SstFileWriter};
 use crate::file_copy::read_prefix;
 use crate::file_names::FileName;
+use crate::holders::Holder;
 use crate::key::{SeqNo, ValueType};
 use crate::options::{ColumnFamilyOptions, CompactionStyle, DbOptions, FileChecksum, FlushOptions, WriteOptions};
 use siltstone_base::env::FileKind;
@@ -143,7 +144,8 @@ impl ChangedTables {
             None => {
                 let number = self.db.file_numbers.allocate();
                 let path = FileName::Table(number).path(&self.db.dir);
-                let writer = SstFileWriter::create(path, &self.options, &family.options)?;
+                let mut writer = SstFileWriter::create(path, &self.options, &family.options)?;
+                writer.count_memory(self.db.holders.charge(Holder::Jobs));
                 self.numbers.push(number);
                 layer.writer.insert((number, writer))
             }

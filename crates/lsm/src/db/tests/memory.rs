@@ -2,10 +2,12 @@
 
 use super::basics::options;
 use crate::{
-    BlockCache, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db, DbOptions, ErrorKind,
-    FlushOptions, PinnedValue, ReadOptions, TableOptions, WriteOptions,
+    BlockCache, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db,
+    DbOptions, ErrorKind, FlushOptions, PinnedValue, ReadOptions, TableOptions, TablePropertiesCollector,
+    TablePropertiesCollectorFactory, WriteOptions,
 };
 use siltstone_base::env::sim::SimDisk;
+use siltstone_base::sync::{Mutex, Rank};
 use std::sync::Arc;
 
 fn key(number: u32) -> String {
@@ -128,4 +130,75 @@ fn further_families_bring_no_memory_of_their_own_to_a_budget() {
         }
     }
     assert!(db.memory_report().total() as usize <= BUDGET, "{}", db.memory_report());
+}
+
+/// Looks at the report for each entry that goes into a table.
+#[derive(Debug, Clone)]
+struct Watch(Arc<Mutex<(Option<Db>, Vec<u64>)>>);
+
+impl TablePropertiesCollectorFactory for Watch {
+    fn name(&self) -> &str {
+        "watch"
+    }
+
+    fn collector(&self, _: ColumnFamilyId) -> Box<dyn TablePropertiesCollector> {
+        Box::new(self.clone())
+    }
+}
+
+impl TablePropertiesCollector for Watch {
+    fn add(&mut self, _: &CollectedEntry<'_>) {
+        let (db, seen) = &mut *self.0.lock();
+        seen.extend(db.as_ref().map(|db| db.memory_report().jobs));
+    }
+
+    fn finish(self: Box<Self>) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn what_jobs_gather_is_in_the_report_until_the_table_is_there() {
+    const ROWS: u32 = 5_000;
+    let disk = SimDisk::new();
+    let watch = Watch(Arc::new(Mutex::new(Rank(1), (None, Vec::new()))));
+    let family = ColumnFamilyOptions::default()
+        .compression(CompressionType::None)
+        .table(TableOptions::default().bloom_bits_per_key(10.0))
+        .table_properties_collectors(vec![Arc::new(watch.clone())]);
+    let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
+    for number in 0..ROWS {
+        db.put(key(number), vec![number as u8; 100]).unwrap();
+    }
+    watch.0.lock().0 = Some(db.clone());
+    let all = CompactRangeOptions::default().force_bottommost(true);
+    let flush = || db.flush(&FlushOptions::default()).unwrap();
+    let compact = || db.compact_range(&db.default_family(), None, None, &all).unwrap();
+    for build in [&flush as &dyn Fn(), &compact] {
+        build();
+        let seen = std::mem::take(&mut watch.0.lock().1);
+        assert_eq!(seen.len(), ROWS as usize);
+        // The bytes of the table, eight for the hash of each key, and the index.
+        let (most, written) = (*seen.iter().max().unwrap(), u64::from(ROWS) * 110);
+        assert!((written..2 * written).contains(&most), "{most} bytes");
+        assert_eq!(db.memory_report().jobs, 0);
+    }
+    watch.0.lock().0 = None;
+}
+
+#[test]
+fn a_memtable_that_a_value_keeps_is_in_the_report_until_the_value_goes() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &options(&disk)).unwrap();
+    for number in 0..1_000 {
+        db.put(key(number), vec![7; 1_000]).unwrap();
+    }
+    let report = db.memory_report();
+    assert_eq!(report.held_memtables, 0, "{report}");
+    let value = db.get(key(5)).unwrap();
+    db.flush(&FlushOptions::default()).unwrap();
+    let held = db.memory_report();
+    assert!(held.held_memtables > 1_000_000 && held.memtables < 100_000, "{held}");
+    drop(value);
+    assert_eq!(db.memory_report().held_memtables, 0);
 }

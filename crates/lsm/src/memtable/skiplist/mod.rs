@@ -42,6 +42,7 @@ mod splice;
 mod writers;
 
 use super::arena::Arena;
+use super::memory::MemtableMemory;
 use crate::key::{InternalKeyComparator, trailer, user_key};
 pub(super) use cursor::{Cursor, PinnedValue};
 use node::{Link, Node};
@@ -101,8 +102,13 @@ pub(super) struct Entry<'a> {
 impl SkipList {
     /// An empty list in the order of `comparator`, with `protection_bytes` reserved after each value. Most keys are
     /// expected between those of `expected`.
-    pub(super) fn new(comparator: InternalKeyComparator, protection_bytes: usize, expected: (&[u8], &[u8])) -> Self {
-        let arena = Arena::new();
+    pub(super) fn new(
+        memory: Arc<MemtableMemory>,
+        comparator: InternalKeyComparator,
+        protection_bytes: usize,
+        expected: (&[u8], &[u8]),
+    ) -> Self {
+        let arena = Arena::new(memory);
         let links = arena.allocate(MAX_HEIGHT * size_of::<Link>()).cast::<Link>();
         // SAFETY: the allocation has room for so many links and nobody else's, and is aligned. The head has no entry: its address
         // is the end of the allocation, and is only used to reach its links.
@@ -143,6 +149,16 @@ impl SkipList {
     /// Bytes of memory that the arena takes.
     pub(super) fn reserved_bytes(&self) -> usize {
         self.arena.reserved_bytes()
+    }
+
+    /// Bytes of the arena's blocks.
+    pub(super) fn block_bytes(&self) -> usize {
+        self.arena.block_bytes()
+    }
+
+    /// Who counts those.
+    pub(super) fn memory(&self) -> &Arc<MemtableMemory> {
+        self.arena.memory()
     }
 
     /// The first entry at or after the internal key `target`.

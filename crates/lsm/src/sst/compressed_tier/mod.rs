@@ -6,7 +6,7 @@
 
 use super::block::Block;
 use siltstone_base::block_pool::PooledBuf;
-use siltstone_base::cache::{Cache, CacheKey, CacheStats, Cacheable, ENTRY_OVERHEAD, Uses};
+use siltstone_base::cache::{Cache, CacheKey, CacheStats, Cacheable, Uses, VALUE_OVERHEAD};
 use siltstone_base::compression::{CompressionType, Compressor, decompress_into, decompressed_len};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::sync::{Arc, Mutex, Rank};
@@ -72,7 +72,10 @@ impl ForgottenFiles {
 
 impl CompressedTier {
     pub(super) fn new(capacity_bytes: usize) -> Self {
-        Self { blocks: Cache::new(capacity_bytes), forgotten: Mutex::new(RANK, ForgottenFiles::default()) }
+        Self {
+            blocks: Cache::new(capacity_bytes).counting_structures(),
+            forgotten: Mutex::new(RANK, ForgottenFiles::default()),
+        }
     }
 
     /// Lets no block of `file` in any more.
@@ -97,7 +100,7 @@ impl CompressedTier {
             return;
         }
         if let Some(bytes) = pack(block) {
-            let charge = bytes.capacity_charged() + size_of::<CompressedBlock>() + ENTRY_OVERHEAD;
+            let charge = bytes.capacity_charged() + size_of::<CompressedBlock>() + VALUE_OVERHEAD;
             bytes.set_cached(true);
             let compressed = CompressedBlock { bytes, was_asked: AtomicBool::new(false), uses: Uses::default() };
             self.blocks.insert(key, Arc::new(compressed), charge);

@@ -4,6 +4,7 @@
 
 use super::section::{ReadSection, SharedFile};
 use crate::db::{Db, MakingFiles};
+use crate::holders::Holder;
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKeyComparator, SeqNo};
 use crate::options::{CompressionType, IndexType, TableOptions};
@@ -89,7 +90,8 @@ impl RunsWriter {
     pub(super) fn begin(&self, family: u32, order: &InternalKeyComparator) -> Result<RunWriter> {
         let section = self.shared.section();
         let begin = section.begin();
-        let builder = TableBuilder::new(Box::new(section), self.file.path.clone(), layout(&self.file.db, order))?;
+        let mut builder = TableBuilder::new(Box::new(section), self.file.path.clone(), layout(&self.file.db, order))?;
+        builder.count_memory(self.file.db.holders().charge(Holder::Jobs));
         Ok(RunWriter { builder, family, order: order.clone(), begin, db: self.file.db.clone() })
     }
 

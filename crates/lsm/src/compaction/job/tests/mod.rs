@@ -157,6 +157,7 @@ impl World {
             write_back: WriteBack::default(),
             file_checksum: FileChecksum::None,
             hidden: None,
+            holders: Arc::default(),
         };
         CompactionJob::new(compaction, keys, env)
     }

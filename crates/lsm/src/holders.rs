@@ -1,4 +1,4 @@
-//! Memory of a database that rooms above it hold: what they have not handed over yet.
+//! Memory of a database that its jobs hold while they run, and rooms above it: what they have not handed over yet.
 //!
 //! Each says how much it holds at the moment, and takes that back when it goes; the report of holders adds nothing up by itself.
 
@@ -13,9 +13,11 @@ pub(crate) enum Holder {
     QueuedWrites,
     /// Rows that loaders sort.
     Loads,
+    /// Tables that are being built, by flushes, compactions and commits of transactions that spilled.
+    Jobs,
 }
 
-const HOLDERS: usize = 2;
+const HOLDERS: usize = 3;
 
 /// The bytes of all holders of one open database.
 ///
