@@ -134,10 +134,8 @@ impl Arena {
     /// Bytes of memory that are taken, approximately: a block that huge pages back is there as a whole once it is touched.
     pub(super) fn reserved_bytes(&self) -> usize {
         let closed = self.closed.load(Ordering::Relaxed);
-        // SAFETY: as in `allocate`.
-        let current = unsafe { self.current.load(Ordering::Acquire).as_ref() };
         closed
-            + current.map_or(0, |head| match HEAD_LEN + head.capacity {
+            + self.current_head().map_or(0, |head| match HEAD_LEN + head.capacity {
                 len @ MAX_BLOCK_LEN => len,
                 _ => HEAD_LEN + head.used.load(Ordering::Relaxed).min(head.capacity),
             })
@@ -145,10 +143,12 @@ impl Arena {
 
     /// Bytes of all blocks, whether anything is in them or not: what [`MemtableMemory`] counts of it.
     pub(super) fn block_bytes(&self) -> usize {
-        let closed = self.closed.load(Ordering::Relaxed);
+        self.closed.load(Ordering::Relaxed) + self.current_head().map_or(0, |head| HEAD_LEN + head.capacity)
+    }
+
+    fn current_head(&self) -> Option<&Block> {
         // SAFETY: as in `allocate`.
-        let current = unsafe { self.current.load(Ordering::Acquire).as_ref() };
-        closed + current.map_or(0, |head| HEAD_LEN + head.capacity)
+        unsafe { self.current.load(Ordering::Acquire).as_ref() }
     }
 
     /// Who counts the blocks.

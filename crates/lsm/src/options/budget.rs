@@ -23,6 +23,7 @@ const MOST_SUBCOMPACTIONS: usize = 4;
 /// About one false answer in a hundred.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// What tasks may have waiting to be written: one part in so many.
+#[cfg(feature = "tokio")]
 const QUEUED_PART: usize = 64;
 /// What a load sorts at a time: one part in so many.
 const SORTED_PART: usize = 16;
