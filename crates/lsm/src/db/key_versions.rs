@@ -69,6 +69,17 @@ impl KeyVersions {
         Ok(Some(KeyVersion { key: user_key, seqno, value_type, value: self.merged.value() }))
     }
 
+    /// Goes on to the first one of the next key, in the bytewise order. REQUIRES: there is one at hand.
+    pub(crate) fn skip_key(&mut self) {
+        if let Ok(ParsedKey { user_key, .. }) = ParsedKey::parse(self.merged.key()) {
+            let next = [user_key, b"\0"].concat();
+            self.merged.seek(LookupKey::new(&next, MAX_SEQNO).internal_key());
+        } else {
+            // Who looks at it is told.
+            self.merged.next();
+        }
+    }
+
     /// Goes on to the next one. REQUIRES: there is one at hand.
     pub(crate) fn advance(&mut self) {
         self.merged.next();

@@ -82,7 +82,12 @@ impl TableDb {
         dictionary.building = Some(definition.primary);
         let mut indexes = table.indexes.clone();
         indexes.push(index.clone());
-        let table = Arc::new(Table { definition, indexes, walked: Arc::clone(&table.walked) });
+        let table = Arc::new(Table {
+            definition,
+            indexes,
+            walked: Arc::clone(&table.walked),
+            walk_rests: Arc::clone(&table.walk_rests),
+        });
         let learned = self.ground.db.latest_seqno();
         self.publish(Arc::clone(&table));
         Ok((table, index, learned))
@@ -106,7 +111,12 @@ impl TableDb {
             self.store_definition(&mut dictionary, definition.clone(), None, &[index])?;
         }
         dictionary.building = None;
-        self.publish(Arc::new(Table { definition, indexes, walked: Arc::clone(&table.walked) }));
+        self.publish(Arc::new(Table {
+            definition,
+            indexes,
+            walked: Arc::clone(&table.walked),
+            walk_rests: Arc::clone(&table.walk_rests),
+        }));
         if !is_filled {
             self.ground.dropped.add([index]);
         }

@@ -52,7 +52,12 @@ impl TableDb {
         let dropped = definition.indexes.remove(position).id;
         self.store_definition(&mut dictionary, definition.clone(), None, &[dropped])?;
         let indexes = table.indexes.iter().filter(|index| index.id != dropped).cloned().collect();
-        self.publish(Arc::new(Table { definition, indexes, walked: Arc::clone(&table.walked) }));
+        self.publish(Arc::new(Table {
+            definition,
+            indexes,
+            walked: Arc::clone(&table.walked),
+            walk_rests: Arc::clone(&table.walk_rests),
+        }));
         self.ground.dropped.add([dropped]);
         drop(dictionary);
         self.give_space_back([dropped]);

@@ -34,9 +34,36 @@ pub(super) struct LazyCounts {
     /// Of a thousand entries written before then, how many were stale.
     stale_per_mille: AtomicU64,
     is_known: AtomicU64,
-    /// Failures in a row to go through it, and until when it is left alone for them, in microseconds of the clock.
+    /// What came of going through it.
+    pub(super) rests: Rests,
+}
+
+/// How long something is left alone that failed: the longer the more often it did.
+#[derive(Debug, Default)]
+pub(super) struct Rests {
+    /// Failures in a row, and until when it is left alone for them, in microseconds of the clock.
     failures: AtomicU32,
     blocked_until: AtomicU64,
+}
+
+impl Rests {
+    /// It failed.
+    pub(super) fn note_failed(&self, now_micros: u64) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).min(MOST_DOUBLINGS);
+        self.blocked_until.store(now_micros.saturating_add(FIRST_REST_MICROS << failures), Ordering::Relaxed);
+    }
+
+    /// It succeeded.
+    pub(super) fn note_sound(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        self.blocked_until.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether it is to be left alone. The clock is asked only where there was a failure.
+    pub(super) fn is_blocked(&self, now_micros: impl FnOnce() -> u64) -> bool {
+        let until = self.blocked_until.load(Ordering::Relaxed);
+        until != 0 && now_micros() < until
+    }
 }
 
 /// What was counted when the measuring of an index began.
@@ -88,24 +115,6 @@ impl LazyCounts {
     /// Stale entries were removed that a flush or a compaction found.
     pub(super) fn note_removed(&self, count: u64) {
         self.removed.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Going through the index failed: it is left alone for a while, the longer the more often it did.
-    pub(super) fn note_failed(&self, now_micros: u64) {
-        let failures = self.failures.fetch_add(1, Ordering::Relaxed).min(MOST_DOUBLINGS);
-        self.blocked_until.store(now_micros.saturating_add(FIRST_REST_MICROS << failures), Ordering::Relaxed);
-    }
-
-    /// It succeeded.
-    pub(super) fn note_sound(&self) {
-        self.failures.store(0, Ordering::Relaxed);
-        self.blocked_until.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether it is to be left alone. The clock is asked only where there was a failure.
-    pub(super) fn is_blocked(&self, now_micros: impl FnOnce() -> u64) -> bool {
-        let until = self.blocked_until.load(Ordering::Relaxed);
-        until != 0 && now_micros() < until
     }
 
     /// The measuring of the index begins.

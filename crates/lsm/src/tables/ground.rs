@@ -33,6 +33,11 @@ impl Ground {
         if self.dropped.contains(id) { Err(dropped_meanwhile()) } else { Ok(()) }
     }
 
+    /// The time of the database's clock, in microseconds.
+    pub(super) fn now_micros(&self) -> u64 {
+        self.db.executor().clock().now_micros()
+    }
+
     /// About how many entries an index has; old versions and tombstones count.
     pub(super) fn entries_of(&self, index: &Index) -> Result<u64> {
         let (begin, end) = (index.id.to_bytes(), index.id.end());

@@ -2,7 +2,7 @@
 
 use super::dictionary::{IndexDefinition, TableDefinition};
 use super::expiring::{no_stamp, split_stamp};
-use super::figures::LazyCounts;
+use super::figures::{LazyCounts, Rests};
 use super::layout::{EntryForm, IndexId};
 use crate::key::SeqNo;
 use crate::snapshot::Snapshot;
@@ -19,6 +19,8 @@ pub(super) struct Table {
     pub(super) indexes: Vec<Index>,
     /// Of a lazy table: what rows were at this number, or before, was compared with what they had become by then.
     pub(super) walked: Arc<AtomicU64>,
+    /// What came of walking over it.
+    pub(super) walk_rests: Arc<Rests>,
 }
 
 /// A secondary index of an open table.
@@ -106,13 +108,14 @@ impl Table {
         let expires = definition.expiry.is_some();
         let own = definition.indexes.iter().zip(&spec.indexes);
         let indexes = own.map(|(own, spec)| Index::new(own, spec, expires)).collect();
-        Arc::new(Self { definition, indexes, walked: Arc::default() })
+        Arc::new(Self { definition, indexes, walked: Arc::default(), walk_rests: Arc::default() })
     }
 
     /// The same table with what another one knows of its indexes.
     pub(super) fn with_counts_of(mut self: Arc<Self>, other: Option<&Self>) -> Arc<Self> {
         if let (Some(table), Some(other)) = (Arc::get_mut(&mut self), other) {
             table.walked = Arc::clone(&other.walked);
+            table.walk_rests = Arc::clone(&other.walk_rests);
             for index in &mut table.indexes {
                 if let Some(known) = other.indexes.iter().find(|known| known.id == index.id) {
                     index.counts = Arc::clone(&known.counts);

@@ -43,6 +43,9 @@ const EARLY_WAIT: Duration = Duration::from_millis(20);
 /// Longer it holds no snapshot: compactions keep every version that one sees.
 const MOST_AGE_MICROS: u64 = 10_000_000;
 
+/// The same for a sample, which is small: where its few reads take so long, the index is left alone for a while.
+const MOST_SAMPLE_AGE_MICROS: u64 = 6 * MOST_AGE_MICROS;
+
 /// The fewest entries of a batch that is left off because of its age: a smaller one takes the time that it takes.
 const LEAST_STEP: usize = 64;
 
@@ -163,7 +166,15 @@ impl SweepJob {
             let (removing, tries) = self.repairs.swap_remove(at);
             add(&self.sweeper.counted.missed, self.sweeper.found.give_back(removing.into_rest(), tries));
         }
-        // A sample is small, and of a small batch something has to come some day.
+        let age = |since: u64| now.saturating_add(wait).saturating_sub(since);
+        if let Some(sample) =
+            self.in_hand.take_if(|in_hand| in_hand.is_sample && age(in_hand.since_micros) > MOST_SAMPLE_AGE_MICROS)
+            && let Some((_, index)) = ground.lazy_index(sample.id)
+        {
+            add(&self.sweeper.counted.failures, 1);
+            index.counts.rests.note_failed(now);
+        }
+        // Of a small batch something has to come some day.
         let is_long = |in_hand: &mut InHand| !in_hand.is_sample && is_old(in_hand.since_micros);
         if self.step_entries > LEAST_STEP
             && let Some(in_hand) = self.in_hand.take_if(is_long)
@@ -294,7 +305,7 @@ impl SweepJob {
             && let Some((_, index)) = ground.lazy_index(self.last)
         {
             add(&self.sweeper.counted.failures, 1);
-            index.counts.note_failed(ground.db.executor().clock().now_micros());
+            index.counts.rests.note_failed(ground.db.executor().clock().now_micros());
         }
         Turn::Did(1)
     }
@@ -318,6 +329,7 @@ impl SweepJob {
         let stretch = match ground.walk_stretch(table, &walk, WALK_ROWS) {
             Ok(stretch) => stretch,
             Err(error) => {
+                table.walk_rests.note_failed(ground.now_micros());
                 self.sweeper.walks.end(walk);
                 return Err(error);
             }
@@ -433,7 +445,7 @@ impl SweepJob {
     /// Takes note of what a sample, or some entries of a pass, have shown.
     fn end(&mut self, ground: &Ground, table: &Arc<Table>, index: &Index, done: InHand) -> Result<()> {
         let counted = &self.sweeper.counted;
-        index.counts.note_sound();
+        index.counts.rests.note_sound();
         self.step_entries = (2 * self.step_entries).min(self.sweeper.options.step_entries);
         let (entries, _, stale) = done.batch.figures();
         add(&counted.entries_read, entries);

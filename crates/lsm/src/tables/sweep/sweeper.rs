@@ -236,6 +236,7 @@ impl Sweeper {
             // Who sweeps meets it again.
             Err(_) => {
                 add(&self.counted.failures, 1);
+                walked.walk_rests.note_failed(ground.now_micros());
                 self.walks.end(walk);
             }
         }
@@ -248,6 +249,7 @@ impl Sweeper {
             Ok(walk) => self.walks.put(walk),
             Err(through) => {
                 add(&self.counted.walks, 1);
+                table.walk_rests.note_sound();
                 self.walks.end(through);
             }
         }
@@ -290,7 +292,10 @@ impl Sweeper {
             && stale >= self.options.least_stale
             && u128::from(stale) * 100 > share
             && index.counts.is_worth_measuring()
-            && !index.counts.is_blocked(|| self.executor.upgrade().map_or(0, |executor| executor.clock().now_micros()))
+            && !index
+                .counts
+                .rests
+                .is_blocked(|| self.executor.upgrade().map_or(0, |executor| executor.clock().now_micros()))
     }
 
     /// Sees to it that there is a job.

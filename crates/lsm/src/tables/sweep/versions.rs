@@ -35,6 +35,10 @@ const STRETCH_BYTES: u64 = 1 << 20;
 /// Entries of one row that are found; more of them are left to a pass.
 const ROW_ENTRIES: usize = 4_096;
 
+/// Versions of one row that are looked at, and their bytes: what older ones yield is left to a pass, too.
+const ROW_VERSIONS: u64 = 4_096;
+const ROW_BYTES: u64 = 1 << 20;
+
 /// Rows that a writer walks over for each one that it changes, at most, between the share at which sweeps begin and the bound, and beyond that.
 const MOST_WITHIN: u64 = 64;
 const MOST_BEYOND: u64 = 256;
@@ -193,6 +197,7 @@ impl Ground {
             value: Vec::new(),
         };
         let (mut is_over, mut found) = (false, 0);
+        let (mut of_row, mut bytes_before) = (0, 0);
         while let Some(version) = versions.current()? {
             let is_value = version.value_type == ValueType::Put;
             if version.key != row.key {
@@ -206,6 +211,7 @@ impl Ground {
                     break;
                 }
                 stretch.rows += 1;
+                (of_row, bytes_before) = (0, stretch.bytes);
                 row.key.clear();
                 row.key.extend_from_slice(version.key);
                 row.yielded.clear();
@@ -222,7 +228,11 @@ impl Ground {
                 is_over = version.seqno <= walk.since;
             }
             stretch.bytes += (version.key.len() + version.value.len()) as u64;
-            versions.advance();
+            of_row += 1;
+            match of_row < ROW_VERSIONS && stretch.bytes - bytes_before < ROW_BYTES {
+                true => versions.advance(),
+                false => versions.skip_key(),
+            }
         }
         if !row.stale.is_empty() {
             stretch.removal.rows.push((row.key, row.stale.into_iter().collect()));
@@ -260,10 +270,31 @@ impl Ground {
         let entries = table.indexes.iter().map(|index| index.counts.figures().entries).max().unwrap_or(0);
         let latest = self.db.latest_seqno();
         let written = latest.saturating_sub(table.walked.load(Ordering::Relaxed));
-        if !walks.is_under_way() && is_worth_walking(written, table.indexes.len() as u64, entries) {
+        let is_blocked = table.walk_rests.is_blocked(|| self.now_micros());
+        if !walks.is_under_way() && !is_blocked && is_worth_walking(written, table.indexes.len() as u64, entries) {
             walks.begin(table, latest);
         }
         walks.is_under_way()
+    }
+}
+
+#[cfg(test)]
+impl Ground {
+    /// Walks over all rows of a table without removing anything: rows, bytes that were looked at, and stale entries.
+    pub(in super::super) fn walk_for_test(&self, table: &Table) -> (u64, u64, u64) {
+        let began = self.db.latest_seqno();
+        let mut walk = VersionWalk { table: AnyTableId(table.number()), next: Vec::new(), since: 0, began };
+        let (mut rows, mut bytes, mut stale) = (0, 0, 0);
+        loop {
+            let stretch = self.walk_stretch(table, &walk, u64::MAX).unwrap();
+            rows += stretch.rows;
+            bytes += stretch.bytes;
+            stale += stretch.removal.entries();
+            match stretch.next {
+                Some(next) => walk.next = next,
+                None => return (rows, bytes, stale),
+            }
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use super::sweeps::{DIR, World, at_once, only_found, only_passes, open_disk, sma
 use super::*;
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::Admin;
-use siltstone_base::env::sim::SimDisk;
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
 use siltstone_base::executor::{Executor, StepExecutor};
 use siltstone_base::index_spec::LazyIndexSpec;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -152,6 +153,45 @@ fn a_row_that_cannot_be_read_keeps_nothing_else_from_being_swept() {
         let (all, stale) = entries(&world.db, table);
         assert!(stale <= 2 && all == 102 + stale, "{stale} of {all}: {:?}", world.db.sweep_figures());
     }
+}
+
+/// Else a step of the job, or the call of a writer that helps, takes as long as a counter has versions.
+#[test]
+fn a_walk_passes_a_row_of_very_many_versions_by() {
+    let world = world(&ColumnFamilyOptions::default(), &SweepOptions::default().in_background(false));
+    let text = "~".repeat(200);
+    for version in 0..20_000 {
+        world.upsert(&[("hot", &format!("{version:05}{text}"))]);
+    }
+    world.upsert(&[("row", "ab")]);
+    world.upsert(&[("row", "cd")]);
+    let tables = world.db.ground.open_tables.load();
+    let table = tables.iter().find(|table| table.definition.lazy).unwrap();
+    let (rows, bytes, stale) = world.db.ground.walk_for_test(table);
+    assert_eq!(rows, 2);
+    assert!(bytes < 1_100_000, "{bytes} bytes were looked at, of more than 4 MB");
+    assert!(stale > 2, "{stale}: also of the row behind it");
+    assert!(world.entries().1 > stale, "the others are left to a pass");
+}
+
+/// Else every few calls of writers would read as far as the damage.
+#[test]
+fn rows_that_cannot_be_walked_over_are_left_alone_for_a_while() {
+    let world = world(&small_blocks().disable_auto_compactions(true), &at_once());
+    (0..3).for_each(|round| world.round(round));
+    Admin::flush(&world.db).unwrap();
+    Admin::settle(&world.db).unwrap();
+    let reads = OpFilter { class: Some(OpClass::Read), file: Some(FileKind::Table), ..OpFilter::default() };
+    world.disk.set_fault(FaultPlan::sticky(FaultKind::Io, 0).filter(reads));
+    (3..20).for_each(|round| world.round(round));
+    let figures = world.db.sweep_figures();
+    assert!((1..4).contains(&figures.failures), "{figures:?}");
+    world.disk.clear_fault();
+    world.executor.sleep(Duration::from_secs(3_600));
+    (20..23).for_each(|round| world.round(round));
+    Admin::settle(&world.db).unwrap();
+    let (all, stale) = world.entries();
+    assert!(stale * 100 <= all * 30, "{stale} of {all}: {:?}", world.db.sweep_figures());
 }
 
 /// It is tried again after a while, and not all the time.
