@@ -3,8 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod expiry_support;
 mod table_ttl_support;
 
+use expiry_support::{DIR, START, seconds};
 use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, ErrorKind, IndexScan, TableDb, WriteOptions};
 use siltstone::ttl::{RowExpiry, TtlDuration};
 use siltstone_base::clock::ManualClock;
@@ -16,7 +18,7 @@ use siltstone_base::sync::{Mutex, Rank};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use table_ttl_support::{DIR, START, Trial, open, seconds};
+use table_ttl_support::{Trial, open};
 
 /// Cases drawn by [`index_scans_show_what_is_not_expired`].
 const CASES: u64 = 2000;
@@ -218,7 +220,7 @@ fn what_a_table_was_created_with_is_known_when_it_is_opened_again() {
     db.close().unwrap();
     // Without the policy the rows would be shown for ever, and with their stamps.
     let executor = Arc::new(StepExecutor::new(Arc::clone(&clock)));
-    let options = table_ttl_support::options(&disk, &executor);
+    let options = expiry_support::options(&disk, &executor);
     let plain = TableDb::open(DIR, &options, &ColumnFamilyOptions::default(), &WriteOptions::default());
     assert_eq!(plain.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod expiry_support;
 mod ttl_support;
 
+use expiry_support::{Rng, START, seconds};
 use siltstone::lsm::{
     BackupEngine, BackupEngineOptions, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType,
     Counter, CreateBackupOptions, Db, DbOptions, ErrorKind, ExpiryBlocker, ExpiryReport, FlushOptions, ReadOptions,
@@ -18,9 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use ttl_support::{Life, Rng, Trial, seconds, small_family};
-
-const START: u64 = 1_700_000_000;
+use ttl_support::{Life, Trial, small_family};
 
 /// Cases drawn by [`every_read_shows_what_is_not_expired`].
 const CASES: u64 = 2000;
@@ -190,7 +190,7 @@ fn compact(db: &Db) {
 fn a_directory_without_a_record_loses_no_row_to_a_clock_a_year_ahead() {
     let disk = SimDisk::new();
     let layout = StampLayout::Suffix;
-    let options = |now| ttl_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(now)))));
+    let options = |now| expiry_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(now)))));
     let plain = small_family(CompactionStyle::Leveled);
     let db = Db::open_families("/db", &options(START), &[("default", plain)]).unwrap();
     db.put("row", layout.stamped(b"of a month", START).unwrap()).unwrap();
@@ -317,7 +317,7 @@ fn a_duration_is_not_changed_in_a_view_for_reading() {
     let disk = SimDisk::new();
     let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1000)));
     life(&disk, &ttl, START).close();
-    let options = ttl_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START)))));
+    let options = expiry_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START)))));
     let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
     let _view = Db::open_read_only("/db", &options, &[("default", family)]).unwrap();
     assert_eq!(ttl.set_duration(seconds(10)).unwrap_err().kind(), ErrorKind::ReadOnly);
@@ -402,7 +402,7 @@ fn an_idle_range_is_rewritten_beside_a_writer_who_never_rests() {
     // It steps any job: those of low priority get on beside the others.
     let executor = Arc::new(StepExecutor::with_seed(Arc::clone(&clock), 7));
     let family = family.compression(CompressionType::None).expiry(Some(ttl.clone()));
-    let db = Db::open_families("/db", &ttl_support::options(&disk, &executor), &[("default", family)]).unwrap();
+    let db = Db::open_families("/db", &expiry_support::options(&disk, &executor), &[("default", family)]).unwrap();
     let life = Life { db, clock, executor };
     let mut rng = Rng::new(7);
     for row in 0..800 {
@@ -529,7 +529,7 @@ fn an_idle_range_is_rewritten_when_a_third_of_it_is_expired() {
 fn tables_that_say_nothing_are_rewritten_when_their_rows_must_be_expired() {
     let disk = SimDisk::new();
     let plain = small_family(CompactionStyle::Leveled);
-    let options = |now| ttl_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(now)))));
+    let options = |now| expiry_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(now)))));
     let db = Db::open_families("/db", &options(START), &[("default", plain)]).unwrap();
     let layout = StampLayout::Suffix;
     db.put("row", layout.stamped(b"written by another", START).unwrap()).unwrap();
@@ -607,7 +607,7 @@ fn rows_age_by_a_clock_of_their_own() {
         let executor = Arc::new(StepExecutor::new(Arc::clone(&machine)));
         let fast: Arc<dyn Clock> = Arc::new(FastClock::new(machine.clone(), 3600, now));
         let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
-        let options = ttl_support::options(&disk, &executor).expiry_clock(Some(fast));
+        let options = expiry_support::options(&disk, &executor).expiry_clock(Some(fast));
         (Db::open_families("/db", &options, &[("default", family)]).unwrap(), machine, executor)
     };
     let (db, machine, executor) = open(START);
@@ -662,7 +662,7 @@ fn a_checkpoint_remembers_what_was_expired() {
     checkpoint.create("/copy", &siltstone::lsm::CheckpointOptions::default()).unwrap();
     drop(snapshot);
     first.close();
-    let options = ttl_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START + 300)))));
+    let options = expiry_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START + 300)))));
     let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl));
     let db = Db::open_families("/copy", &options, &[("default", family)]).unwrap();
     assert_eq!(keys(&db, &ReadOptions::default()), Vec::<String>::new());
@@ -677,7 +677,7 @@ fn the_filter_alone_removes_rows_in_compactions() {
     let filter = TtlFilter::new(layout, TtlDuration::from_seconds(100).unwrap(), Arc::clone(&clock) as Arc<dyn Clock>);
     let family =
         ColumnFamilyOptions::default().compaction_filter(Some(Arc::new(filter))).compression(CompressionType::None);
-    let options: DbOptions = ttl_support::options(&disk, &executor);
+    let options: DbOptions = expiry_support::options(&disk, &executor);
     let db = Db::open_families("/db", &options, &[("default", family)]).unwrap();
     db.put("old", layout.stamped(b"1", START).unwrap()).unwrap();
     db.put("new", layout.stamped(b"2", START + 150).unwrap()).unwrap();

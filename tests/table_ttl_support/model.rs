@@ -1,6 +1,6 @@
 //! What tables whose rows expire must show.
 
-use super::START;
+use crate::expiry_support::START;
 use siltstone_base::index_spec::IndexExtractor;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! A trial: random steps, and everything that can be seen compared after each few.
 
 use super::model::{COLUMN, Durations, Rows, Word, entries, is_unique, name, value};
-use super::{DIR, Rng, START, open, seconds};
+use super::open;
+use crate::expiry_support::{DIR, Rng, START, seconds};
 use siltstone::lsm::{
     CompactRangeOptions, CompactionStyle, Counter, ErrorKind, IndexEntry, IndexScan, Snapshot, TableDb,
 };

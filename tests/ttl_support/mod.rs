@@ -7,39 +7,14 @@ mod trial;
 
 pub use trial::Trial;
 
-use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, Counter, Db, DbOptions, TableOptions};
-use siltstone::ttl::{Result, Ttl, TtlDuration};
+use crate::expiry_support::{DIR, options};
+use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, Counter, Db, TableOptions};
+use siltstone::ttl::{Result, Ttl};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 use std::sync::Arc;
 use std::time::Duration;
-
-const DIR: &str = "/db";
-const START: u64 = 1_700_000_000;
-
-/// A small generator; the seed alone decides.
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
-pub fn seconds(seconds: u64) -> TtlDuration {
-    TtlDuration::from_seconds(seconds).unwrap()
-}
 
 pub fn small_family(style: CompactionStyle) -> ColumnFamilyOptions {
     ColumnFamilyOptions::default()
@@ -51,11 +26,6 @@ pub fn small_family(style: CompactionStyle) -> ColumnFamilyOptions {
         .num_levels(5)
         .compaction_style(style)
         .table(TableOptions::default().block_size(512))
-}
-
-pub fn options(disk: &SimDisk, executor: &Arc<StepExecutor>) -> DbOptions {
-    let executor = Arc::clone(executor);
-    DbOptions::default().create_if_missing(true).env(Some(disk.env())).executor(Some(executor))
 }
 
 /// An open engine.

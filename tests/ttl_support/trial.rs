@@ -1,7 +1,8 @@
 //! A drawn run of writes, reads, clocks, changes of durations, compactions, openings and crashes over two families.
 
 use super::model::{Model, Rows};
-use super::{DIR, Rng, START, options, seconds, small_family};
+use super::small_family;
+use crate::expiry_support::{DIR, Rng, START, options, seconds};
 use siltstone::lsm::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, Counter, Db, DbOptions, ExpiryBlocker,
     FlushOptions, IngestExternalFileOptions, Iter, ReadOptions, Snapshot, SstFileWriter, TransactionDb,

@@ -115,6 +115,7 @@ impl Class {
     }
 
     /// Trims all slabs.
+    #[cfg(test)]
     pub(super) fn trim_all(&mut self) {
         let with_room: Vec<u32> = self.with_room.iter().copied().collect();
         with_room.into_iter().for_each(|number| self.trim(number));
@@ -143,6 +144,7 @@ impl Class {
     }
 
     /// Takes all empty slabs out.
+    #[cfg(test)]
     pub(super) fn remove_empty(&mut self) -> Vec<Slab> {
         let is_empty = |slab: &Option<Slab>| slab.as_ref().is_some_and(Slab::is_empty);
         let empty: Vec<u32> = self

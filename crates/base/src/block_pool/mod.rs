@@ -127,7 +127,8 @@ impl BlockPool {
     }
 
     /// Gives all memory back to the operating system that no buffer uses, but for what shares a page with one.
-    pub fn release_free(&self) {
+    #[cfg(test)]
+    pub(crate) fn release_free(&self) {
         for class in &self.0.classes {
             let mut class = class.lock();
             class.trim_all();

@@ -124,7 +124,7 @@ impl DbInner {
         }
         self.schedule();
         let is_paused = || options.abort_on_pause && self.state.lock().background_paused > 0;
-        let is_idle = || {
+        let is_done = || {
             let is_idle = self.is_idle();
             if !is_idle {
                 // What became due by itself after the last job had looked, such as by a snapshot that went, has nobody else to start it.
@@ -132,7 +132,7 @@ impl DbInner {
             }
             is_idle
         };
-        let mut is_over = || self.errors.is_failed() || self.is_closing() || is_paused() || is_idle();
+        let mut is_over = || self.errors.is_failed() || self.is_closing() || is_paused() || is_done();
         match self.executor.wait_until(&self.changed, options.timeout, &mut is_over) {
             Waited::Met if is_paused() => Err(Error::new(ErrorKind::Aborted, "background work is paused")),
             Waited::Met => self.check_writable(),
