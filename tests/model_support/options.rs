@@ -187,6 +187,7 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
         rate_limiter_auto_tuned = draw.of(&[false, true]),
         drain_when_read_only_seconds = draw.of(&[0, 1, 10]),
         allocator_trim_threshold = draw.of(&[0, 128 << 10, 1 << 20]),
+        charge_memtables_to_block_cache = draw.of(&[false, true]),
         // Nothing here expires.
         max_clock_jump_seconds = draw.of(&[0, 30 * 86_400]),
         concurrent_memtable_write_bytes = draw.of(&[0, 1, 64 << 10]),

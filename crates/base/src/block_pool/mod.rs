@@ -207,18 +207,6 @@ impl PooledBuf {
         Self { start: 0, len: memory.len(), memory, is_cached: AtomicBool::new(false), pool: None }
     }
 
-    /// A buffer of `len` bytes from the same pool, whose contents are anything; of no pool if this one is of none.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory`.
-    pub fn buffer_of(&self, len: usize) -> Result<Self> {
-        match &self.pool {
-            Some(pool) => pool.try_alloc(len),
-            None => Ok(Self::unpooled(vec![0; len])),
-        }
-    }
-
     /// Says whether a cache holds it, for the accounting of its pool. It is in none when it is dropped.
     pub fn set_cached(&self, is_cached: bool) {
         let Some(pool) = &self.pool else { return };

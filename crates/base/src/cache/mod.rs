@@ -8,6 +8,7 @@
 //! An entry that anybody outside holds is *pinned*: it is never evicted, because that would free nothing, and
 //! it stays charged.
 
+mod ghost;
 mod shard;
 mod uses;
 
@@ -16,6 +17,7 @@ use crate::sync::{Arc, CachePadded};
 use shard::Shard;
 use std::fmt;
 
+pub use ghost::Ghost;
 pub use uses::{Cacheable, Counted, Uses};
 
 /// What a shared value takes beside itself, in bytes: its two counts, and the allocator's part of its allocation. For callers that charge it.
@@ -41,7 +43,7 @@ pub struct CacheKey {
 impl CacheKey {
     /// A multiply-fold of both halves: its high bits, low bits and middle are equally good.
     #[inline]
-    fn hash(self) -> u64 {
+    pub fn hash(self) -> u64 {
         let product = u128::from(self.file ^ 0x9e37_79b1_85eb_ca87) * u128::from(self.offset ^ 0xc2b2_ae3d_27d4_eb4f);
         let folded = product as u64 ^ (product >> 64) as u64;
         folded.wrapping_mul(0x1656_67b1_9e37_79f9) ^ (folded >> 29)

@@ -1,6 +1,6 @@
 //! One shard: a hash table, and the queues that decide what goes.
 
-use super::{CacheKey, CacheStats, Cacheable};
+use super::{CacheKey, CacheStats, Cacheable, Ghost};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Rank, RwLock};
 use hashbrown::HashTable;
@@ -320,7 +320,7 @@ impl<V: Cacheable> State<V> {
     fn structure_bytes(&self) -> usize {
         self.table.allocation_size()
             + (self.probation.capacity() + self.main.capacity()) * size_of::<Place>()
-            + self.ghost.slots.capacity() * size_of::<(u32, u32)>()
+            + self.ghost.memory_usage()
     }
 
     /// Lets whatever structure grows for one more entry grow now, before room is made for it.
@@ -435,54 +435,4 @@ impl<V: Cacheable> State<V> {
         evicted.push((entry.key, entry.value));
         Some(Step::Evicted)
     }
-}
-
-/// Remembers the hashes of entries that left probation, as many as the shard has entries; approximately.
-#[derive(Default)]
-struct Ghost {
-    /// Fingerprint and time of departure; a newer one takes the place of an older one with the same slot.
-    slots: Vec<(u32, u32)>,
-    departures: u32,
-    remembered: u32,
-}
-
-impl Ghost {
-    /// Room for as many hashes as there are entries, and as many slots that are free.
-    fn reserve(&mut self, entries: usize) {
-        let wanted = (2 * entries.max(8)).next_power_of_two();
-        if self.slots.len() < wanted {
-            self.slots = vec![(0, 0); wanted];
-        }
-    }
-
-    fn add(&mut self, hash: u64, entries: usize) {
-        self.reserve(entries);
-        self.remembered = u32::try_from(entries).unwrap_or(u32::MAX / 2);
-        self.departures = self.departures.wrapping_add(1);
-        let slot = self.slot(hash);
-        self.slots[slot] = (fingerprint(hash), self.departures);
-    }
-
-    /// Whether `hash` is remembered; it is not afterwards.
-    fn remove(&mut self, hash: u64) -> bool {
-        if self.slots.is_empty() {
-            return false;
-        }
-        let slot = self.slot(hash);
-        let (known, departed) = self.slots[slot];
-        let found = known == fingerprint(hash) && self.departures.wrapping_sub(departed) <= self.remembered;
-        if found {
-            self.slots[slot] = (0, 0);
-        }
-        found
-    }
-
-    fn slot(&self, hash: u64) -> usize {
-        hash as usize & (self.slots.len() - 1)
-    }
-}
-
-/// Never 0, which marks a free slot.
-fn fingerprint(hash: u64) -> u32 {
-    (hash >> 32) as u32 | 1
 }

@@ -29,7 +29,7 @@ use crate::expiry;
 use crate::file_meta::ObsoleteTables;
 use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
-use crate::memtable::ImmutableList;
+use crate::memtable::{ImmutableList, MemtableMemory};
 use crate::metrics::Metrics;
 use crate::options::file::OptionsFile;
 use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteAdmission};
@@ -56,8 +56,8 @@ use std::path::Path;
 const MOST_RETAINED_BYTES: usize = 8 << 20;
 const LEAST_RETAINED_BYTES: usize = 256 << 10;
 
-/// The pool keeps a part of what the block cache may hold.
-const RETAINED_PART: usize = 16;
+/// The pool keeps a part of what the block cache may hold uncompressed.
+const RETAINED_PART: usize = 8;
 
 /// Capacity of a database's own block cache.
 const DEFAULT_BLOCK_CACHE_BYTES: usize = 32 << 20;
@@ -369,7 +369,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         Some(cache) => Arc::clone(cache),
         None => Arc::new(BlockCache::new(DEFAULT_BLOCK_CACHE_BYTES)),
     };
-    let retained = (block_cache.capacity() + block_cache.compressed_capacity()) / RETAINED_PART;
+    let retained = block_cache.capacity() / RETAINED_PART;
     let block_pool = BlockPool::new(retained.clamp(LEAST_RETAINED_BYTES, MOST_RETAINED_BYTES));
     let metrics = Arc::new(Metrics::with_clock(Arc::clone(&clock)));
     let blob_files = BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads, Arc::clone(&metrics));
@@ -382,6 +382,13 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         clock: options.expiry_clock.clone().unwrap_or_else(|| Arc::clone(&clock)),
         pace: Arc::clone(&clock),
         jump_limit: options.max_clock_jump_seconds,
+    });
+    let memtable_memory = Arc::new(if options.charge_memtables_to_block_cache {
+        let charged = Arc::clone(&block_cache);
+        let most = (block_cache.capacity() + block_cache.compressed_capacity()) / 2;
+        MemtableMemory::charging(move |before, now| charged.charge(before.min(most), now.min(most)))
+    } else {
+        MemtableMemory::default()
     });
     let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();
     Ok(Surroundings {
@@ -400,7 +407,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         block_pool,
         metrics,
         holders: Arc::default(),
-        memtable_memory: Arc::default(),
+        memtable_memory,
     })
 }
 

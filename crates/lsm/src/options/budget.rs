@@ -16,8 +16,8 @@ const LARGEST_WRITE_BUFFER: usize = 256 << 20;
 const OTHERS_PART: usize = 8;
 /// What the allocator may keep free at the end of an area: one part in so many.
 const ALLOCATOR_PART: usize = 256;
-/// Of the cache, so much is for compressed blocks, in hundredths.
-const COMPRESSED_PERCENT: usize = 66;
+/// Of the cache, so much is for compressed blocks, in hundredths. Memtables take theirs from it: nine twentieths of the budget are left of it when they are full.
+const COMPRESSED_PERCENT: usize = 80;
 /// More jobs to one compaction would take buffers from the rest.
 const MOST_SUBCOMPACTIONS: usize = 4;
 /// About one false answer in a hundred.
@@ -35,9 +35,9 @@ impl DbOptions {
     ///
     /// | what | share |
     /// | --- | --- |
-    /// | the memtables of all families, `db_write_buffer_size` | a quarter; 512 MiB at most. Those of one family: two write buffers |
     /// | open tables, buffers of jobs and of iterators | an eighth |
-    /// | the block cache | the rest: about a third of it for uncompressed blocks, two thirds for compressed ones |
+    /// | the block cache | the rest: a fifth of it for uncompressed blocks, four fifths for compressed ones |
+    /// | the memtables of all families, `db_write_buffer_size` | up to a quarter, 512 MiB at most, of what compressed blocks have: they [make room](Self::charge_memtables_to_block_cache). Those of one family: two write buffers |
     ///
     /// The allocator keeps less free than it would by itself ([`allocator_trim_threshold`](Self::allocator_trim_threshold)). Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.
     /// There are as many background jobs as cores, two at least and 16 at most, and as many may share a large compaction, four at most. Sizes of tables and levels follow the write buffers.
@@ -55,11 +55,12 @@ impl DbOptions {
         let bytes = bytes.max(LEAST_BUDGET);
         let family = ColumnFamilyOptions::for_budget(bytes);
         let buffers = family.write_buffer_size * WRITE_BUFFERS;
-        let cache = bytes - buffers - bytes / OTHERS_PART;
+        let cache = bytes - bytes / OTHERS_PART;
         let compressed = cache / 100 * COMPRESSED_PERCENT;
         Self::default()
             .unnamed_families(family)
             .db_write_buffer_size(buffers)
+            .charge_memtables_to_block_cache(true)
             .allocator_trim_threshold((bytes / ALLOCATOR_PART).clamp(128 << 10, 1 << 20))
             .max_background_jobs(cores.clamp(2, 16))
             .max_subcompactions(cores.clamp(1, MOST_SUBCOMPACTIONS))

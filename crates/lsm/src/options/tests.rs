@@ -159,7 +159,9 @@ fn a_budget_is_kept_by_what_has_a_size_and_every_budget_makes_valid_options() {
             family.validate().unwrap();
             let cache = options.block_cache.as_ref().unwrap();
             let buffers = family.write_buffer_size * family.max_write_buffer_number;
-            let sized = buffers + cache.capacity() + cache.compressed_capacity();
+            // Memtables are charged to the tier of compressed blocks.
+            assert!(options.charge_memtables_to_block_cache && buffers <= cache.compressed_capacity() / 2);
+            let sized = cache.capacity() + cache.compressed_capacity();
             let budget = bytes.max(8 << 20);
             assert!(sized <= budget / 8 * 7 + 8, "{sized} of {budget}");
             assert!(sized >= budget / 5 * 4, "{sized} of {budget}");

@@ -123,11 +123,6 @@ impl Block {
         self.bytes.set_cached(is_cached);
     }
 
-    /// A buffer of `len` bytes from where the block's own is from.
-    pub(crate) fn buffer_of(&self, len: usize) -> Option<PooledBuf> {
-        self.bytes.buffer_of(len).ok()
-    }
-
     /// The partition of an index that the block is, if it is one.
     #[inline]
     pub(crate) fn index(&self) -> Option<&Index> {

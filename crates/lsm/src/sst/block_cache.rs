@@ -3,13 +3,14 @@
 use super::block::Block;
 use super::cache_kinds::{CachedKind, KindCounts, KindStats};
 use super::compressed_tier::CompressedTier;
+use siltstone_base::block_pool::BlockPool;
 use siltstone_base::cache::{Cache, CacheKey, CacheStats, VALUE_OVERHEAD};
 use siltstone_base::sync::{Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// Rank of the shares: shards are taken under it.
-const RANK: Rank = Rank(940);
+const RANK: Rank = Rank(948);
 
 /// What others hold is taken from the tiers in steps of so many bytes.
 const CHARGE_STEP: usize = 64 << 10;
@@ -19,18 +20,20 @@ const CHARGE_STEP: usize = 64 << 10;
 struct Shares {
     /// Bytes for uncompressed blocks, and for compressed ones, while nobody else holds any.
     capacities: [usize; 2],
-    /// Bytes that others hold.
-    charged: usize,
+    /// Bytes that others hold. Below 0 for a moment, where threads tell of the same bytes in another order.
+    charged: i64,
     /// Bytes of them that were taken from the tiers.
     taken: usize,
+    /// What was left for uncompressed blocks, and for compressed ones, when that was last said.
+    given: [usize; 2],
 }
 
 impl Shares {
-    /// What is left for uncompressed blocks, and for compressed ones: each tier gives in proportion to what it has.
+    /// What is left for uncompressed blocks, and for compressed ones. The tier of compressed blocks gives first: what it gives is memory in large pieces, and what was in it is found on the device.
     fn left(&self) -> [usize; 2] {
-        let all: usize = self.capacities.iter().sum();
-        let taken = self.taken.min(all);
-        self.capacities.map(|capacity| capacity - (capacity as u128 * taken as u128 / all.max(1) as u128) as usize)
+        let [uncompressed, compressed] = self.capacities;
+        let beyond = self.taken.saturating_sub(compressed);
+        [uncompressed.saturating_sub(beyond), compressed.saturating_sub(self.taken)]
     }
 }
 
@@ -60,7 +63,8 @@ pub struct BlockCache {
 impl BlockCache {
     /// A cache of `capacity_bytes`.
     pub fn new(capacity_bytes: usize) -> Self {
-        let shares = Shares { capacities: [capacity_bytes, 0], charged: 0, taken: 0 };
+        let capacities = [capacity_bytes, 0];
+        let shares = Shares { capacities, charged: 0, taken: 0, given: capacities };
         Self {
             blocks: Cache::new(capacity_bytes).counting_structures(),
             tier: None,
@@ -75,7 +79,9 @@ impl BlockCache {
     #[must_use]
     pub fn with_compressed_tier(mut self, capacity_bytes: usize) -> Self {
         self.tier = (capacity_bytes > 0).then(|| CompressedTier::new(capacity_bytes));
-        self.shares.lock().capacities[1] = capacity_bytes;
+        let mut shares = self.shares.lock();
+        (shares.capacities[1], shares.given[1]) = (capacity_bytes, capacity_bytes);
+        drop(shares);
         self
     }
 
@@ -106,32 +112,39 @@ impl BlockCache {
         if self.tier.is_some() {
             let mut shares = self.shares.lock();
             shares.capacities[1] = capacity_bytes;
-            self.resize(&shares);
+            self.resize(&mut shares);
         }
     }
 
-    /// Bytes that open and prepared transactions hold; while they do, blocks have so much less room. No block is needed, so all of it can be theirs.
+    /// Bytes that open and prepared transactions hold, and with [`charge_memtables_to_block_cache`](crate::DbOptions::charge_memtables_to_block_cache) memtables; while they do, blocks have so much less room. No block is needed, so all of it can be theirs.
     pub fn charged(&self) -> usize {
-        self.shares.lock().charged
+        self.shares.lock().charged.max(0) as usize
     }
 
     /// Says that somebody holds `now` bytes rather than `before`.
     pub(crate) fn charge(&self, before: usize, now: usize) {
         let mut shares = self.shares.lock();
-        shares.charged = shares.charged.saturating_sub(before).saturating_add(now);
-        let taken = shares.charged - shares.charged % CHARGE_STEP;
+        shares.charged += now as i64 - before as i64;
+        let charged = shares.charged.max(0) as usize;
+        let taken = charged - charged % CHARGE_STEP;
         if taken != shares.taken {
             shares.taken = taken;
-            self.resize(&shares);
+            self.resize(&mut shares);
         }
     }
 
-    fn resize(&self, shares: &Shares) {
+    /// Tells the tiers what is left for them, if that changed.
+    fn resize(&self, shares: &mut Shares) {
         let [uncompressed, compressed] = shares.left();
-        self.blocks.set_capacity(uncompressed);
-        if let Some(tier) = &self.tier {
+        if shares.given[0] != uncompressed {
+            self.blocks.set_capacity(uncompressed);
+        }
+        if let Some(tier) = &self.tier
+            && shares.given[1] != compressed
+        {
             tier.set_capacity(compressed);
         }
+        shares.given = [uncompressed, compressed];
     }
 
     /// The bytes that the tier of compressed blocks holds.
@@ -153,7 +166,7 @@ impl BlockCache {
     pub fn set_capacity(&self, capacity_bytes: usize) {
         let mut shares = self.shares.lock();
         shares.capacities[0] = capacity_bytes;
-        self.resize(&shares);
+        self.resize(&mut shares);
     }
 
     /// The bytes that the cache holds.
@@ -200,12 +213,12 @@ impl BlockCache {
         self.blocks.add_hits(file, hits);
     }
 
-    /// The block of `file` at `offset` from the tier of compressed blocks.
-    pub(crate) fn get_compressed(&self, file: u64, offset: u64) -> Option<Arc<Block>> {
-        let (block, leaves) = self.tier.as_ref()?.get(&CacheKey { file, offset })?;
+    /// The block of `file` at `offset` from the tier of compressed blocks, in a buffer of `pool`.
+    pub(crate) fn get_compressed(&self, file: u64, offset: u64, pool: &BlockPool) -> Option<Arc<Block>> {
+        let (block, returns) = self.tier.as_ref()?.get(CacheKey { file, offset }, pool)?;
         let block = Arc::new(block);
         // What finds no room is read again, and refused then.
-        if leaves { self.insert(file, offset, block).ok() } else { Some(block) }
+        if returns { self.insert(file, offset, block).ok() } else { Some(block) }
     }
 
     /// Puts a block in and returns what is resident in its place.

@@ -1,7 +1,7 @@
 //! Reads through the tier of compressed blocks.
 
 use super::basics::options;
-use crate::{BlockCache, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, ReadOptions};
+use crate::{BlockCache, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbOptions, ReadOptions};
 use siltstone_base::env::sim::SimDisk;
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ fn walks_that_fill_no_cache_leave_both_tiers_as_they_are() {
 fn the_report_of_holders_knows_all_that_was_put_in() {
     let disk = SimDisk::new();
     let budget = 8 << 20;
-    let options = crate::DbOptions::for_budget(budget, 2).create_if_missing(true);
+    let options = DbOptions::for_budget(budget, 2).create_if_missing(true);
     let sim = self::options(&disk);
     let db = Db::open("/db", &options.env(sim.env.clone()).executor(sim.executor.clone())).unwrap();
     let total = |db: &Db| db.memory_report().total() as usize;
@@ -118,11 +118,11 @@ fn the_report_of_holders_knows_all_that_was_put_in() {
     assert!(text.contains("compressed blocks") && text.contains("total"), "{text}");
 }
 
-/// Half random, half zeros: blocks shrink to a half.
+/// Less than half of it random, the rest zeros: with their keys, rows shrink to a half.
 fn half_random(number: u64) -> Vec<u8> {
     let mut value = vec![0; 200];
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    for byte in &mut value[..100] {
+    for byte in &mut value[..92] {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -131,11 +131,10 @@ fn half_random(number: u64) -> Vec<u8> {
     value
 }
 
-/// Reads rows of all blocks in random order through a cache in a new opening of the directory; how many blocks came from the device once all had been asked for.
-fn device_reads_of(disk: &SimDisk, cache: BlockCache, rows: u64) -> u64 {
-    let cache = Arc::new(cache);
-    let options = options(disk).block_cache(Some(Arc::clone(&cache))).use_direct_reads(true);
-    let db = Db::open("/db", &options).unwrap();
+/// Reads rows of all blocks in random order in a new opening of the directory; how many blocks came from the device once all had been asked for.
+fn device_reads_of(options: &DbOptions, rows: u64) -> u64 {
+    let cache = Arc::clone(options.block_cache.as_ref().unwrap());
+    let db = Db::open("/db", &options.clone().use_direct_reads(true)).unwrap();
     let (gets, mut state, mut before) = (rows, 42_u64, 0);
     for get in 0..2 * gets {
         if get == gets {
@@ -149,24 +148,55 @@ fn device_reads_of(disk: &SimDisk, cache: BlockCache, rows: u64) -> u64 {
     device_reads(&cache) - before
 }
 
-#[test]
-fn the_tier_spares_most_reads_of_a_working_set_of_one_and_a_half_budgets() {
-    let disk = SimDisk::new();
-    let budget = 2 << 20;
-    let rows = budget as u64 * 3 / 2 / 208;
-    let family = ColumnFamilyOptions::default().compression(CompressionType::None);
-    let db = Db::open("/db", &options(&disk).unnamed_families(family)).unwrap();
+/// Writes so many bytes of rows to tables with `codec`; how many rows, and how many bytes of tables.
+fn write_half_random(options: &DbOptions, bytes: u64, codec: CompressionType) -> (u64, u64) {
+    let rows = bytes / 208;
+    let family = options.unnamed_families.clone().compression(codec);
+    let db = Db::open("/db", &options.clone().unnamed_families(family)).unwrap();
     for number in 0..rows {
         db.put(key(number), half_random(number)).unwrap();
     }
     db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
-    let size: u64 = db.property("rocksdb.live-sst-files-size").unwrap().parse().unwrap();
-    assert!((budget as u64 * 3 / 2..budget as u64 * 8 / 5).contains(&size), "{size} bytes of tables");
+    let size = db.property("rocksdb.live-sst-files-size").unwrap().parse().unwrap();
     db.close().unwrap();
-    let alone = device_reads_of(&disk, BlockCache::new(budget), rows);
-    let compressed = budget / 100 * 66;
-    let with_tier = device_reads_of(&disk, BlockCache::new(budget - compressed).with_compressed_tier(compressed), rows);
+    (rows, size)
+}
+
+#[test]
+fn the_tier_spares_most_reads_of_a_working_set_of_one_and_a_half_budgets() {
+    let disk = SimDisk::new();
+    let budget = 2 << 20;
+    let with = |cache| options(&disk).block_cache(Some(Arc::new(cache)));
+    let (rows, size) = write_half_random(&options(&disk), budget as u64 * 3 / 2, CompressionType::None);
+    assert!((budget as u64 * 3 / 2..budget as u64 * 8 / 5).contains(&size), "{size} bytes of tables");
+    let alone = device_reads_of(&with(BlockCache::new(budget)), rows);
+    let compressed = budget / 100 * 75;
+    let with_tier = device_reads_of(&with(BlockCache::new(budget - compressed).with_compressed_tier(compressed)), rows);
     assert!(alone > rows / 5, "the working set does not fit: {alone} reads");
+    assert!(with_tier * 10 <= alone * 3, "{with_tier} reads of the device with a tier, {alone} without");
+}
+
+/// One number chooses all sizes; the working set is one and a half times that number, and not what is left of it for a cache.
+#[test]
+fn a_budget_spares_seven_of_ten_reads_of_a_working_set_of_one_and_a_half_times_it() {
+    const BUDGET: usize = 8 << 20;
+    let with_budget = |disk: &SimDisk| {
+        let (sim, options) = (options(disk), DbOptions::for_budget(BUDGET, 2).create_if_missing(true));
+        options.env(sim.env.clone()).executor(sim.executor.clone())
+    };
+    let (_, shrunk) = write_half_random(&with_budget(&SimDisk::new()), BUDGET as u64 * 3 / 2, CompressionType::Lz4);
+    let disk = SimDisk::new();
+    let (rows, size) = write_half_random(&with_budget(&disk), BUDGET as u64 * 3 / 2, CompressionType::None);
+    assert!((BUDGET as u64 * 3 / 2..BUDGET as u64 * 8 / 5).contains(&size), "{size} bytes of tables");
+    let percent = shrunk * 100 / size;
+    assert!((48..=54).contains(&percent), "data shrinks to {percent} %");
+    let budget = with_budget(&disk);
+    let cache = budget.block_cache.clone().unwrap();
+    let alone = BlockCache::new(cache.capacity() + cache.compressed_capacity());
+    let alone = device_reads_of(&with_budget(&disk).block_cache(Some(Arc::new(alone))), rows);
+    let with_tier = device_reads_of(&budget, rows);
+    assert!(alone > rows / 5, "the working set does not fit: {alone} reads");
+    println!("{with_tier} reads of the device with a tier, {alone} without; data shrinks to {percent} %");
     assert!(with_tier * 10 <= alone * 3, "{with_tier} reads of the device with a tier, {alone} without");
 }
 

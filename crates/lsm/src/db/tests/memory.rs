@@ -187,6 +187,49 @@ fn what_jobs_gather_is_in_the_report_until_the_table_is_there() {
 }
 
 #[test]
+fn the_cache_gives_room_to_memtables_and_has_it_again_once_they_are_flushed() {
+    const BUDGET: usize = 16 << 20;
+    const ROWS: u32 = 20_000;
+    let disk = SimDisk::new();
+    let sim = options(&disk);
+    let options = DbOptions::for_budget(BUDGET, 2).create_if_missing(true);
+    let cache = Arc::clone(options.block_cache.as_ref().unwrap());
+    let all = cache.capacity() + cache.compressed_capacity();
+    assert!(all >= BUDGET / 8 * 7 - 8, "{all}");
+    let db = Db::open("/db", &options.env(sim.env.clone()).executor(sim.executor.clone())).unwrap();
+    let read = |rows| (0..rows).for_each(|number| assert!(db.get(key(number)).unwrap().is_some()));
+    // More than both tiers hold, of which a third does not shrink.
+    let value = |number: u32| -> Vec<u8> {
+        let mut state = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        (0..1_500).map(|at| if at % 3 == 0 { next() } else { 0 }).collect()
+    };
+    let mut most = 0;
+    for number in 0..ROWS {
+        db.put(key(number), value(number)).unwrap();
+        if number % 64 == 0 {
+            most = most.max(cache.charged());
+            let report = db.memory_report();
+            assert!(cache.charged() as u64 >= report.memtables / 2 + report.held_memtables, "{report}");
+            assert!(cache.usage() + cache.compressed_usage() + cache.charged() <= all + (64 << 10), "{report}");
+        }
+    }
+    assert!(most > BUDGET / 8, "{most} bytes of memtables");
+    read(ROWS);
+    db.flush(&FlushOptions::default()).unwrap();
+    db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+    assert!(cache.charged() < most / 8, "{}", cache.charged());
+    read(ROWS);
+    let (used, capacity) = (cache.compressed_usage(), cache.compressed_capacity());
+    assert!(used >= capacity / 10 * 9 && most > capacity / 5, "{used} of {capacity}, of which memtables had {most}");
+    db.close().unwrap();
+    assert_eq!(cache.charged(), 0, "nothing is left of a database that is gone");
+}
+
+#[test]
 fn a_memtable_that_a_value_keeps_is_in_the_report_until_the_value_goes() {
     let disk = SimDisk::new();
     let db = Db::open("/db", &options(&disk)).unwrap();

@@ -80,6 +80,7 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(own DbOptions.rate_limiter_auto_tuned),
     field!(own DbOptions.drain_when_read_only_seconds),
     field!(own DbOptions.allocator_trim_threshold),
+    field!(own DbOptions.charge_memtables_to_block_cache),
     field!(own DbOptions.max_clock_jump_seconds),
     field!(own DbOptions.concurrent_memtable_write_bytes),
     field!(own DbOptions.max_wal_record_bytes),

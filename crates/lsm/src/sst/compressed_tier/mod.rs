@@ -1,20 +1,34 @@
 //! The second tier of the block cache: data blocks that had to go, compressed.
 //!
 //! It takes the place of the operating system's page cache where reads are direct. A block comes in when the first tier evicts it, LZ4 whatever its table's codec is. Who
-//! asks for it gets it unpacked; the second time it also goes back to the first tier and leaves this one. So hardly any block is in both, and what is asked for once in a while is
-//! not compressed again each time. Blocks of files that were deleted stay out.
+//! asks for it gets it unpacked; the fourth time it also goes back to the first tier. What is in both for a while need not be compressed again when the first tier evicts it once more. Blocks of files that were deleted stay out.
+//!
+//! Compressed blocks are of all sizes and many to a page, so they are not given memory one by one: they are appended to [chunks](chunk), and go with their chunk. The memory that the tier takes is that of its chunks,
+//! whatever comes and goes, and what it gives up goes back to the operating system. (Yang et al., "Segcache: a memory-efficient and scalable in-memory key-value cache", NSDI 2021, has small objects in segments for the same reasons.)
+
+mod chunk;
+mod shard;
 
 use super::block::Block;
-use siltstone_base::block_pool::PooledBuf;
-use siltstone_base::cache::{Cache, CacheKey, CacheStats, Cacheable, Uses, VALUE_OVERHEAD};
+use shard::Shard;
+use siltstone_base::block_pool::BlockPool;
+use siltstone_base::cache::{CacheKey, CacheStats};
 use siltstone_base::compression::{CompressionType, Compressor, decompress_into, decompressed_len};
-use siltstone_base::sync::atomic::{AtomicBool, Ordering};
-use siltstone_base::sync::{Arc, Mutex, Rank};
+use siltstone_base::sync::{CachePadded, Mutex, Rank};
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
+use std::fmt;
 
 /// Rank of the list of forgotten files: a table may be closed, and a block evicted, under any lock.
-const RANK: Rank = Rank(985);
+const FORGOTTEN_RANK: Rank = Rank(985);
+
+/// Rank of the shards, of which one is locked at a time.
+const SHARD_RANK: Rank = Rank(986);
+
+/// A shard is not smaller than this, so that chunks have room for several blocks.
+const LEAST_SHARD: usize = 4 << 20;
+
+const MOST_SHARDS: usize = 64;
 
 /// Forgotten files that are known.
 const MOST_FORGOTTEN: usize = 16 << 10;
@@ -23,29 +37,19 @@ const MOST_FORGOTTEN: usize = 16 << 10;
 const MOST_EIGHTHS: usize = 7;
 
 thread_local! {
-    /// The compressor of this thread, and where it writes.
-    static COMPRESSOR: RefCell<Option<(Compressor, Vec<u8>)>> = const { RefCell::new(None) };
+    /// The compressor of this thread, and where compressed bytes are on their way in or out.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// A data block, compressed.
-#[derive(Debug)]
-struct CompressedBlock {
-    bytes: PooledBuf,
-    /// Whether it was asked for since it came.
-    was_asked: AtomicBool,
-    uses: Uses,
+#[derive(Default)]
+struct Scratch {
+    compressor: Option<Compressor>,
+    bytes: Vec<u8>,
 }
 
-impl Cacheable for CompressedBlock {
-    fn uses(&self) -> &Uses {
-        &self.uses
-    }
-}
-
-/// Compressed blocks, charged in bytes.
-#[derive(Debug)]
+/// Compressed blocks, in so many bytes.
 pub(super) struct CompressedTier {
-    blocks: Cache<CompressedBlock>,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
     forgotten: Mutex<ForgottenFiles>,
 }
 
@@ -72,9 +76,12 @@ impl ForgottenFiles {
 
 impl CompressedTier {
     pub(super) fn new(capacity_bytes: usize) -> Self {
+        let shards = 1 << (capacity_bytes / LEAST_SHARD).clamp(1, MOST_SHARDS).ilog2();
+        let shard =
+            |number| CachePadded::new(Mutex::new(SHARD_RANK, Shard::new(capacity_bytes / shards, number, shards)));
         Self {
-            blocks: Cache::new(capacity_bytes).counting_structures(),
-            forgotten: Mutex::new(RANK, ForgottenFiles::default()),
+            shards: (0..shards).map(shard).collect(),
+            forgotten: Mutex::new(FORGOTTEN_RANK, ForgottenFiles::default()),
         }
     }
 
@@ -83,69 +90,94 @@ impl CompressedTier {
         self.forgotten.lock().add(file);
     }
 
-    /// The block of `key`, unpacked, if it is here, and whether it left for the first tier.
-    pub(super) fn get(&self, key: &CacheKey) -> Option<(Block, bool)> {
-        let compressed = self.blocks.get(key)?;
-        let Some(block) = unpack(&compressed.bytes) else {
-            self.blocks.remove(key);
-            return None;
+    /// The block of `key`, unpacked to a buffer of `pool`, if it is here, and whether it should go back to the first tier.
+    pub(super) fn get(&self, key: CacheKey, pool: &BlockPool) -> Option<(Block, bool)> {
+        let hash = key.hash();
+        let copy = |scratch: &RefCell<Scratch>| {
+            let mut scratch = scratch.try_borrow_mut().ok()?;
+            let bytes = &mut scratch.bytes;
+            bytes.clear();
+            let ((), returns) = self.shard(hash).lock().get(hash, key, |found| bytes.extend_from_slice(found))?;
+            Some((unpack(bytes, pool), returns))
         };
-        let leaves = compressed.was_asked.swap(true, Ordering::Relaxed) && self.blocks.remove(key).is_some();
-        Some((block, leaves))
+        match SCRATCH.try_with(copy).ok().flatten()? {
+            (Some(block), returns) => Some((block, returns)),
+            (None, _) => {
+                self.shard(hash).lock().remove(hash, key);
+                None
+            }
+        }
     }
 
     /// Takes in what the first tier evicted.
     pub(super) fn take_in(&self, key: CacheKey, block: &Block) {
-        if !block.is_data() || self.blocks.contains(&key) || self.forgotten.lock().known.contains(&key.file) {
+        let hash = key.hash();
+        if !block.is_data()
+            || self.forgotten.lock().known.contains(&key.file)
+            || self.shard(hash).lock().is_back(hash, key)
+        {
             return;
         }
-        if let Some(bytes) = pack(block) {
-            let charge = bytes.capacity_charged() + size_of::<CompressedBlock>() + VALUE_OVERHEAD;
-            bytes.set_cached(true);
-            let compressed = CompressedBlock { bytes, was_asked: AtomicBool::new(false), uses: Uses::default() };
-            self.blocks.insert(key, Arc::new(compressed), charge);
+        let pack = |scratch: &RefCell<Scratch>| {
+            let mut scratch = scratch.try_borrow_mut().ok()?;
+            let packed = pack(block.bytes(), &mut scratch)?;
+            self.shard(hash).lock().insert(hash, key, packed);
+            Some(())
+        };
+        // What cannot be packed is not kept.
+        let _ = SCRATCH.try_with(pack);
+    }
+
+    /// May hold so many bytes from now on; what is too much goes at once.
+    pub(super) fn set_capacity(&self, capacity_bytes: usize) {
+        for shard in &self.shards {
+            shard.lock().set_capacity(capacity_bytes / self.shards.len());
         }
     }
 
-    pub(super) fn set_capacity(&self, capacity_bytes: usize) {
-        self.blocks.set_capacity(capacity_bytes);
-    }
-
+    /// Bytes of its chunks, and of what leads to the blocks in them.
     pub(super) fn usage(&self) -> usize {
-        self.blocks.usage()
+        self.shards.iter().map(|shard| shard.lock().usage()).sum()
     }
 
     pub(super) fn stats(&self) -> CacheStats {
-        self.blocks.stats()
+        let mut total = CacheStats::default();
+        for shard in &self.shards {
+            shard.lock().add_stats(&mut total);
+        }
+        total
+    }
+
+    /// The hash tables use the top 7 and the low bits of the hash.
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        &self.shards[(hash >> 36) as usize & (self.shards.len() - 1)]
+    }
+}
+
+impl fmt::Debug for CompressedTier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompressedTier")
+            .field("usage", &self.usage())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }
 
 /// The compressed bytes of a block; `None` if that is hardly less.
-fn pack(block: &Block) -> Option<PooledBuf> {
-    COMPRESSOR
-        .try_with(|compressor| {
-            let mut slot = compressor.try_borrow_mut().ok()?;
-            if slot.is_none() {
-                *slot = Some((Compressor::new(CompressionType::Lz4, 0).ok()?, Vec::new()));
-            }
-            let (compressor, out) = slot.as_mut()?;
-            out.clear();
-            compressor.compress(block.bytes(), out).ok()?;
-            if out.len() > block.bytes().len() / 8 * MOST_EIGHTHS {
-                return None;
-            }
-            let mut bytes = block.buffer_of(out.len())?;
-            bytes.copy_from_slice(out);
-            Some(bytes)
-        })
-        .ok()
-        .flatten()
+fn pack<'a>(block: &[u8], scratch: &'a mut Scratch) -> Option<&'a [u8]> {
+    if scratch.compressor.is_none() {
+        scratch.compressor = Some(Compressor::new(CompressionType::Lz4, 0).ok()?);
+    }
+    let Scratch { compressor: Some(compressor), bytes } = scratch else { return None };
+    bytes.clear();
+    compressor.compress(block, bytes).ok()?;
+    (bytes.len() <= block.len() / 8 * MOST_EIGHTHS).then_some(bytes)
 }
 
 /// The block that was packed.
-fn unpack(packed: &PooledBuf) -> Option<Block> {
+fn unpack(packed: &[u8], pool: &BlockPool) -> Option<Block> {
     let len = decompressed_len(CompressionType::Lz4, packed, usize::MAX).ok()?;
-    let mut bytes = packed.buffer_of(len).ok()?;
+    let mut bytes = pool.try_alloc(len).ok()?;
     decompress_into(CompressionType::Lz4, packed, &mut bytes).ok()?;
     Block::new(bytes, len).ok()
 }

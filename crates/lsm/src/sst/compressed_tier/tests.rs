@@ -1,8 +1,10 @@
 //! Blocks that come and go between the tiers.
 
+use super::shard::Shard;
 use crate::sst::block::Block;
 use crate::sst::block_cache::BlockCache;
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
+use siltstone_base::cache::{CacheKey, CacheStats};
 use siltstone_base::sync::Arc;
 
 const BLOCK_BYTES: usize = 4096;
@@ -36,7 +38,7 @@ fn device_reads(cache: &BlockCache, blocks: u64) -> u64 {
     for access in 0..20 * blocks {
         let number = next(&mut state) % blocks;
         let offset = number * BLOCK_BYTES as u64;
-        let found = cache.get(file, offset).or_else(|| cache.get_compressed(file, offset));
+        let found = cache.get(file, offset).or_else(|| cache.get_compressed(file, offset, &pool));
         let is_warm = access >= 10 * blocks;
         let found = found.unwrap_or_else(|| {
             reads += u64::from(is_warm);
@@ -69,7 +71,7 @@ fn nothing_is_lost_where_there_is_room_for_it_compressed() {
     for round in 0..20_u64 {
         for number in 0..30 {
             let offset = number * BLOCK_BYTES as u64;
-            if cache.get(file, offset).or_else(|| cache.get_compressed(file, offset)).is_none() {
+            if cache.get(file, offset).or_else(|| cache.get_compressed(file, offset, &pool)).is_none() {
                 assert_eq!(round, 0, "block {number}");
                 cache.insert(file, offset, Arc::new(block(&pool, number, 1024))).unwrap();
             }
@@ -121,7 +123,7 @@ fn blocks_of_deleted_files_take_nobodys_place() {
     cache.forget_file(old);
     fill(new);
     assert!(cache.stats().evictions >= 10, "{:?}", cache.stats());
-    assert!((0..14).all(|number| cache.get_compressed(old, number * BLOCK_BYTES as u64).is_none()));
+    assert!((0..14).all(|number| cache.get_compressed(old, number * BLOCK_BYTES as u64, &pool).is_none()));
     cache.forget_file(new);
     // Only as many as are of use are remembered.
     (1000..40_000).for_each(|file| cache.forget_file(file));
@@ -148,4 +150,89 @@ fn pools_know_which_of_their_buffers_are_in_a_cache() {
     assert_eq!((other.in_use(), other.cached()), (BLOCK_BYTES, 0));
     drop((block, cache));
     assert_eq!((pool.in_use(), pool.cached(), other.in_use()), (0, 0, 0));
+}
+
+/// Bytes that a block of `number` has in its `version`.
+fn packed(number: u64, version: u64) -> Vec<u8> {
+    let len = 1 + (number * 977 + version * 131) as usize % 3_000;
+    (0..len).map(|at| (number * 7 + version * 13 + at as u64) as u8).collect()
+}
+
+#[test]
+fn a_shard_gives_what_was_put_in_or_nothing_and_keeps_to_its_capacity() {
+    for (seed, capacity) in [(1, 100 << 10), (2, 400 << 10), (3, 1 << 20), (4, 3 << 20)] {
+        let mut shard = Shard::new(capacity, 0, 1);
+        let (mut state, mut now, mut found, mut removed) = (seed, capacity, 0_u64, 0_u64);
+        let mut newest = vec![0_u64; 600];
+        for step in 0..60_000_u64 {
+            let drawn = next(&mut state);
+            let number = drawn % newest.len() as u64;
+            let key = CacheKey { file: number % 3, offset: number };
+            let version = &mut newest[number as usize];
+            match drawn >> 20 & 63 {
+                0 => {
+                    *version = step;
+                    removed += 1;
+                    shard.remove(key.hash(), key);
+                }
+                1 => {
+                    let _ = shard.is_back(key.hash(), key);
+                }
+                2 if step % 7 == 0 => {
+                    now = capacity / 8 * (drawn >> 30 & 7) as usize;
+                    shard.set_capacity(now);
+                }
+                3..24 => shard.insert(key.hash(), key, &packed(number, *version)),
+                _ => {
+                    if let Some((bytes, _)) = shard.get(key.hash(), key, <[u8]>::to_vec) {
+                        assert!(bytes == packed(number, *version), "step {step} of seed {seed}");
+                        found += 1;
+                    }
+                }
+            }
+            // The table may double between two chunks.
+            assert!(shard.usage() <= now + (32 << 10), "{} of {now} in step {step} of seed {seed}", shard.usage());
+        }
+        let mut stats = CacheStats::default();
+        shard.add_stats(&mut stats);
+        assert!(found > 500 && removed > 500 && stats.evictions > 500, "{found} of {stats:?}");
+        assert!(stats.inserts > stats.evictions && stats.hits == found, "{stats:?}");
+        shard.set_capacity(0);
+        assert_eq!(shard.usage(), 0);
+    }
+}
+
+#[test]
+fn what_is_asked_for_stays_while_what_nobody_asks_for_passes_by() {
+    let mut shard = Shard::new(1 << 20, 0, 1);
+    let key = |number| CacheKey { file: 1, offset: number };
+    let ask = |shard: &mut Shard, number| {
+        let key = key(number);
+        let was_there = shard.get(key.hash(), key, |_| ()).is_some();
+        if !was_there {
+            shard.insert(key.hash(), key, &[number as u8; 1_000]);
+        }
+        was_there
+    };
+    let (mut found, mut scanned) = (0, 1_000);
+    for round in 0..200 {
+        // A fifth of the capacity is asked for again and again, beside a scan of everything.
+        for hot in 0..200 {
+            found += u32::from(ask(&mut shard, hot) && round >= 20);
+            ask(&mut shard, scanned);
+            scanned += 1;
+        }
+    }
+    assert!(found >= 180 * 200 * 95 / 100, "{found} of {}", 180 * 200);
+}
+
+#[test]
+fn blocks_larger_than_a_chunk_are_refused() {
+    let mut shard = Shard::new(1 << 20, 0, 1);
+    let key = CacheKey { file: 1, offset: 1 };
+    shard.insert(key.hash(), key, &vec![1; 100 << 10]);
+    assert!(shard.get(key.hash(), key, |_| ()).is_none());
+    let mut stats = CacheStats::default();
+    shard.add_stats(&mut stats);
+    assert_eq!((stats.rejections, stats.inserts), (1, 0));
 }

@@ -464,7 +464,7 @@ impl TableReader {
     pub(crate) fn looked_up_block(&self, index: &Index, position: usize, fills: bool) -> Option<Arc<Block>> {
         let (file, offset) = (self.cache_file, index.handle(position).offset);
         let block = match self.block_cache.get(file, offset) {
-            None if fills => self.block_cache.get_compressed(file, offset)?,
+            None if fills => self.block_cache.get_compressed(file, offset, &self.fetcher.pool)?,
             found => found?,
         };
         index.slots().set(position, &block);
