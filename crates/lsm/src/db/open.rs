@@ -384,9 +384,11 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         jump_limit: options.max_clock_jump_seconds,
     });
     let memtable_memory = Arc::new(if options.charge_memtables_to_block_cache {
-        let charged = Arc::clone(&block_cache);
+        let (charged, limit) = (Arc::clone(&block_cache), options.db_write_buffer_size);
         let most = (block_cache.capacity() + block_cache.compressed_capacity()) / 2;
-        MemtableMemory::charging(move |before, now| charged.charge(before.min(most), now.min(most)))
+        // Half of a limit is for memtables that are written: by then there is room for those that wait for their flush, too.
+        let charge = move |bytes: usize| bytes.saturating_mul(2).min(limit).max(bytes).min(most);
+        MemtableMemory::charging(move |before, now| charged.charge(charge(before), charge(now)))
     } else {
         MemtableMemory::default()
     });
