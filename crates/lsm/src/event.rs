@@ -48,6 +48,8 @@ pub enum CompactionReason {
     FifoTtl,
     /// Many entries of the table only delete.
     TombstoneDensity,
+    /// A caller [suggested](crate::Db::suggest_compact_range) it, or a table or an index was dropped.
+    Suggested,
     /// Range tombstones of other tables delete all that the tables have.
     Covered,
     /// The data is older than `ttl`, and not where the oldest is kept.
@@ -70,7 +72,13 @@ impl CompactionReason {
     pub(crate) fn is_urgent(self) -> bool {
         !matches!(
             self,
-            Self::TombstoneDensity | Self::Ttl | Self::ReadTriggered | Self::Periodic | Self::Manual | Self::Expired
+            Self::TombstoneDensity
+                | Self::Suggested
+                | Self::Ttl
+                | Self::ReadTriggered
+                | Self::Periodic
+                | Self::Manual
+                | Self::Expired
         )
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn other_fields(crc: Option<u32>, needs_compaction: bool) -> Vec<(u32
 
 /// One live table file. Shared by all versions that list it, also after a trivial move: the level is not part of it.
 ///
-/// Invariants: everything but the reader, the two flags and what reads have paid is fixed at creation. When the last version that lists the file
+/// Invariants: everything but the reader, the flags and what reads have paid is fixed at creation. When the last version that lists the file
 /// is dropped and the file was marked obsolete, its number is pushed to the queue of obsolete tables exactly once.
 #[derive(Debug)]
 pub(crate) struct FileMeta {
@@ -79,6 +79,8 @@ pub(crate) struct FileMeta {
     pub(crate) being_compacted: AtomicBool,
     /// See [`paid_by_reads`](Self::paid_by_reads).
     pub(crate) read_bytes: AtomicU64,
+    /// See [`suggest_compaction`](Self::suggest_compaction).
+    is_suggested: AtomicBool,
     obsolete: AtomicBool,
     obsolete_tables: Option<Arc<ObsoleteTables>>,
 }
@@ -143,6 +145,7 @@ impl FileMeta {
             stamps: OnceLock::new(),
             being_compacted: AtomicBool::new(false),
             read_bytes: AtomicU64::new(0),
+            is_suggested: AtomicBool::new(false),
             obsolete: AtomicBool::new(false),
             obsolete_tables,
         })
@@ -221,6 +224,16 @@ impl FileMeta {
     /// Whether a collector wants the table to be compacted.
     pub(crate) fn needs_compaction(&self) -> bool {
         self.other_fields.iter().any(|(tag, value)| *tag == NEED_COMPACTION && value.first() == Some(&1))
+    }
+
+    /// Wants the table to be rewritten when there is time.
+    pub(crate) fn suggest_compaction(&self) {
+        self.is_suggested.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody wants that.
+    pub(crate) fn is_compaction_suggested(&self) -> bool {
+        self.is_suggested.load(Ordering::Relaxed)
     }
 
     /// Whether the table ends before `user_key`.

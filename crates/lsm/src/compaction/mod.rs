@@ -106,6 +106,7 @@ impl Compaction {
             self.reason,
             CompactionReason::Manual
                 | CompactionReason::TombstoneDensity
+                | CompactionReason::Suggested
                 | CompactionReason::Covered
                 | CompactionReason::Ttl
                 | CompactionReason::Periodic

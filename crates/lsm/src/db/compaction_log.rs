@@ -67,7 +67,7 @@ impl DbInner {
         let rewrote = match info.reason {
             CompactionReason::FifoMaxSize => return self.metrics.add(Counter::FifoMaxSizeCompactions, 1),
             CompactionReason::FifoTtl => return self.metrics.add(Counter::FifoTtlCompactions, 1),
-            CompactionReason::TombstoneDensity => {
+            CompactionReason::TombstoneDensity | CompactionReason::Suggested => {
                 Some((Counter::CompactReadMarkedBytes, Counter::CompactWriteMarkedBytes))
             }
             CompactionReason::Ttl => Some((Counter::CompactReadTtlBytes, Counter::CompactWriteTtlBytes)),

@@ -41,6 +41,27 @@ impl DbInner {
         outcome.map(|()| deleted)
     }
 
+    /// See [`Db::suggest_compact_range`](crate::Db::suggest_compact_range).
+    pub(crate) fn suggest_compact_range(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        begin: &[u8],
+        end: &[u8],
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.check_readable(family)?;
+        let order = &family.comparator;
+        let is_within = |file: &FileMeta| {
+            order.compare_user(file.smallest.user_key(), end).is_le() && !file.ends_before(order, begin)
+        };
+        let pinned = family.super_version.load();
+        for (_, file) in pinned.version.all_files().filter(|(_, file)| is_within(file)) {
+            file.suggest_compaction();
+        }
+        self.schedule();
+        Ok(())
+    }
+
     /// Takes the tables away from compactions. Picks are made under the state lock, from the version that is published.
     fn reserve_files_in_range(&self, family: &Family, begin: &[u8], end: &[u8]) -> Vec<(usize, Arc<FileMeta>)> {
         let _state = self.state.lock();

@@ -36,6 +36,17 @@ impl Db {
         self.handle.inner.compact_range(&family.0, begin, end, options)
     }
 
+    /// Has the tables of `family` with keys from `begin` to `end`, both inclusive, rewritten in the background when nothing else is due, each one once: a filter that has changed sees their entries, and what is deleted
+    /// comes nearer to its end. Returns at once; RocksDB's name. Tables of styles other than [`Leveled`](crate::CompactionStyle::Leveled) wait for their next compaction all the same, and what is in memtables for its flush. A suggestion is not remembered
+    /// after the database is closed.
+    ///
+    /// # Errors
+    ///
+    /// `ColumnFamilyDropped`, and the error that made the engine read-only.
+    pub fn suggest_compact_range(&self, family: &ColumnFamily, begin: &[u8], end: &[u8]) -> Result<()> {
+        self.handle.inner.suggest_compact_range(&family.0, begin, end)
+    }
+
     /// Deletes the tables of `family` below level 0 whose keys all lie in `begin..end`, by an edit of the MANIFEST alone. Returns
     /// how many there were.
     ///

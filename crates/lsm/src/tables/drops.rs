@@ -10,8 +10,8 @@ use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 
 impl TableDb {
-    /// Drops a table with its indexes. It is gone when this returns, also after a crash; its space comes back as compactions
-    /// reach it, or at once with [`reclaim`](Self::reclaim). Inserts that run beside the drop are lost with the table; reads that run beside it see all of what they read, or end with
+    /// Drops a table with its indexes. It is gone when this returns, also after a crash. The space of files that hold nothing else is back at once; the others, at most two for each level and those of level 0, are rewritten in the background soon, or
+    /// now with [`reclaim`](Self::reclaim), which styles other than [`Leveled`](crate::CompactionStyle::Leveled) need. Inserts that run beside the drop are lost with the table; reads that run beside it see all of what they read, or end with
     /// `NotFound`.
     ///
     /// # Errors
@@ -64,7 +64,6 @@ impl TableDb {
         Ok(())
     }
 
-    /// Deletes the files that hold nothing but entries of these indexes, which are dropped.
     /// Takes a table out of the dictionary; entries with its ids are of no table from the next opening on.
     pub(super) fn remove_definition(&self, dictionary: &mut Dictionary, definition: &TableDefinition) -> Result<()> {
         let mut batch = WriteBatch::new();
@@ -77,14 +76,17 @@ impl TableDb {
         Ok(())
     }
 
+    /// Deletes the files that hold nothing but entries of these indexes, which are dropped, and has those rewritten that hold others as well.
     pub(super) fn give_space_back(&self, ids: impl IntoIterator<Item = IndexId>) {
         for id in ids {
+            let (begin, end) = (id.to_bytes(), id.end());
             // They are gone whatever comes of this: what is left is found by compactions.
-            let _ = self.ground.db.delete_files_in_range(&self.ground.rows, &id.to_bytes(), &id.end());
+            let _ = self.ground.db.delete_files_in_range(&self.ground.rows, &begin, &end);
+            let _ = self.ground.db.suggest_compact_range(&self.ground.rows, &begin, &end);
         }
     }
 
-    /// Rewrites what still holds entries of dropped tables, so that their space comes back now.
+    /// Rewrites what still holds entries of dropped tables, and waits for it, so that their space is back when this returns.
     pub fn reclaim(&self) -> Result<()> {
         let options = CompactRangeOptions::default().force_bottommost(true);
         for id in self.ground.dropped.all() {

@@ -1,7 +1,7 @@
 //! Upkeep of the leveled style: tables that should be rewritten whatever the sizes of levels say.
 //!
-//! Four reasons, in this order: many tombstones ([`CompactOnDeletions`](crate::CompactOnDeletions)), data that is older than `ttl`, tables that are older
-//! than `periodic_compaction_seconds`, tables for which reads have paid more than merging them takes (`read_triggered_bytes`). A table goes one level down; in the last level that has data it is rewritten where it is, which only the third reason asks for.
+//! Five reasons, in this order: many tombstones ([`CompactOnDeletions`](crate::CompactOnDeletions)), a suggestion, data that is older than `ttl`, tables that are older
+//! than `periodic_compaction_seconds`, tables for which reads have paid more than merging them takes (`read_triggered_bytes`). A table goes one level down; in the last level that has data it is rewritten where it is, which only suggestions and age ask for.
 //! A tombstone or an old value thus goes down level by level, and ends at the last.
 
 use super::inputs::{Draft, Scene, total_bytes};
@@ -12,8 +12,9 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 use std::sync::Arc;
 
-const REASONS: [CompactionReason; 4] = [
+const REASONS: [CompactionReason; 5] = [
     CompactionReason::TombstoneDensity,
+    CompactionReason::Suggested,
     CompactionReason::Ttl,
     CompactionReason::Periodic,
     CompactionReason::ReadTriggered,
@@ -61,6 +62,7 @@ fn due<'a>(
     version.all_files().filter(move |(level, file)| {
         let is_due = match reason {
             CompactionReason::TombstoneDensity => *level < last && file.needs_compaction(),
+            CompactionReason::Suggested => file.is_compaction_suggested(),
             CompactionReason::Ttl => *level < last && is_older(file.oldest_ancestor_time, options.ttl),
             CompactionReason::ReadTriggered => *level < last && have_reads_paid(version, options, *level, file),
             _ => is_older(written(file), options.periodic_compaction_seconds),

@@ -70,6 +70,7 @@ pub(crate) fn rate_priority(compaction: &Compaction) -> RatePriority {
         CompactionReason::Ttl
         | CompactionReason::Periodic
         | CompactionReason::TombstoneDensity
+        | CompactionReason::Suggested
         | CompactionReason::Expired => RatePriority::Upkeep,
         _ if compaction.start_level() == 0 => RatePriority::Level0,
         _ => RatePriority::Deep,

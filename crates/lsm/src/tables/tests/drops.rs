@@ -1,7 +1,7 @@
 //! Drops: gone at once, gone after reopening, and gone from the files.
 
 use super::*;
-use crate::event::{CompactionInfo, EventListener};
+use crate::event::{CompactionInfo, CompactionReason, EventListener};
 use crate::options::CompactRangeOptions;
 use siltstone_base::engine::Admin;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
@@ -69,6 +69,31 @@ fn a_drop_gives_the_space_back_and_is_forgotten_when_nothing_is_left() {
     assert_eq!(marks(&db), 0);
     let next = db.create_table(&spec("d", 0)).unwrap();
     assert_eq!(next, TableId(tables[2].0 + 2), "ids are never given out again");
+}
+
+#[test]
+fn what_a_dropped_table_shares_with_others_is_rewritten_without_being_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let tables: Vec<_> = ["a", "b", "c"].map(|name| db.create_table(&spec(name, 1)).unwrap()).into();
+    for table in &tables {
+        let rows: Vec<_> = (0..500).map(|i| (format!("{i:05}"), format!("{:03}", i % 90))).collect();
+        insert(&db, *table, &rows.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>());
+    }
+    Admin::flush(&db).unwrap();
+    db.drop_table(tables[1]).unwrap();
+    db.ground.db.wait_for_background_work().unwrap();
+    let b = [tables[1].0, tables[1].0 + 1];
+    assert!(ids(&db).iter().all(|id| !b.contains(id)), "entries of the dropped table are left");
+    assert_eq!(scan(&db, tables[0], 0, "", usize::MAX).len(), 500);
+    assert_eq!(scan(&db, tables[2], 0, "", usize::MAX).len(), 500);
+    let suggested = |info: &CompactionInfo| info.reason == CompactionReason::Suggested;
+    assert_eq!(db.ground.db.compaction_log().iter().filter(|record| suggested(&record.info)).count(), 1);
+    // Once is enough: also where nothing could go.
+    let (first, last) = (IndexId(tables[0].0), IndexId(tables[2].0));
+    db.ground.db.suggest_compact_range(&db.ground.rows, &first.to_bytes(), &last.end()).unwrap();
+    db.ground.db.wait_for_background_work().unwrap();
+    assert_eq!(db.ground.db.compaction_log().iter().filter(|record| suggested(&record.info)).count(), 2);
 }
 
 #[test]

@@ -97,6 +97,12 @@ impl World {
                 }
                 String::new()
             }
+            "suggest" => {
+                let numbers: Vec<u64> = command.input_words().map(|words| words[0].parse().unwrap()).collect();
+                let files = self.version.all_files().map(|(_, file)| file);
+                files.filter(|file| numbers.contains(&file.number)).for_each(|file| file.suggest_compaction());
+                String::new()
+            }
             "ranges" => {
                 self.ranges = command.input_words().map(|words| ranges_of(&words)).collect();
                 String::new()
