@@ -288,13 +288,21 @@ impl Shard {
     fn keep(&mut self, key: CacheKey, data: &[u8]) {
         let last = self.chunks.last_with_room(&self.main, data.len());
         let number = last.or_else(|| {
-            let number = self.chunks.add(chunk_bytes(self.capacity))?;
+            // It was put in when chunks were larger, perhaps.
+            let bytes = chunk_bytes(self.capacity);
+            let number = (bytes >= HEADER_LEN + data.len()).then(|| self.chunks.add(bytes)).flatten()?;
             self.main.push_back(number);
             Some(number)
         });
         if !number.is_some_and(|number| self.append(number, key, data)) {
             self.stats.evictions += 1;
         }
+    }
+
+    /// How many chunks there are.
+    #[cfg(test)]
+    pub(super) fn chunks(&self) -> usize {
+        self.main.len() + self.probation.len()
     }
 }
 

@@ -236,3 +236,20 @@ fn blocks_larger_than_a_chunk_are_refused() {
     shard.add_stats(&mut stats);
     assert_eq!((stats.rejections, stats.inserts), (1, 0));
 }
+
+#[test]
+fn blocks_larger_than_chunks_have_become_go_when_room_is_made() {
+    let mut shard = Shard::new(64 << 20, 0, 1);
+    let key = |number| CacheKey { file: 1, offset: number };
+    for number in 0..400 {
+        let key = key(number);
+        shard.insert(key.hash(), key, &vec![number as u8; 100 << 10]);
+        assert!(shard.get(key.hash(), key, |_| ()).is_some());
+    }
+    shard.set_capacity(1 << 20);
+    assert!(shard.usage() <= 1 << 20, "{}", shard.usage());
+    assert!(shard.chunks() <= 3, "{} chunks", shard.chunks());
+    let small = key(1_000);
+    shard.insert(small.hash(), small, &[1; 1_000]);
+    assert!(shard.get(small.hash(), small, |_| ()).is_some());
+}
