@@ -2,6 +2,7 @@
 
 use super::{Compaction, Merge};
 use crate::key::InternalKeyComparator;
+use crate::version::Version;
 use siltstone_base::sync::atomic::Ordering;
 
 /// The running compactions of one family. Guarded by the database's state lock.
@@ -107,8 +108,10 @@ impl Running {
         self.compactions.retain(|running| running.id != id);
     }
 
-    /// Keeps `smallest..=largest` of `level` away from compactions for somebody who adds a table there.
+    /// Keeps `smallest..=largest` of `level` away from compactions for somebody who adds a table there. REQUIRES: no merge [is under way](Self::is_merging).
     pub(crate) fn reserve(&mut self, level: usize, smallest: &[u8], largest: &[u8]) -> RunningId {
+        // The last one is done; what comes to its levels now is none of its business.
+        self.merge = None;
         let id = RunningId(self.next_id);
         self.next_id += 1;
         self.compactions.push(RunningCompaction {
@@ -137,6 +140,11 @@ impl Running {
     /// The merge of whole levels that is under way, unless it is done.
     pub(super) fn merge(&self) -> Option<&Merge> {
         self.merge.as_ref()
+    }
+
+    /// Whether a merge of whole levels is under way.
+    pub(crate) fn is_merging(&self, version: &Version) -> bool {
+        self.merge.as_ref().is_some_and(|merge| !merge.is_done(version))
     }
 
     /// As if a piece of `merge` had been begun.

@@ -57,8 +57,8 @@ impl Db {
     }
 
     /// Makes tables from outside part of `family`, all of them or none: written by an [`SstFileWriter`](crate::SstFileWriter), or by RocksDB's. Their key
-    /// ranges must not overlap each other. Each goes to the lowest level above which nothing overlaps it; styles other than
-    /// [`Leveled`](crate::CompactionStyle::Leveled) put it in level 0. Durable when this returns, with every write before it. Each table has
+    /// ranges must not overlap each other. Each goes to the lowest level above which nothing overlaps it: with
+    /// [`Fifo`](crate::CompactionStyle::Fifo), and while levels are merged with [`Universal`](crate::CompactionStyle::Universal) or [`Lazy`](crate::CompactionStyle::Lazy), to level 0. Durable when this returns, with every write before it. Each table has
     /// one sequence number for all its entries; returned is the largest, or 0 if they need none.
     ///
     /// What is in memtables of the family is flushed first where that is needed; writers wait for the end of it.

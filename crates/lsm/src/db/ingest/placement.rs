@@ -25,13 +25,15 @@ pub(super) fn place(
     let meets = |level: usize| !version.overlapping_files(level, Some(smallest), Some(largest)).is_empty();
     let first_overlap = (0..version.num_levels()).find(|level| meets(*level));
     let overlaps = first_overlap.is_some();
-    if options.compaction_style != CompactionStyle::Leveled {
-        return Place { level: 0, overlaps };
-    }
-    let base_level = LevelTargets::new(version, options).base_level.max(1);
+    let first_level = match options.compaction_style {
+        CompactionStyle::Leveled => LevelTargets::new(version, options).base_level.max(1),
+        // Part of the run that is there, or a run of its own. The levels of a merge that is under way are left to it.
+        CompactionStyle::Universal | CompactionStyle::Lazy if !running.is_merging(version) => 1,
+        _ => return Place { level: 0, overlaps },
+    };
     // A compaction that writes to a level may bring what overlaps.
     let is_free = |level: &usize| !running.writes_to(version.comparator(), *level, smallest, largest);
     let end = first_overlap.unwrap_or(version.num_levels()).min(above.unwrap_or(usize::MAX));
-    let level = (base_level..end).rev().find(is_free).unwrap_or(0);
+    let level = (first_level..end).rev().find(is_free).unwrap_or(0);
     Place { level, overlaps }
 }

@@ -122,6 +122,34 @@ fn a_table_goes_to_the_lowest_level_above_which_nothing_overlaps_it() {
 }
 
 #[test]
+fn a_table_becomes_part_of_the_oldest_run_or_a_run_above_it() {
+    for style in [CompactionStyle::Universal, CompactionStyle::Lazy] {
+        let disk = SimDisk::new();
+        let family = ColumnFamilyOptions::default().compaction_style(style).level0_file_num_compaction_trigger(8);
+        let db = Db::open("/db", &options(&disk).unnamed_families(family)).unwrap();
+        let quick = IngestExternalFileOptions::default().snapshot_consistency(false);
+        assert_eq!(ingest(&db, &[&table(&disk, "a", 100..200, "a")], &quick).unwrap(), 0);
+        ingest(&db, &[&table(&disk, "b", 150..160, "b")], &quick).unwrap();
+        assert_eq!(ingest(&db, &[&table(&disk, "c", 300..310, "c")], &quick).unwrap(), 0);
+        ingest(&db, &[&table(&disk, "d", 155..156, "d")], &quick).unwrap();
+        let mut found = levels(&db);
+        found.sort_unstable();
+        assert_eq!(found, [4, 5, 6, 6], "{style:?}");
+        put(&db, 155..157, "e");
+        db.flush(&FlushOptions::default()).unwrap();
+        ingest(&db, &[&table(&disk, "f", 156..158, "f")], &quick).unwrap();
+        let all =
+            [(100..200, "a"), (150..160, "b"), (300..310, "c"), (155..156, "d"), (155..157, "e"), (156..158, "f")];
+        assert_eq!(levels(&db).iter().filter(|level| **level == 0).count(), 2, "{style:?}");
+        assert_eq!(rows(&db), expected(&all));
+        db.check().unwrap();
+        db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default()).unwrap();
+        assert_eq!(rows(&db), expected(&all));
+        db.check().unwrap();
+    }
+}
+
+#[test]
 fn every_style_takes_tables_in() {
     for style in [CompactionStyle::Leveled, CompactionStyle::Universal, CompactionStyle::Lazy, CompactionStyle::Fifo] {
         let disk = SimDisk::new();

@@ -96,7 +96,7 @@ fn choices(runs: &[SortedRun], has_oldest: bool, options: &ColumnFamilyOptions) 
 
 /// How urgent the family is: at or above 1 a merge may be due.
 pub(crate) fn score(version: &Version, options: &ColumnFamilyOptions, running: &Running) -> f64 {
-    let is_merging = running.merge().is_some_and(|merge| !merge.is_done(version));
+    let is_merging = running.is_merging(version);
     if options.compaction_style == CompactionStyle::Lazy {
         let is_due = is_merging || !choices(&sorted_runs(version), true, options).is_empty();
         return if is_due { 1.0 } else { 0.0 };
