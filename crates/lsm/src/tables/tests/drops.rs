@@ -44,16 +44,22 @@ fn a_dropped_table_is_gone_at_once_and_after_reopening() {
     assert_eq!(get(&db, kept, "1").as_deref(), Some("abc"));
 }
 
+/// Three tables of 500 rows and an index each, flushed together.
+fn three_tables(db: &TableDb) -> [TableId; 3] {
+    let tables = ["a", "b", "c"].map(|name| db.create_table(&spec(name, 1)).unwrap());
+    for table in tables {
+        let rows: Vec<_> = (0..500).map(|i| (format!("{i:05}"), format!("{:03}", i % 90))).collect();
+        insert(db, table, &rows.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>());
+    }
+    Admin::flush(db).unwrap();
+    tables
+}
+
 #[test]
 fn a_drop_gives_the_space_back_and_is_forgotten_when_nothing_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
-    let tables: Vec<_> = ["a", "b", "c"].map(|name| db.create_table(&spec(name, 1)).unwrap()).into();
-    for table in &tables {
-        let rows: Vec<_> = (0..500).map(|i| (format!("{i:05}"), format!("{:03}", i % 90))).collect();
-        insert(&db, *table, &rows.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>());
-    }
-    Admin::flush(&db).unwrap();
+    let tables = three_tables(&db);
     db.drop_table(tables[1]).unwrap();
     let b = [tables[1].0, tables[1].0 + 1];
     db.reclaim().unwrap();
@@ -75,12 +81,7 @@ fn a_drop_gives_the_space_back_and_is_forgotten_when_nothing_is_left() {
 fn what_a_dropped_table_shares_with_others_is_rewritten_without_being_asked() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
-    let tables: Vec<_> = ["a", "b", "c"].map(|name| db.create_table(&spec(name, 1)).unwrap()).into();
-    for table in &tables {
-        let rows: Vec<_> = (0..500).map(|i| (format!("{i:05}"), format!("{:03}", i % 90))).collect();
-        insert(&db, *table, &rows.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>());
-    }
-    Admin::flush(&db).unwrap();
+    let tables = three_tables(&db);
     db.drop_table(tables[1]).unwrap();
     db.ground.db.wait_for_background_work().unwrap();
     let b = [tables[1].0, tables[1].0 + 1];
