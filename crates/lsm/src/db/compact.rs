@@ -16,6 +16,7 @@ use crate::expiry::Expiring;
 use crate::file_meta::{FileMeta, Stamps};
 use crate::file_names::FileName;
 use crate::key::ColumnFamilyId;
+use crate::memtable::JobRoom;
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::ColumnFamilyOptions;
 use crate::sst::{TableReader, WriteBack};
@@ -79,6 +80,8 @@ pub(super) struct Compacting {
     hidden: Option<HiddenWatch>,
     /// How often it waited for who sees that.
     waits_for_rows: u32,
+    /// Room for what it and its subcompactions hold while they read and build.
+    room: Option<JobRoom>,
 }
 
 /// What comes of a step.
@@ -139,6 +142,7 @@ impl CompactJob {
             manual,
             hidden,
             waits_for_rows: 0,
+            room: None,
         };
         Self { compacting: Some(Box::new(compacting)) }
     }
@@ -198,6 +202,7 @@ impl Compacting {
                 let owed = owed_bytes_of(compaction, style);
                 self.working = Some(Working::compaction(work, self.info.input_bytes, owed, level0));
             }
+            self.room = Some(self.db.memtable_memory.job());
             let mut ranges = self.shares(compaction)?;
             if ranges.len() > 1 {
                 return Ok(Turn::ShareOut(ranges));
@@ -392,7 +397,10 @@ impl Compacting {
         let running = std::mem::take(&mut self.running);
         if !running.is_empty() && outcome.is_err() && !db.versions.lock().is_manifest_broken() {
             running.into_iter().for_each(CompactionJob::abandon);
+        } else {
+            drop(running);
         }
+        self.room = None;
         let failures = self.release_inputs(outcome.is_ok());
         match &outcome {
             Ok(()) => db.errors.set_passing(None),

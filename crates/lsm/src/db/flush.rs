@@ -19,7 +19,7 @@ use crate::file_names::FileName;
 use crate::holders::Holder;
 use crate::iterator::{ChildIter, InternalIterator, MergingIter};
 use crate::key::{ColumnFamilyId, SeqNo};
-use crate::memtable::Memtable;
+use crate::memtable::{JobRoom, Memtable};
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, RetainedTombstone, retained};
@@ -248,6 +248,8 @@ pub(crate) struct FlushJob {
     working: Option<Working>,
     /// What the rate limiter was asked for.
     metered: Metered,
+    /// Room for what it holds while it builds.
+    room: Option<JobRoom>,
 }
 
 impl FlushJob {
@@ -275,6 +277,7 @@ impl FlushJob {
             built: None,
             working: None,
             metered,
+            room: None,
         }
     }
 
@@ -326,6 +329,7 @@ impl FlushJob {
     }
 
     fn start(&mut self) -> Result<TableBuild> {
+        self.room = Some(self.db.memtable_memory.job());
         self.memtables = self.family.super_version.load().immutables.newest_first().to_vec();
         self.info.entries = self.memtables.iter().map(|memtable| memtable.num_entries()).sum();
         let bytes: usize = self.memtables.iter().map(|memtable| memtable.approximate_memory_usage()).sum();
@@ -480,6 +484,7 @@ impl FlushJob {
         };
         self.memtables.clear();
         self.built = None;
+        self.room = None;
         // Another attempt writes another table.
         self.metered = Metered::new(RatePriority::Flush);
         Working::end(self.working.take(), outcome.is_ok());

@@ -195,7 +195,7 @@ impl DbInner {
         for family in families.values() {
             let pinned = family.super_version.load();
             report.memtables += pinned.memtables().map(|memtable| memtable.reserved_memory() as u64).sum::<u64>();
-            newest += pinned.memtables().map(|memtable| memtable.block_bytes()).sum::<usize>();
+            newest += pinned.memtables().map(|memtable| memtable.counted_bytes()).sum::<usize>();
             let readers = pinned.version.all_files().filter_map(|(_, file)| file.reader.get());
             report.open_tables += readers.map(|reader| reader.memory_usage() as u64).sum::<u64>();
         }

@@ -62,6 +62,9 @@ const RETAINED_PART: usize = 8;
 /// Capacity of a database's own block cache.
 const DEFAULT_BLOCK_CACHE_BYTES: usize = 32 << 20;
 
+/// Where the block cache makes room for memtables, it makes room for one part in so many of their limit beside them while jobs work.
+const JOBS_PART: usize = 2;
+
 /// Opens a database for reading and writing.
 pub(crate) fn open(dir: &Path, options: &DbOptions, named: &[(&str, ColumnFamilyOptions)]) -> Result<Arc<DbInner>> {
     open_for(dir, options, named, Undecided::Refused).map(|(inner, _)| inner)
@@ -384,11 +387,11 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         jump_limit: options.max_clock_jump_seconds,
     });
     let memtable_memory = Arc::new(if options.charge_memtables_to_block_cache {
-        let (charged, limit) = (Arc::clone(&block_cache), options.db_write_buffer_size);
+        let charged = Arc::clone(&block_cache);
         let most = (block_cache.capacity() + block_cache.compressed_capacity()) / 2;
-        // Half of a limit is for memtables that are written: by then there is room for those that wait for their flush, too.
-        let charge = move |bytes: usize| bytes.saturating_mul(2).min(limit).max(bytes).min(most);
-        MemtableMemory::charging(move |before, now| charged.charge(charge(before), charge(now)))
+        MemtableMemory::charging(options.db_write_buffer_size / JOBS_PART, move |before, now| {
+            charged.charge(before.min(most), now.min(most));
+        })
     } else {
         MemtableMemory::default()
     });

@@ -1,5 +1,6 @@
-//! What the memtables of a database take, those included that only readers and jobs still hold.
+//! What the memtables of a database take, those included that only readers and jobs still hold, and what its jobs need beside them.
 
+use siltstone_base::sync::Arc;
 use siltstone_base::sync::CachePadded;
 use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
 use std::fmt;
@@ -10,22 +11,31 @@ const EMPTY_PART: usize = 16;
 /// Is told what is charged: how many bytes before, and how many now.
 type Charge = Box<dyn Fn(usize, usize) + Send + Sync>;
 
-/// Bytes of the blocks of memory of all memtables that were made in it, until the last of each has gone back.
+/// Somebody else makes room.
+struct Charged {
+    /// For so many bytes at the moment.
+    bytes: AtomicUsize,
+    /// So many of them for jobs, while any works.
+    of_jobs: usize,
+    charge: Charge,
+}
+
+/// Bytes of the blocks of memory of all memtables that were made in it, until the last of each has gone back, and of their filters.
 ///
 /// Thread safety: every method may be called from any thread.
 #[derive(Default)]
 pub(crate) struct MemtableMemory {
     bytes: CachePadded<AtomicUsize>,
-    /// Bytes that somebody else makes room for, and who.
-    charged: AtomicUsize,
-    charge: Option<Charge>,
+    jobs: AtomicUsize,
+    charged: Option<Charged>,
 }
 
 impl MemtableMemory {
-    /// The same, for which somebody else makes room. `charge` is told when memtables take more than they ever did since they were last empty, and when they are empty, more or less: who makes room has
-    /// much to do, and would do it again with each memtable. Calls may come in another order than what they tell.
-    pub(crate) fn charging(charge: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
-        Self { charge: Some(Box::new(charge)), ..Self::default() }
+    /// The same, for which somebody else makes room, and for `of_jobs` bytes while flushes or compactions work. `charge` is told when that is more than it ever was since memtables were last empty,
+    /// and when they are empty, more or less, and no job works: who makes room has much to do, and would do it again with each memtable. Calls may come in another order than what they tell.
+    pub(crate) fn charging(of_jobs: usize, charge: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
+        let charged = Charged { bytes: AtomicUsize::new(0), of_jobs, charge: Box::new(charge) };
+        Self { charged: Some(charged), ..Self::default() }
     }
 
     /// Bytes of all of them.
@@ -35,25 +45,37 @@ impl MemtableMemory {
 
     /// A memtable took a block of so many bytes.
     pub(super) fn took(&self, bytes: usize) {
-        let now = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.charge_where(|charged| now > charged);
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.settle();
     }
 
     /// A block has gone back.
     pub(super) fn gave_back(&self, bytes: usize) {
-        let now = self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
-        self.charge_where(|charged| now <= charged / EMPTY_PART);
+        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.settle();
     }
 
-    /// Charges what memtables take now, if that is due.
-    fn charge_where(&self, is_due: impl Fn(usize) -> bool) {
-        let Some(charge) = &self.charge else { return };
-        let mut charged = self.charged.load(Ordering::Relaxed);
-        while is_due(charged) {
-            let now = self.bytes();
-            match self.charged.compare_exchange_weak(charged, now, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return charge(charged, now),
-                Err(other) => charged = other,
+    /// A job begins to read or to build tables. Make room before it has memory; it takes as long as room takes to be made, so hold no lock.
+    pub(crate) fn job(self: &Arc<Self>) -> JobRoom {
+        self.jobs.fetch_add(1, Ordering::SeqCst);
+        self.settle();
+        JobRoom { memory: Arc::clone(self) }
+    }
+
+    /// Charges what is wanted now, if that is due. Whoever changes what is wanted calls it afterwards, and it looks again after each charge: so nobody's change is missed by all.
+    fn settle(&self) {
+        let Some(Charged { bytes: charged, of_jobs, charge }) = &self.charged else { return };
+        loop {
+            let before = charged.load(Ordering::SeqCst);
+            let memtables = self.bytes.load(Ordering::SeqCst);
+            let works = self.jobs.load(Ordering::SeqCst) > 0;
+            let now = if works { memtables.saturating_add(*of_jobs) } else { memtables };
+            let falls = now < before && !works && memtables <= before / EMPTY_PART;
+            if now <= before && !falls {
+                return;
+            }
+            if charged.compare_exchange(before, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                charge(before, now);
             }
         }
     }
@@ -61,24 +83,42 @@ impl MemtableMemory {
 
 impl fmt::Debug for MemtableMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let charged = self.charged.load(Ordering::Relaxed);
         f.debug_struct("MemtableMemory")
             .field("bytes", &self.bytes())
-            .field("charged", &charged)
-            .finish_non_exhaustive()
+            .field("jobs", &self.jobs)
+            .field("charged", &self.charged.as_ref().map(|charged| &charged.bytes))
+            .finish()
+    }
+}
+
+/// A job that works. Drop it behind what the job holds.
+#[derive(Debug)]
+pub(crate) struct JobRoom {
+    memory: Arc<MemtableMemory>,
+}
+
+impl Drop for JobRoom {
+    fn drop(&mut self) {
+        self.memory.jobs.fetch_sub(1, Ordering::SeqCst);
+        self.memory.settle();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use siltstone_base::sync::{Arc, Mutex, Rank};
+    use siltstone_base::sync::{Mutex, Rank};
+
+    /// What is told, and the memory that tells it.
+    fn told(of_jobs: usize) -> (Arc<Mutex<Vec<(usize, usize)>>>, Arc<MemtableMemory>) {
+        let told = Arc::new(Mutex::new(Rank(1), Vec::new()));
+        let calls = Arc::clone(&told);
+        (told, Arc::new(MemtableMemory::charging(of_jobs, move |before, now| calls.lock().push((before, now)))))
+    }
 
     #[test]
     fn what_is_charged_rises_with_memtables_and_falls_once_they_are_empty() {
-        let told = Arc::new(Mutex::new(Rank(1), Vec::new()));
-        let calls = Arc::clone(&told);
-        let memory = MemtableMemory::charging(move |before, now| calls.lock().push((before, now)));
+        let (told, memory) = told(50);
         (0..4).for_each(|_| memory.took(100));
         memory.gave_back(200);
         memory.took(100);
@@ -90,6 +130,33 @@ mod tests {
         let alone = MemtableMemory::default();
         alone.took(10);
         alone.gave_back(10);
-        assert_eq!((alone.bytes(), alone.charged.into_inner()), (0, 0));
+        assert_eq!((alone.bytes(), alone.charged.is_none()), (0, true));
+    }
+
+    #[test]
+    fn jobs_have_room_until_the_last_has_ended_and_memtables_are_empty() {
+        let (told, memory) = told(50);
+        let next = || std::mem::take(&mut *told.lock());
+        let first = memory.job();
+        let second = memory.job();
+        memory.took(100);
+        drop(first);
+        assert_eq!(next(), [(0, 50), (50, 150)]);
+        // What a flush gives back while a job works is not given away yet.
+        memory.gave_back(100);
+        memory.took(20);
+        assert_eq!(next(), []);
+        memory.gave_back(15);
+        drop(second);
+        assert_eq!(next(), [(150, 5)]);
+        // Where memtables have something, the room stays for the next job.
+        memory.took(95);
+        drop(memory.job());
+        assert_eq!(next(), [(5, 100), (100, 150)]);
+        memory.took(40);
+        drop(memory.job());
+        assert_eq!(next(), [(150, 190)]);
+        memory.gave_back(140);
+        assert_eq!(next(), [(190, 0)]);
     }
 }

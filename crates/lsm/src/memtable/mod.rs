@@ -21,7 +21,7 @@ use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, us
 use crate::range_tombstones::RangeTombstone;
 pub(crate) use immutable_list::ImmutableList;
 pub(crate) use iter::{MemtableIter, MemtableValue};
-pub(crate) use memory::MemtableMemory;
+pub(crate) use memory::{JobRoom, MemtableMemory};
 use range_list::RangeList;
 pub(crate) use range_list::RangeReader;
 use siltstone_base::bloom::DynamicBloom;
@@ -88,6 +88,12 @@ pub(crate) struct Memtable {
     totals: CachePadded<Totals>,
     /// The oldest WAL in which entries were prepared that were committed into this memtable; `u64::MAX` if none were.
     prepared_log: AtomicU64,
+}
+
+impl Drop for Memtable {
+    fn drop(&mut self) {
+        self.list.memory().gave_back(self.bloom_bytes());
+    }
 }
 
 impl Memtable {
@@ -233,17 +239,17 @@ impl Memtable {
     /// Bytes that the entries and the filter need, with what is lost between them. The figure to compare with the write buffer's size.
     #[inline]
     pub(crate) fn approximate_memory_usage(&self) -> usize {
-        self.list.used_bytes() + self.bloom.get().map_or(0, DynamicBloom::memory_usage) + self.ranges.memory_usage()
+        self.list.used_bytes() + self.bloom_bytes() + self.ranges.memory_usage()
     }
 
     /// Bytes of memory that it takes, what nothing was written to yet included.
     pub(crate) fn reserved_memory(&self) -> usize {
-        self.list.reserved_bytes() + self.bloom.get().map_or(0, DynamicBloom::memory_usage) + self.ranges.memory_usage()
+        self.list.reserved_bytes() + self.bloom_bytes() + self.ranges.memory_usage()
     }
 
-    /// Bytes of its blocks of memory, as [`MemtableMemory`] counts them.
-    pub(crate) fn block_bytes(&self) -> usize {
-        self.list.block_bytes()
+    /// Bytes of its blocks of memory and of its filter, as [`MemtableMemory`] counts them.
+    pub(crate) fn counted_bytes(&self) -> usize {
+        self.list.block_bytes() + self.bloom_bytes()
     }
 
     /// How many entries there are, tombstones of both kinds included.
@@ -281,8 +287,13 @@ impl Memtable {
                 self.add_to_bloom(&bloom, user_key(iter.key()));
                 iter.next();
             }
+            self.list.memory().took(bloom.memory_usage());
             bloom
         });
+    }
+
+    fn bloom_bytes(&self) -> usize {
+        self.bloom.get().map_or(0, DynamicBloom::memory_usage)
     }
 
     #[inline]

@@ -16,7 +16,7 @@ const LARGEST_WRITE_BUFFER: usize = 256 << 20;
 const OTHERS_PART: usize = 8;
 /// What the allocator may keep free at the end of an area: one part in so many.
 const ALLOCATOR_PART: usize = 256;
-/// Of the cache, so much is for compressed blocks, in hundredths. Memtables take theirs from it: nine twentieths of the budget are left of it when they are full.
+/// Of the cache, so much is for compressed blocks, in hundredths. Memtables and jobs take theirs from it: 13 fortieths of the budget are left of it at the least.
 const COMPRESSED_PERCENT: usize = 80;
 /// More jobs to one compaction would take buffers from the rest.
 const MOST_SUBCOMPACTIONS: usize = 4;
@@ -35,9 +35,10 @@ impl DbOptions {
     ///
     /// | what | share |
     /// | --- | --- |
-    /// | open tables, buffers of jobs and of iterators | an eighth |
+    /// | open tables, buffers of iterators, and of jobs in part | an eighth |
     /// | the block cache | the rest: a fifth of it for uncompressed blocks, four fifths for compressed ones |
     /// | the memtables of all families, `db_write_buffer_size` | up to a quarter, 512 MiB at most, of what compressed blocks have: they [make room](Self::charge_memtables_to_block_cache). Those of one family: two write buffers |
+    /// | buffers of flushes and compactions while they work | an eighth of the memory, which compressed blocks make room for as well |
     ///
     /// The allocator keeps less free than it would by itself ([`allocator_trim_threshold`](Self::allocator_trim_threshold)). Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.
     /// There are as many background jobs as cores, two at least and 16 at most, and as many may share a large compaction, four at most. Sizes of tables and levels follow the write buffers.

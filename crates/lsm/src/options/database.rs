@@ -135,8 +135,9 @@ siltstone_base::define_options! {
         /// Has the allocator of the process, if it is glibc's, keep at most so many bytes free at the end of each of its areas, and map what is of 128 KiB or more by itself: by default it keeps the more free the
         /// larger the things are that were freed. It is the whole process's, and for good. 0: leaves it as it is, as RocksDB.
         allocator_trim_threshold: usize = 0,
-        /// Charges what memtables take to the block cache, which makes room for it while they take it: so its capacity is one limit for both. A database that is only read, whose memtables are empty, has all of it for blocks. What is charged follows memtables up, with a
-        /// [`db_write_buffer_size`](Self::db_write_buffer_size) twice as fast until that is reached, and falls once they are empty, more or less. At most half of the capacity that the cache had when the database was opened: a small cache is not used up by large memtables. RocksDB's `WriteBufferManager` with a cache.
+        /// Charges what memtables take to the block cache, which makes room for it while they take it: so its capacity is one limit for both. While flushes and compactions work, half of
+        /// [`db_write_buffer_size`](Self::db_write_buffer_size) is charged for their buffers as well. What is charged follows that up at once, and falls when memtables are empty, more or less, and no job works: a database that is only read
+        /// has all of it for blocks. At most half of the capacity that the cache had when the database was opened: a small cache is not used up by large memtables. RocksDB's `WriteBufferManager` with a cache.
         charge_memtables_to_block_cache: bool = false,
         /// Where rows expire: how far the clock may have gone forward, in seconds, since a time that this database knows of, when it is opened. After a longer jump
         /// nothing that is expired is removed until [`confirm_clock`](crate::Db::confirm_clock) says that the time is right. 0: as far as it likes.

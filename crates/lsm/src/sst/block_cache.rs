@@ -15,6 +15,9 @@ const RANK: Rank = Rank(948);
 /// What others hold is taken from the tiers in steps of so many bytes.
 const CHARGE_STEP: usize = 64 << 10;
 
+/// What is taken from them at once, at most: a millisecond's work, more or less.
+const LARGEST_RISE: usize = 1 << 20;
+
 /// What may be held in all, and what others hold of it.
 #[derive(Debug)]
 struct Shares {
@@ -116,13 +119,22 @@ impl BlockCache {
         }
     }
 
-    /// Bytes that open and prepared transactions hold, and with [`charge_memtables_to_block_cache`](crate::DbOptions::charge_memtables_to_block_cache) memtables; while they do, blocks have so much less room. No block is needed, so all of it can be theirs.
+    /// Bytes that open and prepared transactions hold, and with [`charge_memtables_to_block_cache`](crate::DbOptions::charge_memtables_to_block_cache) memtables, and room for jobs; while they do, blocks have so much less room. No block is needed, so all of it can be theirs.
     pub fn charged(&self) -> usize {
         self.shares.lock().charged.max(0) as usize
     }
 
-    /// Says that somebody holds `now` bytes rather than `before`.
+    /// Says that somebody holds `now` bytes rather than `before`. Room for much is made bit by bit: others want some, too, and wait for this meanwhile.
     pub(crate) fn charge(&self, before: usize, now: usize) {
+        let mut reached = before;
+        while now.saturating_sub(reached) > LARGEST_RISE {
+            self.charge_at_once(reached, reached + LARGEST_RISE);
+            reached += LARGEST_RISE;
+        }
+        self.charge_at_once(reached, now);
+    }
+
+    fn charge_at_once(&self, before: usize, now: usize) {
         let mut shares = self.shares.lock();
         shares.charged += now as i64 - before as i64;
         let charged = shares.charged.max(0) as usize;

@@ -132,9 +132,41 @@ fn further_families_bring_no_memory_of_their_own_to_a_budget() {
     assert!(db.memory_report().total() as usize <= BUDGET, "{}", db.memory_report());
 }
 
-/// Looks at the report for each entry that goes into a table.
-#[derive(Debug, Clone)]
-struct Watch(Arc<Mutex<(Option<Db>, Vec<u64>)>>);
+/// What is looked at, and what was seen.
+type Look = (Option<Box<dyn Fn() -> u64 + Send>>, Vec<u64>);
+
+/// Looks for each entry that goes into a table.
+#[derive(Clone)]
+struct Watch(Arc<Mutex<Look>>);
+
+impl Watch {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(Rank(1), (None, Vec::new()))))
+    }
+
+    /// Families whose tables it watches.
+    fn families(&self) -> ColumnFamilyOptions {
+        ColumnFamilyOptions::default()
+            .compression(CompressionType::None)
+            .table(TableOptions::default().bloom_bits_per_key(10.0))
+            .table_properties_collectors(vec![Arc::new(self.clone())])
+    }
+
+    fn look_at(&self, look: impl Fn() -> u64 + Send + 'static) {
+        self.0.lock().0 = Some(Box::new(look));
+    }
+
+    /// What was seen since it was last asked.
+    fn seen(&self) -> Vec<u64> {
+        std::mem::take(&mut self.0.lock().1)
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
+}
 
 impl TablePropertiesCollectorFactory for Watch {
     fn name(&self) -> &str {
@@ -148,8 +180,8 @@ impl TablePropertiesCollectorFactory for Watch {
 
 impl TablePropertiesCollector for Watch {
     fn add(&mut self, _: &CollectedEntry<'_>) {
-        let (db, seen) = &mut *self.0.lock();
-        seen.extend(db.as_ref().map(|db| db.memory_report().jobs));
+        let (look, seen) = &mut *self.0.lock();
+        seen.extend(look.as_ref().map(|look| look()));
     }
 
     fn finish(self: Box<Self>) -> Vec<(String, Vec<u8>)> {
@@ -161,22 +193,19 @@ impl TablePropertiesCollector for Watch {
 fn what_jobs_gather_is_in_the_report_until_the_table_is_there() {
     const ROWS: u32 = 5_000;
     let disk = SimDisk::new();
-    let watch = Watch(Arc::new(Mutex::new(Rank(1), (None, Vec::new()))));
-    let family = ColumnFamilyOptions::default()
-        .compression(CompressionType::None)
-        .table(TableOptions::default().bloom_bits_per_key(10.0))
-        .table_properties_collectors(vec![Arc::new(watch.clone())]);
-    let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
+    let watch = Watch::new();
+    let db = Db::open_families("/db", &options(&disk), &[("default", watch.families())]).unwrap();
     for number in 0..ROWS {
         db.put(key(number), vec![number as u8; 100]).unwrap();
     }
-    watch.0.lock().0 = Some(db.clone());
+    let looked_at = db.clone();
+    watch.look_at(move || looked_at.memory_report().jobs);
     let all = CompactRangeOptions::default().force_bottommost(true);
     let flush = || db.flush(&FlushOptions::default()).unwrap();
     let compact = || db.compact_range(&db.default_family(), None, None, &all).unwrap();
     for build in [&flush as &dyn Fn(), &compact] {
         build();
-        let seen = std::mem::take(&mut watch.0.lock().1);
+        let seen = watch.seen();
         assert_eq!(seen.len(), ROWS as usize);
         // The bytes of the table, eight for the hash of each key, and the index.
         let (most, written) = (*seen.iter().max().unwrap(), u64::from(ROWS) * 110);
@@ -227,6 +256,36 @@ fn the_cache_gives_room_to_memtables_and_has_it_again_once_they_are_flushed() {
     assert!(used >= capacity / 10 * 9 && most > capacity / 5, "{used} of {capacity}, of which memtables had {most}");
     db.close().unwrap();
     assert_eq!(cache.charged(), 0, "nothing is left of a database that is gone");
+}
+
+#[test]
+fn while_jobs_work_the_cache_has_made_room_for_them_beside_memtables() {
+    const LIMIT: u64 = 2 << 20;
+    const ROWS: u32 = 5_000;
+    let disk = SimDisk::new();
+    let watch = Watch::new();
+    let cache = Arc::new(BlockCache::new(4 << 20).with_compressed_tier(12 << 20));
+    let options = options(&disk).block_cache(Some(Arc::clone(&cache)));
+    let options = options.charge_memtables_to_block_cache(true).db_write_buffer_size(LIMIT as usize);
+    let db = Db::open_families("/db", &options, &[("default", watch.families())]).unwrap();
+    let (looked_at, charged) = (db.clone(), Arc::clone(&cache));
+    watch.look_at(move || {
+        let report = looked_at.memory_report();
+        (charged.charged() as u64).saturating_sub(report.memtables + report.held_memtables)
+    });
+    for number in 0..ROWS {
+        db.put(key(number), vec![number as u8; 100]).unwrap();
+    }
+    let memtables = cache.charged() as u64;
+    assert!(memtables < LIMIT, "{memtables}");
+    db.flush(&FlushOptions::default()).unwrap();
+    let all = CompactRangeOptions::default().force_bottommost(true);
+    db.compact_range(&db.default_family(), None, None, &all).unwrap();
+    let seen = watch.seen();
+    assert_eq!(seen.len(), 2 * ROWS as usize);
+    assert!(seen.iter().all(|room| *room >= LIMIT / 2), "{}", seen.iter().min().unwrap());
+    assert!((cache.charged() as u64) < LIMIT / 16, "{} once nobody works", cache.charged());
+    watch.0.lock().0 = None;
 }
 
 #[test]
