@@ -60,15 +60,15 @@ siltstone_base::define_options! {
         compaction_options_universal: UniversalCompactionOptions = UniversalCompactionOptions::default(),
         /// Options of the FIFO style.
         compaction_options_fifo: FifoCompactionOptions = FifoCompactionOptions::default(),
-        /// With the FIFO style, deletes tables that were written so many seconds ago. With the leveled style, lets data that old go down to the last level
-        /// that has any, where what was deleted ends. Without effect in the universal style. 0: never.
+        /// With the FIFO style, deletes tables that were written so many seconds ago. With others, lets data that old go down to the last level
+        /// that has any, where what was deleted ends. 0: never.
         ttl: u64 = 0,
-        /// With the leveled style, rewrites tables that were written so many seconds ago, so that compaction filters see what nobody writes to any more. Without
-        /// effect in other styles. 0: never.
+        /// Rewrites tables that were written so many seconds ago, so that compaction filters see what nobody writes to any more. Without
+        /// effect in the FIFO style. 0: never.
         periodic_compaction_seconds: u64 = 0,
-        /// With the leveled style: what a read costs that asks a table in vain, in bytes of merging. When reads have paid more for a table than merging it into the next
-        /// level takes, that is done. Seeks pay for every table that they meet above the last one; gets for those whose filters let them through. Looked at every few
-        /// seconds. 0: never; a read from a disk costs about 16 KiB.
+        /// What a read costs that asks a table in vain, in bytes of merging. When reads have paid more for a table than merging it into the next
+        /// level takes, or in the universal and the lazy style into the next run, that is done. Seeks pay for every table that they meet above the last one; gets for those whose filters let them through. Looked at every few
+        /// seconds. Without effect in the FIFO style. 0: never; a read from a disk costs about 16 KiB.
         read_triggered_bytes: u64 = 0,
         /// Starts no compaction unless asked.
         disable_auto_compactions: bool = false,

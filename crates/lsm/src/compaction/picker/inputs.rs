@@ -132,7 +132,7 @@ impl Scene<'_> {
 
     /// The compaction that a draft amounts to.
     pub(super) fn compaction(&self, draft: Draft, reason: CompactionReason) -> Option<Compaction> {
-        let (options, base_level, output_level) = (self.options, self.targets.base_level, draft.output_level);
+        let (options, base_level, output_level) = (self.options, self.first_level(), draft.output_level);
         let (smallest, largest) = self.range(&draft)?;
         let mut grandparents = Vec::new();
         for level in output_level + 1..self.version.num_levels() {
@@ -170,6 +170,11 @@ impl Scene<'_> {
         })
     }
 
+    /// The level whose codec and sizes are the first that the options name for levels below 0.
+    fn first_level(&self) -> usize {
+        if self.options.compaction_style == CompactionStyle::Leveled { self.targets.base_level } else { 1 }
+    }
+
     /// Whether no level below `level` has data.
     fn is_last_with_data(&self, level: usize) -> bool {
         self.version.last_level_with_data().is_none_or(|last| level >= last)
@@ -185,7 +190,7 @@ impl Scene<'_> {
         if reason == CompactionReason::Manual && self.options.removes_rows() {
             return false;
         }
-        let base_level = self.targets.base_level;
+        let base_level = self.first_level();
         let compression = |level| compression_of_level(self.options, level, base_level, self.is_last_with_data(level));
         if compression(start_level) != compression(output_level) || !self.are_disjoint(&draft.start) {
             return false;

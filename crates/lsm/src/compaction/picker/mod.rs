@@ -39,7 +39,7 @@ pub(crate) fn pick(
     let scene = Scene { version, options, targets: &targets, running, now };
     match options.compaction_style {
         CompactionStyle::Leveled => leveled::pick(&scene).or_else(|| upkeep::pick(&scene)),
-        CompactionStyle::Universal | CompactionStyle::Lazy => universal::pick(&scene),
+        CompactionStyle::Universal | CompactionStyle::Lazy => universal::pick(&scene).or_else(|| upkeep::pick(&scene)),
         CompactionStyle::Fifo => fifo::pick(&scene),
     }
 }
@@ -119,24 +119,22 @@ pub(crate) fn urgency(version: &Version, options: &ColumnFamilyOptions, now: u64
 
 /// The scores of the levels that have one, the most urgent first.
 pub(crate) fn scores(version: &Version, options: &ColumnFamilyOptions, now: u64, running: &Running) -> Vec<LevelScore> {
-    match options.compaction_style {
-        CompactionStyle::Leveled => {
-            let mut scores = level_scores(version, options, &LevelTargets::new(version, options));
-            if scores.first().is_none_or(|level| level.score < 1.0)
-                && let Some(level) = upkeep::due_level(version, options, now)
-            {
-                scores.insert(0, LevelScore { level, score: 1.0 });
-            }
-            scores
-        }
+    let mut scores = match options.compaction_style {
+        CompactionStyle::Leveled => level_scores(version, options, &LevelTargets::new(version, options)),
         CompactionStyle::Universal | CompactionStyle::Lazy => {
             vec![LevelScore { level: 0, score: universal::score(version, options, running) }]
         }
         CompactionStyle::Fifo => {
             let score = if fifo::is_due(version, options, now) { 1.0 } else { 0.0 };
-            vec![LevelScore { level: 0, score }]
+            return vec![LevelScore { level: 0, score }];
         }
+    };
+    if scores.first().is_none_or(|level| level.score < 1.0)
+        && let Some(level) = upkeep::due_level(version, options, now)
+    {
+        scores.insert(0, LevelScore { level, score: 1.0 });
     }
+    scores
 }
 
 /// What counts against the limits of level 0: its tables; in the universal style the sorted runs, as far as there are too many; in FIFO nothing.

@@ -1,8 +1,8 @@
-//! Upkeep of the leveled style: tables that should be rewritten whatever the sizes of levels say.
+//! Upkeep: tables that should be rewritten whatever the sizes of levels and runs say.
 //!
 //! Five reasons, in this order: many tombstones ([`CompactOnDeletions`](crate::CompactOnDeletions)), a suggestion, data that is older than `ttl`, tables that are older
-//! than `periodic_compaction_seconds`, tables for which reads have paid more than merging them takes (`read_triggered_bytes`). A table goes one level down; in the last level that has data it is rewritten where it is, which only suggestions and age ask for.
-//! A tombstone or an old value thus goes down level by level, and ends at the last.
+//! than `periodic_compaction_seconds`, tables for which reads have paid more than merging them takes (`read_triggered_bytes`). A table goes one level down, or in the universal and the lazy style
+//! into the next older run; in the last level that has data it is rewritten where it is, which only suggestions and age ask for. A tombstone or an old value thus goes down step by step, and ends at the last.
 
 use super::inputs::{Draft, Scene, total_bytes};
 use crate::compaction::Compaction;
@@ -22,6 +22,10 @@ const REASONS: [CompactionReason; 5] = [
 
 /// The first compaction that does not collide with those that run.
 pub(super) fn pick(scene: &Scene<'_>) -> Option<Compaction> {
+    if scene.options.compaction_style != CompactionStyle::Leveled && scene.running.is_merging(scene.version) {
+        // Its levels are half done, and each of its pieces rewrites what is in it.
+        return None;
+    }
     REASONS.into_iter().find_map(|reason| {
         due(scene.version, scene.options, scene.now, reason)
             .find_map(|(level, file)| compaction(scene, level, file, reason))
@@ -39,13 +43,12 @@ pub(crate) fn next_upkeep(version: &Version, options: &ColumnFamilyOptions) -> O
     let last = version.last_level_with_data()?;
     let after = |time: u64, age: u64| (time > 0 && age > 0).then(|| time.saturating_add(age));
     let times = version.all_files().filter_map(|(level, file)| match options.compaction_style {
-        CompactionStyle::Leveled => {
+        CompactionStyle::Leveled | CompactionStyle::Universal | CompactionStyle::Lazy => {
             let old = after(file.oldest_ancestor_time, options.ttl).filter(|_| level < last);
             let periodic = after(written(file), options.periodic_compaction_seconds);
             old.into_iter().chain(periodic).min()
         }
         CompactionStyle::Fifo => after(file.file_creation_time, options.ttl),
-        CompactionStyle::Universal | CompactionStyle::Lazy => None,
     });
     times.min()
 }
@@ -90,6 +93,12 @@ pub(super) fn written(file: &FileMeta) -> u64 {
 
 /// Where a table of `level` ends that is rewritten; `last` is the last level with data.
 pub(super) fn output_level(scene: &Scene<'_>, level: usize, last: usize) -> usize {
+    if scene.options.compaction_style != CompactionStyle::Leveled {
+        let version = scene.version;
+        let next = (level + 1..version.num_levels()).find(|below| !version.files(*below).is_empty());
+        // What is in level 0 alone becomes the oldest run.
+        return next.unwrap_or(if level == 0 { version.num_levels() - 1 } else { level });
+    }
     match level {
         0 => scene.targets.base_level,
         level if level >= last => level,
