@@ -109,8 +109,11 @@ mod tests {
     use super::*;
     use siltstone_base::sync::{Mutex, Rank};
 
+    /// What was charged, before and after.
+    type Told = Arc<Mutex<Vec<(usize, usize)>>>;
+
     /// What is told, and the memory that tells it.
-    fn told(of_jobs: usize) -> (Arc<Mutex<Vec<(usize, usize)>>>, Arc<MemtableMemory>) {
+    fn told(of_jobs: usize) -> (Told, Arc<MemtableMemory>) {
         let told = Arc::new(Mutex::new(Rank(1), Vec::new()));
         let calls = Arc::clone(&told);
         (told, Arc::new(MemtableMemory::charging(of_jobs, move |before, now| calls.lock().push((before, now)))))
