@@ -312,8 +312,15 @@ pub fn check_unique_tables(opener: &Opener<'_>, dir: &Path) {
     done(engine.update(one, &[(row("a", "2"), row("a", "1")), (row("b", "1"), row("b", "2"))]));
     let before = state();
     assert_eq!(before, ["a=1 b=2; 1a 2b", "a=1; 1a"]);
-    let taken = [(one, Insert(row("c", "3"))), (two, Insert(row("c", "1")))];
-    fails(engine.commit(&taken), ErrorKind::AlreadyExists);
+    let taken = [(one, Insert(row("c", "3"))), (two, Insert(row("d", "1")))];
+    match engine.commit(&taken) {
+        Ok(()) => panic!("a violation was expected"),
+        Err(error) => {
+            let message = error.to_string();
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+            assert!(message.contains("number") && message.contains("\"1\""), "names neither index nor key: {message}");
+        }
+    }
     let both = [(two, Insert(row("c", "3"))), (one, Insert(row("c", "3"))), (one, Insert(row("d", "3")))];
     fails(engine.commit(&both), ErrorKind::AlreadyExists);
     assert_eq!(state(), before);

@@ -87,6 +87,26 @@ impl fmt::Display for TextTable {
     }
 }
 
+/// Bytes of a key or a value for people: as text in quotes, what is not printable escaped, and no more than the first 24 of them.
+///
+/// ```
+/// use siltstone_base::text_table::Shown;
+///
+/// assert_eq!(Shown(b"one\0").to_string(), r#""one\x00""#);
+/// assert_eq!(Shown(&[b'a'; 25]).to_string(), r#""aaaaaaaaaaaaaaaaaaaaaaaa...""#);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 24;
+        let shown = self.0.get(..MOST).unwrap_or(self.0);
+        let rest = if shown.len() < self.0.len() { "..." } else { "" };
+        write!(f, "\"{}{rest}\"", shown.escape_ascii())
+    }
+}
+
 /// A number of bytes with a binary unit and one decimal: `512 B`, `1.5 KiB`, `2.0 GiB`.
 pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -6,21 +6,8 @@ use super::header::{Header, PageId, PageKind, at};
 use super::search::{Slot, slot_at};
 use super::slotted::{cell, highest_id};
 use super::{FLAG_DELETED, HEADER_LEN, Stamp, TRAILER_LEN, body, chain, check, overflow_payload, verify};
+use siltstone_base::text_table::Shown;
 use std::fmt::{self, Write};
-
-/// Bytes of a key or a value that are shown.
-const SHOWN: usize = 24;
-
-/// Bytes as text, abbreviated.
-struct Short<'a>(&'a [u8]);
-
-impl fmt::Display for Short<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.0.get(..SHOWN).unwrap_or(self.0);
-        let rest = if shown.len() < self.0.len() { "..." } else { "" };
-        write!(f, "\"{}{rest}\"", shown.escape_ascii())
-    }
-}
 
 /// A page as text: whether it is whole, its header, and a line for each slot, keys and values abbreviated. Takes any bytes: what makes no sense is shown as far as it can be, and said
 /// to make none.
@@ -82,10 +69,10 @@ fn write_contents(out: &mut String, bytes: &[u8], header: &Header) -> fmt::Resul
         Some(PageKind::Inner) => write_cells(out, bytes, header, true),
         Some(PageKind::Overflow) => {
             let payload = overflow_payload(bytes, header).unwrap_or(&[]);
-            writeln!(out, "next {}, {} bytes of a value {}", header.right, payload.len(), Short(payload))
+            writeln!(out, "next {}, {} bytes of a value {}", header.right, payload.len(), Shown(payload))
         }
         Some(PageKind::Free) => writeln!(out, "next {}", header.right),
-        _ => writeln!(out, "{}", Short(bytes.get(HEADER_LEN..).unwrap_or(&[]))),
+        _ => writeln!(out, "{}", Shown(bytes.get(HEADER_LEN..).unwrap_or(&[]))),
     }
 }
 
@@ -95,7 +82,7 @@ fn write_cells(out: &mut String, bytes: &[u8], header: &Header, is_inner: bool) 
     let free = header.free();
     write!(out, "left {left}, right {right}, cells from {heap}, garbage {garbage}, free {free}, ")?;
     let highest = highest_id(bytes);
-    writeln!(out, "run {run} to slot {last_insert}, highest id {highest}, prefix {}", Short(prefix))?;
+    writeln!(out, "run {run} to slot {last_insert}, highest id {highest}, prefix {}", Shown(prefix))?;
     for index in 0..usize::from(header.count) {
         if slot_at(index + 1) > bytes.len() {
             return writeln!(out, "{index:4} and all behind it lie outside the page");
@@ -106,7 +93,7 @@ fn write_cells(out: &mut String, bytes: &[u8], header: &Header, is_inner: bool) 
             writeln!(out, "a cell that ends outside the page")?;
             continue;
         };
-        write!(out, "{}", Short(cell.key))?;
+        write!(out, "{}", Shown(cell.key))?;
         if is_inner {
             writeln!(out, " -> page {}", u32_at(cell.value, 0))?;
             continue;
@@ -118,7 +105,7 @@ fn write_cells(out: &mut String, bytes: &[u8], header: &Header, is_inner: bool) 
         match chain(cell.flags, cell.value) {
             Some(long) => writeln!(out, " = {} bytes on pages {} to {}", long.len, long.first, long.last)?,
             None if cell.flags & FLAG_DELETED != 0 => writeln!(out, " deleted")?,
-            None => writeln!(out, " = {} bytes {}", value.len(), Short(value))?,
+            None => writeln!(out, " = {} bytes {}", value.len(), Shown(value))?,
         }
     }
     Ok(())

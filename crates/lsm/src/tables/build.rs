@@ -18,6 +18,7 @@ use crate::snapshot::Snapshot;
 use siltstone_base::engine::{LazyTableId, Row, TableId};
 use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
 use siltstone_base::sync::Arc;
+use siltstone_base::text_table::Shown;
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// Rows whose entries are written together. Of a unique index, one: its key is looked for while it is locked.
@@ -184,8 +185,10 @@ impl TableDb {
                     if self.ground.db.get(key)?.is_some() {
                         // The row's own writer put the entry, or the row gave its key up since, or another one has the same.
                         let message = format!(
-                            "unique index {} of table {}: row {number}, in the order of primary keys from 0, has the key of another row",
-                            index.spec.name, table.definition.name
+                            "unique index {} of table {}: row {number}, in the order of primary keys from 0, has the key of another row, {}",
+                            index.spec.name,
+                            table.definition.name,
+                            Shown(without_id(key))
                         );
                         return match is_changed(row)? {
                             true => Ok(()),

@@ -10,11 +10,12 @@
 use super::TableDb;
 use super::index::Table;
 use super::insert::Scratch;
-use super::layout::IndexId;
+use super::layout::{IndexId, without_id};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::row_locks::{LockMode, RowLocks};
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::Ordering;
+use siltstone_base::text_table::Shown;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 
@@ -99,6 +100,6 @@ fn violation(tables: &[Arc<Table>], claim: &Claim, what: &str) -> Error {
     let (index, table) = all
         .filter(|(_, index)| index.id == claim.index)
         .fold(("?", "?"), |_, (table, index)| (index.spec.name.as_str(), table.definition.name.as_str()));
-    let message = format!("unique index {index} of table {table}: {what}");
+    let message = format!("unique index {index} of table {table}: {what}, {}", Shown(without_id(&claim.key)));
     Error::new(ErrorKind::AlreadyExists, message)
 }

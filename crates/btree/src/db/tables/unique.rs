@@ -8,6 +8,7 @@ use crate::tree::{Chunk, Position, Start, Tree};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::row_locks::LockMode;
 use siltstone_base::sync::Arc;
+use siltstone_base::text_table::Shown;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ impl State {
         let mut is_taken = false;
         self.each_entry(tree.live()?, key, |_, flags, _| is_taken |= flags & FLAG_DELETED == 0)?;
         if is_taken && !is_planted(PlantedBug::UniqueIsNotChecked) {
-            let message = format!("another row has the same key in the unique index {}", tree.name);
+            let message = format!("another row has the key {} in the unique index {}", Shown(key), tree.name);
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         Ok(())

@@ -14,6 +14,7 @@ use crate::tree::{BulkBuilder, BulkOptions, Chunk, Position, Start, Tree};
 use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
+use siltstone_base::text_table::Shown;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -187,7 +188,7 @@ impl<'a, 's> Sorter<'a, 's> {
     fn check_unique(&self, last: &mut Option<Vec<u8>>, entry: &[u8], source: Source) -> Result<()> {
         let key = entry.get(..source.key_len as usize).unwrap_or_default();
         if last.as_deref() == Some(key) && !is_planted(PlantedBug::UniqueIsNotChecked) {
-            let error = Error::new(ErrorKind::AlreadyExists, "another row has the same key");
+            let error = Error::new(ErrorKind::AlreadyExists, format!("another row has the same key {}", Shown(key)));
             return Err(self.at_row(source.row, error));
         }
         let last = last.get_or_insert_default();
