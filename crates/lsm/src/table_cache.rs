@@ -7,7 +7,7 @@ use crate::file_names::FileName;
 use crate::key::{InternalKeyComparator, SeqNo};
 use crate::metrics::{Counter, HistogramKind, Metrics, PerfTime, times};
 use crate::options::ReadTier;
-use crate::sst::{BlockCache, TableReader, TableReaderOptions, TableTail};
+use crate::sst::{BlockCache, TableIter, TableReadOptions, TableReader, TableReaderOptions, TableTail};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoPriority, RandomFile};
@@ -32,6 +32,8 @@ pub(crate) struct TableCacheOptions {
     pub(crate) block_pool: BlockPool,
     /// Reads past the operating system's page cache.
     pub(crate) use_direct_reads: bool,
+    /// Compactions read past the page cache, through files of their own where other reads go through it.
+    pub(crate) use_direct_io_for_compaction: bool,
     /// Maps tables.
     pub(crate) allow_mmap_reads: bool,
     /// Name of the family's merge operator, if it has one.
@@ -93,6 +95,27 @@ impl TableCache {
             None if tier == ReadTier::BlockCache => Err(not_open()),
             None => self.open(file),
         }
+    }
+
+    /// An iterator over a live table for a compaction, which reads `read_ahead_size` bytes at a time and leaves the block cache alone, and the page cache where it is to.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`reader`](Self::reader).
+    pub(crate) fn compaction_iter(
+        &self,
+        file: &FileMeta,
+        read: TableReadOptions,
+        read_ahead_size: usize,
+    ) -> Result<TableIter> {
+        let reader = Arc::clone(self.reader(file)?);
+        let iter = TableIter::for_compaction(reader, read, read_ahead_size);
+        if !self.options.use_direct_io_for_compaction || self.options.use_direct_reads {
+            return Ok(iter);
+        }
+        let options = FileOptions::new(FileKind::Table).direct(true);
+        let (own, _) = self.open_file(file.number, &options)?;
+        Ok(iter.through(own))
     }
 
     /// Who counts.
@@ -158,7 +181,10 @@ impl TableCache {
     }
 
     fn open_uncounted(&self, file: &Identity, priority: IoPriority, tail: Option<TableTail>) -> Result<TableReader> {
-        let (opened, path) = self.open_file(file.number)?;
+        let options = FileOptions::new(FileKind::Table)
+            .direct(self.options.use_direct_reads)
+            .mmap(self.options.allow_mmap_reads && !self.options.use_direct_reads);
+        let (opened, path) = self.open_file(file.number, &options)?;
         let len = opened.len().map_err(|error| Error::io("measure", &path, error))?;
         if len != file.file_size {
             let message = format!("table has {len} bytes, not the {} of the MANIFEST", file.file_size);
@@ -205,18 +231,15 @@ impl TableCache {
     }
 
     /// Opens table `number`, which old versions of RocksDB named `.ldb`.
-    fn open_file(&self, number: u64) -> Result<(Arc<dyn RandomFile>, PathBuf)> {
-        let options = FileOptions::new(FileKind::Table)
-            .direct(self.options.use_direct_reads)
-            .mmap(self.options.allow_mmap_reads && !self.options.use_direct_reads);
+    fn open_file(&self, number: u64, options: &FileOptions) -> Result<(Arc<dyn RandomFile>, PathBuf)> {
         let path = FileName::Table(number).path(&self.db_dir);
-        let error = match self.env.open_random(&path, &options) {
+        let error = match self.env.open_random(&path, options) {
             Ok(file) => return Ok((file, path)),
             Err(error) => error,
         };
         if error.kind() == io::ErrorKind::NotFound {
             let old_path = FileName::LegacyTable(number).path(&self.db_dir);
-            if let Ok(file) = self.env.open_random(&old_path, &options) {
+            if let Ok(file) = self.env.open_random(&old_path, options) {
                 return Ok((file, old_path));
             }
         }

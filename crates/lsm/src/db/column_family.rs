@@ -57,6 +57,7 @@ impl Family {
             block_cache: Arc::clone(&surroundings.block_cache),
             block_pool: surroundings.block_pool.clone(),
             use_direct_reads: surroundings.options.use_direct_reads,
+            use_direct_io_for_compaction: surroundings.options.use_direct_io_for_flush_and_compaction,
             allow_mmap_reads: surroundings.options.allow_mmap_reads,
             merge_operator: options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
             allow_other_merge_operator: options.allow_other_merge_operator,

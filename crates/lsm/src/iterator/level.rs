@@ -82,18 +82,18 @@ impl LevelIter {
         self.table = None;
         let Some(file) = self.files.get(index) else { return false };
         self.index = index;
-        match self.table_cache.reader_within(file, self.options.read_tier) {
-            Ok(reader) => {
-                let reader = Arc::clone(reader);
-                self.table = Some(match self.purpose {
-                    IterPurpose::User { read_ahead_size } => TableIter::new(reader, self.options, read_ahead_size),
-                    IterPurpose::Compaction { read_ahead_size } => {
-                        TableIter::for_compaction(reader, self.options, read_ahead_size)
-                    }
-                });
-                if let Some(table) = &mut self.table {
-                    table.set_prefix(self.prefix);
-                }
+        let opened = match self.purpose {
+            IterPurpose::User { read_ahead_size } => self
+                .table_cache
+                .reader_within(file, self.options.read_tier)
+                .map(|reader| TableIter::new(Arc::clone(reader), self.options, read_ahead_size)),
+            IterPurpose::Compaction { read_ahead_size } => {
+                self.table_cache.compaction_iter(file, self.options, read_ahead_size)
+            }
+        };
+        match opened {
+            Ok(table) => {
+                self.table.insert(table).set_prefix(self.prefix);
                 true
             }
             Err(error) => {

@@ -127,7 +127,18 @@ impl BlockFetcher {
 
     /// Reads the bytes from `offset` to the end of `buffer`.
     pub(crate) fn read_exact(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> Result<()> {
-        match self.timed_read(|| self.file.read_at(offset, buffer, context)) {
+        self.read_exact_from(&*self.file, offset, buffer, context)
+    }
+
+    /// The same from another file of the same bytes.
+    pub(crate) fn read_exact_from(
+        &self,
+        file: &dyn RandomFile,
+        offset: u64,
+        buffer: &mut [u8],
+        context: IoContext,
+    ) -> Result<()> {
+        match self.timed_read(|| file.read_at(offset, buffer, context)) {
             Ok(read) if read == buffer.len() => Ok(()),
             Ok(_) => Err(Error::corruption(&self.path, offset, "file ends early")),
             Err(error) => Err(Error::io("read", &self.path, error).with_offset(offset)),

@@ -8,6 +8,7 @@ use super::reader::{TableReadOptions, TableReader};
 use crate::iterator::{InternalIterator, SeekStage};
 use crate::key::InternalKeyComparator;
 use crate::options::ReadTier;
+use siltstone_base::env::RandomFile;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -58,6 +59,12 @@ impl TableIter {
     /// An iterator for a compaction: it reads `read_ahead_size` bytes at a time and leaves the cache alone.
     pub(crate) fn for_compaction(reader: Arc<TableReader>, options: TableReadOptions, read_ahead_size: usize) -> Self {
         Self::with(reader, options, ReadAhead::fixed(read_ahead_size), true)
+    }
+
+    /// The same, which reads through another file of the same bytes.
+    pub(crate) fn through(mut self, file: Arc<dyn RandomFile>) -> Self {
+        self.read_ahead.read_through(file);
+        self
     }
 
     fn with(reader: Arc<TableReader>, options: TableReadOptions, read_ahead: ReadAhead, bypasses_cache: bool) -> Self {

@@ -5,7 +5,8 @@ use super::fetch::BlockFetcher;
 use super::format::BlockHandle;
 use siltstone_base::Result;
 use siltstone_base::block_pool::PooledBuf;
-use siltstone_base::env::{DIRECT_ALIGNMENT, IoContext};
+use siltstone_base::env::{DIRECT_ALIGNMENT, IoContext, RandomFile};
+use std::sync::Arc;
 
 /// The first size that a buffer grows from, in bytes.
 const MIN_READ_AHEAD: usize = 16 << 10;
@@ -30,6 +31,8 @@ pub(crate) struct ReadAhead {
     /// Where the last block that came from disk ended.
     expected: u64,
     sequential: u32,
+    /// What is read in place of the table's own file.
+    file: Option<Arc<dyn RandomFile>>,
 }
 
 impl ReadAhead {
@@ -52,7 +55,13 @@ impl ReadAhead {
             grows,
             expected: 0,
             sequential: 0,
+            file: None,
         }
+    }
+
+    /// Reads through another file of the same bytes from now on.
+    pub(crate) fn read_through(&mut self, file: Arc<dyn RandomFile>) {
+        self.file = Some(file);
     }
 
     /// Reads the block at `handle`, from the window if it is there.
@@ -65,7 +74,9 @@ impl ReadAhead {
     ) -> Result<Block> {
         let end = fetcher.end_of(handle)?;
         let len = (end - handle.offset) as usize;
-        if let Some(stored) = fetcher.file.mapped(handle.offset, len) {
+        if self.file.is_none()
+            && let Some(stored) = fetcher.file.mapped(handle.offset, len)
+        {
             return fetcher.data_block_from(stored, handle, verify);
         }
         if !self.holds(handle.offset, len) && !self.fill(fetcher, handle, len, context)? {
@@ -104,7 +115,8 @@ impl ReadAhead {
         // The old window goes back to the pool first.
         self.window = None;
         let mut window = fetcher.pool.alloc_aligned(window_len, DIRECT_ALIGNMENT);
-        fetcher.read_exact(start, &mut window, context)?;
+        let file = self.file.as_ref().unwrap_or(&fetcher.file);
+        fetcher.read_exact_from(&**file, start, &mut window, context)?;
         self.window_offset = start;
         self.window = Some(window);
         if self.grows {
@@ -112,7 +124,7 @@ impl ReadAhead {
         }
         if end < fetcher.file_size {
             // The device works on the next window while this one is decoded.
-            fetcher.file.will_need(end, self.size as u64);
+            file.will_need(end, self.size as u64);
         }
         Ok(true)
     }

@@ -25,7 +25,7 @@ use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, Mergi
 use crate::key::{LookupKey, MAX_SEQNO, SeqNo, ValueType, trailer, user_key};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, retained};
-use crate::sst::{TableIter, TableReadOptions, TableReader, WriteBack};
+use crate::sst::{TableReadOptions, TableReader, WriteBack};
 use crate::table_cache::TableCache;
 use crate::version::{FileNumbers, VersionEdit};
 use siltstone_base::clock::Clock;
@@ -375,8 +375,8 @@ impl CompactionJob {
             }
             let order = self.compaction.input_version.comparator();
             for file in inputs.files.iter().filter(|file| self.keys.may_meet(order, file)) {
-                let reader = Arc::clone(self.env.table_cache.reader(file)?);
-                children.push(ChildIter::Table(TableIter::for_compaction(reader, read, read_ahead_size)));
+                let table = self.env.table_cache.compaction_iter(file, read, read_ahead_size)?;
+                children.push(ChildIter::Table(table));
             }
         }
         Ok(MergingIter::new(self.compaction.input_version.comparator().clone(), children))

@@ -1,8 +1,16 @@
 //! One database on a real file system, read through the page cache, past it, and mapped: each must say the same.
 
 use crate::{ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, FlushOptions, ReadOptions, TableOptions};
+#[cfg(target_os = "linux")]
+use siltstone_base::entry_filter::Decision;
+use siltstone_base::entry_filter::EntryFilter;
 use std::collections::BTreeMap;
 use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
+use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -18,17 +26,27 @@ enum Mode {
     Buffered,
     /// A file system that has no direct I/O gives buffered files.
     Direct,
+    /// Only flushes and compactions.
+    DirectJobs,
     Mapped,
 }
 
 fn open(dir: &Path, mode: Mode) -> Db {
+    open_filtered(dir, mode, None)
+}
+
+fn open_filtered(dir: &Path, mode: Mode, filter: Option<Arc<dyn EntryFilter>>) -> Db {
     let table = TableOptions::default().block_size(512).bloom_bits_per_key(10.0);
-    let family =
-        ColumnFamilyOptions::default().disable_auto_compactions(true).target_file_size_base(64 << 10).table(table);
+    let family = ColumnFamilyOptions::default()
+        .disable_auto_compactions(true)
+        .target_file_size_base(64 << 10)
+        .compaction_filter(filter)
+        .table(table);
     let options = DbOptions::default().create_if_missing(true);
     let options = match mode {
         Mode::Buffered => options,
         Mode::Direct => options.use_direct_reads(true).use_direct_io_for_flush_and_compaction(true),
+        Mode::DirectJobs => options.use_direct_io_for_flush_and_compaction(true),
         Mode::Mapped => options.allow_mmap_reads(true),
     };
     Db::open_families(dir, &options, &[("default", family)]).unwrap()
@@ -133,12 +151,57 @@ fn tables_are_read_the_way_that_was_asked_for() {
     }
 }
 
+/// Looks how tables are open once a compaction reads.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Look {
+    dir: PathBuf,
+    seen: OnceLock<Option<Vec<&'static str>>>,
+}
+
+#[cfg(target_os = "linux")]
+impl EntryFilter for Look {
+    fn name(&self) -> &str {
+        "look"
+    }
+
+    fn filter(&self, _: usize, _: &[u8], _: &[u8]) -> Decision {
+        self.seen.get_or_init(|| modes_of_open_tables(&self.dir));
+        Decision::Keep
+    }
+}
+
+/// Else a compaction of cold data would drive from the page cache what callers read there.
+#[cfg(target_os = "linux")]
+#[test]
+fn compactions_read_past_the_page_cache_where_only_jobs_are_to() {
+    for (mode, expected) in [(Mode::Buffered, &["buffered"][..]), (Mode::DirectJobs, &["buffered", "direct"])] {
+        let dir = tempfile::tempdir().unwrap();
+        let look = Arc::new(Look { dir: dir.path().to_path_buf(), seen: OnceLock::new() });
+        let db = open_filtered(dir.path(), mode, Some(Arc::<Look>::clone(&look)));
+        let mut rows = Rows::new();
+        // Of several tables a level.
+        for is_first in [true, false] {
+            write(&db, &mut rows, u32::from(is_first));
+            let forced = CompactRangeOptions::default().force_bottommost(true);
+            db.compact_range(&db.default_family(), None, None, &forced).unwrap();
+        }
+        compare(&db, &rows, mode);
+        match look.seen.get() {
+            Some(Some(seen)) => assert_eq!(seen, expected, "{mode:?}"),
+            // The file system has no direct I/O.
+            seen => assert_eq!(seen, Some(&None)),
+        }
+        assert!(modes_of_open_tables(dir.path()).is_none_or(|modes| modes == ["buffered"]), "{mode:?}");
+    }
+}
+
 #[test]
 fn buffered_direct_and_mapped_reads_of_one_database_say_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let modes = [Mode::Buffered, Mode::Direct, Mode::Mapped];
+    let modes = [Mode::Buffered, Mode::Direct, Mode::DirectJobs, Mode::Mapped];
     let mut rows = Rows::new();
-    // Each mode reads what it wrote itself and what the other two did: flushed, and compacted.
+    // Each mode reads what it wrote itself and what the others did: flushed, and compacted.
     for (round, writer) in (0..).zip(modes) {
         let db = open(dir.path(), writer);
         write(&db, &mut rows, round);

@@ -70,6 +70,7 @@ fn run_read(use_direct_reads: bool, allow_mmap_reads: bool) -> Run {
         block_cache: Arc::new(BlockCache::new(1 << 20)),
         block_pool: BlockPool::new(1 << 20),
         use_direct_reads,
+        use_direct_io_for_compaction: false,
         allow_mmap_reads,
         merge_operator: None,
         allow_other_merge_operator: false,

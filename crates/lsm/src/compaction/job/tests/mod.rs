@@ -126,6 +126,7 @@ impl World {
             block_cache: Arc::new(BlockCache::new(1 << 20)),
             block_pool: BlockPool::new(1 << 20),
             use_direct_reads: false,
+            use_direct_io_for_compaction: false,
             allow_mmap_reads: false,
             merge_operator: None,
             allow_other_merge_operator: false,
