@@ -83,12 +83,7 @@ impl TableDb {
         dictionary.building = Some(definition.primary);
         let mut indexes = table.indexes.clone();
         indexes.push(index.clone());
-        let table = Arc::new(Table {
-            definition,
-            indexes,
-            walked: Arc::clone(&table.walked),
-            walk_rests: Arc::clone(&table.walk_rests),
-        });
+        let table = table.with_indexes(definition, indexes);
         let learned = self.ground.db.latest_seqno();
         self.publish(Arc::clone(&table));
         Ok((table, index, learned))
@@ -112,12 +107,7 @@ impl TableDb {
             self.store_definition(&mut dictionary, definition.clone(), None, &[index])?;
         }
         dictionary.building = None;
-        self.publish(Arc::new(Table {
-            definition,
-            indexes,
-            walked: Arc::clone(&table.walked),
-            walk_rests: Arc::clone(&table.walk_rests),
-        }));
+        self.publish(table.with_indexes(definition, indexes));
         if !is_filled {
             self.ground.dropped.add([index]);
         }

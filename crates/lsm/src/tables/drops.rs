@@ -1,7 +1,6 @@
 //! Dropping a table, and giving its space back.
 
 use super::dictionary::{TableDefinition, dropped_key, table_key};
-use super::index::Table;
 use super::layout::IndexId;
 use super::{AnyTableId, Dictionary, TableDb};
 use crate::batch::WriteBatch;
@@ -52,12 +51,7 @@ impl TableDb {
         let dropped = definition.indexes.remove(position).id;
         self.store_definition(&mut dictionary, definition.clone(), None, &[dropped])?;
         let indexes = table.indexes.iter().filter(|index| index.id != dropped).cloned().collect();
-        self.publish(Arc::new(Table {
-            definition,
-            indexes,
-            walked: Arc::clone(&table.walked),
-            walk_rests: Arc::clone(&table.walk_rests),
-        }));
+        self.publish(table.with_indexes(definition, indexes));
         self.ground.dropped.add([dropped]);
         drop(dictionary);
         self.give_space_back([dropped]);

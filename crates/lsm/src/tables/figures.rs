@@ -1,6 +1,6 @@
 //! How many entries of lazy tables lead nowhere, as far as that is known without reading anything.
 //!
-//! Who writes counts entries: each one that is put may have made an older one stale. A sweep that went through an index says how many were left, and how many of those
+//! Who writes counts entries: each one that is put may have made an older one stale, unless its row is new for certain. A sweep that went through an index says how many were left, and how many of those
 //! that were written since the sweep before were stale: that share is expected of those that are written next. So does a sample of the index. What sweeps in the background remove of
 //! what flushes and compactions found is counted off.
 
@@ -19,8 +19,10 @@ const MOST_DOUBLINGS: u32 = 10;
 /// What is counted of one index. Kept in memory alone: after a restart nothing is known until the first sweep is through, or the first sample taken.
 #[derive(Debug, Default)]
 pub(super) struct LazyCounts {
-    /// Entries put since the index was last measured, and rows deleted.
+    /// Entries put since the index was last measured, and rows deleted, but for entries of new rows.
     written: AtomicU64,
+    /// Entries of rows that were new, put since then.
+    new: AtomicU64,
     /// Entries removed since then of what flushes, compactions and walks found.
     removed: AtomicU64,
     /// Stale entries that flushes and compactions found since then, removed or not.
@@ -70,6 +72,7 @@ impl Rests {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mark {
     written: u64,
+    new: u64,
     removed: u64,
     found: u64,
 }
@@ -100,10 +103,11 @@ impl LazyFigures {
 }
 
 impl LazyCounts {
-    /// Entries were put, or rows deleted.
+    /// Entries were put, or rows deleted, and entries of rows that were new for certain.
     #[inline]
-    pub(super) fn note_written(&self, count: u64) {
+    pub(super) fn note_written(&self, count: u64, new: u64) {
         self.written.fetch_add(count, Ordering::Relaxed);
+        self.new.fetch_add(new, Ordering::Relaxed);
     }
 
     /// A flush or a compaction found stale entries.
@@ -121,6 +125,7 @@ impl LazyCounts {
     pub(super) fn mark(&self) -> Mark {
         Mark {
             written: self.written.load(Ordering::Relaxed),
+            new: self.new.load(Ordering::Relaxed),
             removed: self.removed.load(Ordering::Relaxed),
             found: self.found.load(Ordering::Relaxed),
         }
@@ -136,22 +141,23 @@ impl LazyCounts {
     /// A sample was taken that was begun at `mark`: of `sampled` entries, `stale` are stale. `stored` is about how many entries tables and memtables have, tombstones and old versions included.
     pub(super) fn note_sampled(&self, mark: Mark, stored: u64, sampled: u64, stale: u64) {
         // Where entries were removed there are fewer than are stored.
-        let most = self.entries.load(Ordering::Relaxed).saturating_add(mark.written).saturating_sub(mark.removed);
+        let put = mark.written.saturating_add(mark.new);
+        let most = self.entries.load(Ordering::Relaxed).saturating_add(put).saturating_sub(mark.removed);
         let is_known = self.is_known.load(Ordering::Relaxed) != 0;
         let entries = if is_known { stored.min(most) } else { stored }.max(sampled);
         let stale = u128::from(entries) * u128::from(stale) / u128::from(sampled.max(1));
         let stale = u64::try_from(stale).unwrap_or(u64::MAX);
-        let removed = mark.removed.saturating_sub(self.gone.load(Ordering::Relaxed));
-        let before = self.stale.load(Ordering::Relaxed).saturating_sub(removed);
-        self.expect(mark, entries, stale.saturating_sub(before));
+        self.expect(mark, entries, stale);
         self.anchor(mark, entries, stale);
     }
 
-    /// Of what was written before `mark`, `stale` were found.
+    /// `stale` were there at `mark`: those that were there when it was measured last, and what was written since has made, but for what was removed of either.
     fn expect(&self, mark: Mark, entries: u64, stale: u64) {
+        let removed = mark.removed.saturating_sub(self.gone.load(Ordering::Relaxed));
+        let made = stale.saturating_add(removed).saturating_sub(self.stale.load(Ordering::Relaxed));
         let before = if self.is_known.load(Ordering::Relaxed) == 0 { UNKNOWN_PER_MILLE } else { self.per_mille() };
         // What was written before may be no sample of what will be: a load of new rows leaves nothing stale, changes of them do.
-        let per_mille = match stale.saturating_mul(1000).checked_div(mark.written) {
+        let per_mille = match made.saturating_mul(1000).checked_div(mark.written) {
             Some(per_mille) if mark.written >= entries / 8 => per_mille.clamp(LEAST_PER_MILLE, 1000),
             _ => before,
         };
@@ -163,16 +169,19 @@ impl LazyCounts {
         self.stale.store(stale, Ordering::Relaxed);
         self.is_known.store(1, Ordering::Relaxed);
         self.written.fetch_sub(mark.written, Ordering::Relaxed);
+        self.new.fetch_sub(mark.new, Ordering::Relaxed);
         self.removed.fetch_sub(mark.removed, Ordering::Relaxed);
         self.found.fetch_sub(mark.found, Ordering::Relaxed);
         let gone = self.gone.load(Ordering::Relaxed);
         self.gone.store(gone.saturating_sub(mark.removed), Ordering::Relaxed);
     }
 
-    /// What was written since the index was last measured, and what was removed for certain.
-    fn since(&self) -> (u64, u64) {
-        let Mark { written, removed, .. } = self.mark();
-        (written, removed.saturating_sub(self.gone.load(Ordering::Relaxed)))
+    /// Entries that there are at most, what was written since the index was last measured but for new rows, and what was removed for certain.
+    fn since(&self) -> (u64, u64, u64) {
+        let Mark { written, new, removed, .. } = self.mark();
+        let removed = removed.saturating_sub(self.gone.load(Ordering::Relaxed));
+        let put = self.entries.load(Ordering::Relaxed).saturating_add(written).saturating_add(new);
+        (put.saturating_sub(removed), written, removed)
     }
 
     fn per_mille(&self) -> u64 {
@@ -186,26 +195,24 @@ impl LazyCounts {
 
     /// Entries, and stale ones if every entry that was written since the index was last measured has made one stale.
     pub(super) fn at_worst(&self) -> (u64, u64) {
-        let (entries, stale) = (self.entries.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed));
-        let (written, removed) = self.since();
-        let entries = entries.saturating_add(written).saturating_sub(removed);
+        let stale = self.stale.load(Ordering::Relaxed);
+        let (entries, written, removed) = self.since();
         (entries, stale.saturating_add(written).saturating_sub(removed).min(entries))
     }
 
     /// What is known now.
     pub(super) fn figures(&self) -> LazyFigures {
         let is_known = self.is_known.load(Ordering::Relaxed) != 0;
-        let (entries, stale) = (self.entries.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed));
-        let (written, removed) = self.since();
+        let (measured_of, stale) = (self.entries.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed));
+        let (entries, written, removed) = self.since();
         let per_mille = if is_known { self.per_mille() } else { UNKNOWN_PER_MILLE };
         // The further the index has grown since, the less the last measure says.
-        let measured = written.min(entries / 2);
+        let measured = written.min(measured_of / 2);
         let later = (written - measured).saturating_mul(per_mille.max(UNKNOWN_PER_MILLE));
         let made = measured.saturating_mul(per_mille).saturating_add(later) / 1000;
         // Where much was found, more will be.
         let found = self.found.load(Ordering::Relaxed).max(removed);
         let made = made.max(found.saturating_add(found / 4)).min(written.max(found));
-        let entries = entries.saturating_add(written).saturating_sub(removed);
         let stale = stale.saturating_add(made).saturating_sub(removed).min(entries);
         LazyFigures { entries, stale, is_known }
     }

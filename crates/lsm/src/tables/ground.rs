@@ -2,10 +2,10 @@
 
 use super::drop_filter::DroppedIndexes;
 use super::index::{Index, Table};
-use super::layout::IndexId;
+use super::layout::{IndexId, without_id};
 use super::sweep::Sweeps;
 use crate::db::{ColumnFamily, Db};
-use crate::options::WriteOptions;
+use crate::options::{ReadOptions, WriteOptions};
 use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::sync::{Arc, ArcSwap};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -36,6 +36,15 @@ impl Ground {
     /// The time of the database's clock, in microseconds.
     pub(super) fn now_micros(&self) -> u64 {
         self.db.executor().clock().now_micros()
+    }
+
+    /// The primary key of the last row of a table; empty if it has none. One seek.
+    pub(super) fn last_row(&self, primary: IndexId) -> Result<Vec<u8>> {
+        let mut rows = self.db.iter_cf(&self.rows, &ReadOptions::default())?;
+        rows.seek_for_prev(&primary.end());
+        rows.status()?;
+        let key = rows.valid().then(|| rows.key()).filter(|key| IndexId::of_key(key) == Some(primary));
+        Ok(key.map(|key| without_id(key).to_vec()).unwrap_or_default())
     }
 
     /// About how many entries an index has; old versions and tombstones count.

@@ -3,6 +3,7 @@
 use super::dictionary::{IndexDefinition, TableDefinition};
 use super::expiring::{no_stamp, split_stamp};
 use super::figures::{LazyCounts, Rests};
+use super::last_key::LastKey;
 use super::layout::{EntryForm, IndexId};
 use crate::key::SeqNo;
 use crate::snapshot::Snapshot;
@@ -21,6 +22,8 @@ pub(super) struct Table {
     pub(super) walked: Arc<AtomicU64>,
     /// What came of walking over it.
     pub(super) walk_rests: Arc<Rests>,
+    /// Of a lazy table.
+    pub(super) last_key: Arc<LastKey>,
 }
 
 /// A secondary index of an open table.
@@ -104,11 +107,18 @@ impl Index {
 }
 
 impl Table {
+    /// The same table with other indexes.
+    pub(super) fn with_indexes(&self, definition: TableDefinition, indexes: Vec<Index>) -> Arc<Self> {
+        let (walked, walk_rests) = (Arc::clone(&self.walked), Arc::clone(&self.walk_rests));
+        Arc::new(Self { definition, indexes, walked, walk_rests, last_key: Arc::clone(&self.last_key) })
+    }
+
     pub(super) fn new(definition: TableDefinition, spec: &TableSpec) -> Arc<Self> {
         let expires = definition.expiry.is_some();
         let own = definition.indexes.iter().zip(&spec.indexes);
         let indexes = own.map(|(own, spec)| Index::new(own, spec, expires)).collect();
-        Arc::new(Self { definition, indexes, walked: Arc::default(), walk_rests: Arc::default() })
+        let (walked, walk_rests, last_key) = Default::default();
+        Arc::new(Self { definition, indexes, walked, walk_rests, last_key })
     }
 
     /// The same table with what another one knows of its indexes.
@@ -116,6 +126,7 @@ impl Table {
         if let (Some(table), Some(other)) = (Arc::get_mut(&mut self), other) {
             table.walked = Arc::clone(&other.walked);
             table.walk_rests = Arc::clone(&other.walk_rests);
+            table.last_key = Arc::clone(&other.last_key);
             for index in &mut table.indexes {
                 if let Some(known) = other.indexes.iter().find(|known| known.id == index.id) {
                     index.counts = Arc::clone(&known.counts);

@@ -26,7 +26,8 @@ impl TableDb {
                     }
                 }
             }
-            table.indexes.iter().for_each(|index| index.counts.note_written(rows.len() as u64));
+            let new = table.last_key.note(rows);
+            table.indexes.iter().for_each(|index| index.counts.note_written(rows.len() as u64 - new, new));
             Ok(())
         })?;
         self.sweeper.wake_if_due(table.into());
@@ -46,7 +47,7 @@ impl TableDb {
                 scratch.key.extend_from_slice(primary_key);
                 scratch.batch.delete(&*scratch.key);
             }
-            table.indexes.iter().for_each(|index| index.counts.note_written(primary_keys.len() as u64));
+            table.indexes.iter().for_each(|index| index.counts.note_written(primary_keys.len() as u64, 0));
             Ok(())
         })?;
         self.sweeper.wake_if_due(table.into());

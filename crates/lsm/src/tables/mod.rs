@@ -29,6 +29,7 @@ mod figures;
 mod ground;
 mod index;
 mod insert;
+mod last_key;
 mod layout;
 mod lazy;
 mod load;
@@ -320,7 +321,9 @@ impl TableDb {
             let _ = self.remove_definition(&mut dictionary, &definition);
             return Err(error);
         }
-        Ok(self.publish(Table::new(definition, spec)))
+        let table = Table::new(definition, spec);
+        table.last_key.set(Vec::new());
+        Ok(self.publish(table))
     }
 
     /// Opens a table that exists and gives it its extractors.
@@ -352,7 +355,12 @@ impl TableDb {
         dictionary.check_not_building(definition)?;
         let definition = definition.clone();
         let definition = self.renew_expiry(&mut dictionary, definition, expiry)?;
-        Ok(self.publish(Table::new(definition, spec)))
+        let table = Table::new(definition, spec);
+        if lazy {
+            // Where it cannot be read, rows are met by who reads them.
+            self.ground.last_row(table.definition.primary).into_iter().for_each(|key| table.last_key.set(key));
+        }
+        Ok(self.publish(table))
     }
 
     /// Makes a definition durable, and then known, with marks on indexes that it does not have any more.

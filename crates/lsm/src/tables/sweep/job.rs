@@ -459,9 +459,10 @@ impl SweepJob {
         }
         let mut progress = ground.sweeps.copy(index.id);
         let is_through = done.batch.end(index, &mut progress);
+        let is_given_up = progress.give_up_outgrown(index.counts.figures().entries);
         ground.sweeps.put_uncounted(table, index.id, progress);
-        if is_through {
-            add(&counted.passes, 1);
+        if is_through || is_given_up {
+            add(&counted.passes, u64::from(is_through));
             self.sweeper.passing.store(0, Ordering::Relaxed);
         }
         Ok(())

@@ -37,6 +37,9 @@ use std::collections::BTreeMap;
 /// Taken alone.
 const RANK: Rank = Rank(322);
 
+/// A pass over an index that has become so many times as large since is given up: it may have been begun because there was too little for a sample.
+const OUTGROWN_TIMES: u64 = 8;
+
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -70,8 +73,22 @@ struct Progress {
 struct Pass {
     began: Moment,
     mark: Mark,
+    /// Entries that the index had then, as far as that was known.
+    of: u64,
     entries: u64,
     removed: u64,
+}
+
+impl Progress {
+    /// Gives up a pass of an index that has far more entries than when it began.
+    fn give_up_outgrown(&mut self, entries: u64) -> bool {
+        let is_outgrown = self.pass.is_some_and(|pass| pass.of.saturating_mul(OUTGROWN_TIMES) < entries);
+        if is_outgrown {
+            self.pass = None;
+            self.next.clear();
+        }
+        is_outgrown
+    }
 }
 
 /// The sweeps of all indexes.

@@ -6,7 +6,7 @@ siltstone_base::define_options! {
     /// Options of the sweeps that remove stale entries of lazy tables in the background. They keep to the rate limiter behind everything else.
     SweepOptions {
         /// Sweeps without being asked. Otherwise only [`TableDb::sweep`](crate::TableDb::sweep) removes anything.
-        in_background: bool = false,
+        in_background: bool = true,
         /// Where more than so many per cent of an index's entries may be stale, a sample is taken of it; if they are, all of it is gone through. At most 100. What flushes and
         /// compactions find is removed in any case. Beyond that share writers help, so that it stays below half as much again.
         begin_per_cent: u32 = 20,

@@ -293,12 +293,50 @@ pub(super) fn small_blocks() -> ColumnFamilyOptions {
 }
 
 #[test]
+fn rows_in_the_order_of_their_keys_cost_sweeps_nothing_after_an_opening_neither() {
+    let world = world(&small_blocks(), &SweepOptions::default().in_background(true).least_stale(1));
+    let load = |db: &TableDb, table, keys: std::ops::Range<u32>| {
+        for key in keys {
+            db.upsert(table, &[row(&format!("{key:06}"), &format!("{:06}", key * 7 % 1_000))]).unwrap();
+        }
+        Admin::settle(db).unwrap();
+        let (swept, figures) = (db.sweep_figures(), db.lazy_figures(table).unwrap());
+        assert_eq!((swept.samples, swept.walks, swept.passes, figures.stale), (0, 0, 0, 0), "{swept:?} {figures:?}");
+        figures.entries
+    };
+    assert_eq!(load(&world.db, world.table, 0..3_000), 6_000);
+    world.db.close().unwrap();
+    let (_, db) = open_disk(&world.disk, &small_blocks(), &SweepOptions::default().in_background(true).least_stale(1));
+    let table = db.open_lazy_table(&lazy("t")).unwrap();
+    assert_eq!(load(&db, table, 3_000..6_000), 6_000, "since it was opened");
+    // Rows that are there are no new ones.
+    db.upsert(table, &[row("000000", "abc"), row("000001", "abd")]).unwrap();
+    assert_eq!(db.lazy_figures(table).unwrap().stale, 2, "half of the entries");
+}
+
+/// The index had too little for a sample when it was begun to go through it.
+#[test]
+fn an_index_that_has_grown_is_sampled_before_it_is_gone_through_further() {
+    let sweeps = SweepOptions::default().in_background(true).least_stale(500).walk_rows(false).step_entries(64);
+    let world = world(&small_blocks(), &sweeps);
+    let upsert = |key: u32| world.upsert(&[(&format!("{key:06}"), &format!("{:06}", key * 7 % 1_000))]);
+    // Not in their order: they might be there.
+    (0..600).rev().for_each(upsert);
+    world.steps(2);
+    (600..20_000).rev().for_each(upsert);
+    Admin::settle(&world.db).unwrap();
+    let figures = world.db.sweep_figures();
+    assert!(figures.samples > 0 && figures.passes == 0 && figures.entries_read < 10_000, "{figures:?}");
+}
+
+#[test]
 fn new_rows_alone_are_sampled_and_not_gone_through() {
     let world = world(&small_blocks(), &SweepOptions::default().in_background(true).least_stale(500));
     let mut state = 5_u32;
     for key in 0..6_000 {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        world.upsert(&[(&format!("{key:06}"), &format!("{:06}", state >> 12))]);
+        // In an order in which they might be there.
+        world.upsert(&[(&format!("{:06}", key * 7_919 % 6_000), &format!("{:06}", state >> 12))]);
         world.executor.run_until_idle();
     }
     let figures = world.db.sweep_figures();
@@ -312,7 +350,8 @@ fn new_rows_alone_are_sampled_and_not_gone_through() {
 #[test]
 fn a_sample_that_shows_many_stale_entries_begins_a_pass() {
     let rows = small_blocks().disable_auto_compactions(true);
-    let world = world(&rows, &SweepOptions::default().in_background(true).least_stale(500).found_bytes(0));
+    let sweeps = SweepOptions::default().in_background(true).least_stale(500).found_bytes(0).walk_rows(false);
+    let world = world(&rows, &sweeps);
     for round in 0..4 {
         for key in 0..1_500 {
             world.upsert(&[(&format!("{key:06}"), &format!("{:06}", (key * 7_919 + round * 104_729) % 999_983))]);
