@@ -31,6 +31,7 @@ mod error;
 pub mod executor;
 pub mod expiry;
 pub mod histogram;
+pub mod index_scan;
 pub mod index_spec;
 pub mod memcomparable;
 mod options_macro;

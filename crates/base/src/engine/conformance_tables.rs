@@ -1,6 +1,7 @@
 //! What every [`Tables`] keeps, as checks that run on any engine. They panic where a promise is broken.
 
 use super::{Row, RowChange, TableId, TableSpec, Tables};
+use crate::index_scan::{IndexEntry, IndexScan};
 use crate::index_spec::IndexSpec;
 use crate::{ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -54,6 +55,7 @@ fn rows(engine: &dyn Tables, table: TableId, from: &str, limit: usize) -> String
 pub fn check_tables(opener: &Opener<'_>, dir: &Path) {
     let open = |name: &str| opener(&dir.join(name)).unwrap_or_else(|error| panic!("open: {error}"));
     check_rows(&*open("rows"));
+    check_ranges(&*open("ranges"));
     check_definitions(&|| open("definitions"));
     check_many(&|| open("many"));
     check_commits(&|| open("commits"));
@@ -96,6 +98,68 @@ fn check_rows(engine: &dyn Tables) {
     assert_eq!(rows(engine, other, "", 9), "z=zz9");
     fails(engine.scan_index(table, 2, b"", 9, &mut |_| ()), ErrorKind::NotFound);
     done(engine.close());
+}
+
+/// Ranges of an index, forwards and backwards, hand out what a sorted list of all entries has there, and the rows of that moment.
+fn check_ranges(engine: &dyn Tables) {
+    let table = done(engine.create_table(&spec("ranges")));
+    let other = done(engine.create_table(&spec("other")));
+    let values = ["aa1", "ab1", "ab2", "ab\u{7f}", "b\u{7f}3", "b\u{7f}4", "c", "zz9"];
+    let keys: Vec<String> = (0..values.len() * 3).map(|number| format!("k{number:02}")).collect();
+    let all: Vec<Row<'_>> = keys.iter().zip(values.iter().cycle()).map(|(key, value)| row(key, value)).collect();
+    done(engine.insert(table, &all));
+    done(engine.insert(other, &all));
+    done(engine.delete(table, all.get(..4).unwrap_or_default()));
+    done(engine.flush());
+    let mut sorted: Vec<(String, Row<'_>)> = all
+        .iter()
+        .skip(4)
+        .filter_map(|row| {
+            let index_key = row.value.get(..2)?;
+            Some((String::from_utf8_lossy(&[index_key, row.primary_key].concat()).into_owned(), *row))
+        })
+        .collect();
+    sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let bounds = ["", "a", "ab", "abk", "abk13", "abk9", "b\u{7f}", "b\u{7f}k", "c", "zz", "zzk07", "zzz"];
+    let ends = bounds.iter().map(Some).chain([None]);
+    let scans = bounds.iter().flat_map(|from| ends.clone().map(move |end| (from, end)));
+    for ((from, end), limit) in scans.flat_map(|range| [0, 1, 3, 99].map(move |limit| (range, limit))) {
+        for is_reverse in [false, true] {
+            let mut scan = IndexScan::all().starting_at(from).limit(limit);
+            scan = end.map_or(scan.clone(), |end| scan.ending_before(end));
+            scan = if is_reverse { scan.reverse() } else { scan };
+            let is_wanted = |entry: &str| entry >= *from && end.is_none_or(|end| entry < *end);
+            let mut expected: Vec<_> = sorted.iter().filter(|(entry, _)| is_wanted(entry)).collect();
+            if is_reverse {
+                expected.reverse();
+            }
+            expected.truncate(limit);
+            check_range(engine, table, &scan, &expected);
+        }
+    }
+    let with_prefix = |prefix: &str| sorted.iter().filter(|(entry, _)| entry.starts_with(prefix)).collect::<Vec<_>>();
+    for prefix in ["", "a", "ab", "abk1", "b\u{7f}", "x", "zz"] {
+        check_range(engine, table, &IndexScan::all().prefix(prefix), &with_prefix(prefix));
+    }
+    fails(engine.scan_entries(table, 2, &IndexScan::all(), &mut |_| ()), ErrorKind::NotFound);
+    fails(engine.scan_rows_by(table, 2, &IndexScan::all(), &mut |_, _| ()), ErrorKind::NotFound);
+    done(engine.close());
+}
+
+fn check_range(engine: &dyn Tables, table: TableId, scan: &IndexScan, expected: &[&(String, Row<'_>)]) {
+    let mut entries = expected.iter();
+    let mut next = |entry: IndexEntry<'_>| {
+        let (bytes, row) = entries.next().unwrap_or_else(|| panic!("{scan:?}: more than {} entries", expected.len()));
+        assert_eq!([entry.index_key, entry.primary_key].concat(), bytes.as_bytes(), "{scan:?}");
+        assert_eq!(entry.primary_key, row.primary_key, "{scan:?}");
+    };
+    assert_eq!(done(engine.scan_entries(table, 0, scan, &mut next)), expected.len(), "{scan:?}");
+    let mut entries = expected.iter();
+    let mut next = |entry: IndexEntry<'_>, value: &[u8]| {
+        let (_, row) = entries.next().unwrap_or_else(|| panic!("{scan:?}: more than {} rows", expected.len()));
+        assert_eq!((entry.primary_key, value), (row.primary_key, row.value), "{scan:?}");
+    };
+    assert_eq!(done(engine.scan_rows_by(table, 0, scan, &mut next)), expected.len(), "{scan:?}");
 }
 
 /// Tables are created, found, and dropped by name and number.

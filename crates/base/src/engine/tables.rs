@@ -2,6 +2,7 @@
 
 use super::{Admin, RowChange};
 use crate::Result;
+use crate::index_scan::{IndexEntry, IndexScan};
 use crate::index_spec::{IndexSpec, LazyIndexSpec};
 
 /// A table of an engine, as long as the engine is open.
@@ -90,6 +91,25 @@ pub trait Tables: Admin {
         from: &[u8],
         limit: usize,
         entry: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize>;
+
+    /// Walks a range of a secondary index, forwards or backwards, and hands its entries to `found`. Rows are not read. Returns the number of entries. Where entries do not say how long their
+    /// keys are, an index with keys of different lengths is an error of kind [`NotSupported`](crate::ErrorKind::NotSupported).
+    fn scan_entries(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>),
+    ) -> Result<usize>;
+
+    /// The same, with the value of each entry's row, of the same moment.
+    fn scan_rows_by(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>, &[u8]),
     ) -> Result<usize>;
 
     /// Walks the rows of a table from the first one whose primary key is at or after `from`, over at most `limit` rows, and hands each to `found`. Returns their number.

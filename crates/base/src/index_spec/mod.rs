@@ -4,6 +4,7 @@ mod columns;
 
 pub use columns::FixedColumns;
 
+use crate::index_scan::IndexEntry;
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::ops::Range;
@@ -112,6 +113,23 @@ impl IndexSpec {
         Ok(has_entry)
     }
 
+    /// Takes an entry apart that is its index key and then its primary key, in an index whose keys have [one length](IndexExtractor::fixed_len).
+    ///
+    /// # Errors
+    ///
+    /// `NotSupported` names an index with keys of other lengths; `Corruption` one whose entry is shorter than its key.
+    pub fn split<'a>(&self, entry: &'a [u8]) -> Result<IndexEntry<'a>> {
+        let of_any_length = || {
+            let message = format!("index {}: its entries do not say how long their keys are, which differ", self.name);
+            Error::not_supported(message)
+        };
+        let len = self.extractor.fixed_len().ok_or_else(of_any_length)?;
+        let (index_key, primary_key) = entry
+            .split_at_checked(len)
+            .ok_or_else(|| Error::corrupt(format!("index {}: an entry is shorter than its key", self.name)))?;
+        Ok(IndexEntry { index_key, primary_key, covered: &[] })
+    }
+
     /// The error about an extractor that yields different entries for one row.
     #[cold]
     pub fn unstable(&self) -> Error {
@@ -152,7 +170,7 @@ impl IndexSpec {
             out.truncate(start);
         }
         match (called, len) {
-            (Err(_), _) => Err(Error::new(ErrorKind::Poisoned, format!("index {}: its extractor panicked", self.name))),
+            (Err(_), _) => Err(self.panicked()),
             (Ok(Err(error)), _) => Err(self.not_decoded(error)),
             (Ok(Ok(_)), None) => Err(self.broken("took away bytes that were there")),
             (Ok(Ok(false)), _) => Ok(false),
@@ -162,6 +180,11 @@ impl IndexSpec {
                 Err(self.broken("yielded a key that has not the length it promised"))
             }
         }
+    }
+
+    #[cold]
+    fn panicked(&self) -> Error {
+        Error::new(ErrorKind::Poisoned, format!("index {}: its extractor panicked", self.name))
     }
 
     #[cold]

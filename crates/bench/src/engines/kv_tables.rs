@@ -7,6 +7,7 @@
 use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, Kv, KvBatch, KvOp, Row, RowChange, TableId, TableSpec, Tables, check_distinct,
 };
+use siltstone_base::index_scan::{IndexEntries, IndexEntry, IndexScan, walk_entries};
 use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::sync::{Arc, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -37,6 +38,11 @@ impl<K: Kv> KvTables<K> {
 /// The number of index `index` of a table; the rows themselves are number 0.
 fn id(table: TableId, index: usize) -> [u8; ID_BYTES] {
     (table.0 + index as u32).to_be_bytes()
+}
+
+#[cold]
+fn no_index() -> Error {
+    Error::new(ErrorKind::NotFound, "no such index")
 }
 
 /// Hands the key of a row to `each`, and then those of its entries; `true`: it is that of the row.
@@ -198,7 +204,7 @@ impl<K: Kv> Tables for KvTables<K> {
         entry: &mut dyn FnMut(&[u8]),
     ) -> Result<usize> {
         if index >= self.table(table)?.indexes.len() {
-            return Err(Error::new(ErrorKind::NotFound, "no such index"));
+            return Err(no_index());
         }
         let prefix = id(table, index + 1);
         let mut cursor = self.kv.cursor()?;
@@ -210,6 +216,48 @@ impl<K: Kv> Tables for KvTables<K> {
             found = count < limit && cursor.next()?;
         }
         Ok(count)
+    }
+
+    fn scan_entries(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>),
+    ) -> Result<usize> {
+        let spec = self.table(table)?;
+        let spec = spec.indexes.get(index).ok_or_else(no_index)?;
+        walk_entries(&mut *self.kv.cursor()?, &id(table, index + 1), scan, &mut |entry| {
+            found(spec.split(entry)?);
+            Ok(())
+        })
+    }
+
+    fn scan_rows_by(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>, &[u8]),
+    ) -> Result<usize> {
+        let spec = self.table(table)?;
+        let spec = spec.indexes.get(index).ok_or_else(no_index)?;
+        // One cursor for entries and rows shows both at one moment.
+        let mut cursor = self.kv.cursor()?;
+        let mut entries = IndexEntries::default();
+        let seen = walk_entries(&mut *cursor, &id(table, index + 1), scan, &mut |entry| {
+            entries.push(spec.split(entry)?);
+            Ok(())
+        })?;
+        for at in 0..seen {
+            let entry = entries.get(at);
+            let key = [&id(table, 0)[..], entry.primary_key].concat();
+            if !cursor.seek(&key)? || cursor.key() != key {
+                return Err(Error::corrupt(format!("an entry of index {} leads to no row", spec.name)));
+            }
+            found(entry, cursor.value());
+        }
+        Ok(seen)
     }
 
     fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {

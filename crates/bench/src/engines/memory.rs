@@ -4,6 +4,7 @@ use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Row, RowChange, TableId, TableSpec, Tables,
     check_distinct,
 };
+use siltstone_base::index_scan::{IndexEntry, IndexScan};
 use siltstone_base::index_spec::IndexSpec;
 use siltstone_base::sync::{Arc, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -307,6 +308,43 @@ impl Tables for MemoryEngine {
             Some(found.map(|found| entry(found)).count())
         })?
         .ok_or_else(|| Error::new(ErrorKind::NotFound, "no such index"))
+    }
+
+    fn scan_entries(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>),
+    ) -> Result<usize> {
+        self.scan_rows_by(table, index, scan, &mut |entry, _| found(entry))
+    }
+
+    fn scan_rows_by(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>, &[u8]),
+    ) -> Result<usize> {
+        self.with_table(table, |table| {
+            let (Some(entries), Some(spec)) = (table.indexes.get(index), table.spec.indexes.get(index)) else {
+                return Err(Error::new(ErrorKind::NotFound, "no such index"));
+            };
+            let is_wanted = |entry: &&Vec<u8>| {
+                entry.as_slice() >= scan.from() && scan.end().is_none_or(|end| entry.as_slice() < end)
+            };
+            let mut wanted: Vec<_> = entries.iter().filter(is_wanted).collect();
+            if scan.is_reverse() {
+                wanted.reverse();
+            }
+            wanted.truncate(scan.most());
+            for entry in &wanted {
+                let entry = spec.split(entry)?;
+                found(entry, table.rows.get(entry.primary_key).map_or(&[], Vec::as_slice));
+            }
+            Ok(wanted.len())
+        })?
     }
 
     fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {

@@ -6,6 +6,7 @@ use siltstone_base::engine::conformance_all::{Checked, Openers, check_all};
 use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Row, RowChange, TableId, TableSpec, Tables,
 };
+use siltstone_base::index_scan::{IndexEntry, IndexScan};
 use siltstone_base::index_spec::IndexSpec;
 use std::path::Path;
 
@@ -36,6 +37,8 @@ enum Bug {
     CommitsInParts,
     DropsNothing,
     AddsEmptyIndexes,
+    WalksForwards,
+    ReadsOtherRows,
 }
 
 const BUGS: &[Bug] = &[
@@ -50,6 +53,8 @@ const BUGS: &[Bug] = &[
     Bug::CommitsInParts,
     Bug::DropsNothing,
     Bug::AddsEmptyIndexes,
+    Bug::WalksForwards,
+    Bug::ReadsOtherRows,
 ];
 
 /// The model with a bug.
@@ -244,6 +249,35 @@ impl Tables for Planted {
     ) -> Result<usize> {
         let limit = if self.has(Bug::IgnoresTheLimit) { usize::MAX } else { limit };
         self.model.scan_index(table, index, from, limit, entry)
+    }
+
+    fn scan_entries(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>),
+    ) -> Result<usize> {
+        if self.has(Bug::WalksForwards) {
+            let forwards = IndexScan::all().starting_at(scan.from()).limit(scan.most());
+            let forwards = scan.end().map_or(forwards.clone(), |end| forwards.ending_before(end));
+            return self.model.scan_entries(table, index, &forwards, found);
+        }
+        self.model.scan_entries(table, index, scan, found)
+    }
+
+    fn scan_rows_by(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>, &[u8]),
+    ) -> Result<usize> {
+        let mut last = Vec::new();
+        self.model.scan_rows_by(table, index, scan, &mut |entry, value| {
+            found(entry, if self.has(Bug::ReadsOtherRows) { &last } else { value });
+            last = value.to_vec();
+        })
     }
 
     fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {

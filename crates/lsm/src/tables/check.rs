@@ -1,6 +1,6 @@
 //! Whether indexes and rows agree.
 
-use super::fetch::{BatchLen, Entries, Yields, at_position};
+use super::fetch::{BatchLen, Yields, at_position};
 use super::index::{Index, Table};
 use super::layout::without_id;
 use super::scan::{IndexScan, Walk};
@@ -9,6 +9,7 @@ use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use siltstone_base::Result;
 use siltstone_base::engine::{LazyTableId, Row, StaleEntries};
+use siltstone_base::index_scan::IndexEntries;
 
 /// Differences of an index that are shown.
 const SHOWN: usize = 16;
@@ -91,7 +92,7 @@ impl TableDb {
         let indexes: Vec<&Index> = table.indexes.iter().filter(|index| !index.is_building).collect();
         let mut counted = StaleEntries::default();
         for index in &indexes {
-            let scan = IndexScan::all().at(&snapshot).in_background();
+            let scan = IndexScan::all().at(&snapshot).fill_cache(false);
             let mut walk = Walk::new(&self.ground, index, &scan)?;
             while walk.wanted()?.is_some() {
                 walk.advance();
@@ -125,9 +126,9 @@ impl TableDb {
     /// Asks rows for the entries that are there.
     fn check_entries(&self, table: &Table, index: &Index, snapshot: &Snapshot) -> Result<IndexCheck> {
         let mut check = IndexCheck { index: index.spec.name.clone(), ..IndexCheck::default() };
-        let scan = IndexScan::all().at(snapshot).in_background();
+        let scan = IndexScan::all().at(snapshot).fill_cache(false);
         let mut walk = Walk::new(&self.ground, index, &scan)?;
-        let (mut entries, mut yields) = (Entries::default(), Yields::default());
+        let (mut entries, mut yields) = (IndexEntries::default(), Yields::default());
         let mut batch_len = BatchLen::default();
         loop {
             entries.clear();
@@ -137,7 +138,7 @@ impl TableDb {
                 entries.push(entry);
                 walk.advance();
             }
-            if entries.len() == 0 {
+            if entries.is_empty() {
                 return Ok(check);
             }
             let rows = self.ground.rows_of(table, &entries, snapshot, false)?;

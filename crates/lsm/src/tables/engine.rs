@@ -1,12 +1,12 @@
 //! Tables as the laboratory and the differential tests know them.
 
-use super::IndexScan;
 use super::TableDb;
 use siltstone_base::Result;
 use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, LazyTableId, LazyTableSpec, LazyTables, Row, RowChange, StaleEntries, TableId,
     TableSpec, Tables,
 };
+use siltstone_base::index_scan::{IndexEntry, IndexScan};
 use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
 
 impl Admin for TableDb {
@@ -117,6 +117,26 @@ impl Tables for TableDb {
         Self::scan_index(self, table, index, from, limit, entry)
     }
 
+    fn scan_entries(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>),
+    ) -> Result<usize> {
+        Self::scan_entries(self, table, index, &scan.at_newest(), found)
+    }
+
+    fn scan_rows_by(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>, &[u8]),
+    ) -> Result<usize> {
+        Self::scan_rows_by(self, table, index, &scan.at_newest(), found)
+    }
+
     fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {
         Self::scan_rows(self, table, from, limit, found)
     }
@@ -169,7 +189,7 @@ impl LazyTables for TableDb {
         limit: usize,
         found: &mut dyn FnMut(&[u8], Row<'_>),
     ) -> Result<usize> {
-        let scan = IndexScan::all().starting_at(from).limit(limit);
+        let scan = super::IndexScan::all().starting_at(from).limit(limit);
         Self::scan_rows_by(self, table, index, &scan, &mut |entry, value| {
             found(entry.index_key, Row { primary_key: entry.primary_key, value });
         })

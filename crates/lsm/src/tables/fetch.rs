@@ -6,13 +6,13 @@
 use super::expiring::without_stamp;
 use super::ground::Ground;
 use super::index::{Index, Table};
-use super::layout::IndexEntry;
-use super::scan::{IndexScan, Walk};
+use super::scan::{IndexScan, Walk, at_one_moment};
 use super::{AnyTableId, TableDb};
 use crate::db::PinnedValue;
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use siltstone_base::engine::Row;
+use siltstone_base::index_scan::{IndexEntries, IndexEntry};
 use siltstone_base::{Error, Result};
 
 /// Rows that are read together: few at first, for scans that end soon.
@@ -45,54 +45,6 @@ impl BatchLen {
     }
 }
 
-/// Entries that wait for their rows.
-#[derive(Debug, Default)]
-pub(super) struct Entries {
-    bytes: Vec<u8>,
-    /// Where the index key, the primary key and the covered columns of each end.
-    ends: Vec<[usize; 3]>,
-}
-
-impl Entries {
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    pub(super) fn push(&mut self, entry: IndexEntry<'_>) {
-        let parts = [entry.index_key, entry.primary_key, entry.covered];
-        self.ends.push(parts.map(|part| {
-            self.bytes.extend_from_slice(part);
-            self.bytes.len()
-        }));
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    pub(super) fn get(&self, position: usize) -> IndexEntry<'_> {
-        let start = position.checked_sub(1).map_or(0, |before| self.ends[before][2]);
-        let [index_key, primary_key, covered] = self.ends[position];
-        IndexEntry {
-            index_key: &self.bytes[start..index_key],
-            primary_key: &self.bytes[index_key..primary_key],
-            covered: &self.bytes[primary_key..covered],
-        }
-    }
-
-    /// Positions in the order of primary keys.
-    pub(super) fn by_primary_key(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.len()).collect();
-        order.sort_unstable_by(|a, b| self.get(*a).primary_key.cmp(self.get(*b).primary_key));
-        order
-    }
-}
-
 /// Asks rows what they yield.
 #[derive(Debug, Default)]
 pub(super) struct Yields {
@@ -113,7 +65,7 @@ impl Ground {
     pub(super) fn rows_of(
         &self,
         table: &Table,
-        entries: &Entries,
+        entries: &IndexEntries,
         snapshot: &Snapshot,
         fill_cache: bool,
     ) -> Result<Vec<Option<PinnedValue>>> {
@@ -133,7 +85,7 @@ impl Ground {
     pub(super) fn rows_at(
         &self,
         table: &Table,
-        entries: &Entries,
+        entries: &IndexEntries,
         wanted: &[usize],
         snapshot: &Snapshot,
         fill_cache: bool,
@@ -166,9 +118,9 @@ impl TableDb {
     ) -> Result<usize> {
         let table = self.table(table)?;
         let index = table.index(index)?;
-        let (scan, snapshot) = scan.at_one_moment(self);
+        let (scan, snapshot) = at_one_moment(scan, self);
         let mut walk = Walk::new(&self.ground, index, &scan)?;
-        let (mut entries, mut yields) = (Entries::default(), Yields::default());
+        let (mut entries, mut yields) = (IndexEntries::default(), Yields::default());
         let (mut seen, mut batch_len) = (0, BatchLen::default());
         while seen < scan.most() {
             entries.clear();
@@ -179,7 +131,7 @@ impl TableDb {
                 entries.push(entry);
                 walk.advance();
             }
-            if entries.len() == 0 {
+            if entries.is_empty() {
                 break;
             }
             let rows = self.ground.rows_of(&table, &entries, &snapshot, true)?;

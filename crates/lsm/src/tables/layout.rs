@@ -13,6 +13,7 @@
 //! Index ids are fixed32 big-endian, so that the keys of an index lie together, in the order of what follows the id.
 
 use siltstone_base::coding::{get_varint32, put_varint32};
+use siltstone_base::index_scan::IndexEntry;
 use siltstone_base::{Error, Result};
 
 /// Number of an index, primary or secondary. Never given out twice in a directory.
@@ -71,17 +72,6 @@ impl IndexId {
 #[inline]
 pub(crate) fn without_id(key: &[u8]) -> &[u8] {
     key.get(ID_LEN..).unwrap_or(&[])
-}
-
-/// An entry of a secondary index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IndexEntry<'a> {
-    /// What the index sorts by.
-    pub index_key: &'a [u8],
-    /// The row that it leads to.
-    pub primary_key: &'a [u8],
-    /// What it holds of the row beside, as the index's specification says.
-    pub covered: &'a [u8],
 }
 
 /// How the entries of an index are stored.

@@ -43,8 +43,8 @@ mod writers;
 
 pub use check::{IndexCheck, IndexDifference};
 pub use figures::LazyFigures;
-pub use layout::IndexEntry;
 pub use scan::IndexScan;
+pub use siltstone_base::index_scan::IndexEntry;
 pub use sweep::{SweepFigures, SweepOptions, Swept};
 
 use crate::batch::WriteBatch;

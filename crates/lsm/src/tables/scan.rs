@@ -3,93 +3,21 @@
 use super::TableDb;
 use super::ground::Ground;
 use super::index::Index;
-use super::layout::{IndexEntry, without_id};
+use super::layout::without_id;
 use crate::db::Iter;
 use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use siltstone_base::Result;
 use siltstone_base::engine::TableId;
+use siltstone_base::index_scan::IndexEntry;
 
-/// Which entries of an index are wanted, and in which order. An entry counts as its index key followed by its primary key.
-#[derive(Debug, Clone, Default)]
-#[must_use]
-pub struct IndexScan {
-    from: Vec<u8>,
-    end: Option<Vec<u8>>,
-    reverse: bool,
-    limit: Option<usize>,
-    snapshot: Option<Snapshot>,
-    /// Blocks that are read do not push others out of the cache.
-    is_background: bool,
-}
+/// Which entries of an index are wanted, in which order, and at which [snapshot](TableDb::snapshot).
+pub type IndexScan = siltstone_base::index_scan::IndexScan<Snapshot>;
 
-impl IndexScan {
-    /// All entries, ascending, at the newest state.
-    pub fn all() -> Self {
-        Self::default()
-    }
-
-    /// No entries before `from`.
-    pub fn starting_at(mut self, from: impl AsRef<[u8]>) -> Self {
-        self.from = from.as_ref().to_vec();
-        self
-    }
-
-    /// No entries at or after `end`.
-    pub fn ending_before(mut self, end: impl AsRef<[u8]>) -> Self {
-        self.end = Some(end.as_ref().to_vec());
-        self
-    }
-
-    /// The entries that begin with `prefix`; for the columns that an index sorts by first, encoded.
-    pub fn prefix(self, prefix: impl AsRef<[u8]>) -> Self {
-        let prefix = prefix.as_ref();
-        let scan = self.starting_at(prefix);
-        // The prefix with its last byte that can grow made larger, and nothing behind.
-        match prefix.iter().rposition(|byte| *byte != u8::MAX) {
-            None => Self { end: None, ..scan },
-            Some(last) => {
-                let mut end = prefix[..=last].to_vec();
-                end[last] += 1;
-                Self { end: Some(end), ..scan }
-            }
-        }
-    }
-
-    /// Descending, beginning at the end of the range.
-    pub fn reverse(mut self) -> Self {
-        self.reverse = true;
-        self
-    }
-
-    /// At most so many.
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// As of a [snapshot](TableDb::snapshot).
-    pub fn at(mut self, snapshot: &Snapshot) -> Self {
-        self.snapshot = Some(snapshot.clone());
-        self
-    }
-
-    /// Without putting what is read into the block cache.
-    pub(super) fn in_background(mut self) -> Self {
-        self.is_background = true;
-        self
-    }
-
-    /// How many are wanted.
-    pub(super) fn most(&self) -> usize {
-        self.limit.unwrap_or(usize::MAX)
-    }
-
-    /// The same at the snapshot that it is at, or at this one.
-    pub(super) fn at_one_moment(&self, db: &TableDb) -> (Self, Snapshot) {
-        let snapshot = self.snapshot.clone().unwrap_or_else(|| db.snapshot());
-        (self.clone().at(&snapshot), snapshot)
-    }
+/// The same scan at the snapshot that it is at, or else at one of now.
+pub(super) fn at_one_moment(scan: &IndexScan, db: &TableDb) -> (IndexScan, Snapshot) {
+    let snapshot = scan.snapshot().cloned().unwrap_or_else(|| db.snapshot());
+    (scan.clone().at(&snapshot), snapshot)
 }
 
 /// A walk over the entries of an index.
@@ -106,13 +34,13 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// A walk that stands on the first entry, if there is one.
     pub(super) fn new(ground: &Ground, index: &'a Index, scan: &'a IndexScan) -> Result<Self> {
-        index.check_since(scan.snapshot.as_ref())?;
-        let end = scan.end.as_ref().map_or_else(|| index.id.end().to_vec(), |end| index.id.key(end));
+        index.check_since(scan.snapshot())?;
+        let end = scan.end().map_or_else(|| index.id.end().to_vec(), |end| index.id.key(end));
         let mut options = ReadOptions::default()
-            .snapshot(scan.snapshot.clone())
+            .snapshot(scan.snapshot().cloned())
             .iterate_upper_bound(Some(end))
-            .fill_cache(!scan.is_background);
-        if scan.reverse {
+            .fill_cache(scan.fills_cache());
+        if scan.is_reverse() {
             options = options.iterate_lower_bound(Some(index.id.to_bytes().to_vec()));
         }
         let entries = ground.db.iter_cf(&ground.rows, &options)?;
@@ -123,17 +51,17 @@ impl<'a> Walk<'a> {
     }
 
     fn start(&mut self) -> Result<()> {
-        if self.scan.reverse {
+        if self.scan.is_reverse() {
             self.entries.seek_to_last();
             // An entry's key may be before the end, and all of the entry behind it.
-            return self.skip_while(|entry, scan| scan.end.as_ref().is_some_and(|end| entry >= &end[..]));
+            return self.skip_while(|entry, scan| scan.end().is_some_and(|end| entry >= end));
         }
-        let from = self.index.id.key(&self.scan.from);
-        if self.index.spec.unique && !self.scan.from.is_empty() {
+        let from = self.index.id.key(self.scan.from());
+        if self.index.spec.unique && !self.scan.from().is_empty() {
             // The key of one entry at most is the beginning of `from`.
             self.entries.seek_for_prev(&from);
             if self.entries.valid() && from.starts_with(self.entries.key()) && self.entries.key().len() < from.len() {
-                return self.skip_while(|entry, scan| entry < &scan.from[..]);
+                return self.skip_while(|entry, scan| entry < scan.from());
             }
         }
         self.entries.seek(&from);
@@ -152,7 +80,7 @@ impl<'a> Walk<'a> {
     }
 
     fn step(&mut self) {
-        match self.scan.reverse {
+        match self.scan.is_reverse() {
             true => self.entries.prev(),
             false => self.entries.next(),
         }
@@ -173,14 +101,11 @@ impl<'a> Walk<'a> {
             && let Some(entry) = self.entry()?
         {
             let whole = [entry.index_key, entry.primary_key].concat();
-            let is_beyond = match self.scan.reverse {
-                true => whole < self.scan.from,
-                false => self.scan.end.as_ref().is_some_and(|end| whole >= *end),
-            };
-            if is_beyond {
+            if self.scan.is_beyond(&whole) {
                 return Ok(None);
             }
-        } else if self.scan.reverse && self.entries.valid() && without_id(self.entries.key()) < &self.scan.from[..] {
+        } else if self.scan.is_reverse() && self.entries.valid() && self.scan.is_beyond(without_id(self.entries.key()))
+        {
             return Ok(None);
         }
         self.entry()

@@ -19,9 +19,9 @@ impl State {
         let mut rows = Cursor::with_view(self, &table.table.rows, view.again())?;
         let mut is_there = rows.seek_to_first()?;
         while is_there {
-            for ((tree, _, spec), expected) in table.indexes().zip(&mut expected) {
+            for ((tree, form, spec), expected) in table.indexes().zip(&mut expected) {
                 entry.clear();
-                if spec.try_entry(rows.key(), rows.value(), &mut entry)? {
+                if form.put(spec, rows.key(), rows.value(), &mut entry)?.is_some() {
                     *expected += 1;
                     if self.read_row(view, tree.live()?, &entry)?.is_none() {
                         return Err(self.unfit(tree, "lacks the entry of a row"));

@@ -3,6 +3,7 @@
 //! A table is several rows of the catalog: one for the tree of its rows and one for each index. They are written together, and lie together behind the rows of plain trees,
 //! whose names never begin with the byte 255.
 
+use super::entry::EntryForm;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::TableSpec;
 use siltstone_base::index_spec::IndexSpec;
@@ -15,6 +16,10 @@ const UNIQUE: u32 = 1;
 const COVERING: u32 = 2;
 /// The row says what its keys are. Tables of earlier versions have indexes that do not.
 const DESCRIBED: u32 = 4;
+/// Its entries are [sized](EntryForm::Sized).
+const SIZED: u32 = 8;
+/// Its entries hold columns beside their keys.
+const COVERED: u32 = 16;
 
 /// The length of keys where it is not the same for all.
 const ANY_LEN: u32 = u32::MAX;
@@ -31,6 +36,8 @@ pub(in super::super) struct IndexDefinition {
     pub(super) name: String,
     pub(super) is_unique: bool,
     pub(super) is_covering: bool,
+    pub(super) is_covered: bool,
+    pub(super) form: EntryForm,
     pub(super) space: u32,
     /// `None`: it was created by a version that did not keep that.
     keys: Option<KeysDefinition>,
@@ -41,7 +48,7 @@ pub(in super::super) struct IndexDefinition {
 struct KeysDefinition {
     /// The length of each, or [`ANY_LEN`].
     len: u32,
-    /// The XXH3-64 of what the extractor says of itself; 0: nothing.
+    /// The XXH3-64 of what the extractor says of itself, and the one of covered columns; 0: one of them says nothing.
     identity: u64,
 }
 
@@ -54,7 +61,15 @@ impl KeysDefinition {
                 Error::new(ErrorKind::LimitExceeded, message)
             })?,
         };
-        let identity = spec.extractor.identity();
+        let mut identity = spec.extractor.identity();
+        if let Some(covered) = &spec.covered {
+            let covered = covered.identity();
+            match covered.is_empty() {
+                true => identity.clear(),
+                false if identity.is_empty() => {}
+                false => identity.extend([&b"\0covered "[..], &covered].concat()),
+            }
+        }
         Ok(Self { len, identity: if identity.is_empty() { 0 } else { xxh3_64(&identity) } })
     }
 
@@ -110,13 +125,12 @@ impl TableDefinition {
             let message = "the names of a table's indexes have 1 to 64 bytes, and differ";
             return Err(Error::invalid_argument(message));
         }
-        if spec.covered.is_some() {
-            return Err(Error::not_supported("index entries that hold columns beside their keys"));
-        }
         self.indexes.push(IndexDefinition {
             name: spec.name.clone(),
             is_unique: spec.unique,
             is_covering: spec.covering,
+            is_covered: spec.covered.is_some(),
+            form: EntryForm::of(spec),
             space,
             keys: Some(KeysDefinition::new(spec)?),
         });
@@ -142,7 +156,10 @@ impl TableDefinition {
     /// Refuses extractors of another table.
     pub(super) fn check_spec(&self, spec: &TableSpec) -> Result<()> {
         let is_same = |(own, other): (&IndexDefinition, &IndexSpec)| {
-            own.name == other.name && own.is_unique == other.unique && own.is_covering == other.covering
+            own.name == other.name
+                && own.is_unique == other.unique
+                && own.is_covering == other.covering
+                && own.is_covered == other.covered.is_some()
         };
         if self.indexes.len() != spec.indexes.len() || !self.indexes.iter().zip(&spec.indexes).all(is_same) {
             let message = format!("table {} was created with indexes of other names or flags", self.name);
@@ -171,7 +188,13 @@ impl TableDefinition {
     pub(super) fn rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut rows = vec![(self.key(0), [self.space.to_le_bytes(), [0; 4]].concat())];
         for (number, index) in (1..).zip(&self.indexes) {
-            let flags = [(index.is_unique, UNIQUE), (index.is_covering, COVERING), (index.keys.is_some(), DESCRIBED)];
+            let flags = [
+                (index.is_unique, UNIQUE),
+                (index.is_covering, COVERING),
+                (index.keys.is_some(), DESCRIBED),
+                (index.form == EntryForm::Sized, SIZED),
+                (index.is_covered, COVERED),
+            ];
             let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum::<u32>();
             let mut value = [index.space.to_le_bytes(), flags.to_le_bytes()].concat();
             if let Some(keys) = index.keys {
@@ -215,11 +238,17 @@ impl TableDefinition {
             name: std::str::from_utf8(rest).ok().filter(|name| is_name(name))?.to_owned(),
             is_unique: flags & UNIQUE != 0,
             is_covering: flags & COVERING != 0,
+            is_covered: flags & COVERED != 0,
+            form: if flags & SIZED == 0 { EntryForm::Plain } else { EntryForm::Sized },
             space,
             keys,
         };
-        let is_next = table.name == name && usize::from(*number) == table.indexes.len() + 1;
-        let is_sound = is_next && flags & !(UNIQUE | COVERING | DESCRIBED) == 0 && table.indexes.len() < MAX_INDEXES;
+        // What entries hold beside their keys has a place in sized ones alone.
+        let is_shaped = !index.is_covered || index.form == EntryForm::Sized;
+        let is_next = is_shaped && table.name == name && usize::from(*number) == table.indexes.len() + 1;
+        let is_sound = is_next
+            && flags & !(UNIQUE | COVERING | DESCRIBED | SIZED | COVERED) == 0
+            && table.indexes.len() < MAX_INDEXES;
         table.indexes.push(index);
         is_sound.then_some(())
     }
@@ -275,7 +304,9 @@ mod tests {
             assert!(wrong.iter().any(|row| read(row).is_none()), "{wrong:?}");
         }
         for (key, value) in [
-            (&b"\xff\x04rows\x03"[..], &b"\x08\0\0\0\x08\0\0\0c"[..]),
+            (&b"\xff\x04rows\x03"[..], &b"\x08\0\0\0\x20\0\0\0c"[..]),
+            // Covered columns in entries that have no place for them.
+            (b"\xff\x04rows\x03", b"\x08\0\0\0\x10\0\0\0c"),
             (b"\xff\x04rows\x03", b"\x08\0\0\0\x04\0\0\0\x01\0\0\0hashhas"),
             (b"\xff\x04rowt\x03", b"\x08\0\0\0\x01\0\0\0c"),
             (b"\xff\x04rows\x03", b"\x08\0\0\0\x01\0\0\0"),

@@ -3,6 +3,7 @@
 use super::super::Db;
 use siltstone_base::Result;
 use siltstone_base::engine::{Row, RowChange, TableId, TableSpec, Tables};
+use siltstone_base::index_scan::{IndexEntry, IndexScan};
 use siltstone_base::index_spec::IndexSpec;
 
 impl Tables for Db {
@@ -55,6 +56,26 @@ impl Tables for Db {
         entry: &mut dyn FnMut(&[u8]),
     ) -> Result<usize> {
         Self::scan_index(self, table, index, from, limit, entry)
+    }
+
+    fn scan_entries(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>),
+    ) -> Result<usize> {
+        Self::scan_entries(self, table, index, scan, found)
+    }
+
+    fn scan_rows_by(
+        &self,
+        table: TableId,
+        index: usize,
+        scan: &IndexScan,
+        found: &mut dyn FnMut(IndexEntry<'_>, &[u8]),
+    ) -> Result<usize> {
+        Self::scan_rows_by(self, table, index, scan, found)
     }
 
     fn scan_rows(&self, table: TableId, from: &[u8], limit: usize, found: &mut dyn FnMut(Row<'_>)) -> Result<usize> {

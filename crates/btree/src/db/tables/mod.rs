@@ -12,8 +12,10 @@ mod check;
 mod definition;
 mod drop_index;
 mod engine;
+mod entry;
 mod plan;
 mod read;
+mod scan;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ mod write;
 
 use definition::IndexDefinition;
 pub(super) use definition::TableDefinition;
+use entry::EntryForm;
 pub(super) use plan::{Plan, Step};
 pub(super) use read::walk;
 
@@ -126,11 +129,20 @@ impl OpenTable {
         self.table.definition.indexes.get(index).is_some_and(|index| index.is_unique)
     }
 
-    /// Its indexes: tree, whether it is unique, extractor.
-    fn indexes(&self) -> impl Iterator<Item = (&Arc<OpenTree>, bool, &IndexSpec)> {
-        let definitions = &self.table.definition.indexes;
-        let indexes = self.table.indexes.iter().zip(definitions).zip(&self.specs);
-        indexes.map(|((tree, definition), spec)| (tree, definition.is_unique, spec))
+    /// Its indexes: tree, form of entries, extractor.
+    fn indexes(&self) -> impl Iterator<Item = (&Arc<OpenTree>, EntryForm, &IndexSpec)> {
+        self.table.indexes.iter().zip(self.specs()).map(|(tree, (form, spec))| (tree, form, spec))
+    }
+
+    /// The form of entries and the extractor of each of its indexes.
+    fn specs(&self) -> impl Iterator<Item = (EntryForm, &IndexSpec)> {
+        self.table.definition.indexes.iter().map(|index| index.form).zip(&self.specs)
+    }
+
+    /// The same of one of them.
+    fn spec(&self, index: usize) -> Result<(EntryForm, &IndexSpec)> {
+        let missing = || Error::new(ErrorKind::NotFound, "the table has no index at this position");
+        self.specs().nth(index).ok_or_else(missing)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::super::write::Expected;
 use super::OpenTable;
+use super::entry::EntryForm;
 use crate::page;
 use crate::tree::Tree;
 use siltstone_base::engine::{KvOp, Row, RowChange};
@@ -80,9 +81,9 @@ impl<'a> Plan<'a> {
                 (Some(old), Some(new))
             }
         };
-        for (index, spec) in table.specs.iter().enumerate() {
-            let old = self.entry(spec, old)?;
-            let new = self.entry(spec, new)?;
+        for (index, (form, spec)) in table.specs().enumerate() {
+            let old = self.entry(form, spec, old)?;
+            let new = self.entry(form, spec, new)?;
             let bytes =
                 |entry: &Option<(Range<usize>, usize)>| entry.as_ref().and_then(|(at, _)| self.entries.get(at.clone()));
             if bytes(&old) == bytes(&new) {
@@ -96,19 +97,23 @@ impl<'a> Plan<'a> {
     }
 
     /// The entry of a row, if there is one, and how many of its bytes are the index key.
-    fn entry(&mut self, spec: &IndexSpec, row: Option<Row<'_>>) -> Result<Option<(Range<usize>, usize)>> {
+    fn entry(
+        &mut self,
+        form: EntryForm,
+        spec: &IndexSpec,
+        row: Option<Row<'_>>,
+    ) -> Result<Option<(Range<usize>, usize)>> {
         let Some(row) = row else { return Ok(None) };
         let start = self.entries.len();
-        let has_entry = spec.try_entry(row.primary_key, row.value, &mut self.entries)?;
-        let entry = start..self.entries.len();
-        Ok(has_entry.then(|| (entry.clone(), entry.len().saturating_sub(row.primary_key.len()))))
+        let key_len = form.put(spec, row.primary_key, row.value, &mut self.entries)?;
+        Ok(key_len.map(|key_len| (start..self.entries.len(), key_len)))
     }
 
     /// Fails if extractors do not yield the same for the same row: one row of each call, its first, is tried.
     fn check_first(&mut self, table: &OpenTable, change: &RowChange<'_>) -> Result<()> {
         let row = change.after().or(change.before());
-        for spec in &table.specs {
-            let entries = [self.entry(spec, row)?, self.entry(spec, row)?];
+        for (form, spec) in table.specs() {
+            let entries = [self.entry(form, spec, row)?, self.entry(form, spec, row)?];
             let [first, second] = entries.map(|entry| entry.and_then(|(at, _)| self.entries.get(at)));
             if first != second {
                 return Err(spec.unstable());

@@ -52,7 +52,7 @@ impl Db {
     ) -> Result<usize> {
         let table = self.0.tables.get(table)?;
         let mut cursor = Cursor::new(&self.0, table.index(index)?)?;
-        walk(&mut cursor, from, limit, &mut |key, _| entry(key))
+        table.walk_index(index, &mut cursor, from, limit, entry)
     }
 
     /// Walks the rows of a table from the first one whose primary key is at or after `from`, over at most `limit` rows. All are of one moment. Returns their number.

@@ -87,7 +87,7 @@ impl Transaction {
     ) -> Result<usize> {
         let table = self.state.tables.get(table)?;
         let mut cursor = self.cursor_of(table.index(index)?)?;
-        walk(&mut cursor, from, limit, &mut |key, _| entry(key))
+        table.walk_index(index, &mut cursor, from, limit, entry)
     }
 
     /// Walks the rows of a table as the transaction sees them now, from the first one whose primary key is at or after `from`, over at most `limit` rows. Returns their

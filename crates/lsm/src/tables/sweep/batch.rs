@@ -6,7 +6,7 @@
 //! 3. The rows of the others are read at the snapshot, in the order of primary keys, and asked what they yield.
 //! 4. What is stale is handed out, to be removed if its rows did not change since the snapshot. Whatever makes an entry count again writes its row too.
 
-use super::super::fetch::{BatchLen, Entries, Yields, at_position};
+use super::super::fetch::{BatchLen, Yields, at_position};
 use super::super::figures::Mark;
 use super::super::ground::Ground;
 use super::super::index::{Index, Table};
@@ -18,6 +18,7 @@ use crate::db::{Moment, Moved};
 use crate::snapshot::Snapshot;
 use siltstone_base::Result;
 use siltstone_base::engine::Row;
+use siltstone_base::index_scan::IndexEntries;
 
 /// Most bytes of a batch.
 const BATCH_BYTES: usize = 2 << 20;
@@ -45,7 +46,7 @@ pub(super) struct Batch {
     snapshot: Snapshot,
     pass: Pass,
     validated: Option<Moment>,
-    entries: Entries,
+    entries: IndexEntries,
     is_gathered: bool,
     /// Whether no entry of the index follows.
     is_last: bool,
@@ -107,7 +108,7 @@ impl Batch {
             snapshot,
             pass,
             validated,
-            entries: Entries::default(),
+            entries: IndexEntries::default(),
             is_gathered: false,
             is_last: false,
             unasked: Vec::new(),
@@ -173,7 +174,7 @@ impl Batch {
 
     /// Reads entries.
     fn gather(&mut self, ground: &Ground, index: &Index, units: usize) -> Result<()> {
-        let scan = IndexScan::all().at(&self.snapshot).in_background();
+        let scan = IndexScan::all().at(&self.snapshot).fill_cache(false);
         match &mut self.source {
             Source::Range(from, most) => {
                 let scan = scan.starting_at(&*from);

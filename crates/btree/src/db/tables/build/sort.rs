@@ -8,6 +8,7 @@
 
 use super::super::super::replace::NewSpace;
 use super::super::super::state::State;
+use super::super::entry::EntryForm;
 use crate::options::PageCompression;
 use crate::page;
 use crate::tree::{BulkBuilder, BulkOptions, Chunk, Position, Start, Tree};
@@ -57,6 +58,7 @@ impl Source {
 pub(super) struct Sorter<'a, 's> {
     state: &'a Arc<State>,
     spec: &'s IndexSpec,
+    form: EntryForm,
     /// The index in words.
     name: String,
     /// Bytes of entries, and where each is.
@@ -72,33 +74,31 @@ impl<'a, 's> Sorter<'a, 's> {
     pub(super) fn new(state: &'a Arc<State>, table: &str, spec: &'s IndexSpec) -> Self {
         let most_bytes = (state.pool.frames() * state.pool.page_len() / 8).min(MOST_BYTES);
         let name = format!("index {} of table {table}", spec.name);
-        Self { state, spec, name, bytes: Vec::new(), entries: Vec::new(), most_bytes, rows: 0, runs: Vec::new() }
+        let form = EntryForm::of(spec);
+        Self { state, spec, form, name, bytes: Vec::new(), entries: Vec::new(), most_bytes, rows: 0, runs: Vec::new() }
     }
 
     /// Adds the entry of a row, if it has one. Rows come in the order of their primary keys.
     pub(super) fn add(&mut self, primary_key: &[u8], value: &[u8]) -> Result<()> {
         let (start, row) = (self.bytes.len(), self.rows);
-        let added = self.spec.try_entry(primary_key, value, &mut self.bytes);
-        let has_entry = added.map_err(|error| self.at_row(row, error))?;
+        let added = self.form.put(self.spec, primary_key, value, &mut self.bytes);
+        let key_len = added.map_err(|error| self.at_row(row, error))?;
         let entry = start..self.bytes.len();
         if row == 0 {
             let mut again = Vec::new();
-            let has_again = self.spec.try_entry(primary_key, value, &mut again)?;
-            if has_again != has_entry || self.bytes.get(entry.clone()) != Some(&again[..]) {
+            let again_len = self.form.put(self.spec, primary_key, value, &mut again)?;
+            if again_len != key_len || self.bytes.get(entry.clone()) != Some(&again[..]) {
                 return Err(self.spec.unstable());
             }
         }
         self.rows += 1;
-        if !has_entry {
-            return Ok(());
-        }
+        let Some(key_len) = key_len else { return Ok(()) };
         if entry.len() > page::max_key_len(self.state.pool.page_len()) {
             let error = Error::new(ErrorKind::LimitExceeded, "an entry takes no more than an eighth of a page");
             return Err(self.at_row(row, error));
         }
         // No longer than a page.
-        let key_len = entry.len().saturating_sub(primary_key.len()) as u32;
-        self.entries.push((entry, Source { key_len, row }));
+        self.entries.push((entry, Source { key_len: key_len as u32, row }));
         if self.bytes.len() + self.entries.len() * size_of::<(Range<usize>, Source)>() >= self.most_bytes {
             self.write_run()?;
         }

@@ -3,6 +3,7 @@
 mod build;
 mod build_beside;
 mod build_faults;
+mod scan;
 mod transactions;
 
 use crate::{Counter, Db, DbOptions, Doublewrite, Durability, ErrorKind, TransactionOptions};
