@@ -113,12 +113,28 @@ pub(crate) fn level_scores(
     options: &ColumnFamilyOptions,
     targets: &LevelTargets,
 ) -> Vec<LevelScore> {
+    scores_by(version, options, targets, idle_bytes)
+}
+
+/// Whether level 0 is due and more urgent than any other level, what compactions read there included.
+pub(crate) fn is_level0_first(version: &Version, options: &ColumnFamilyOptions, targets: &LevelTargets) -> bool {
+    let scores = scores_by(version, options, targets, Version::level_bytes);
+    scores.first().is_some_and(|first| first.level == 0 && first.score >= 1.0)
+}
+
+/// The scores, below level 0 by `bytes`.
+fn scores_by(
+    version: &Version,
+    options: &ColumnFamilyOptions,
+    targets: &LevelTargets,
+    bytes: impl Fn(&Version, usize) -> u64,
+) -> Vec<LevelScore> {
     let mut scores = vec![LevelScore { level: 0, score: level0_score(version, options, targets) }];
     // Bytes that levels above will soon push down to the level at hand.
     let mut incoming = version.level_bytes(0);
     for level in 1..version.num_levels() - 1 {
         let total = version.level_bytes(level);
-        let idle = idle_bytes(version, level);
+        let idle = bytes(version, level);
         let target = targets.max_bytes[level];
         let is_unnecessary = level <= targets.lowest_unnecessary_level;
         let mut score = idle as f64 / target.max(1) as f64;

@@ -16,7 +16,7 @@ pub(crate) use inputs::user_key_range;
 pub(crate) use manual::{ManualRange, ManualStep};
 pub(crate) use upkeep::next_upkeep;
 
-use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, is_level0_due, level_scores};
+use super::targets::{LevelScore, LevelTargets, estimated_pending_compaction_bytes, is_level0_first, level_scores};
 use super::{Compaction, Running};
 use crate::event::CompactionReason;
 use crate::expiry::Expiring;
@@ -44,7 +44,9 @@ pub(crate) fn pick(
     }
 }
 
-/// The compaction of level 0 that is due, whatever else is; `None` if none is, or it collides with those that run.
+/// The compaction of level 0 that goes before those that run; `None` if there is none, or it collides with them.
+///
+/// In the leveled style level 0 must be the most urgent of all: if it merely were due, it would be merged again and again while what should make room beneath stands still.
 pub(crate) fn pick_level0(
     version: &Arc<Version>,
     options: &ColumnFamilyOptions,
@@ -59,7 +61,7 @@ pub(crate) fn pick_level0(
     }
     let targets = LevelTargets::new(version, options);
     let scene = Scene { version, options, targets: &targets, running, now };
-    if is_level0_due(version, options, &targets) { leveled::pick_level0(&scene) } else { None }
+    if is_level0_first(version, options, &targets) { leveled::pick_level0(&scene) } else { None }
 }
 
 /// The compaction that takes tables out of level 0 whatever its trigger says, for the sake of reads: into the base level in the leveled style, into one run in the universal and the lazy

@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::tree::Tree;
-use crate::compaction::Moving;
+use crate::compaction::{Moving, pick, pick_level0};
 use crate::version::Version;
 
 /// A simulated tree whose caller decides when flushes happen and how fast compactions are.
@@ -27,7 +27,7 @@ impl SteppedTree {
             let Tree { jobs, simulation, running, .. } = &self.tree;
             let (is_full, has_level0) = (jobs.len() >= simulation.jobs, running.has_level0());
             if (is_full && (has_level0 || jobs.len() > simulation.jobs))
-                || !self.tree.start_if(|compaction| !is_full || compaction.start_level() == 0)
+                || !self.tree.start_by(if is_full { pick_level0 } else { pick })
             {
                 return;
             }

@@ -6,7 +6,7 @@ use crate::compaction::outputs::OutputCutter;
 use crate::compaction::{Compaction, Running, RunningId, pending_compaction_bytes, pick};
 use crate::file_meta::{FileMetaData, ObsoleteTables};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
-use crate::options::CompactionStyle;
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::{Version, VersionEdit, applied};
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::sync::Arc;
@@ -19,6 +19,9 @@ const STEPS_PER_FILE: u64 = 8;
 
 /// Flushes before the largest figures count: a tree of a few tables has no shape yet.
 const WARM_UP: u64 = 100;
+
+/// What finds the next compaction.
+pub(super) type Picker = fn(&Arc<Version>, &ColumnFamilyOptions, u64, &Running) -> Option<Compaction>;
 
 /// A compaction that runs.
 pub(super) struct Job {
@@ -194,13 +197,13 @@ impl Tree {
     }
 
     fn start(&mut self) -> bool {
-        self.start_if(|_| true)
+        self.start_by(pick)
     }
 
-    /// Begins the next compaction if it is one of those.
-    pub(super) fn start_if(&mut self, begins: impl Fn(&Compaction) -> bool) -> bool {
-        let picked = pick(&self.version, &self.simulation.options, self.now(), &self.running);
-        let Some(compaction) = picked.filter(begins) else { return false };
+    /// Begins the next compaction that the picker finds.
+    pub(super) fn start_by(&mut self, picker: Picker) -> bool {
+        let picked = picker(&self.version, &self.simulation.options, self.now(), &self.running);
+        let Some(compaction) = picked else { return false };
         let left = if compaction.is_edit() { 0 } else { compaction.input_bytes() };
         if self.outcome.flushes > WARM_UP {
             let share = left as f64 / self.live_bytes.max(1) as f64;

@@ -88,6 +88,10 @@ impl World {
                 }
                 picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
             }
+            "pick-beside" => {
+                let picked = pick_level0(&self.version, &self.options, command.get_or("now", 0), &self.running);
+                picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
+            }
             "paid" => {
                 for words in command.input_words() {
                     let (number, bytes) = (words[0].parse::<u64>().unwrap(), words[1].parse().unwrap());

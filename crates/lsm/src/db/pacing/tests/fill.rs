@@ -48,6 +48,8 @@ struct Course {
     runs: (f64, usize),
     /// Bytes of tables that were written, per byte that was flushed.
     write_amp: f64,
+    /// Levels with tables at the end, level 0 aside.
+    levels: usize,
 }
 
 impl Fill {
@@ -165,6 +167,7 @@ impl Fill {
             level0: (level0.0 / filled, level0.1),
             runs: (runs.0 / filled, runs.1),
             write_amp: tree.write_amp(),
+            levels: levels_with_data(tree.version()),
         }
     }
 }
@@ -294,4 +297,25 @@ fn sublevels_keep_level_0_short() {
         };
         assert!(is_good, "{name}: without {}; with {}", shown(&without), shown(&with));
     }
+}
+
+#[test]
+fn a_lasting_overwrite_keeps_most_of_its_rate_when_the_tree_grows_a_level() {
+    // Threads that are many times as quick as the device.
+    let quick = Fill {
+        device: 60.0 * MB,
+        writer: 260.0 * MB,
+        flush: 260.0 * MB,
+        compaction: 240.0 * MB,
+        compression: 0.53,
+        ..THROTTLED
+    };
+    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
+    let (before, after) = (Fill { rows: 50_000_000, ..quick }.run(), Fill { rows: 90_000_000, ..quick }.run());
+    let last = |course: &Course| mean(&course.rates[course.rates.len() - 120..]);
+    let (two, three) = (last(&before), last(&after));
+    println!("{two:.0} rows/s on {} levels, {three:.0} on {}", before.levels, after.levels);
+    assert_eq!((before.levels, after.levels), (2, 3));
+    assert!(three > 0.85 * two, "{three:.0} rows/s, {two:.0} before");
+    assert!(after.write_amp < 4.6, "{:.2} bytes written per byte flushed", after.write_amp);
 }
