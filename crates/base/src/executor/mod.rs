@@ -16,6 +16,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod turn;
 
 #[cfg(any(test, feature = "testing"))]
 pub use step::StepExecutor;
@@ -42,6 +43,8 @@ pub struct Budget<'a> {
     units_to_check: u32,
     /// What is left of a slice that is counted in units.
     units_left: Option<u32>,
+    /// When the thread lets others have the processor next, if it does.
+    gives_way_micros: Option<u64>,
 }
 
 impl<'a> Budget<'a> {
@@ -54,13 +57,19 @@ impl<'a> Budget<'a> {
     /// A budget of [`SLICE`](Self::SLICE) from now.
     pub fn new(clock: &'a dyn Clock) -> Self {
         let deadline_micros = clock.now_micros().saturating_add(micros(Self::SLICE));
-        Self { clock, deadline_micros, units_to_check: Self::UNITS_PER_CHECK, units_left: None }
+        Self { clock, deadline_micros, units_to_check: Self::UNITS_PER_CHECK, units_left: None, gives_way_micros: None }
+    }
+
+    /// The same, in which the thread lets others have the processor every so often, if one waits for it.
+    fn giving_way(mut self) -> Self {
+        self.gives_way_micros = Some(self.clock.now_micros().saturating_add(micros(turn::TURN)));
+        self
     }
 
     /// A slice of so many units, whatever time it takes: a test under whose clock no time passes preempts jobs by it.
     #[cfg(any(test, feature = "testing"))]
     pub fn of_units(clock: &'a dyn Clock, units: u32) -> Self {
-        Self { clock, deadline_micros: u64::MAX, units_to_check: 0, units_left: Some(units) }
+        Self { clock, deadline_micros: u64::MAX, units_to_check: 0, units_left: Some(units), gives_way_micros: None }
     }
 
     /// Takes note of `units` of work (about one entry each) and returns whether the slice is over.
@@ -75,7 +84,12 @@ impl<'a> Budget<'a> {
             return *left == 0;
         }
         self.units_to_check = Self::UNITS_PER_CHECK;
-        self.is_over()
+        let now_micros = self.clock.now_micros();
+        if let Some(due) = self.gives_way_micros.filter(|due| now_micros >= *due) {
+            std::thread::yield_now();
+            self.gives_way_micros = Some(due.max(now_micros).saturating_add(micros(turn::TURN)));
+        }
+        now_micros >= self.deadline_micros
     }
 
     /// Takes note of one entry of so many bytes: a unit, and another one for each KiB. Returns whether the slice is over.

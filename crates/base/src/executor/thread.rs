@@ -1,6 +1,6 @@
 //! Jobs on threads.
 
-use super::{Budget, Executor, Job, Priority, Progress, Waited, drop_caught, micros, step_caught};
+use super::{Budget, Executor, Job, Priority, Progress, Waited, drop_caught, micros, step_caught, turn};
 use crate::clock::Clock;
 use crate::sync::{Arc, Signal};
 use std::collections::{BinaryHeap, VecDeque};
@@ -147,7 +147,8 @@ impl ThreadExecutor {
                 if lowest > Priority::High {
                     give_way(niceness);
                 }
-                worker.run(lowest);
+                let gives_way = turn::shorten();
+                worker.run(lowest, gives_way);
             })?);
         }
         Ok(executor)
@@ -172,10 +173,11 @@ fn give_way(niceness: u32) {
 }
 
 impl Shared {
-    fn run(&self, lowest: Priority) {
+    fn run(&self, lowest: Priority, gives_way: bool) {
         loop {
             let Some((priority, mut job)) = self.next(lowest) else { return };
-            let progress = step_caught(&mut *job, Budget::new(&*self.clock));
+            let budget = Budget::new(&*self.clock);
+            let progress = step_caught(&mut *job, if gives_way { budget.giving_way() } else { budget });
             if progress == Progress::Done {
                 drop_caught(job);
                 continue;

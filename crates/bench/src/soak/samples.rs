@@ -58,7 +58,7 @@ impl fmt::Display for Sample {
             100.0 * self.difference()
         )?;
         let columns = [
-            (report.memtables + report.held_memtables, 11),
+            (report.memtables + report.held_memtables + report.free_memtables, 11),
             (report.cached_blocks, 8),
             (report.compressed_blocks, 12),
             (report.open_tables, 8),

@@ -19,6 +19,8 @@ pub struct MemoryReport {
     pub memtables: u64,
     /// Memtables that were flushed and that iterators, values that were read, or jobs still hold, until the last of their memory has gone back.
     pub held_memtables: u64,
+    /// Memory of memtables that were flushed, for the next ones: it is given back when nothing is written for a while.
+    pub free_memtables: u64,
     /// The block cache: data blocks, and partitions of indexes and filters. All of it, if several databases share it.
     pub cached_blocks: u64,
     /// The block cache's tier of compressed blocks.
@@ -53,10 +55,11 @@ pub struct MemoryReport {
 
 impl MemoryReport {
     /// The holders by name, in a fixed order.
-    pub fn holders(&self) -> [(&'static str, u64); 14] {
+    pub fn holders(&self) -> [(&'static str, u64); 15] {
         [
             ("memtables", self.memtables),
             ("held memtables", self.held_memtables),
+            ("free memtables", self.free_memtables),
             ("cached blocks", self.cached_blocks),
             ("compressed blocks", self.compressed_blocks),
             ("open tables", self.open_tables),
@@ -199,7 +202,9 @@ impl DbInner {
             let readers = pinned.version.all_files().filter_map(|(_, file)| file.reader.get());
             report.open_tables += readers.map(|reader| reader.memory_usage() as u64).sum::<u64>();
         }
-        report.held_memtables = self.memtable_memory.bytes().saturating_sub(newest) as u64;
+        let spare = self.memtable_memory.spare_bytes();
+        report.held_memtables = self.memtable_memory.bytes().saturating_sub(newest + spare) as u64;
+        report.free_memtables = spare as u64;
         // What the cache holds of other databases, and what it holds beside buffers, is not of this pool.
         report.buffers = self.block_pool.in_use().saturating_sub(self.block_pool.cached()) as u64;
         report

@@ -43,7 +43,7 @@ use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::SystemClock;
 use siltstone_base::comparator;
 use siltstone_base::env::{Env, FileLock, PosixEnv, create_dir_durably};
-use siltstone_base::executor::{Executor, ThreadExecutor};
+use siltstone_base::executor::{Executor, Priority, ThreadExecutor};
 use siltstone_base::expiry::{ExpiryRoom, Known, RoomSettings};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
@@ -386,7 +386,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         pace: Arc::clone(&clock),
         jump_limit: options.max_clock_jump_seconds,
     });
-    let memtable_memory = Arc::new(if options.charge_memtables_to_block_cache {
+    let memtable_memory = if options.charge_memtables_to_block_cache {
         let charged = Arc::clone(&block_cache);
         let most = (block_cache.capacity() + block_cache.compressed_capacity()) / 2;
         MemtableMemory::charging(options.db_write_buffer_size / JOBS_PART, move |before, now| {
@@ -394,7 +394,14 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         })
     } else {
         MemtableMemory::default()
-    });
+    };
+    // Who reads a memtable keeps its memory, but no threads.
+    let jobs = Arc::downgrade(&executor);
+    let memtable_memory = Arc::new(memtable_memory.with_jobs(move |job| {
+        if let Some(executor) = jobs.upgrade() {
+            executor.submit(Priority::High, Box::new(job));
+        }
+    }));
     let (upper, lower) = uuid::Uuid::new_v4().as_u64_pair();
     Ok(Surroundings {
         dir: dir.to_path_buf(),

@@ -3,9 +3,7 @@
 //! Memory comes in blocks that double in size up to [`MAX_BLOCK_LEN`]. An allocation takes the next bytes of the current
 //! block; when it does not fit, a larger block becomes the current one and the rest of the old one is lost. An allocation
 //! that would waste too much of a block gets one of its own.
-//!
-//! Large blocks come from the operating system and go back to it, since an allocator would keep some of them among its own. The largest are aligned to their size, and the operating system is asked to back them by huge
-//! pages: whoever follows pointers through a memtable touches another page with every step, and the processor knows the places of few small ones.
+//! What [blocks](super::block) are, and what becomes of the largest when their arena goes, is elsewhere: the [next memtables](super::spare) take them.
 //!
 //! # Thread safety
 //!
@@ -21,42 +19,18 @@
 
 #![expect(unsafe_code, reason = "memory of changing size that many threads take without locks")]
 
+use super::block::{ALIGNMENT, Block, HEAD_LEN, MAX_BLOCK_LEN, OwnedBlock, data};
 use super::memory::MemtableMemory;
 use siltstone_base::sync::Arc;
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// Alignment of everything handed out, in bytes.
-pub(super) const ALIGNMENT: usize = 16;
-
 /// Bytes of the first block.
 const MIN_BLOCK_LEN: usize = if cfg!(miri) { 512 } else { 16 << 10 };
 
-/// Bytes of the largest block that is not made for one allocation: a huge page.
-const MAX_BLOCK_LEN: usize = if cfg!(miri) { 2048 } else { 2 << 20 };
-
-/// Blocks of so many bytes and more come from the operating system.
-const LEAST_MAPPED_LEN: usize = 128 << 10;
-
 /// An allocation of more than this part of a block gets its own.
 const OWN_BLOCK_DIVISOR: usize = 4;
-
-/// The head of a block; the memory that is handed out follows it.
-#[repr(C)]
-struct Block {
-    /// The block that was in the list before this one.
-    next: AtomicPtr<Block>,
-    /// Bytes that follow the head.
-    capacity: usize,
-    /// Bytes claimed; more than `capacity` once allocations have failed.
-    used: AtomicUsize,
-    /// Bytes of the mapping that the block is; 0: it is the allocator's.
-    mapped: usize,
-}
-
-const HEAD_LEN: usize = size_of::<Block>().next_multiple_of(ALIGNMENT);
 
 /// See the module's documentation.
 pub(super) struct Arena {
@@ -164,21 +138,27 @@ impl Arena {
         let full_len = unsafe { full.as_ref() }.map_or(0, |head| head.capacity + HEAD_LEN);
         let block_len = (full_len * 2).clamp(MIN_BLOCK_LEN, MAX_BLOCK_LEN);
         if len > block_len / OWN_BLOCK_DIVISOR {
-            let own = new_block(len);
+            let own = OwnedBlock::new(len).into_raw();
             self.closed.fetch_add(HEAD_LEN + len, Ordering::Relaxed);
             self.memory.took(HEAD_LEN + len);
             self.add_to_list(own);
             // SAFETY: the block is new and exactly as large as the allocation.
             return Some(unsafe { data(own, 0) });
         }
-        let block = new_block(block_len - HEAD_LEN);
+        let block = match block_len {
+            MAX_BLOCK_LEN => self.memory.largest_block(),
+            _ => {
+                self.memory.took(block_len);
+                OwnedBlock::new(block_len - HEAD_LEN)
+            }
+        };
+        let block = block.into_raw();
         if self.current.compare_exchange(full, block, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.closed.fetch_add(full_len, Ordering::Relaxed);
-            self.memory.took(block_len);
             self.add_to_list(block);
-        } else {
+        } else if let Some(block) = NonNull::new(block) {
             // SAFETY: the block was made here, and no other thread has seen it.
-            unsafe { free(block) };
+            self.memory.take_back(unsafe { OwnedBlock::from_raw(block) }, block_len);
         }
         None
     }
@@ -199,16 +179,14 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        let mut block = *self.list.get_mut();
-        while !block.is_null() {
+        let mut next = *self.list.get_mut();
+        while let Some(mut block) = NonNull::new(next) {
             // SAFETY: no other thread is left, every block of the list is allocated, and it is there once (3).
-            unsafe {
-                let next = *(*block).next.get_mut();
-                let len = HEAD_LEN + (*block).capacity;
-                free(block);
-                self.memory.gave_back(len);
-                block = next;
-            }
+            let (len, owned) = unsafe {
+                next = *block.as_mut().next.get_mut();
+                (HEAD_LEN + block.as_ref().capacity, OwnedBlock::from_raw(block))
+            };
+            self.memory.take_back(owned, len);
         }
     }
 }
@@ -217,95 +195,4 @@ impl fmt::Debug for Arena {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Arena").field("used", &self.used_bytes()).finish_non_exhaustive()
     }
-}
-
-fn layout(capacity: usize) -> Layout {
-    let len = capacity.saturating_add(HEAD_LEN);
-    let alignment = if len == MAX_BLOCK_LEN { MAX_BLOCK_LEN } else { ALIGNMENT };
-    match Layout::from_size_align(len, alignment) {
-        Ok(layout) => layout,
-        Err(_) => handle_alloc_error(Layout::new::<Block>()),
-    }
-}
-
-const _: () = assert!(align_of::<Block>() <= ALIGNMENT && MAX_BLOCK_LEN.is_power_of_two());
-
-/// A mapping for a block of this layout; `None` if there is none. Huge pages are asked for under the largest; nothing depends on the answer.
-#[cfg(all(target_os = "linux", not(miri)))]
-fn map(layout: Layout) -> Option<NonNull<u8>> {
-    let (len, align) = (layout.size(), layout.align());
-    let is_largest = align == MAX_BLOCK_LEN;
-    // Twice as much has an aligned block of the largest size somewhere.
-    let whole = if is_largest { len + align } else { len };
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new private mapping at an address that the system chooses touches no memory that is in use.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), whole, access, kind, -1, 0) };
-    if start == libc::MAP_FAILED {
-        return None;
-    }
-    let before = if is_largest { start.addr().next_multiple_of(align) - start.addr() } else { 0 };
-    let block = start.wrapping_byte_add(before);
-    if is_largest {
-        // SAFETY: both ranges are parts of the new mapping beside the block, and the advice changes neither what is in the block nor who may use it.
-        unsafe {
-            if before > 0 {
-                libc::munmap(start, before);
-            }
-            if whole > before + len {
-                libc::munmap(block.wrapping_byte_add(len), whole - before - len);
-            }
-            libc::madvise(block, len, libc::MADV_HUGEPAGE);
-        }
-    }
-    NonNull::new(block.cast())
-}
-
-#[cfg(not(all(target_os = "linux", not(miri))))]
-fn map(_: Layout) -> Option<NonNull<u8>> {
-    None
-}
-
-/// A block of `capacity` bytes, in no list yet.
-fn new_block(capacity: usize) -> *mut Block {
-    let layout = layout(capacity);
-    let mapping = if layout.size() >= LEAST_MAPPED_LEN { map(layout) } else { None };
-    let mapped = mapping.map_or(0, |_| layout.size());
-    // SAFETY: the layout is larger than nothing, for it has a head.
-    let Some(memory) = mapping.or_else(|| NonNull::new(unsafe { alloc(layout) })) else {
-        handle_alloc_error(layout);
-    };
-    let block = memory.as_ptr().cast::<Block>();
-    // SAFETY: `block` is large enough for its head, aligned, and nobody else's.
-    unsafe { block.write(Block { next: AtomicPtr::default(), capacity, used: AtomicUsize::new(0), mapped }) };
-    block
-}
-
-/// # Safety
-///
-/// `block` comes from [`new_block`], was not freed, and nobody uses it any more.
-unsafe fn free(block: *mut Block) {
-    // SAFETY: by the caller.
-    let (capacity, mapped) = unsafe { ((*block).capacity, (*block).mapped) };
-    if mapped == 0 {
-        // SAFETY: by the caller, the block is allocated with this layout.
-        return unsafe { dealloc(block.cast(), layout(capacity)) };
-    }
-    #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the block is a mapping of so many bytes. Should the system refuse, its memory goes all the same, and only the addresses stay taken.
-    unsafe {
-        if libc::munmap(block.cast(), mapped) != 0 {
-            libc::madvise(block.cast(), mapped, libc::MADV_DONTNEED);
-        }
-    }
-}
-
-/// The memory of `block` from byte `start` after its head.
-///
-/// # Safety
-///
-/// `block` is allocated, and `start` does not exceed its capacity.
-#[inline]
-unsafe fn data(block: *mut Block, start: usize) -> NonNull<u8> {
-    // SAFETY: the offset lies within the allocation or at its end, so the sum is no null pointer either.
-    unsafe { NonNull::new_unchecked(block.cast::<u8>().add(HEAD_LEN + start)) }
 }

@@ -1,5 +1,7 @@
 //! What the memtables of a database take, those included that only readers and jobs still hold, and what its jobs need beside them.
 
+use super::block::{MAX_BLOCK_LEN, OwnedBlock};
+use super::spare::{SpareBlocks, SpareJob};
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::CachePadded;
 use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +13,9 @@ const EMPTY_PART: usize = 16;
 /// Is told what is charged: how many bytes before, and how many now.
 type Charge = Box<dyn Fn(usize, usize) + Send + Sync>;
 
+/// Has a job run.
+type Submit = Box<dyn Fn(SpareJob) + Send + Sync>;
+
 /// Somebody else makes room.
 struct Charged {
     /// For so many bytes at the moment.
@@ -20,7 +25,7 @@ struct Charged {
     charge: Charge,
 }
 
-/// Bytes of the blocks of memory of all memtables that were made in it, until the last of each has gone back, and of their filters.
+/// Bytes of the blocks of memory of all memtables that were made in it, until the last of each has gone back, and of their filters. Some blocks wait for the next memtables.
 ///
 /// Thread safety: every method may be called from any thread.
 #[derive(Default)]
@@ -28,6 +33,8 @@ pub(crate) struct MemtableMemory {
     bytes: CachePadded<AtomicUsize>,
     jobs: AtomicUsize,
     charged: Option<Charged>,
+    spares: SpareBlocks,
+    submit: Option<Submit>,
 }
 
 impl MemtableMemory {
@@ -38,9 +45,70 @@ impl MemtableMemory {
         Self { charged: Some(charged), ..Self::default() }
     }
 
-    /// Bytes of all of them.
+    /// The same, with blocks that are made ahead by jobs, which `submit` has run.
+    pub(crate) fn with_jobs(mut self, submit: impl Fn(SpareJob) + Send + Sync + 'static) -> Self {
+        self.submit = Some(Box::new(submit));
+        self
+    }
+
+    /// Bytes of all of them, and of those that wait.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the blocks that wait for the next memtables.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.spares.len() * MAX_BLOCK_LEN
+    }
+
+    /// Gives back what waits for the next memtables: nothing is written any more, for now.
+    pub(crate) fn free_spares(&self) {
+        for block in self.spares.take_all() {
+            drop(block);
+            self.gave_back(MAX_BLOCK_LEN);
+        }
+    }
+
+    /// As much as a memtable of so many bytes has may wait for the next ones.
+    pub(super) fn allow_spares(&self, write_buffer_size: usize) {
+        self.spares.allow(write_buffer_size / MAX_BLOCK_LEN);
+    }
+
+    /// A block of the largest size, which is counted: one that waited, or a new one.
+    pub(super) fn largest_block(self: &Arc<Self>) -> OwnedBlock {
+        let spare = self.spares.take();
+        if let Some(submit) = &self.submit
+            && self.spares.ask()
+        {
+            submit(SpareJob::new(Arc::downgrade(self)));
+        }
+        spare.unwrap_or_else(|| {
+            self.took(MAX_BLOCK_LEN);
+            OwnedBlock::largest()
+        })
+    }
+
+    /// A block of `len` bytes with its head is needed no more by who had it.
+    pub(super) fn take_back(&self, block: OwnedBlock, len: usize) {
+        let rest = if block.is_largest() { self.spares.keep(block) } else { Some(block) };
+        match rest {
+            Some(block) => {
+                drop(block);
+                self.gave_back(len);
+            }
+            None => self.settle(),
+        }
+    }
+
+    /// A block was made ahead.
+    pub(super) fn add_spare(&self, block: OwnedBlock) {
+        self.took(MAX_BLOCK_LEN);
+        self.take_back(block, MAX_BLOCK_LEN);
+    }
+
+    /// What waits for the next memtables.
+    pub(super) fn spares(&self) -> &SpareBlocks {
+        &self.spares
     }
 
     /// A memtable took a block of so many bytes.
@@ -70,8 +138,13 @@ impl MemtableMemory {
             let memtables = self.bytes.load(Ordering::SeqCst);
             let works = self.jobs.load(Ordering::SeqCst) > 0;
             let now = if works { memtables.saturating_add(*of_jobs) } else { memtables };
-            let falls = now < before && !works && memtables <= before / EMPTY_PART;
-            if now <= before && !falls {
+            let spare = self.spare_bytes();
+            let is_empty = !works && memtables.saturating_sub(spare) <= before / EMPTY_PART;
+            if is_empty && spare > 0 {
+                // Each that goes settles again.
+                return self.free_spares();
+            }
+            if now <= before && !(is_empty && now < before) {
                 return;
             }
             if charged.compare_exchange(before, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
@@ -85,6 +158,7 @@ impl fmt::Debug for MemtableMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemtableMemory")
             .field("bytes", &self.bytes())
+            .field("spare", &self.spare_bytes())
             .field("jobs", &self.jobs)
             .field("charged", &self.charged.as_ref().map(|charged| &charged.bytes))
             .finish()

@@ -7,11 +7,13 @@
 //! Path: get 3/7. Before: db/read.rs. After: version/read.rs.
 
 mod arena;
+mod block;
 mod immutable_list;
 mod iter;
 mod memory;
 mod range_list;
 mod skiplist;
+mod spare;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -136,6 +138,7 @@ impl Memtable {
         options: &MemtableOptions,
         expected: (&[u8], &[u8]),
     ) -> Arc<Self> {
+        memory.allow_spares(options.write_buffer_size);
         let has_bloom = options.bloom_bits_per_key > 0 && !comparator.user().equal_may_differ();
         let keys = options.write_buffer_size / ASSUMED_ENTRY_LEN;
         Arc::new(Self {

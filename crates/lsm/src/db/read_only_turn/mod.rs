@@ -42,7 +42,12 @@ impl Job for WatchJob {
         if db.is_closing() || db.errors.is_failed() {
             return Progress::Done;
         }
-        let decision = self.memory.look(&db.look_at_use(), self.every);
+        let look = db.look_at_use();
+        let is_written = self.memory.has_changed(&look);
+        let decision = self.memory.look(&look, self.every);
+        if !is_written || decision == Decision::End {
+            db.memtable_memory.free_spares();
+        }
         if !std::mem::replace(&mut self.begun, true) {
             return Progress::After(self.every);
         }

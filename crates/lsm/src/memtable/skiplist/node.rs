@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "nodes have a size of their own, and links lie before the address of their node")]
 
-use super::super::arena::ALIGNMENT;
+use super::super::block::ALIGNMENT;
 use crate::key::TRAILER_LEN;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
