@@ -1,10 +1,14 @@
 //! Reads and scans: as a map would answer, from memory on the spot, and of one moment.
 
 use super::*;
-use crate::{ColumnFamilyOptions, FlushOptions, ReadOptions, ReadTier, UInt64AddOperator, WriteOptions};
+use crate::{
+    ColumnFamilyOptions, FlushOptions, MergeFailure, MergeOperator, ReadOptions, ReadTier, UInt64AddOperator,
+    WriteOptions,
+};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ThreadId;
 
 /// Xorshift64.
 struct Random(u64);
@@ -99,32 +103,69 @@ fn tasks_find_what_a_map_would_have() {
     });
 }
 
+/// Remembers who merged, which is who read what was merged.
+#[derive(Debug, Default)]
+struct Readers(parking_lot::Mutex<Vec<ThreadId>>);
+
+impl MergeOperator for Readers {
+    fn name(&self) -> &str {
+        "readers"
+    }
+
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>, MergeFailure> {
+        self.0.lock().push(std::thread::current().id());
+        Ok(operands.concat())
+    }
+}
+
+impl Readers {
+    /// Who read since this was last asked.
+    fn take(&self) -> Vec<ThreadId> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
 /// Memory answers at the first poll; a table that is not open, or a block that is not cached, is read elsewhere.
 #[test]
 fn what_memory_has_is_answered_on_the_spot() {
     let disk = SimDisk::new();
+    let readers = Arc::new(Readers::default());
+    let operator: Arc<dyn MergeOperator> = Arc::<Readers>::clone(&readers);
+    let families = [("default", ColumnFamilyOptions::default().merge_operator(Some(operator)))];
     on_runtime(async {
-        let db = open(&disk).await;
-        db.put("key", "value").await.unwrap();
+        let tasks = AsyncDbOptions::default();
+        let open = async || AsyncDb::open_families("/db", &options(&disk), &families, &tasks).await.unwrap();
+        let here = std::thread::current().id();
+        let is_elsewhere = |readers: Vec<ThreadId>| !readers.is_empty() && !readers.contains(&here);
+        let db = open().await;
+        let family = db.db().default_family();
+        db.merge_cf(&family, "key", "value", &WriteOptions::default()).await.unwrap();
         let Poll::Ready(found) = poll(pin!(db.get("key"))) else { panic!("a memtable has it") };
         assert_eq!(found.unwrap().as_deref(), Some(&b"value"[..]));
+        assert_eq!(readers.take(), [here]);
         db.flush(&FlushOptions::default()).await.unwrap();
         db.close().await.unwrap();
 
-        let db = open(&disk).await;
+        let db = open().await;
         let family = db.db().default_family();
         let memory = ReadOptions::default().read_tier(ReadTier::BlockCache);
         let Poll::Ready(found) = poll(pin!(db.get_cf(&family, "key", &memory))) else { panic!("it reads nothing") };
         assert_eq!(kind(&found), Some(ErrorKind::Incomplete), "the table is not open yet");
-        // Whoever asked first lets another thread open the table: the second question is one to a database that was just opened.
-        assert!(poll(pin!(db.get("key"))).is_pending());
-        db.close().await.unwrap();
-        let db = open(&disk).await;
-        let family = db.db().default_family();
-        assert!(poll(pin!(db.multi_get_cf(&family, &["key"], &ReadOptions::default()))).is_pending());
+        readers.take();
         assert_eq!(value(&db, "key").await.as_deref(), Some("value"));
+        assert!(is_elsewhere(readers.take()), "the table was opened by the task");
+        db.close().await.unwrap();
+
+        // The second question is one to a database that was just opened, too.
+        let db = open().await;
+        let family = db.db().default_family();
+        readers.take();
+        let found = db.multi_get_cf(&family, &["key"], &ReadOptions::default()).await.unwrap();
+        assert!(matches!(&found[..], [Ok(Some(value))] if &value[..] == b"value"));
+        assert!(is_elsewhere(readers.take()), "the table was opened by the task");
         let Poll::Ready(found) = poll(pin!(db.get("key"))) else { panic!("the block is cached") };
         assert_eq!(found.unwrap().as_deref(), Some(&b"value"[..]));
+        assert_eq!(readers.take(), [here]);
         db.close().await.unwrap();
     });
 }
