@@ -100,6 +100,7 @@ fn rows() -> InsertConfig {
         updates: 0,
         more_rows: 0,
         query_seconds: 1.0,
+        insert_seconds: None,
         interval_s: 1.0,
         seed: SEED,
         dir: None,

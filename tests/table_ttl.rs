@@ -14,6 +14,7 @@ use siltstone_base::engine::{Admin, LazyTableSpec, Row, TableId, TableSpec};
 use siltstone_base::env::sim::{FaultKind, FaultPlan, SimDisk};
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::index_spec::{FixedColumns, IndexExtractor, IndexSpec, LazyIndexSpec};
+use siltstone_base::plant::{PlantedBug, with_planted};
 use siltstone_base::sync::{Mutex, Rank};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +35,21 @@ fn index_scans_show_what_is_not_expired() {
         hidden += trial.rows_hidden;
     }
     assert!(removed > 3000 && dropped > 50 && hidden > 3000, "{removed} rows, {dropped} files, {hidden} hidden");
+}
+
+#[test]
+fn every_crash_state_has_the_rows_of_a_moment_and_their_entries() {
+    let styles = [CompactionStyle::Leveled, CompactionStyle::Universal, CompactionStyle::Lazy];
+    let states: usize = (0..).zip(styles).map(|(seed, style)| Trial::crash_everywhere(seed, style)).sum();
+    assert!(states >= 1000, "{states}");
+}
+
+#[test]
+fn a_crash_that_takes_rows_is_seen() {
+    for bug in [PlantedBug::SyncedWriteIsNotSynced, PlantedBug::FlushedTableIsNotSynced] {
+        let look = || with_planted(bug, || Trial::crash_everywhere(0, CompactionStyle::Leveled));
+        assert!(std::panic::catch_unwind(look).is_err(), "{bug:?}");
+    }
 }
 
 /// A database with one clock.

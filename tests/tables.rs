@@ -587,7 +587,7 @@ fn explore(style: CompactionStyle) -> Result<usize, TestCaseError> {
 #[test]
 fn every_crash_state_has_indexes_that_agree_with_its_rows() {
     let mut states = 0;
-    for style in [CompactionStyle::Leveled, CompactionStyle::Universal] {
+    for style in [CompactionStyle::Leveled, CompactionStyle::Universal, CompactionStyle::Lazy] {
         match explore(style) {
             Ok(more) => states += more,
             Err(error) => panic!("{error}"),

@@ -15,6 +15,7 @@ pub const DIR: &str = "/db";
 pub const START: u64 = 1_700_000_000;
 
 /// A small generator; the seed alone decides.
+#[derive(Clone)]
 pub struct Rng(u64);
 
 impl Rng {

@@ -19,6 +19,9 @@ pub(super) const VALID_DAYS: u64 = 60;
 /// Bytes of a block, as of a page of the B-tree: what a codec sees at once.
 const BLOCK_BYTES: usize = 16 << 10;
 
+/// Tables into which compactions write as much as a write buffer holds.
+const TABLES_OF_A_BUFFER: u64 = 8;
+
 /// Where stamps lie in values.
 pub(super) const LAYOUT: StampLayout = StampLayout::Prefix;
 
@@ -133,9 +136,9 @@ impl Row {
         settings: &EngineSettings,
         clock: &Arc<FastClock>,
     ) -> Result<ColumnFamilyOptions> {
-        // As many tables and levels as data of the published size has under the default sizes.
-        let table_bytes = settings.write_buffer_bytes as u64;
-        let family = family.target_file_size_base(table_bytes).max_bytes_for_level_base(4 * table_bytes);
+        // As many levels as data of the published size has under the default sizes, and some of its thousands of tables: what expires in one of them is little of the whole.
+        let buffer = settings.write_buffer_bytes as u64;
+        let family = family.target_file_size_base(buffer / TABLES_OF_A_BUFFER).max_bytes_for_level_base(4 * buffer);
         let blocks = family.table.clone().block_size(BLOCK_BYTES);
         let family = family.table(blocks);
         let family = match self {

@@ -68,6 +68,8 @@ pub struct InsertConfig {
     pub more_rows: u64,
     /// Length of a step of queries.
     pub query_seconds: f64,
+    /// Longest time of a step that inserts or updates: the rows that are left then are left out. `None`: as long as it takes.
+    pub insert_seconds: Option<f64>,
     /// Length of an interval in seconds.
     pub interval_s: f64,
     /// Draws the rows.
@@ -89,6 +91,8 @@ struct Identity {
     schema: &'static str,
     binlog: String,
     seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    insert_seconds: Option<f64>,
 }
 
 impl InsertConfig {
@@ -101,6 +105,7 @@ impl InsertConfig {
             ("interval", self.interval_s >= 0.1),
             ("engine", !self.engines.is_empty()),
             ("index-mode", !self.index_modes.is_empty()),
+            ("insert-seconds", self.insert_seconds.is_none_or(|seconds| seconds >= 0.1)),
             ("updates", self.updates <= 1 << 40),
             ("more-rows", self.more_rows <= self.rows),
             ("query-seconds", (0.1..=86_400.0).contains(&self.query_seconds)),
@@ -115,14 +120,19 @@ impl InsertConfig {
     fn setup(&self) -> String {
         let Self { rows_per_commit, schema, binlog, .. } = self;
         let durability = self.settings.durability;
+        let limit =
+            self.insert_seconds.map_or_else(String::new, |most| format!(", {most} s of inserting a step at most"));
         let words = self.settings.in_words();
-        format!("schema {schema}, {rows_per_commit} rows a commit, binlog {binlog}, durability {durability}{words}")
+        format!(
+            "schema {schema}, {rows_per_commit} rows a commit, binlog {binlog}, durability {durability}{limit}{words}"
+        )
     }
 
     pub(crate) fn config_hash(&self) -> String {
-        let Self { rows, more_rows, updates, clients, rows_per_commit, seed, .. } = *self;
+        let Self { rows, more_rows, updates, clients, rows_per_commit, seed, insert_seconds, .. } = *self;
         let (schema, binlog) = (self.schema.name(), self.binlog.to_string());
-        let identity = Identity { rows, more_rows, updates, clients, rows_per_commit, schema, binlog, seed };
+        let identity =
+            Identity { rows, more_rows, updates, clients, rows_per_commit, schema, binlog, seed, insert_seconds };
         crate::engines::config_hash(&identity, &self.settings)
     }
 }

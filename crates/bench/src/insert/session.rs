@@ -123,9 +123,10 @@ impl<'a> Session<'a> {
         let label = format!("{} {step}", self.name);
         let (companions, most_seconds, expected_ops) = match step {
             Step::Ranges(_) | Step::Points(_) => (config.clients, Some(config.query_seconds), 0),
-            Step::Load | Step::LoadPlain | Step::AddIndexes => (0, None, config.rows),
-            Step::Updates => (0, None, config.updates),
-            _ => (0, None, step.rows(config.more_rows)),
+            Step::AddIndexes => (0, None, config.rows),
+            Step::Load | Step::LoadPlain => (0, config.insert_seconds, config.rows),
+            Step::Updates => (0, config.insert_seconds, config.updates),
+            _ => (0, config.insert_seconds, step.rows(config.more_rows)),
         };
         let load = Load {
             label: &label,

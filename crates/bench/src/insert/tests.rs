@@ -22,6 +22,7 @@ fn config(schema: Schema, binlog: BinlogMode) -> InsertConfig {
         updates: 0,
         more_rows: 0,
         query_seconds: 0.1,
+        insert_seconds: None,
         interval_s: 1.0,
         seed: 3,
         dir: None,
@@ -207,6 +208,21 @@ fn a_pool_that_is_too_small_for_a_commit_gets_it_in_pieces() {
     assert!(data < 64 << 20 && logs > 1 << 20, "{data} and {logs}");
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("btree took at most 12 rows at once") && text.contains("change buffer none"), "{text}");
+}
+
+#[test]
+fn a_step_that_takes_too_long_leaves_rows_out() {
+    let mut config = config(Schema::Of2017, BinlogMode::Off);
+    config.engines = vec![EngineKind::LsmLeveled];
+    (config.rows, config.insert_seconds) = (1_000_000_000, Some(0.1));
+    config.steps = ["l", "qp100"].map(|step| step.parse().unwrap()).to_vec();
+    let mut text = Vec::new();
+    let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+    assert!((1..config.rows).contains(&lines[0].ops), "{}", lines[0].ops);
+    assert!(lines[1].ops > 0, "what is there is read");
+    assert_ne!(config.config_hash(), InsertConfig { insert_seconds: None, ..config.clone() }.config_hash());
+    config.insert_seconds = Some(0.0);
+    assert!(run(&config, &mut Output::new(&mut text, None, false)).is_err());
 }
 
 #[test]

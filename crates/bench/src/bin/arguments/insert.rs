@@ -43,6 +43,9 @@ pub struct InsertArguments {
     /// Length of a step of queries.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     query_seconds: f64,
+    /// Longest time of a step that inserts or updates: the rows that are left then are left out. Default: as long as it takes.
+    #[arg(long, value_name = "SECONDS")]
+    insert_seconds: Option<f64>,
 }
 
 impl InsertArguments {
@@ -61,6 +64,7 @@ impl InsertArguments {
             steps: self.steps.clone(),
             more_rows: self.more_rows.unwrap_or(self.rows / 5),
             query_seconds: self.query_seconds,
+            insert_seconds: self.insert_seconds,
             interval_s: self.common.interval,
             seed: self.common.seed,
             dir: self.common.dir.clone(),

@@ -1,5 +1,7 @@
 //! A trial: random steps, and everything that can be seen compared after each few.
 
+mod crash;
+
 use super::model::{COLUMN, Durations, Rows, Word, entries, is_unique, name, value};
 use super::open;
 use crate::expiry_support::{DIR, Rng, START, seconds};
@@ -18,6 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const STEPS: u64 = 30;
+
+/// Verbs that neither add indexes nor open the database again.
+const STEADY_VERBS: u64 = 21;
 
 /// The eager table, and the lazy one.
 const TABLES: usize = 2;
@@ -52,6 +57,13 @@ pub struct Trial {
     pub rows_hidden: u64,
 }
 
+/// Rows as a scan yields them.
+fn in_order(rows: &Rows) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut expected: Vec<_> = rows.iter().map(|(key, (value, _))| (name(*key), value.clone())).collect();
+    expected.sort();
+    expected
+}
+
 fn expiry(duration: u64, by_column: bool) -> RowExpiry {
     let expiry = RowExpiry::after(seconds(duration));
     if by_column { expiry.from_column(COLUMN) } else { expiry }
@@ -60,10 +72,14 @@ fn expiry(duration: u64, by_column: bool) -> RowExpiry {
 impl Trial {
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let disk = SimDisk::new();
-        disk.make_durable_dir(Path::new(DIR)).unwrap();
         let styles = [CompactionStyle::Leveled, CompactionStyle::Universal, CompactionStyle::Lazy];
         let style = styles[rng.below(3) as usize];
+        Self::drawn(seed, rng, style)
+    }
+
+    fn drawn(seed: u64, mut rng: Rng, style: CompactionStyle) -> Self {
+        let disk = SimDisk::new();
+        disk.make_durable_dir(Path::new(DIR)).unwrap();
         let clock = Arc::new(ManualClock::new(START));
         let (db, executor) = open(&disk, style, &clock).unwrap();
         let indexes = vec![
@@ -230,6 +246,10 @@ impl Trial {
 
     fn step(&mut self) {
         let verb = self.rng.below(24);
+        self.act(verb);
+    }
+
+    fn act(&mut self, verb: u64) {
         match verb {
             0..=5 => self.change(),
             6..=9 => self.upsert(),
@@ -267,7 +287,7 @@ impl Trial {
                 }
             }
             20 => drop(self.db().sweep(self.lazy, usize::MAX).unwrap()),
-            21 => self.add_index(),
+            STEADY_VERBS => self.add_index(),
             22 => {
                 self.note();
                 self.snapshots.clear();
@@ -319,6 +339,18 @@ impl Trial {
         }
     }
 
+    /// All rows of a table.
+    fn found(&self, table: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut note = |row: Row<'_>| found.push((row.primary_key.to_vec(), row.value.to_vec()));
+        match table {
+            0 => self.db().scan_rows(self.eager, b"", usize::MAX, &mut note),
+            _ => self.db().scan_rows(self.lazy, b"", usize::MAX, &mut note),
+        }
+        .unwrap();
+        found
+    }
+
     /// Everything that can be seen, at every moment that is held.
     fn compare_all(&self) {
         for table in 0..TABLES {
@@ -328,16 +360,8 @@ impl Trial {
                 let rows = self.durations[table].visible(&moment.rows[table], moment.time);
                 self.compare(table, &rows, Some(&moment.snapshot));
             }
-            let mut found = Vec::new();
-            let mut note = |row: Row<'_>| found.push((row.primary_key.to_vec(), row.value.to_vec()));
-            match table {
-                0 => self.db().scan_rows(self.eager, b"", usize::MAX, &mut note),
-                _ => self.db().scan_rows(self.lazy, b"", usize::MAX, &mut note),
-            }
-            .unwrap();
-            let mut expected: Vec<_> = rows.iter().map(|(key, (value, _))| (name(*key), value.clone())).collect();
-            expected.sort();
-            assert_eq!(found, expected, "rows of table {table}");
+            let found = self.found(table);
+            assert_eq!(found, in_order(&rows), "rows of table {table}");
             for key in 0..12 {
                 let mut value = None;
                 let mut note = |bytes: &[u8]| value = Some(bytes.to_vec());
@@ -372,6 +396,10 @@ impl Trial {
                 self.compare_all();
             }
         }
+        self.end();
+    }
+
+    fn end(&mut self) {
         self.snapshots.clear();
         self.compare_all();
         while !self.db().sweep(self.lazy, usize::MAX).unwrap().is_through {}
