@@ -1,7 +1,7 @@
 //! The command `all`: every experiment at one scale, then the page.
 //!
 //! An experiment is a cell of the plan ([`plan`]). Each leaves a file of results in the directory of the run, named after it, once it is complete; a run that was interrupted
-//! goes on with the cells that have no such file, or one of another configuration. The databases lie in a directory of their own beneath, which is empty
+//! goes on with the cells that have no such file, or one of another configuration. The page tells of all that are complete, and is written anew after each. The databases lie in a directory of their own beneath, which is empty
 //! between two cells, so that no cell finds what another left.
 
 use crate::engines::EngineKind;
@@ -48,14 +48,13 @@ pub struct AllConfig {
 ///
 /// `NoSpace` and `LimitExceeded` name the cell for which disk or memory is too small, before anything is run; those of the experiments.
 pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf>> {
-    let cells: Vec<Cell> = plan(config)
-        .into_iter()
-        .filter(|cell| config.only.is_empty() || config.only.iter().any(|part| cell.name.contains(part.as_str())))
-        .collect();
+    let all = plan(config);
+    let is_meant = |cell: &&Cell| config.only.is_empty() || config.only.iter().any(|part| cell.name.contains(part));
+    let cells: Vec<&Cell> = all.iter().filter(is_meant).collect();
     if cells.is_empty() {
         return Err(Error::invalid_argument("--only names no experiment; --dry-run lists them"));
     }
-    let left: Vec<&Cell> = cells.iter().filter(|cell| !is_done(&config.dir, cell)).collect();
+    let left: Vec<&Cell> = cells.iter().copied().filter(|cell| !is_done(&config.dir, cell)).collect();
     output.say(listing(&cells, &left))?;
     if config.dry_run {
         return Ok(None);
@@ -67,11 +66,17 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     for (number, cell) in left.iter().enumerate() {
         output.say(format!("\n{} ({} of {})", cell.name, number + 1, left.len()))?;
         run_cell(config, cell, output)?;
+        write_page(&config.dir, &all)?;
     }
-    let page = config.dir.join("index.html");
-    let files: Vec<_> = cells.iter().map(|cell| results(&config.dir, cell)).collect();
-    report::run(&files, &page)?;
-    Ok(Some(page))
+    write_page(&config.dir, &all).map(Some)
+}
+
+/// Writes the page of all cells that are complete, also by earlier runs, and returns where it is.
+fn write_page(dir: &Path, all: &[Cell]) -> Result<PathBuf> {
+    let page = dir.join("index.html");
+    let complete: Vec<_> = all.iter().filter(|cell| is_done(dir, cell)).map(|cell| results(dir, cell)).collect();
+    report::run(&complete, &page)?;
+    Ok(page)
 }
 
 /// Runs one cell. Its results get their name when they are complete.
@@ -112,7 +117,7 @@ fn is_done(dir: &Path, cell: &Cell) -> bool {
     }
 }
 
-fn listing(cells: &[Cell], left: &[&Cell]) -> String {
+fn listing(cells: &[&Cell], left: &[&Cell]) -> String {
     let mut table = TextTable::new(["experiment", "about", "disk GB", "memory MB", "minutes", "done"]);
     for cell in cells {
         let is_left = left.iter().any(|other| other.name == cell.name);

@@ -109,7 +109,19 @@ fn the_results_of_a_cell_and_the_page_stay_and_its_databases_go() {
     let env = PosixEnv::new();
     assert!(!env.exists(&dir.path().join("databases")).unwrap());
     assert!(!env.exists(&dir.path().join("ycsb.partial")).unwrap());
-    let page = dir.path().join("index.html");
-    report::run(&[results(dir.path(), &cell)], &page).unwrap();
-    assert!(env.exists(&page).unwrap());
+    // The page is of what is complete, whichever run that was of.
+    let mut other = plan(&config).remove(2);
+    let page = |cells: &[Cell]| {
+        let path = write_page(dir.path(), cells).unwrap();
+        String::from_utf8(read_file(&env, &path, FileKind::Other, MOST_BYTES).unwrap()).unwrap()
+    };
+    let first = page(&[cell.clone(), other.clone()]);
+    assert!(first.contains("YCSB") && !first.contains("<h2>Insert benchmark</h2>"));
+    if let Experiment::Insert(insert) = &mut other.experiment_mut() {
+        (insert.rows, insert.more_rows) = (200, 0);
+        insert.engines.truncate(1);
+    }
+    run_cell(&config, &other, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+    let both = page(&[cell, other]);
+    assert!(both.contains("YCSB") && both.contains("<h2>Insert benchmark</h2>"));
 }
