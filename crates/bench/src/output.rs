@@ -121,6 +121,8 @@ pub struct ResultLine {
     pub stale_share: Option<f64>,
     /// `insert`: the most rows of a commit, where the engine allows no more at once than some of those that were asked for.
     pub rows_per_commit_split: Option<u64>,
+    /// `insert`: rows that were left out when the step had taken as long as it may.
+    pub rows_left_out: Option<u64>,
     /// `insert`: bytes of the binlog.
     pub binlog_bytes: Option<u64>,
     /// `redmine`: the mean of an operation without the first and the last tenth of the run, in microseconds.

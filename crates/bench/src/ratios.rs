@@ -29,6 +29,10 @@ fn of_names(lines: &[ResultLine], names: &[String], workloads: &[&str], pairs: u
     let Some((first, others)) = names.split_first() else { return String::new() };
     let mut text = String::new();
     for other in others {
+        let rows: Vec<_> = workloads.iter().filter_map(|workload| row(lines, workload, first, other)).collect();
+        if rows.is_empty() {
+            continue;
+        }
         text += &format!("\n{first} / {other}, runs of the same pair\n");
         let mut table = TextTable::new([
             "workload",
@@ -48,10 +52,8 @@ fn of_names(lines: &[ResultLine], names: &[String], workloads: &[&str], pairs: u
             "debt MB",
             "harness ns",
         ]);
-        for workload in workloads {
-            if let Some(row) = row(lines, workload, first, other) {
-                table.row(row);
-            }
+        for row in rows {
+            table.row(row);
         }
         text += &table.to_string();
         if (pairs as usize) < PAIRS {
@@ -92,7 +94,9 @@ fn row(lines: &[ResultLine], workload: &str, first: &str, other: &str) -> Option
     };
     let (ours, theirs) = (of(first), of(other));
     // The same workload may stand in the list more than once: then its runs stand in the same order within a pair.
-    let pairs: Vec<_> = ours.iter().zip(&theirs).filter(|(a, b)| a.pair == b.pair && b.ops_per_s > 0.0).collect();
+    let are_whole = |a: &ResultLine, b: &ResultLine| a.rows_left_out.is_none() && b.rows_left_out.is_none();
+    let are_pair = |a: &ResultLine, b: &ResultLine| a.pair == b.pair && b.ops_per_s > 0.0 && are_whole(a, b);
+    let pairs: Vec<_> = ours.iter().zip(&theirs).filter(|(a, b)| are_pair(a, b)).collect();
     let quotients = quotients(&pairs);
     let smallest = quotients.iter().copied().min_by(f64::total_cmp)?;
     let middle = |lines: &[&ResultLine], figure: fn(&ResultLine) -> Option<f64>| {

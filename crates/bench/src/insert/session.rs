@@ -150,6 +150,9 @@ impl<'a> Session<'a> {
         let stats = self.engine.stats()?.since(&before);
         let binlog_bytes = self.binlog_bytes().zip(binlog_before).map(|(after, before)| after - before);
         let mut line = self.line(step, measured, stats, &done, binlog_bytes);
+        if most_seconds.is_some() {
+            line.0.rows_left_out = expected_ops.checked_sub(line.0.ops).filter(|left| *left > 0);
+        }
         if self.mode == IndexMode::Lazy && !matches!(step, Step::Ranges(_) | Step::Points(_)) {
             line.0.stale_share = self.stale_share()?;
         }

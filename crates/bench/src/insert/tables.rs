@@ -101,6 +101,13 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         if let Some(most) = line.rows_per_commit_split {
             text += &format!("{} took at most {most} rows at once: longer commits were split.\n", line.engine);
         }
+        if let Some(left) = line.rows_left_out {
+            let (engine, step, left) = (&line.engine, &line.workload, thousands(left as f64));
+            text += &format!(
+                "{engine} step {step} was ended after {:.0} s without {left} rows: it is not compared.\n",
+                line.seconds
+            );
+        }
     }
     text
 }

@@ -219,7 +219,12 @@ fn a_step_that_takes_too_long_leaves_rows_out() {
     let mut text = Vec::new();
     let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
     assert!((1..config.rows).contains(&lines[0].ops), "{}", lines[0].ops);
-    assert!(lines[1].ops > 0, "what is there is read");
+    assert_eq!(lines[0].rows_left_out, Some(config.rows - lines[0].ops));
+    assert!(lines[1].ops > 0 && lines[1].rows_left_out.is_none(), "what is there is read");
+    let told = String::from_utf8(text.clone()).unwrap();
+    assert!(told.contains("step l was ended after") && told.contains("it is not compared"), "{told}");
+    let other = ResultLine { engine: "other".to_owned(), ..lines[0].clone() };
+    assert_eq!(crate::ratios::of_all(&[lines[0].clone(), other], &["l"], 5), "");
     assert_ne!(config.config_hash(), InsertConfig { insert_seconds: None, ..config.clone() }.config_hash());
     config.insert_seconds = Some(0.0);
     assert!(run(&config, &mut Output::new(&mut text, None, false)).is_err());
