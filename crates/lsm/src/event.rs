@@ -93,11 +93,14 @@ pub enum StallCause {
     L0FileCount,
     /// Too many bytes wait for their compaction.
     PendingCompactionBytes,
+    /// More of the WAL waits for its sync than can be synced as often as was promised.
+    UnsyncedWal,
 }
 
 impl StallCause {
     /// Every cause, in the order of counters.
-    pub const ALL: [Self; 3] = [Self::MemtableLimit, Self::L0FileCount, Self::PendingCompactionBytes];
+    pub const ALL: [Self; 4] =
+        [Self::MemtableLimit, Self::L0FileCount, Self::PendingCompactionBytes, Self::UnsyncedWal];
 
     /// The cause in words.
     pub const fn name(self) -> &'static str {
@@ -105,6 +108,7 @@ impl StallCause {
             Self::MemtableLimit => "memtable limit",
             Self::L0FileCount => "level 0 file count",
             Self::PendingCompactionBytes => "pending compaction bytes",
+            Self::UnsyncedWal => "unsynced WAL",
         }
     }
 }

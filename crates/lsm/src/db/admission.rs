@@ -41,6 +41,7 @@ impl DbInner {
         let started = self.now_nanos();
         if pacer.is_stale(started) {
             pacer.set(started, self.current_pace(pacer, started));
+            self.sync_wal_early();
         }
         if options.no_slowdown {
             let before = unpaced_bytes.saturating_sub(bytes);
@@ -121,7 +122,7 @@ impl DbInner {
     /// The pace of the family that is furthest behind.
     fn current_pace(&self, pacer: &Pacer, now_nanos: u64) -> Pace {
         let families = self.families.load();
-        let mut figures = Figures::default();
+        let mut figures = Figures { wal_rate: self.wal_lag.rate(), ..Figures::default() };
         for family in families.values() {
             figures.flush.add(&family.work, Kind::Flush);
             figures.compaction.add(&family.work, Kind::Compaction);
@@ -131,7 +132,8 @@ impl DbInner {
         }
         let capacity = pacer.measure(now_nanos, &figures);
         let shared = self.shared_room();
-        families.values().map(|family| pace(&gauges(family, shared), &capacity)).fold(Pace::FREE, Pace::min)
+        let paces = families.values().map(|family| pace(&gauges(family, shared), &capacity));
+        paces.fold(self.wal_lag.pace(), Pace::min)
     }
 
     /// Whether a flush should have the device for itself: the memtable that is being written fills faster than those before it

@@ -212,6 +212,7 @@ impl DbInner {
             self.sync_directory()?;
         }
         side.wal_entry_synced = true;
+        self.wal_lag.all_is_synced();
         self.durable_wal.raise(side.wal_number, side.wal.as_ref().map_or(0, WalWriter::len));
         Ok(())
     }

@@ -71,6 +71,7 @@ mod timestamps;
 mod unchanged;
 mod updates;
 mod wal_damage;
+mod wal_lag;
 mod wal_note;
 mod wal_promise;
 mod wal_sync;

@@ -20,6 +20,7 @@ use super::recovery::{RecoveringFamily, Recovery, list_logs};
 use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
 use super::super_version::SuperVersion;
 use super::timestamps::refuse_writing;
+use super::wal_lag::WalLag;
 use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
@@ -564,6 +565,7 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
         wal_sync: Mutex::new(ranks::WAL_SYNC, ()),
         retired_wals: Mutex::new(ranks::RETIRED_WALS, Vec::new()),
         durable_wal: DurableWal::new(),
+        wal_lag: WalLag::new(options.wal_sync_interval_millis),
         controller: WriteController::new(options.delayed_write_rate, options.write_admission),
         idle_pacer: Pacer::new(),
         low_priority: LowPriority::new(),

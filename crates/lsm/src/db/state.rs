@@ -14,6 +14,7 @@ use super::pacing::{LowPriority, Pacer};
 use super::pacing_watch::PacingWatch;
 use super::prepared_logs::PreparedLogs;
 use super::read_only_turn::ReadOnlyTurn;
+use super::wal_lag::WalLag;
 use super::wal_promise::DurableWal;
 use super::write::WriteSide;
 use super::write_controller::WriteController;
@@ -84,6 +85,8 @@ pub(crate) struct DbInner {
     pub(crate) retired_wals: Mutex<Vec<WalWriter>>,
     /// Up to where the WALs are durable.
     pub(crate) durable_wal: DurableWal,
+    /// How many of their bytes are not, and how fast they become so.
+    pub(crate) wal_lag: WalLag,
     pub(crate) controller: WriteController,
     /// Slows writers down, while they are paced: see [`pacer`](Self::pacer()).
     pub(crate) idle_pacer: Pacer,

@@ -10,8 +10,7 @@ impl DbInner {
     pub(crate) fn statistics(&self) -> Statistics {
         let counters = self.metrics.counters();
         let (cache, tier) = (self.block_cache.stats(), self.block_cache.compressed_stats());
-        let stalls = [StallCause::MemtableLimit, StallCause::L0FileCount, StallCause::PendingCompactionBytes];
-        let stalls = stalls.into_iter().map(|cause| counters.get(Counter::stall_micros(cause))).sum();
+        let stalls = StallCause::ALL.into_iter().map(|cause| counters.get(Counter::stall_micros(cause))).sum();
         let [data, index, filter] =
             [CachedKind::Data, CachedKind::Index, CachedKind::Filter].map(|kind| self.block_cache.kind_stats(kind));
         let (hits, misses) = (cache.hits.saturating_add(tier.hits), cache.misses.saturating_sub(tier.hits));

@@ -1,4 +1,4 @@
-//! Syncing the WAL in the background every so many milliseconds, and when a caller asks.
+//! Syncing the WAL in the background every so many milliseconds, earlier where much is unsynced, and when a caller asks.
 
 use super::state::DbInner;
 use crate::file_names::FileName;
@@ -47,7 +47,43 @@ impl Job for WalSyncJob {
     }
 }
 
+/// Syncs the WALs before their time has come, until little is unsynced.
+struct EarlySyncJob {
+    db: Weak<DbInner>,
+}
+
+impl Job for EarlySyncJob {
+    fn name(&self) -> &'static str {
+        "early wal sync"
+    }
+
+    fn step(&mut self, _: &mut Budget<'_>) -> Progress {
+        let Some(db) = self.db.upgrade() else { return Progress::Done };
+        if db.is_closing() || db.errors.is_failed() {
+            return Progress::Done;
+        }
+        if let Err(error) = db.sync_wal_beside_writers() {
+            db.fail(&error);
+            return Progress::Done;
+        }
+        if db.wal_lag.goes_on_syncing() { Progress::More } else { Progress::Done }
+    }
+
+    fn poisoned(&mut self, message: &str) {
+        if let Some(db) = self.db.upgrade() {
+            db.fail_poisoned("early wal sync", message);
+        }
+    }
+}
+
 impl DbInner {
+    /// Starts a sync of the WALs now if it would take too long once its time has come.
+    pub(super) fn sync_wal_early(self: &Arc<Self>) {
+        if self.wal_lag.begins_early() {
+            self.executor.submit(Priority::High, Box::new(EarlySyncJob { db: Arc::downgrade(self) }));
+        }
+    }
+
     /// Starts the job that syncs every `wal_sync_interval_millis`, if that is set.
     pub(crate) fn start_wal_sync(self: &Arc<Self>) {
         let millis = self.options.wal_sync_interval_millis;
@@ -74,6 +110,7 @@ impl DbInner {
 
     /// The same without keeping writers waiting: through second handles, the oldest WAL first.
     fn sync_wal_beside_writers(&self) -> Result<()> {
+        let begun = self.wal_lag.begin(self.now_nanos());
         let current = {
             let state = self.state.lock();
             state.wals.back().map(|wal| (wal.number, Arc::clone(&wal.sync), Arc::clone(&wal.written)))
@@ -88,6 +125,7 @@ impl DbInner {
         })?;
         self.sync_directory()?;
         self.durable_wal.raise(number, written);
+        self.wal_lag.synced(begun, self.now_nanos());
         Ok(())
     }
 }

@@ -448,6 +448,7 @@ impl DbInner {
             return Err(error);
         }
         let grown = wal.len() - before;
+        self.wal_lag.grew(grown);
         side.has_noted(promise);
         if sync && !is_planted(PlantedBug::SyncedWriteIsNotSynced) {
             self.sync_wals(side)?;

@@ -87,6 +87,7 @@ fn stall_name(cause: StallCause) -> &'static str {
         StallCause::MemtableLimit => "memtable_limit",
         StallCause::L0FileCount => "l0_file_count",
         StallCause::PendingCompactionBytes => "pending_compaction_bytes",
+        StallCause::UnsyncedWal => "unsynced_wal",
     }
 }
 

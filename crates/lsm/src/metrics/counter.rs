@@ -111,6 +111,8 @@ counters! {
     StallL0FileCountMicros = "siltstone.stall.l0.file.count.micros",
     /// Microseconds that writers waited because too many bytes waited for their compaction.
     StallPendingCompactionBytesMicros = "siltstone.stall.pending.compaction.bytes.micros",
+    /// Microseconds that writers waited because more of the WAL waited for its sync than can be synced as often as was promised.
+    StallUnsyncedWalMicros = "siltstone.stall.unsynced.wal.micros",
     /// Writes that were slowed down or stopped.
     StalledWrites = "siltstone.write.stalled",
     /// Bytes that flushes and compactions read and asked the rate limiter for.
@@ -272,6 +274,7 @@ impl Counter {
             StallCause::MemtableLimit => Self::StallMemtableLimitMicros,
             StallCause::L0FileCount => Self::StallL0FileCountMicros,
             StallCause::PendingCompactionBytes => Self::StallPendingCompactionBytesMicros,
+            StallCause::UnsyncedWal => Self::StallUnsyncedWalMicros,
         }
     }
 

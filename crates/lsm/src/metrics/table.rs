@@ -196,11 +196,12 @@ impl MetricsTable {
         let micros = |cause| seconds(self.counters.get(Counter::stall_micros(cause)));
         writeln!(
             f,
-            "stalls   {} writes; memtable limit {:.3} s, level 0 file count {:.3} s, pending compaction bytes {:.3} s",
+            "stalls   {} writes; memtable limit {:.3} s, level 0 file count {:.3} s, pending compaction bytes {:.3} s, unsynced WAL {:.3} s",
             format_count(self.counters.get(Counter::StalledWrites)),
             micros(StallCause::MemtableLimit),
             micros(StallCause::L0FileCount),
-            micros(StallCause::PendingCompactionBytes)
+            micros(StallCause::PendingCompactionBytes),
+            micros(StallCause::UnsyncedWal)
         )?;
         match &self.next_limit {
             Some(limit) => writeln!(f, "limits   {limit}"),

@@ -67,6 +67,8 @@ pub(crate) struct Capacity {
     pub(crate) compaction: Option<f64>,
     /// Bytes that compactions will have to read for each byte that is flushed, on every level.
     pub(crate) amplification: f64,
+    /// Bytes of the WAL that are synced a second while a sync runs; `None`, too, where it is left to the operating system.
+    pub(crate) wal: Option<f64>,
 }
 
 /// The rate that writers may have, and what holds them to it.
@@ -113,7 +115,9 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let owed = gauges.owed_bytes + gauges.buffered_bytes * amplification;
         let buffers = gauges.max_buffered_bytes * amplification * SPRING_BUFFERS;
         let most = (compaction_rate * SPRING_SECONDS).max(buffers).min(gauges.owed_stop);
-        let sustained = 1.0 / (1.0 / flush_rate + amplification / compaction_rate);
+        // Jobs and the WAL take turns at the device.
+        let wal = capacity.wal.map_or(0.0, |wal_rate| 1.0 / wal_rate);
+        let sustained = 1.0 / (wal + 1.0 / flush_rate + amplification / compaction_rate);
         let slack = slack(owed, most);
         let spare = sustained * SPARE * slack / (1.0 - slack);
         if spare >= flush_rate {
@@ -123,6 +127,14 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         Pace { rate, cause: StallCause::PendingCompactionBytes }
     });
     gear.min(level0).min(files).min(owed)
+}
+
+/// The gear of the WAL: `unsynced_bytes` of it may become no more than are synced within the interval that was promised, at `rate`. What may still come goes no faster than
+/// what is there is synced.
+pub(crate) fn wal_pace(unsynced_bytes: f64, most_bytes: f64, rate: f64) -> Pace {
+    let room = (most_bytes - unsynced_bytes).max(0.0);
+    let rate = (rate * room / unsynced_bytes.max(1.0)).max(rate * MIN_SHARE);
+    Pace { rate, cause: StallCause::UnsyncedWal }
 }
 
 /// The gear of level 0: the files that a compaction takes are there until it ends, however far it is. Until then no more may come than leave one short of

@@ -15,7 +15,8 @@ mod pacer;
 mod tests;
 mod work;
 
-pub(crate) use law::{Gauges, Pace, owed_bytes, owed_bytes_of, owed_bytes_universal, pace};
+pub(crate) use law::{Gauges, Pace, owed_bytes, owed_bytes_of, owed_bytes_universal, pace, wal_pace};
 pub(crate) use low_priority::LowPriority;
+pub(crate) use meter::Meter;
 pub(crate) use pacer::{Figures, HeldBack, Pacer};
 pub(crate) use work::{FamilyWork, Kind, Working};

@@ -32,6 +32,10 @@ const SAMPLE_SECONDS: (f64, f64) = (0.05, 0.2);
 /// large as their memtables, and both kinds of work share the device.
 const COMPACTION_PER_FLUSH: f64 = 0.45;
 
+/// A flush is expected to work through so many bytes of a memtable in the time in which one of the WAL is synced, before one was measured: tables are about half as large
+/// as their memtables.
+const FLUSH_PER_WAL: f64 = 2.0;
+
 /// Writers count as held back for so long after the last wait of one: between two waits they write what they waited for.
 const HELD_BACK_NANOS: u64 = 10_000_000;
 
@@ -119,6 +123,8 @@ pub(crate) struct Figures {
     pub(crate) owed_bytes: f64,
     /// The largest write buffer.
     pub(crate) buffer_bytes: f64,
+    /// Bytes of the WAL that are synced a second while a sync runs, if that is known and matters.
+    pub(crate) wal_rate: Option<f64>,
 }
 
 impl Pacer {
@@ -173,9 +179,10 @@ impl Pacer {
             inner.seen = Some(now);
         }
         let amplification = inner.amplification.ratio();
-        let flush = inner.flush.meter.rate();
+        let wal = figures.wal_rate;
+        let flush = inner.flush.meter.rate().or(wal.map(|rate| rate * FLUSH_PER_WAL));
         let compaction = flush.map(|flush| inner.compaction.meter.rate_or(flush * COMPACTION_PER_FLUSH));
-        Capacity { flush, compaction, amplification }
+        Capacity { flush, compaction, amplification, wal }
     }
 
     /// Sets the pace.

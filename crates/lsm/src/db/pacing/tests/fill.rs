@@ -5,6 +5,7 @@ use super::super::pacer::{Done, Figures, Pacer};
 use super::{MB, SECOND};
 use crate::compaction::simulator::{Simulation, SteppedTree};
 use crate::compaction::{LevelTargets, levels_with_data};
+use crate::db::wal_lag::WalLag;
 use crate::options::ColumnFamilyOptions;
 
 /// A database and its device.
@@ -28,6 +29,8 @@ struct Fill {
     rows: u64,
     /// Whether level 0 may go into sublevels.
     sublevels: bool,
+    /// Whether the WAL is synced every second.
+    syncs_wal: bool,
 }
 
 /// How it went.
@@ -77,6 +80,8 @@ impl Fill {
             let (moving, read) = tree.moving();
             owed_bytes(tree.version(), &tree_options, &targets, &moving).saturating_sub(read)
         };
+        let lag = WalLag::new(if self.syncs_wal { 1000 } else { 0 });
+        let (mut sync, mut is_early, mut unsynced_since) = (None, false, now);
         let mut owed_at_end = None;
         let (mut settle, mut stopped) = (0.0, 0.0);
         let (mut level0, mut runs) = ((0.0, 0), (0.0, 0));
@@ -107,10 +112,15 @@ impl Fill {
                 buffer_bytes: buffer,
                 owed_stop: f64::INFINITY,
             };
-            let figures =
-                Figures { flush: flushed, compaction: compacted, owed_bytes: owed as f64, buffer_bytes: buffer };
+            let figures = Figures {
+                flush: flushed,
+                compaction: compacted,
+                owed_bytes: owed as f64,
+                buffer_bytes: buffer,
+                wal_rate: lag.rate(),
+            };
             let capacity = pacer.measure(now, &figures);
-            let rate = pace(&gauges, &capacity).rate.min(self.writer);
+            let rate = pace(&gauges, &capacity).min(lag.pace()).rate.min(self.writer);
             // Whatever the pace: without room for a memtable or in level 0 writers are stopped.
             let is_stopped = gauges.room_bytes <= 0.0 || gauges.l0_all_files >= gauges.l0_stop;
             stopped += if is_filling && is_stopped { tick } else { 0.0 };
@@ -121,7 +131,24 @@ impl Fill {
             if active >= buffer && sealed == 0.0 {
                 (sealed, active, flushed_now) = (active, 0.0, 0.0);
             }
-            // A flush and compactions share the device alike, unless the flush is behind.
+            lag.grew(bytes as u64);
+            if self.syncs_wal && sync.is_none() && (is_early || lag.begins_early() || now - unsynced_since >= SECOND) {
+                let begun = lag.begin(now);
+                sync = Some((begun, lag.unsynced_bytes() as f64));
+            }
+            let users = 1.0 + f64::from(sealed > 0.0) + f64::from(tree.is_busy());
+            let wal_share = sync.map_or(0.0, |_| 1.0 / users);
+            if let Some((begun, left)) = sync {
+                let left = left - self.device * wal_share * tick;
+                sync = (left > 0.0).then_some((begun, left));
+                if sync.is_none() {
+                    lag.synced(begun, now);
+                    is_early = lag.goes_on_syncing();
+                    unsynced_since = now;
+                }
+            }
+            let device = self.device * (1.0 - wal_share);
+            // A flush and compactions share the rest alike, unless the flush is behind.
             let is_urgent = sealed > 0.0 && active / buffer > flushed_now / sealed;
             let share = match (sealed > 0.0, tree.is_busy()) {
                 (true, true) if is_urgent => 1.0,
@@ -130,7 +157,7 @@ impl Fill {
                 (false, _) => 0.0,
             };
             if sealed > 0.0 {
-                let step = (self.flush.min(self.device * share / self.compression) * tick).min(sealed - flushed_now);
+                let step = (self.flush.min(device * share / self.compression) * tick).min(sealed - flushed_now);
                 flushed_now += step;
                 flushed.all_bytes += step as u64;
                 if flushed_now >= sealed {
@@ -139,7 +166,7 @@ impl Fill {
                     tree.start();
                 }
             }
-            let read = tree.advance(((self.device * (1.0 - share)).min(self.compaction) * tick) as u64);
+            let read = tree.advance(((device * (1.0 - share)).min(self.compaction) * tick) as u64);
             compacted.all_bytes += read;
             flushed = Done { bytes: flushed.all_bytes, is_running: sealed > 0.0, all_bytes: flushed.all_bytes };
             let is_running = tree.is_busy();
@@ -205,6 +232,7 @@ const THROTTLED: Fill = Fill {
     row: 430.0,
     rows: 12_000_000,
     sublevels: false,
+    syncs_wal: false,
 };
 
 /// What must hold of a course.
@@ -230,6 +258,7 @@ fn writers_get_an_even_share_of_any_device() {
     let small = Fill { row: 130.0, rows: 36_000_000, keys: 36_000_000, ..THROTTLED };
     let overwritten = Fill { rows: 36_000_000, ..THROTTLED };
     let overwritten_fast = Fill { rows: 48_000_000, flush: 140.0 * MB, compaction: 110.0 * MB, ..fast };
+    let synced = Fill { syncs_wal: true, ..THROTTLED };
     // Threads that are many times as quick as the device.
     let quick = Fill {
         device: 84.0 * MB,
@@ -245,6 +274,13 @@ fn writers_get_an_even_share_of_any_device() {
         ("throttled", THROTTLED, bounds(145.0, 0.20, 0.10, 0.85, 0.8, 1.4)),
         ("slow", slow, bounds(480.0, 0.45, 0.18, 0.85, 0.55, 1.3)),
         ("throttled beneath quick threads", quick, bounds(132.0, 0.25, 0.10, 0.9, 0.6, 1.4)),
+        ("synced every second", synced, bounds(212.0, 0.25, 0.10, 0.85, 0.6, 1.3)),
+        (
+            "synced every second beneath quick threads",
+            Fill { syncs_wal: true, ..quick },
+            bounds(212.0, 0.25, 0.10, 0.85, 0.6, 1.3),
+        ),
+        ("fast and synced every second", Fill { syncs_wal: true, ..fast }, bounds(60.0, 0.2, 0.1, 0.7, 0.8, 1.4)),
         ("fast", fast, bounds(52.0, 0.20, 0.10, 0.7, 0.8, 1.4)),
         ("small rows", small, bounds(130.0, 0.20, 0.10, 0.85, 0.8, 1.4)),
         ("overwritten", overwritten, bounds(490.0, 0.27, 0.06, 0.82, 0.5, 1.7)),
@@ -261,6 +297,11 @@ fn writers_get_an_even_share_of_any_device() {
             && course.stopped == 0.0
             && owed <= bounds.owed
             && course.space <= bounds.space;
+        println!(
+            "{name}: {seconds:.1} s, plain {:.3} detrended {detrended:.3} owed {owed:.2} {:?}",
+            course.plain(),
+            &course.rates[..4]
+        );
         let rates: Vec<u64> = course.rates.iter().map(|rate| (rate / 1e3) as u64).collect();
         assert!(
             is_good,

@@ -3,7 +3,7 @@
 mod fill;
 mod low_priority;
 
-use super::law::{Capacity, Gauges, Pace, owed_bytes_universal, pace};
+use super::law::{Capacity, Gauges, Pace, owed_bytes_universal, pace, wal_pace};
 use super::meter::Meter;
 use super::pacer::{Done, Figures, Pacer};
 use super::work::{FamilyWork, Kind, Working};
@@ -35,7 +35,8 @@ const IDLE: Gauges = Gauges {
     l0_taken_files: 0.0,
     l0_left_bytes: 0.0,
 };
-const KNOWN: Capacity = Capacity { flush: Some(100.0 * MB), compaction: Some(100.0 * MB), amplification: 5.0 };
+const KNOWN: Capacity =
+    Capacity { flush: Some(100.0 * MB), compaction: Some(100.0 * MB), amplification: 5.0, wal: None };
 
 fn rate(gauges: &Gauges) -> (f64, StallCause) {
     let Pace { rate, cause } = pace(gauges, &KNOWN);
@@ -102,6 +103,24 @@ fn the_law_is_this_table() {
     }
     let unknown = Capacity::default();
     assert_eq!(pace(&Gauges { owed_bytes: 1e12, ..IDLE }, &unknown), Pace::FREE, "nothing was measured yet");
+}
+
+#[test]
+fn a_wal_that_is_synced_costs_its_part_of_the_device() {
+    let owing = Gauges { owed_bytes: 3000.0 * MB, ..IDLE };
+    let with_wal = |wal| (pace(&owing, &Capacity { wal, ..KNOWN }).rate / MB * 10.0).round() / 10.0;
+    assert_eq!([None, Some(1000.0 * MB), Some(100.0 * MB), Some(50.0 * MB)].map(with_wal), [42.1, 41.4, 36.1, 31.6]);
+}
+
+#[test]
+fn what_is_unsynced_stays_within_what_was_promised() {
+    let cases = [(0.0, f64::INFINITY), (20.0, 300.0), (40.0, 100.0), (60.0, 33.3), (79.0, 2.0), (500.0, 2.0)];
+    for (unsynced, expected) in cases {
+        let pace = wal_pace(unsynced * MB, 80.0 * MB, 100.0 * MB);
+        let rate = (pace.rate / MB * 10.0).round() / 10.0;
+        let expected = if expected == f64::INFINITY { 8e9 } else { expected };
+        assert_eq!((rate, pace.cause), (expected, StallCause::UnsyncedWal), "{unsynced} MB are unsynced");
+    }
 }
 
 #[test]
@@ -364,8 +383,13 @@ fn a_device_too_slow_for_writers_slows_them_evenly_and_debt_ends_growing() {
         for _ in 0..1_200 {
             let mut written = 0.0;
             for _ in 0..1_000 {
-                let figures =
-                    Figures { flush: flushed, compaction: compacted, owed_bytes: model.owed, buffer_bytes: BUFFER };
+                let figures = Figures {
+                    flush: flushed,
+                    compaction: compacted,
+                    owed_bytes: model.owed,
+                    buffer_bytes: BUFFER,
+                    wal_rate: None,
+                };
                 let capacity = pacer.measure(now, &figures);
                 // Writers that would write 400 MB/s.
                 let rate = pace(&model.gauges(), &capacity).rate.min(400.0 * MB);

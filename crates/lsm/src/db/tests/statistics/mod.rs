@@ -24,6 +24,7 @@ const ELSEWHERE: &[&str] = &[
     "siltstone.stall.l0.file.count.micros",
     "siltstone.stall.memtable.limit.micros",
     "siltstone.stall.pending.compaction.bytes.micros",
+    "siltstone.stall.unsynced.wal.micros",
     "siltstone.write.stalled",
     // db/tests/subcompactions.rs
     "rocksdb.num.subcompactions.scheduled",

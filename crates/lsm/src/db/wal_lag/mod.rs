@@ -1,0 +1,121 @@
+//! How far the WALs are behind what was promised of them, where it was promised that they are synced every so often.
+//!
+//! A sync that begins when its time has come may find more than the device takes in that time, and then all that was promised is late. So it begins
+//! earlier where much is unsynced, and writers are [paced](super::pacing) so that no more is than can be synced within the interval. Both go by what
+//! syncs achieved. Where nothing was promised, nothing of this happens.
+
+use super::pacing::{Meter, Pace, wal_pace};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use siltstone_base::sync::{Mutex, Rank};
+
+/// Rank of the lock: nothing is taken under it.
+const RANK: Rank = Rank(312);
+
+/// So many bytes are always worth a sync of their own, and may always be unsynced.
+const LEAST_BYTES: u64 = 4 << 20;
+
+/// A sync begins early when it is expected to take this part of the interval.
+const EARLY_PART: f64 = 0.25;
+
+/// A sync of fewer bytes tells how long the device takes to answer, and not what it achieves.
+const LEAST_MEASURED_BYTES: u64 = LEAST_BYTES / 2;
+
+/// What was written to WALs since the database was opened, and how much of it is durable.
+#[derive(Debug)]
+pub(crate) struct WalLag {
+    /// Nothing was promised if there is none.
+    interval_seconds: Option<f64>,
+    /// Bytes that the WALs have grown by.
+    written: AtomicU64,
+    /// As many of them are durable.
+    durable: AtomicU64,
+    /// Whether a sync was asked for that begins before its time.
+    is_early: AtomicBool,
+    meter: Mutex<Meter>,
+}
+
+/// A sync that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BegunSync {
+    written: u64,
+    nanos: u64,
+}
+
+impl WalLag {
+    /// The WALs are synced every so many milliseconds; 0: nobody said how often.
+    pub(crate) fn new(interval_millis: u64) -> Self {
+        Self {
+            interval_seconds: (interval_millis > 0).then_some(interval_millis as f64 / 1e3),
+            written: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            is_early: AtomicBool::new(false),
+            meter: Mutex::new(RANK, Meter::default()),
+        }
+    }
+
+    /// A WAL grew by so many bytes. Only the leader writes.
+    #[inline]
+    pub(crate) fn grew(&self, bytes: u64) {
+        self.written.store(self.written.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Release);
+    }
+
+    /// Everything is durable; nobody writes meanwhile.
+    pub(crate) fn all_is_synced(&self) {
+        self.durable.fetch_max(self.written.load(Ordering::Acquire), Ordering::AcqRel);
+    }
+
+    /// A sync begins, of what was written so far.
+    pub(crate) fn begin(&self, now_nanos: u64) -> BegunSync {
+        BegunSync { written: self.written.load(Ordering::Acquire), nanos: now_nanos }
+    }
+
+    /// It has ended.
+    pub(crate) fn synced(&self, begun: BegunSync, now_nanos: u64) {
+        let before = self.durable.fetch_max(begun.written, Ordering::AcqRel);
+        let bytes = begun.written.saturating_sub(before);
+        if bytes >= LEAST_MEASURED_BYTES {
+            self.meter.lock().add(bytes, now_nanos.saturating_sub(begun.nanos) as f64 / 1e9);
+        }
+    }
+
+    /// Bytes that are synced a second while a sync runs, once that is known.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        self.interval_seconds?;
+        self.meter.lock().first_rate()
+    }
+
+    /// The pace that keeps what is unsynced to what can be synced within the interval.
+    pub(crate) fn pace(&self) -> Pace {
+        let (Some(interval), Some(rate)) = (self.interval_seconds, self.rate()) else { return Pace::FREE };
+        let most = (rate * interval).max(2.0 * LEAST_BYTES as f64);
+        wal_pace(self.unsynced_bytes() as f64, most, rate)
+    }
+
+    /// Whether the caller must start a sync: there is enough for one, and nobody else does.
+    pub(crate) fn begins_early(&self) -> bool {
+        self.has_enough() && !self.is_early.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether who syncs early has to begin again. If not, the next one has to be started.
+    pub(crate) fn goes_on_syncing(&self) -> bool {
+        if self.has_enough() {
+            return true;
+        }
+        self.is_early.store(false, Ordering::Release);
+        false
+    }
+
+    fn has_enough(&self) -> bool {
+        let Some(interval) = self.interval_seconds else { return false };
+        let part = self.rate().map_or(0.0, |rate| rate * interval * EARLY_PART);
+        self.unsynced_bytes() >= LEAST_BYTES.max(part as u64)
+    }
+
+    /// Bytes of the WALs that are not durable.
+    pub(crate) fn unsynced_bytes(&self) -> u64 {
+        self.written.load(Ordering::Acquire).saturating_sub(self.durable.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests;
