@@ -7,7 +7,7 @@ mod expiry_support;
 mod table_ttl_support;
 
 use expiry_support::{DIR, START, seconds};
-use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, ErrorKind, IndexScan, TableDb, WriteOptions};
+use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, ErrorKind, FlushOptions, IndexScan, TableDb, WriteOptions};
 use siltstone::ttl::{RowExpiry, TtlDuration};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::{Admin, LazyTableSpec, Row, TableId, TableSpec};
@@ -239,6 +239,40 @@ fn what_a_table_was_created_with_is_known_when_it_is_opened_again() {
     let options = expiry_support::options(&disk, &executor);
     let plain = TableDb::open(DIR, &options, &ColumnFamilyOptions::default(), &WriteOptions::default());
     assert_eq!(plain.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn each_table_tells_what_of_it_is_expired() {
+    let life = life();
+    let short =
+        life.db.create_expiring_table(&TableSpec { name: "short".to_owned(), ..stones(false) }, &after(100)).unwrap();
+    let long =
+        life.db.create_expiring_table(&TableSpec { name: "long".to_owned(), ..stones(false) }, &after(1000)).unwrap();
+    let plain = life.db.create_table(&TableSpec { name: "plain".to_owned(), ..stones(false) }).unwrap();
+    for table in [short, long, plain] {
+        for key in ["1", "2", "3"] {
+            life.insert(table, key, "ab");
+        }
+    }
+    assert_eq!(life.db.expiry_report(plain).unwrap(), None);
+    assert_eq!(life.db.expiry_report(short).unwrap().unwrap().entries, 0, "all is in memory");
+    life.db.db().flush(&FlushOptions::default()).unwrap();
+    let told = |table| {
+        let told = life.db.expiry_report(table).unwrap().unwrap();
+        assert!(told.expired_bytes <= told.table_bytes && told.table_bytes > 0 && told.unknown_tables == 0, "{told:?}");
+        (told.entries, told.expired_entries, told.oldest_expired, told.expired_share())
+    };
+    assert_eq!((told(short), told(long)), ((6, 0, None, 0.0), (6, 0, None, 0.0)));
+    life.pass(101);
+    assert_eq!((told(short), told(long)), ((6, 6, Some(START + 100), 1.0), (6, 0, None, 0.0)));
+    life.db.set_row_duration(long, seconds(50)).unwrap();
+    life.pass(1);
+    assert_eq!(told(long).1, 6);
+    let family = life.db.db().expiry_report(&life.db.db().default_family()).unwrap().unwrap();
+    let tables = [short, long].map(|table| life.db.expiry_report(table).unwrap().unwrap().expired_bytes);
+    assert!(tables.iter().sum::<u64>() <= family.expired_bytes && tables[0] > 0, "{tables:?} of {family:?}");
+    life.db.drop_table(short).unwrap();
+    assert_eq!(life.db.expiry_report(short).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

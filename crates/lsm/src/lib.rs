@@ -101,7 +101,8 @@ pub use copies::{
 };
 pub use db::{
     ApproximateSize, ColumnFamily, CompactionRecord, Db, ExpiryBlocker, ExpiryReport, Iter, IterPins, LiveFile,
-    LiveFileKind, LiveFiles, MemoryReport, PinnedState, PinnedValue, TableFile, TreeReport, UpdateBatch, Updates,
+    LiveFileKind, LiveFiles, MemoryReport, PinnedState, PinnedValue, TableExpiryReport, TableFile, TreeReport,
+    UpdateBatch, Updates,
 };
 pub use engine::KvDb;
 pub use event::{

@@ -87,7 +87,7 @@ pub use check::TreeReport;
 pub(crate) use checked::Watched;
 pub use column_family::ColumnFamily;
 pub use compaction_log::CompactionRecord;
-pub use expiry::{ExpiryBlocker, ExpiryReport};
+pub use expiry::{ExpiryBlocker, ExpiryReport, TableExpiryReport};
 pub(crate) use ingest::{ChangedTables, Depth};
 pub(crate) use io_rate::Moved;
 pub use iter::Iter;

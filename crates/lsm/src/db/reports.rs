@@ -1,7 +1,8 @@
 //! What a database tells of itself: properties, statistics, its files, and checks of all that is in it.
 
 use super::{
-    ApproximateSize, ColumnFamily, CompactionRecord, Db, ExpiryReport, MemoryReport, PinnedState, TableFile, TreeReport,
+    ApproximateSize, ColumnFamily, CompactionRecord, Db, ExpiryReport, MemoryReport, PinnedState, TableExpiryReport,
+    TableFile, TreeReport,
 };
 use crate::metrics::{Metrics, MetricsTable, Statistics};
 use siltstone_base::Result;
@@ -134,6 +135,12 @@ impl Db {
     /// The time by which rows expire for readers that begin now, in Unix seconds; 0 if no family has rows that do.
     pub(crate) fn expiry_now(&self) -> u64 {
         self.handle.inner.surroundings.expiry.now()
+    }
+
+    /// The same of some groups of the default family's rows; see [`TableDb::expiry_report`](crate::TableDb::expiry_report).
+    pub(crate) fn expiry_of_groups(&self, groups: &[u32]) -> Result<Option<TableExpiryReport>> {
+        let inner = &self.handle.inner;
+        inner.expiry_of_groups(&inner.default_family, groups)
     }
 
     /// What there is to tell about rows of `family` that expire; `None` if none does.

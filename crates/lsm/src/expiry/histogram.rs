@@ -40,11 +40,31 @@ struct Group {
     buckets: Vec<Bucket>,
 }
 
+impl Group {
+    /// What is expired for certain, given the latest expired stamp.
+    fn expired(&self, bound: Option<u64>) -> Tally {
+        let Some(bound) = bound else { return Tally::default() };
+        let count = self.buckets.partition_point(|bucket| bucket.latest <= bound);
+        let last = count.checked_sub(1).and_then(|index| self.buckets.get(index));
+        last.map_or(Tally::default(), |last| Tally { rows: last.rows, bytes: last.bytes })
+    }
+}
+
 /// Rows and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
+}
+
+/// A group of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GroupTally {
+    pub(crate) all: Tally,
+    /// What is expired for certain.
+    pub(crate) expired: Tally,
+    /// The earliest stamp, as far as the buckets tell.
+    pub(crate) earliest: u64,
 }
 
 /// The stamps of a table.
@@ -74,16 +94,20 @@ impl StampHistogram {
 
     /// What is expired for certain, given the latest expired stamp of each group.
     pub(crate) fn expired(&self, bound: impl Fn(u32) -> Option<u64>) -> Tally {
-        let mut expired = Tally::default();
-        for group in &self.groups {
-            let Some(bound) = bound(group.group) else { continue };
-            let count = group.buckets.partition_point(|bucket| bucket.latest <= bound);
-            if let Some(last) = count.checked_sub(1).and_then(|index| group.buckets.get(index)) {
-                expired.rows = expired.rows.saturating_add(last.rows);
-                expired.bytes = expired.bytes.saturating_add(last.bytes);
-            }
-        }
-        expired
+        let expired = self.groups.iter().map(|group| group.expired(bound(group.group)));
+        expired.fold(Tally::default(), |sum, group| Tally {
+            rows: sum.rows.saturating_add(group.rows),
+            bytes: sum.bytes.saturating_add(group.bytes),
+        })
+    }
+
+    /// One group, if the table has rows of it; `bound` is its latest expired stamp.
+    pub(crate) fn of_group(&self, group: u32, bound: Option<u64>) -> Option<GroupTally> {
+        let index = self.groups.binary_search_by_key(&group, |group| group.group).ok()?;
+        let group = self.groups.get(index)?;
+        let (first, last) = (group.buckets.first()?, group.buckets.last()?);
+        let all = Tally { rows: last.rows, bytes: last.bytes };
+        Some(GroupTally { all, expired: group.expired(bound), earliest: first.latest })
     }
 
     /// Whether all of it is expired.

@@ -11,6 +11,7 @@ use super::index::{Index, Table};
 use super::insert::Scratch;
 use super::layout::IndexId;
 use super::{AnyTableId, Dictionary, TableDb};
+use crate::db::TableExpiryReport;
 use siltstone_base::coding::put_varint32;
 use siltstone_base::engine::{LazyTableId, LazyTableSpec, Row, TableId, TableSpec};
 use siltstone_base::expiry::{ExpiringTable, ROW_STAMP_LEN, RowExpiry, TablePolicy, TtlDuration};
@@ -158,6 +159,18 @@ impl TableDb {
     /// `NotFound` if no table has this id.
     pub fn row_expiry(&self, table: impl Into<AnyTableId>) -> Result<Option<RowExpiry>> {
         Ok(self.dictionary.lock().table(table.into())?.expiry)
+    }
+
+    /// What there is to tell about the rows of a table that expire, and about their index entries; `None` if they do not expire. What keeps space is told of the family:
+    /// [`Db::expiry_report`](crate::Db::expiry_report).
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if no table has this id.
+    pub fn expiry_report(&self, table: impl Into<AnyTableId>) -> Result<Option<TableExpiryReport>> {
+        let table = expiring(self.dictionary.lock().table(table.into())?);
+        let Some(table) = table else { return Ok(None) };
+        self.ground.db.expiry_of_groups(&table.indexes)
     }
 
     /// Gives the rows of a table another duration, from the next second on, for readers that begin then. Nothing is rewritten; a longer one brings no row back. It is durable when

@@ -7,10 +7,12 @@
 //! Only rows are removed that are expired for every reader: at the time of the oldest snapshot, and of the oldest transaction that is prepared.
 
 mod family;
+mod groups;
 mod report;
 mod stamps;
 
 pub(crate) use family::FamilyExpiry;
+pub use groups::TableExpiryReport;
 pub use report::{ExpiryBlocker, ExpiryReport};
 
 use super::background::Picked;

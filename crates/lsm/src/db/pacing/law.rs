@@ -61,8 +61,10 @@ pub(crate) struct Gauges {
 /// What background jobs achieve while they run, in bytes a second; `None` until that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Capacity {
-    /// Bytes of memtables that flushes write into tables.
+    /// Bytes of memtables that flushes write into tables. Before there was one, that is guessed from the rate of the WAL's syncs, if it is known.
     pub(crate) flush: Option<f64>,
+    /// Whether it is a guess.
+    pub(crate) is_flush_guessed: bool,
     /// Bytes that compactions read. Before there was one, that is guessed from the rate of flushes.
     pub(crate) compaction: Option<f64>,
     /// Bytes that compactions will have to read for each byte that is flushed, on every level.
@@ -120,10 +122,12 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let sustained = 1.0 / (wal + 1.0 / flush_rate + amplification / compaction_rate);
         let slack = slack(owed, most);
         let spare = sustained * SPARE * slack / (1.0 - slack);
-        if spare >= flush_rate {
+        // A flush that was measured had its turns beside the WAL; one that is guessed has not.
+        let flushed = if capacity.is_flush_guessed { 1.0 / (wal + 1.0 / flush_rate) } else { flush_rate };
+        if spare >= flushed {
             return Pace::FREE;
         }
-        let rate = (sustained * BURST * slack + spare).min(flush_rate).max(least);
+        let rate = (sustained * BURST * slack + spare).min(flushed).max(least);
         Pace { rate, cause: StallCause::PendingCompactionBytes }
     });
     gear.min(level0).min(files).min(owed)

@@ -180,9 +180,10 @@ impl Pacer {
         }
         let amplification = inner.amplification.ratio();
         let wal = figures.wal_rate;
-        let flush = inner.flush.meter.rate().or(wal.map(|rate| rate * FLUSH_PER_WAL));
+        let measured = inner.flush.meter.rate();
+        let flush = measured.or(wal.map(|rate| rate * FLUSH_PER_WAL));
         let compaction = flush.map(|flush| inner.compaction.meter.rate_or(flush * COMPACTION_PER_FLUSH));
-        Capacity { flush, compaction, amplification, wal }
+        Capacity { flush, is_flush_guessed: measured.is_none(), compaction, amplification, wal }
     }
 
     /// Sets the pace.

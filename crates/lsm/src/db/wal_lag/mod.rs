@@ -14,6 +14,9 @@ const RANK: Rank = Rank(312);
 /// So many bytes are always worth a sync of their own, and may always be unsynced.
 const LEAST_BYTES: u64 = 4 << 20;
 
+/// What a sync achieved is believed for so many times its bytes: a device or its limiter may take a little at once, and much of it slowly.
+const BELIEVED: u64 = 2;
+
 /// A sync begins early when it is expected to take this part of the interval.
 const EARLY_PART: f64 = 0.25;
 
@@ -31,7 +34,15 @@ pub(crate) struct WalLag {
     durable: AtomicU64,
     /// Whether a sync was asked for that begins before its time.
     is_early: AtomicBool,
-    meter: Mutex<Meter>,
+    achieved: Mutex<Achieved>,
+}
+
+/// What syncs achieved.
+#[derive(Debug, Default)]
+struct Achieved {
+    meter: Meter,
+    /// Bytes of the largest one.
+    largest: u64,
 }
 
 /// A sync that has begun.
@@ -49,7 +60,7 @@ impl WalLag {
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             is_early: AtomicBool::new(false),
-            meter: Mutex::new(RANK, Meter::default()),
+            achieved: Mutex::new(RANK, Achieved::default()),
         }
     }
 
@@ -74,21 +85,32 @@ impl WalLag {
         let before = self.durable.fetch_max(begun.written, Ordering::AcqRel);
         let bytes = begun.written.saturating_sub(before);
         if bytes >= LEAST_MEASURED_BYTES {
-            self.meter.lock().add(bytes, now_nanos.saturating_sub(begun.nanos) as f64 / 1e9);
+            let achieved = &mut *self.achieved.lock();
+            achieved.meter.add(bytes, now_nanos.saturating_sub(begun.nanos) as f64 / 1e9);
+            achieved.largest = achieved.largest.max(bytes);
         }
     }
 
     /// Bytes that are synced a second while a sync runs, once that is known.
     pub(crate) fn rate(&self) -> Option<f64> {
         self.interval_seconds?;
-        self.meter.lock().first_rate()
+        self.achieved.lock().meter.first_rate()
+    }
+
+    /// The rate, and the bytes that can be synced within the interval, as far as that may be believed.
+    fn within_interval(&self) -> Option<(f64, f64)> {
+        let interval = self.interval_seconds?;
+        let achieved = self.achieved.lock();
+        let rate = achieved.meter.first_rate()?;
+        // What is synced early is a part of it.
+        let believed = (achieved.largest * BELIEVED) as f64 / EARLY_PART;
+        Some((rate, (rate * interval).min(believed)))
     }
 
     /// The pace that keeps what is unsynced to what can be synced within the interval.
     pub(crate) fn pace(&self) -> Pace {
-        let (Some(interval), Some(rate)) = (self.interval_seconds, self.rate()) else { return Pace::FREE };
-        let most = (rate * interval).max(2.0 * LEAST_BYTES as f64);
-        wal_pace(self.unsynced_bytes() as f64, most, rate)
+        let Some((rate, most)) = self.within_interval() else { return Pace::FREE };
+        wal_pace(self.unsynced_bytes() as f64, most.max(2.0 * LEAST_BYTES as f64), rate)
     }
 
     /// Whether the caller must start a sync: there is enough for one, and nobody else does.
@@ -106,9 +128,8 @@ impl WalLag {
     }
 
     fn has_enough(&self) -> bool {
-        let Some(interval) = self.interval_seconds else { return false };
-        let part = self.rate().map_or(0.0, |rate| rate * interval * EARLY_PART);
-        self.unsynced_bytes() >= LEAST_BYTES.max(part as u64)
+        let early = self.within_interval().map_or(0.0, |(_, most)| most * EARLY_PART);
+        self.interval_seconds.is_some() && self.unsynced_bytes() >= LEAST_BYTES.max(early as u64)
     }
 
     /// Bytes of the WALs that are not durable.

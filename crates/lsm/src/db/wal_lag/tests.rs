@@ -30,12 +30,16 @@ fn the_first_sync_is_early_and_one_at_a_time() {
     assert!(lag.begins_early() && !lag.begins_early());
     assert_eq!(lag.pace().rate, f64::INFINITY, "nothing is known of the device");
     let begun = lag.begin(0);
-    lag.grew(25 * MIB);
+    lag.grew(8 * MIB);
     lag.synced(begun, 50 * MILLI);
     assert!(lag.goes_on_syncing(), "what came meanwhile");
     let begun = lag.begin(50 * MILLI);
+    lag.grew(20 * MIB);
+    lag.synced(begun, 150 * MILLI);
+    assert!(lag.goes_on_syncing());
+    let begun = lag.begin(150 * MILLI);
     lag.grew(MIB);
-    lag.synced(begun, 360 * MILLI);
+    lag.synced(begun, 400 * MILLI);
     assert!(!lag.goes_on_syncing());
     lag.grew(18 * MIB);
     assert!(!lag.begins_early(), "in a second the device does four times as much");
@@ -75,4 +79,16 @@ fn an_interval_that_no_device_keeps_stops_nobody() {
     lag.synced(begun, 100 * MILLI);
     lag.grew(4 * MIB);
     assert_eq!(lag.pace().rate, 80.0 * MIB as f64);
+}
+
+#[test]
+fn a_device_that_takes_a_little_at_once_is_not_taken_for_a_fast_one() {
+    let lag = WalLag::new(1000);
+    lag.grew(4 * MIB);
+    let begun = lag.begin(0);
+    lag.synced(begun, 2 * MILLI);
+    lag.grew(8 * MIB);
+    assert!(lag.begins_early(), "2,000 MiB/s, but of 4 MiB");
+    lag.grew(23 * MIB);
+    assert!(lag.pace().rate < 80.0 * MIB as f64);
 }

@@ -35,8 +35,13 @@ const IDLE: Gauges = Gauges {
     l0_taken_files: 0.0,
     l0_left_bytes: 0.0,
 };
-const KNOWN: Capacity =
-    Capacity { flush: Some(100.0 * MB), compaction: Some(100.0 * MB), amplification: 5.0, wal: None };
+const KNOWN: Capacity = Capacity {
+    flush: Some(100.0 * MB),
+    is_flush_guessed: false,
+    compaction: Some(100.0 * MB),
+    amplification: 5.0,
+    wal: None,
+};
 
 fn rate(gauges: &Gauges) -> (f64, StallCause) {
     let Pace { rate, cause } = pace(gauges, &KNOWN);
@@ -110,6 +115,9 @@ fn a_wal_that_is_synced_costs_its_part_of_the_device() {
     let owing = Gauges { owed_bytes: 3000.0 * MB, ..IDLE };
     let with_wal = |wal| (pace(&owing, &Capacity { wal, ..KNOWN }).rate / MB * 10.0).round() / 10.0;
     assert_eq!([None, Some(1000.0 * MB), Some(100.0 * MB), Some(50.0 * MB)].map(with_wal), [42.1, 41.4, 36.1, 31.6]);
+    let idle = Gauges { buffered_bytes: 10.0 * MB, ..IDLE };
+    let guessed = |is_flush_guessed| pace(&idle, &Capacity { wal: Some(50.0 * MB), is_flush_guessed, ..KNOWN }).rate;
+    assert_eq!([true, false].map(|is_guessed| (guessed(is_guessed) / MB).round()), [33.0, 60.0]);
 }
 
 #[test]
