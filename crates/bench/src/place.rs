@@ -35,6 +35,25 @@ impl Place {
     }
 }
 
+/// Copies a database that is closed: every file under `from`, in the place of what is at `to`.
+pub(crate) fn copy_database(from: &Path, to: &Path) -> Result<()> {
+    fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(to)?;
+        for entry in std::fs::read_dir(from)? {
+            let entry = entry?;
+            let to = to.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                copy(&entry.path(), &to)?;
+            } else {
+                std::fs::copy(entry.path(), to)?;
+            }
+        }
+        Ok(())
+    }
+    remove_database(to)?;
+    copy(from, to).map_err(|error| Error::io("copy", from, error))
+}
+
 /// Removes a database: every file under `dir`.
 pub(crate) fn remove_database(dir: &Path) -> Result<()> {
     fn clear(env: &dyn Env, dir: &Path) -> std::io::Result<()> {

@@ -324,6 +324,11 @@ pub trait Env: Send + Sync + fmt::Debug {
 
     /// What was read, written and synced so far, by kind and priority.
     fn io_stats(&self) -> &IoStats;
+
+    /// This environment, if its device is modelled.
+    fn as_throttled(&self) -> Option<&ThrottledEnv> {
+        None
+    }
 }
 
 /// Reads a whole file of at most `limit` bytes; a longer one is refused with

@@ -49,6 +49,27 @@ impl Ids {
     }
 }
 
+impl Ids {
+    /// Reads every row and every entry.
+    pub(super) fn read_all(&self, tables: &dyn Tables) -> Result<()> {
+        let all = [
+            (self.issues, schema::issues()),
+            (self.journals, schema::journals()),
+            (self.details, schema::journal_details()),
+            (self.users, schema::users()),
+            (self.projects, schema::projects()),
+            (self.members, schema::members()),
+        ];
+        for (table, spec) in all {
+            tables.scan_rows(table, b"", usize::MAX, &mut |_| {})?;
+            for index in 0..spec.indexes.len() {
+                tables.scan_index(table, index, b"", usize::MAX, &mut |_| {})?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The columns of a new task.
 pub(super) fn new_task(id: u32, data_set: DataSet, tasks: u32, rng: &mut Rng) -> [u32; ISSUE_COLUMNS] {
     let project = below(rng, u64::from(data_set.projects()));

@@ -8,11 +8,11 @@ use crate::ResultLine;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load as clients;
 use crate::load::Load;
-use crate::place::remove_database;
+use crate::place::{copy_database, remove_database};
 use crate::row_guards::RowGuards;
 use crate::stopwatch::Stopwatch;
+use siltstone_base::Result;
 use siltstone_base::sync::atomic::Ordering;
-use siltstone_base::{Error, Result};
 use std::path::PathBuf;
 
 /// What is left out at either end of a run.
@@ -23,54 +23,71 @@ pub(super) struct Session<'a> {
     kind: EngineKind,
     data_set: DataSet,
     dir: PathBuf,
-    load: f64,
-    engine: Option<(OpenEngine, Ids)>,
-    numbers: Numbers,
+    /// What was loaded, to begin every run with.
+    loaded: PathBuf,
+    /// The last task and journal of it.
+    last: (u32, u32),
     runs: u64,
+}
+
+/// An engine with the data set as it was loaded.
+struct Begun {
+    engine: OpenEngine,
+    ids: Ids,
+    numbers: Numbers,
 }
 
 impl<'a> Session<'a> {
     /// Puts the data set in place, on a disk that has nothing else to do and is as fast as the machine's.
     pub(super) fn load(config: &'a RedmineConfig, kind: EngineKind, data_set: DataSet, dir: PathBuf) -> Result<Self> {
+        let loaded = dir.with_extension("loaded");
         remove_database(&dir)?;
+        remove_database(&loaded)?;
         let mut settings = config.settings(kind, data_set, 0.0);
         settings.device = crate::engines::Device::None;
         settings.durability = siltstone_base::engine::Durability::Os;
-        let engine = kind.open_tables(&dir, &settings)?;
+        let engine = kind.open_tables(&loaded, &settings)?;
         let tables = engine.as_tables()?;
         let ids = Ids::new(|spec| tables.create_table(spec))?;
-        let (issues, journals) = load(tables, &ids, data_set, config.seed)?;
+        let last = load(tables, &ids, data_set, config.seed)?;
         engine.admin.settle()?;
         engine.admin.close()?;
-        let numbers = Numbers::default();
-        numbers.issues.store(issues, Ordering::Relaxed);
-        numbers.journals.store(journals, Ordering::Relaxed);
-        Ok(Self { config, kind, data_set, dir, load: 0.0, engine: None, numbers, runs: 0 })
+        Ok(Self { config, kind, data_set, dir, loaded, last, runs: 0 })
     }
 
-    /// Opens the database on a disk of which another stream asks for `load`.
-    pub(super) fn open(&mut self, load: f64) -> Result<()> {
-        self.close()?;
-        self.load = load;
+    /// Opens the data set as it was loaded and reads all of it into the engine's memory, as far as it has any; only then is the disk as slow as it is, with another stream that asks for `load` of it.
+    /// What an earlier run made, and what an engine owes for it, is gone.
+    fn begin(&self, load: f64) -> Result<Begun> {
+        copy_database(&self.loaded, &self.dir)?;
         let settings = self.config.settings(self.kind, self.data_set, load);
         let engine = self.kind.open_tables(&self.dir, &settings)?;
         let tables = engine.as_tables()?;
         let ids = Ids::new(|spec| tables.open_table(spec))?;
-        self.engine = Some((engine, ids));
-        Ok(())
+        let env = engine.env();
+        env.as_throttled().inspect(|device| device.let_pass());
+        ids.read_all(tables)?;
+        env.as_throttled().inspect(|device| device.charge());
+        let numbers = Numbers::default();
+        numbers.issues.store(self.last.0, Ordering::Relaxed);
+        numbers.journals.store(self.last.1, Ordering::Relaxed);
+        Ok(Begun { engine, ids, numbers })
     }
 
-    /// Gives the engine its files back.
-    pub(super) fn close(&mut self) -> Result<()> {
-        self.engine.take().map_or(Ok(()), |(engine, _)| engine.admin.close())
+    /// Removes what was loaded. What the last run made stays.
+    pub(super) fn end(self) -> Result<()> {
+        remove_database(&self.loaded)
     }
 
-    /// Measures one operation.
-    pub(super) fn run(&mut self, operation: Operation, threads: usize, bar: bool) -> Result<ResultLine> {
+    /// Measures one operation on a disk of which another stream asks for `disk_load`.
+    pub(super) fn run(
+        &mut self,
+        operation: Operation,
+        threads: usize,
+        disk_load: f64,
+        bar: bool,
+    ) -> Result<ResultLine> {
         let config = self.config;
-        let Some((engine, ids)) = self.engine.clone() else {
-            return Err(Error::invalid_argument("no database is open"));
-        };
+        let Begun { engine, ids, numbers } = &self.begin(disk_load)?;
         self.runs += 1;
         let before = engine.stats()?;
         let label = format!("{} {operation}", engine.name());
@@ -86,10 +103,10 @@ impl<'a> Session<'a> {
         };
         let shared = Shared {
             engine: engine.as_tables()?,
-            ids,
+            ids: *ids,
             data_set: self.data_set,
             guards: RowGuards::new()?,
-            next: &self.numbers,
+            next: numbers,
         };
         let seed = config.seed ^ (self.runs << 32);
         let (measured, samples) = clients::run(&load, |worker| {
@@ -114,18 +131,18 @@ impl<'a> Session<'a> {
             experiment: "redmine".to_owned(),
             workload: operation.name().to_owned(),
             engine: engine.name(),
-            config_hash: config.config_hash(self.data_set, self.load),
-            setup: config.setup(self.kind, self.data_set, self.load),
+            config_hash: config.config_hash(self.data_set, disk_load),
+            setup: config.setup(self.kind, self.data_set, disk_load),
             pair: 1,
             threads: threads as u32,
             bytes_user: bytes,
             mean_trimmed_us: Some(mean * 1e6),
-            device_load: Some(self.load),
+            device_load: Some(disk_load),
             data_set: Some(self.data_set.to_string()),
             kb_written_per_row: measured.usage.written.map(|written| written as f64 / 1e3 / measured.ops.max(1) as f64),
             as_published: Some(config.as_published),
             data_bytes: Some(self.data_set.bytes()),
-            ..config.settings(self.kind, self.data_set, self.load).line()
+            ..config.settings(self.kind, self.data_set, disk_load).line()
         };
         Ok(measured.line(stats, name))
     }

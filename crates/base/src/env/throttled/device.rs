@@ -39,6 +39,8 @@ struct Queue {
     made_up_until: u64,
     /// Device time of what is in the page cache and waits to be written.
     dirty: u64,
+    /// Operations take no time.
+    is_free: bool,
     /// The file and the position that the last operation ended at.
     head: Option<(u64, u64)>,
     report: DeviceReport,
@@ -55,6 +57,9 @@ pub(super) struct Range {
 impl Queue {
     /// Serves what takes `nanos` after everything before it; returns when it is done.
     fn serve(&mut self, model: &DeviceModel, now: u64, nanos: u64) -> u64 {
+        if self.is_free {
+            return now;
+        }
         self.catch_up(model, now);
         let begin = self.begin(now);
         self.occupy(model, begin, nanos);
@@ -112,6 +117,17 @@ impl Device {
 
     pub(super) fn model(&self) -> &DeviceModel {
         &self.model
+    }
+
+    /// Lets operations take no time, or their time again; what was written meanwhile is on the device.
+    pub(super) fn set_free(&self, is_free: bool) {
+        let now = self.now_nanos();
+        let mut queue = self.queue.lock();
+        queue.catch_up(&self.model, now);
+        queue.is_free = is_free;
+        queue.dirty = 0;
+        queue.free_at = now;
+        queue.head = None;
     }
 
     /// Now, in nanoseconds of the clock. A caller asks before it does the real operation, which thus runs beside the modelled

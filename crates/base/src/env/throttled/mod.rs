@@ -67,6 +67,17 @@ impl ThrottledEnv {
         self.machine.device.model()
     }
 
+    /// Lets operations take no time until [`charge`](Self::charge): for what an experiment does before it measures. The page cache fills all the same, and the
+    /// report counts operations and bytes.
+    pub fn let_pass(&self) {
+        self.machine.device.set_free(true);
+    }
+
+    /// Lets operations take their time from now on, on a device that is idle and has written everything.
+    pub fn charge(&self) {
+        self.machine.device.set_free(false);
+    }
+
     /// What the device did so far.
     pub fn report(&self) -> DeviceReport {
         let (page_hits, page_misses) = self.machine.cache.hits_and_misses();
@@ -108,6 +119,10 @@ impl fmt::Debug for ThrottledEnv {
 }
 
 impl Env for ThrottledEnv {
+    fn as_throttled(&self) -> Option<&ThrottledEnv> {
+        Some(self)
+    }
+
     fn open_random(&self, path: &Path, options: &FileOptions) -> io::Result<Arc<dyn RandomFile>> {
         let options = options.mmap(false);
         let inner = self.inner.open_random(path, &options)?;

@@ -112,6 +112,26 @@ fn a_competing_stream_takes_its_part() {
 }
 
 #[test]
+fn what_an_experiment_does_before_it_measures_takes_no_time() {
+    let bench = Bench::new(DeviceModel::hdd().with_background_load(4.0).with_page_cache(1 << 20));
+    let env: &dyn Env = &bench.env;
+    let device = env.as_throttled().unwrap();
+    assert!(PosixEnv::new().as_throttled().is_none());
+    device.let_pass();
+    let (direct, buffered) = (bench.open(DIRECT), bench.open(BUFFERED));
+    for index in 0..100 {
+        read(&*direct, index * 8192, 4096);
+        read(&*buffered, index * 8192, 4096);
+    }
+    assert_eq!((bench.charged_micros(), bench.clock.now_micros(), bench.env.report().reads), (0.0, 0, 200));
+    device.charge();
+    read(&*buffered, 8192, 4096);
+    assert_eq!(bench.charged_micros(), 0.0, "it is in the page cache");
+    read(&*direct, 0, 4096);
+    assert_eq!(bench.charged_micros(), 5.0 * 12_500.0);
+}
+
+#[test]
 fn what_is_in_the_page_cache_costs_nothing() {
     let bench = Bench::new(DeviceModel::slow_ssd());
     let file = bench.open(BUFFERED);

@@ -35,11 +35,6 @@ impl Meter {
         (self.seconds >= FIRST_SECONDS && self.rate > 0.0).then_some(self.rate)
     }
 
-    /// The rate, however little work there was; `None` if there was none.
-    pub(crate) fn first_rate(&self) -> Option<f64> {
-        (self.seconds > 0.0 && self.rate > 0.0).then_some(self.rate)
-    }
-
     /// The rate, with a guess in its place before there was any work; the more work there was, the less the guess counts.
     pub(crate) fn rate_or(&self, guess: f64) -> f64 {
         let weight = GUESS_SECONDS * (1.0 - self.seconds / MEMORY_SECONDS);

