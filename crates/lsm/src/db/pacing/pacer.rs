@@ -181,7 +181,11 @@ impl Pacer {
         let amplification = inner.amplification.ratio();
         let wal = figures.wal_rate;
         let measured = inner.flush.meter.rate();
-        let flush = measured.or(wal.map(|rate| rate * FLUSH_PER_WAL));
+        // The first flush begins behind a sync of the WAL: what it achieves in its first moments says little.
+        let flush = match wal {
+            Some(rate) => Some(inner.flush.meter.rate_or(rate * FLUSH_PER_WAL)),
+            None => measured,
+        };
         let compaction = flush.map(|flush| inner.compaction.meter.rate_or(flush * COMPACTION_PER_FLUSH));
         Capacity { flush, is_flush_guessed: measured.is_none(), compaction, amplification, wal }
     }
