@@ -46,10 +46,10 @@ const MOST_BEYOND: u64 = 256;
 /// A walk is worth while once a table has got so many new versions: one for each so many rows.
 const ROWS_OF_A_VERSION: u64 = 16;
 
-/// How many rows a writer walks over for each one that it changes: none while the share of stale entries is at most the one at which sweeps begin, and more and more up to two fifths above it. Half as much again is the bound:
-/// what a walk finds is gone a little later. All in thousandths.
+/// How many rows a writer walks over for each one that it changes: none while the share of stale entries is at most the one at which sweeps begin, and more and more up to the bound, which is half as much again. All in
+/// thousandths.
 pub(super) fn rows_to_walk(stale: u64, begin: u64) -> u64 {
-    let bound = begin + begin * 2 / 5;
+    let bound = begin + begin / 2;
     match stale {
         _ if stale <= begin => 0,
         _ if stale >= bound => MOST_BEYOND,
@@ -305,7 +305,7 @@ mod tests {
     /// Stale thousandths, and how many rows a writer walks over for each of his own, where sweeps begin at a fifth.
     #[test]
     fn writers_walk_the_more_the_nearer_the_bound_is() {
-        let script = [(0, 0), (199, 0), (200, 0), (201, 1), (225, 20), (250, 40), (275, 60), (279, 64), (280, 256)];
+        let script = [(0, 0), (199, 0), (200, 0), (201, 1), (225, 16), (250, 32), (275, 48), (299, 64), (300, 256)];
         for (stale, rows) in script {
             assert_eq!(rows_to_walk(stale, 200), rows, "{stale} of 1000");
         }
