@@ -60,10 +60,12 @@ impl Job for EarlySyncJob {
     fn step(&mut self, _: &mut Budget<'_>) -> Progress {
         let Some(db) = self.db.upgrade() else { return Progress::Done };
         if db.is_closing() || db.errors.is_failed() {
+            db.wal_lag.end_early();
             return Progress::Done;
         }
         if let Err(error) = db.sync_wal_beside_writers() {
             db.fail(&error);
+            db.wal_lag.end_early();
             return Progress::Done;
         }
         if db.wal_lag.goes_on_syncing() { Progress::More } else { Progress::Done }

@@ -49,13 +49,15 @@ struct Achieved {
     meter: Meter,
     /// Bytes of the largest one.
     largest: Option<u64>,
+    /// When the last one ended: they take turns, and one that waits achieves nothing yet.
+    ended_nanos: u64,
 }
 
 impl Achieved {
     fn new() -> Self {
         let mut meter = Meter::default();
         meter.add(EXPECTED.0, EXPECTED.1);
-        Self { meter, largest: None }
+        Self { meter, largest: None, ended_nanos: 0 }
     }
 }
 
@@ -98,9 +100,11 @@ impl WalLag {
     pub(crate) fn synced(&self, begun: BegunSync, now_nanos: u64) {
         let before = self.durable.fetch_max(begun.written, Ordering::AcqRel);
         let bytes = begun.written.saturating_sub(before);
+        let achieved = &mut *self.achieved.lock();
+        let from_nanos = begun.nanos.max(achieved.ended_nanos);
+        achieved.ended_nanos = now_nanos;
         if bytes >= LEAST_MEASURED_BYTES {
-            let achieved = &mut *self.achieved.lock();
-            achieved.meter.add(bytes, now_nanos.saturating_sub(begun.nanos) as f64 / 1e9);
+            achieved.meter.add(bytes, now_nanos.saturating_sub(from_nanos) as f64 / 1e9);
             achieved.largest = achieved.largest.max(Some(bytes));
         }
     }
@@ -133,11 +137,16 @@ impl WalLag {
 
     /// Whether who syncs early has to begin again. If not, the next one has to be started.
     pub(crate) fn goes_on_syncing(&self) -> bool {
-        if self.has_enough() {
-            return true;
+        let goes_on = self.has_enough();
+        if !goes_on {
+            self.end_early();
         }
+        goes_on
+    }
+
+    /// Nobody syncs early any more: the next one has to be started.
+    pub(crate) fn end_early(&self) {
         self.is_early.store(false, Ordering::Release);
-        false
     }
 
     fn has_enough(&self) -> bool {

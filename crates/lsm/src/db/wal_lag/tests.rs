@@ -93,3 +93,24 @@ fn a_device_that_takes_a_little_at_once_is_not_taken_for_a_fast_one() {
     lag.grew(7 * MIB);
     assert!(lag.pace().rate < 80e6);
 }
+
+#[test]
+fn a_sync_that_waits_for_another_is_not_slow() {
+    let lag = known();
+    lag.grew(10_000_000);
+    let first = lag.begin(1000 * MILLI);
+    lag.grew(10_000_000);
+    let second = lag.begin(1010 * MILLI);
+    lag.synced(first, 1100 * MILLI);
+    lag.synced(second, 1200 * MILLI);
+    assert_eq!(lag.rate().map(f64::round), Some(100e6));
+}
+
+#[test]
+fn after_a_failure_the_next_sync_is_started_again() {
+    let lag = known();
+    lag.grew(100_000_000);
+    assert!(lag.begins_early() && !lag.begins_early());
+    lag.end_early();
+    assert!(lag.begins_early());
+}
