@@ -14,7 +14,7 @@
 //!
 //! `--as-published` leaves the LSM engine's log to the operating system, as MyRocks did by default at the time, while the B-tree syncs every commit; and both read and write through the (modelled) page cache,
 //! as both did by default, so that a table that was just flushed is in memory. Without it both sync, and `--direct` counts. What Rails itself takes
-//! is not in the figures but for `--app-ms`, which is added to the mean of every operation.
+//! is `--app-ms`: a client takes that long between its operations, and it is added to their mean; the percentiles are without.
 
 use crate::engines::{EngineKind, EngineSettings};
 use crate::place::Place;
@@ -52,7 +52,7 @@ pub struct RedmineConfig {
     pub loads: Vec<f64>,
     /// Length of the measurement of one operation.
     pub seconds: f64,
-    /// Milliseconds of the application, added to the mean of every operation.
+    /// Milliseconds that the application takes for every operation, beside the database: clients wait so long between two, and it is added to the mean.
     pub app_ms: f64,
     /// The LSM engine leaves its log to the operating system.
     pub as_published: bool,
@@ -71,6 +71,7 @@ pub struct RedmineConfig {
 struct Identity {
     data_set: String,
     seconds: f64,
+    app_ms: f64,
     as_published: bool,
     seed: u64,
 }
@@ -132,8 +133,8 @@ impl RedmineConfig {
 
     /// The same for all engines.
     pub(crate) fn config_hash(&self, data_set: DataSet, load: f64) -> String {
-        let Self { seconds, as_published, seed, .. } = *self;
-        let identity = Identity { data_set: data_set.to_string(), seconds, as_published, seed };
+        let Self { seconds, app_ms, as_published, seed, .. } = *self;
+        let identity = Identity { data_set: data_set.to_string(), seconds, app_ms, as_published, seed };
         crate::engines::config_hash(&identity, &self.settings(EngineKind::Btree, data_set, load))
     }
 }

@@ -12,8 +12,13 @@ use crate::place::{copy_database, remove_database};
 use crate::row_guards::RowGuards;
 use crate::stopwatch::Stopwatch;
 use siltstone_base::Result;
+use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::sync::atomic::Ordering;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest single sleep for the application: clients see after it that they are stopped.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// What is left out at either end of a run.
 const TRIMMED: f64 = 0.1;
@@ -109,6 +114,7 @@ impl<'a> Session<'a> {
             next: numbers,
         };
         let seed = config.seed ^ (self.runs << 32);
+        let clock = SystemClock::new();
         let (measured, samples) = clients::run(&load, |worker| {
             let mut client = Client::new(&shared, worker.index as u64 + 1, seed);
             let watch = Stopwatch::start();
@@ -119,7 +125,12 @@ impl<'a> Session<'a> {
                 let end = watch.seconds();
                 worker.record(((end - start) * 1e9) as u64, 1);
                 samples.push((start, end - start));
-                start = end;
+                let next = end + config.app_ms / 1e3;
+                while watch.seconds() < next && !worker.is_stopped() {
+                    let left = Duration::from_secs_f64((next - watch.seconds()).max(0.0));
+                    clock.sleep(left.min(LONGEST_SLEEP));
+                }
+                start = watch.seconds();
             }
             Ok((client.bytes(), samples))
         })?;
