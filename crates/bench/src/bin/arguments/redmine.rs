@@ -25,7 +25,7 @@ pub struct RedmineArguments {
     /// Length of the measurement of one operation.
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
-    /// Milliseconds of the application, added to the mean of every operation.
+    /// Milliseconds that the application takes for every operation: clients wait so long between two, and it is added to the mean.
     #[arg(long, default_value_t = 0.0)]
     app_ms: f64,
     /// The LSM engine leaves its log to the operating system, as MyRocks did at the time.
