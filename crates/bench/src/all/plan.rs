@@ -342,7 +342,7 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
             for as_published in [true, false] {
                 // Under load an operation takes seconds, and the first ones find nothing in memory.
                 let seconds =
-                    if load > 0.0 { config.scale.of(1.0, 20.0, 60.0) } else { config.scale.of(1.0, 5.0, 20.0) };
+                    if load > 0.0 { config.scale.of(1.0, 20.0, 20.0) } else { config.scale.of(1.0, 5.0, 20.0) };
                 let clients = config.scale.of(vec![1], vec![1, 2], vec![1, 2, 4]);
                 let length = seconds * (clients.len() * Operation::ALL.len()) as f64 + 5.0;
                 let experiment = Experiment::Redmine(RedmineConfig {
