@@ -1,3 +1,5 @@
+//! What syncs achieve, when one begins early, and what writers may have: as data.
+
 use super::{LEAST_BYTES, WalLag};
 use crate::event::StallCause;
 
