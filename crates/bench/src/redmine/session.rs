@@ -45,7 +45,9 @@ struct Begun {
 impl<'a> Session<'a> {
     /// Puts the data set in place, on a disk that has nothing else to do and is as fast as the machine's.
     pub(super) fn load(config: &'a RedmineConfig, kind: EngineKind, data_set: DataSet, dir: PathBuf) -> Result<Self> {
-        let loaded = dir.with_extension("loaded");
+        let mut loaded = dir.clone().into_os_string();
+        loaded.push(".loaded");
+        let loaded = PathBuf::from(loaded);
         remove_database(&dir)?;
         remove_database(&loaded)?;
         let mut settings = config.settings(kind, data_set, 0.0);
@@ -138,6 +140,9 @@ impl<'a> Session<'a> {
         let samples: Vec<_> = samples.into_iter().flat_map(|(_, samples)| samples).collect();
         let mean = trimmed_mean(&samples, measured.seconds) + config.app_ms / 1e3;
         let stats = engine.stats()?.since(&before);
+        // What an engine has to tell at its end is heard; how long that takes is nothing to measure.
+        engine.env().as_throttled().inspect(|device| device.let_pass());
+        engine.admin.close()?;
         let name = ResultLine {
             experiment: "redmine".to_owned(),
             workload: operation.name().to_owned(),

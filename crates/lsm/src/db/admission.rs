@@ -196,7 +196,7 @@ impl DbInner {
     }
 
     /// The rate that writers have now, in bytes a second, and why, if they are slowed down.
-    fn slowed_down_to(&self, now_nanos: u64) -> Option<(f64, StallCause)> {
+    fn slowed_down_to(self: &Arc<Self>, now_nanos: u64) -> Option<(f64, StallCause)> {
         let Some(pacer) = self.pacer() else {
             return match self.controller.condition() {
                 StallCondition::Delayed(cause) => Some((self.controller.delayed_rate() as f64, cause)),
@@ -205,6 +205,7 @@ impl DbInner {
         };
         if pacer.is_stale(now_nanos) {
             pacer.set(now_nanos, self.current_pace(pacer, now_nanos));
+            self.sync_wal_early();
         }
         let pace = pacer.pace();
         pace.rate.is_finite().then_some((pace.rate, pace.cause))

@@ -93,8 +93,9 @@ siltstone_base::define_options! {
         wal_ttl_seconds: u64 = 0,
         /// Archived WALs may have so many MiB together: beyond, the oldest go. 0: any number. In an OPTIONS file: `WAL_size_limit_MB`.
         wal_size_limit_mb: u64 = 0,
-        /// Syncs the WAL in the background at least this often, in milliseconds, when there is something to sync; earlier where so much waits that it would take a quarter of that time.
-        /// Writers that are [paced](WriteAdmission::Paced) wait where more would be unsynced than the device takes within it. 0:
+        /// Syncs the WAL in the background at least this often, in milliseconds, when there is something to sync. Where writers are
+        /// [paced](WriteAdmission::Paced), earlier: where so much waits that it would take a quarter of that time, or is twice as much as any sync has had, and 4 MiB at least; and they are slowed down where more
+        /// would be unsynced than the device takes within that time. 0:
         /// writes without [`sync`](super::WriteOptions::sync) are left to the operating system.
         wal_sync_interval_millis: u64 = 0,
         /// Starts writing tables back every so many bytes, so that the sync at their end has little to do. 0: never.

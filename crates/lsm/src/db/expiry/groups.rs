@@ -23,7 +23,7 @@ pub struct TableExpiryReport {
     pub expired_entries: u64,
     /// Bytes that those take.
     pub expired_bytes: u64,
-    /// When the oldest of them expired, in Unix seconds; 0 if it is not known any more. `None` if there is none.
+    /// About when the oldest of them expired, rather too late, in Unix seconds; 0 if it is not known any more. `None` if there is none.
     pub oldest_expired: Option<u64>,
     /// Table files that were not opened yet, or do not tell the stamps of their rows: what they have is not in the figures.
     pub unknown_tables: usize,

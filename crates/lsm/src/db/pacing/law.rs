@@ -133,8 +133,8 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
     gear.min(level0).min(files).min(owed)
 }
 
-/// The gear of the WAL: `unsynced_bytes` of it may become no more than are synced within the interval that was promised, at `rate`. What may still come goes no faster than
-/// what is there is synced.
+/// The gear of the WAL: `unsynced_bytes` of it are to become no more than `most_bytes`, which are synced within the interval that was promised, at `rate`. What may still come goes no faster than
+/// what is there is synced; a fiftieth of the rate is admitted in any case.
 pub(crate) fn wal_pace(unsynced_bytes: f64, most_bytes: f64, rate: f64) -> Pace {
     let room = (most_bytes - unsynced_bytes).max(0.0);
     let rate = (rate * room / unsynced_bytes.max(1.0)).max(rate * MIN_SHARE);

@@ -23,6 +23,12 @@ const BELIEVED: u64 = 2;
 /// As many bytes as two syncs of that size have may be unsynced.
 const BELIEVED_UNSYNCED: u64 = 2 * BELIEVED;
 
+/// A sync that takes longer counts as one of so many seconds: it says that the device hung, and not for how long it will be slow.
+const MOST_SECONDS: f64 = 0.5;
+
+/// The least rate that is believed, in bytes a second.
+const LEAST_RATE: f64 = 1e6;
+
 /// A sync begins early when it is expected to take this part of the interval.
 const EARLY_PART: f64 = 0.25;
 
@@ -104,7 +110,9 @@ impl WalLag {
         let from_nanos = begun.nanos.max(achieved.ended_nanos);
         achieved.ended_nanos = now_nanos;
         if bytes >= LEAST_MEASURED_BYTES {
-            achieved.meter.add(bytes, now_nanos.saturating_sub(from_nanos) as f64 / 1e9);
+            let seconds = now_nanos.saturating_sub(from_nanos) as f64 / 1e9;
+            let part = (MOST_SECONDS / seconds).min(1.0);
+            achieved.meter.add((bytes as f64 * part) as u64, seconds * part);
             achieved.largest = achieved.largest.max(Some(bytes));
         }
     }
@@ -113,21 +121,25 @@ impl WalLag {
     pub(crate) fn rate(&self) -> Option<f64> {
         self.interval_seconds?;
         let achieved = self.achieved.lock();
-        achieved.largest.and_then(|_| achieved.meter.rate())
+        achieved.largest.and_then(|_| achieved.meter.rate()).map(|rate| rate.max(LEAST_RATE))
     }
 
     /// The rate, and the bytes of the largest sync; of so many it is believed.
     fn achieved(&self) -> (f64, u64) {
         let achieved = self.achieved.lock();
-        (achieved.meter.rate().unwrap_or_default(), achieved.largest.unwrap_or(LEAST_BYTES / BELIEVED))
+        (achieved.meter.rate().unwrap_or_default().max(LEAST_RATE), achieved.largest.unwrap_or(LEAST_BYTES / BELIEVED))
     }
 
     /// The pace that keeps what is unsynced to what can be synced within the interval.
     pub(crate) fn pace(&self) -> Pace {
         let Some(interval) = self.interval_seconds else { return Pace::FREE };
+        let unsynced = self.unsynced_bytes();
+        if unsynced < LEAST_BYTES {
+            return Pace::FREE;
+        }
         let (rate, largest) = self.achieved();
         let most = (rate * interval).clamp(2.0 * LEAST_BYTES as f64, (largest * BELIEVED_UNSYNCED) as f64);
-        wal_pace(self.unsynced_bytes() as f64, most, rate)
+        wal_pace(unsynced as f64, most, rate)
     }
 
     /// Whether the caller must start a sync: there is enough for one, and nobody else does.

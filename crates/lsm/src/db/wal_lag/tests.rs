@@ -64,13 +64,13 @@ fn a_sync_of_little_tells_nothing_of_the_device() {
 fn writers_are_paced_where_a_sync_would_break_the_promise() {
     let lag = known();
     assert_eq!(lag.rate().map(f64::round), Some(100e6));
-    assert!(lag.pace().rate > 1e12, "nothing is unsynced");
+    assert_eq!(lag.pace().rate, f64::INFINITY, "nothing is unsynced");
     lag.grew(50_000_000);
     assert_eq!((lag.pace().rate.round(), lag.pace().cause), (100e6, StallCause::UnsyncedWal));
     lag.grew(200 * MIB);
     assert_eq!(lag.pace().rate.round(), 2e6);
     lag.all_is_synced();
-    assert!(lag.pace().rate > 1e12);
+    assert_eq!(lag.pace().rate, f64::INFINITY);
 }
 
 #[test]
@@ -115,4 +115,20 @@ fn after_a_failure_the_next_sync_is_started_again() {
     assert!(lag.begins_early() && !lag.begins_early());
     lag.end_early();
     assert!(lag.begins_early());
+}
+
+#[test]
+fn a_device_that_hung_once_is_not_slow_for_minutes() {
+    let lag = known();
+    lag.grew(4_000_000);
+    let begun = lag.begin(2000 * MILLI);
+    lag.synced(begun, 602_000 * MILLI);
+    assert!(lag.rate().is_some_and(|rate| rate > 50e6), "{:?}", lag.rate());
+    let hopeless = WalLag::new(1000);
+    for at in 0..100 {
+        hopeless.grew(4_000_000);
+        let begun = hopeless.begin(at * 600_000 * MILLI);
+        hopeless.synced(begun, (at + 1) * 600_000 * MILLI);
+    }
+    assert_eq!(hopeless.rate(), Some(1e6));
 }
