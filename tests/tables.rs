@@ -495,6 +495,28 @@ proptest! {
     }
 }
 
+/// A sweep by hand is through when every entry was looked at since the call before: what the background looked at earlier, in a pass of its own, does not count.
+#[test]
+fn what_the_background_looked_at_before_a_change_is_swept_by_hand() {
+    let upsert = |rows: &[(u8, Draft)]| Step::Upsert(rows.to_vec());
+    let steps = [
+        upsert(&[(1, (0, 0, 0))]),
+        upsert(&[(1, (0, 0, 0)), (1, (0, 0, 100))]),
+        Step::Eager(Verb::Insert, vec![(1, (0, 0, 0)), (3, (0, 1, 100))]),
+        Step::DeleteKeys(vec![0]),
+        Step::Eager(Verb::Update, vec![(1, (0, 2, 0))]),
+        Step::Eager(Verb::Insert, vec![(2, (0, 3, 0))]),
+        upsert(&[(1, (1, 0, 0)), (0, (0, 0, 126)), (2, (3, 0, 0))]),
+        upsert(&[(4, (2, 0, 0))]),
+        Step::Sweep(8),
+        Step::Settle,
+        upsert(&[(2, (2, 0, 0)), (3, (0, 0, 0)), (2, (0, 0, 0))]),
+        Step::Work(1),
+        upsert(&[(0, (1, 0, 0))]),
+    ];
+    run(CompactionStyle::Leveled, &steps).unwrap();
+}
+
 /// A change of the rows, or of the indexes: what was there after it, and the changes of the disk before and after the call.
 struct Commit {
     rows: [Rows; 2],

@@ -78,11 +78,11 @@ pub(super) enum Advance {
 }
 
 impl Batch {
-    /// The next entries of a pass.
-    pub(super) fn next_of(ground: &Ground, index: &Index, progress: &Progress, most: usize) -> Self {
+    /// The next entries of a pass, or the first ones of a new pass that a caller begins, or the background.
+    pub(super) fn next_of(ground: &Ground, index: &Index, progress: &Progress, most: usize, is_by_hand: bool) -> Self {
         let (began, snapshot) = ground.db.moment();
         let (mark, of) = (index.counts.mark(), index.counts.figures().entries);
-        let new = Pass { began, mark, of, entries: 0, removed: 0 };
+        let new = Pass { is_by_hand, began, mark, of, entries: 0, removed: 0 };
         let source = Source::Range(progress.next.clone(), most.max(1));
         Self::new(source, snapshot, progress.pass.unwrap_or(new), progress.validated)
     }
@@ -97,7 +97,7 @@ impl Batch {
         let shift = usize::try_from(number % 61).unwrap_or(0) * places.len() / PLACES / 61;
         let chosen = (0..PLACES).rev().filter_map(|at| places.get(shift + at * places.len() / PLACES));
         let (began, snapshot) = ground.db.moment();
-        let pass = Pass { began, mark: index.counts.mark(), of: 0, entries: 0, removed: 0 };
+        let pass = Pass { is_by_hand: false, began, mark: index.counts.mark(), of: 0, entries: 0, removed: 0 };
         let source = Source::Places(chosen.map(|key| without_id(key).to_vec()).collect());
         Ok(Some(Self::new(source, snapshot, pass, None)))
     }

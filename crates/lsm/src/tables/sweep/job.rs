@@ -422,7 +422,7 @@ impl SweepJob {
                 return Ok(Turn::Did(1));
             };
             let progress = ground.sweeps.copy(passing);
-            let batch = Batch::next_of(ground, &index, &progress, self.step_entries);
+            let batch = Batch::next_of(ground, &index, &progress, self.step_entries, false);
             self.last = passing;
             self.in_hand = in_hand(passing, batch, false);
             return Ok(Turn::Did(1));

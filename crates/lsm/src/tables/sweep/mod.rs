@@ -71,6 +71,8 @@ struct Progress {
 
 #[derive(Debug, Clone, Copy)]
 struct Pass {
+    /// A caller began it, and not the background.
+    is_by_hand: bool,
     began: Moment,
     mark: Mark,
     /// Entries that the index had then, as far as that was known.
@@ -80,6 +82,13 @@ struct Pass {
 }
 
 impl Progress {
+    /// Gives up a pass that the background began: a caller is told that everything was looked at since the last call.
+    fn give_up_others(&mut self) {
+        if self.pass.take_if(|pass| !pass.is_by_hand).is_some() {
+            self.next.clear();
+        }
+    }
+
     /// Gives up a pass of an index that has far more entries than when it began.
     fn give_up_outgrown(&mut self, entries: u64) -> bool {
         let is_outgrown = self.pass.is_some_and(|pass| pass.of.saturating_mul(OUTGROWN_TIMES) < entries);
@@ -202,6 +211,7 @@ impl Ground {
         step: usize,
         swept: &mut Swept,
     ) -> Result<()> {
+        progress.give_up_others();
         loop {
             let left = budget.saturating_sub(swept.entries);
             if left == 0 {
@@ -209,7 +219,7 @@ impl Ground {
                 return Ok(());
             }
             let most = usize::try_from(left).unwrap_or(usize::MAX).min(step);
-            let mut batch = Batch::next_of(self, index, progress, most);
+            let mut batch = Batch::next_of(self, index, progress, most, true);
             loop {
                 match batch.advance(self, table, index, usize::MAX)? {
                     Advance::More(_) => {}
