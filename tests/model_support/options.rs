@@ -260,6 +260,7 @@ pub fn column_family(
         ttl = draw.of(&[0, 1 << 40]),
         periodic_compaction_seconds = draw.of(&[0, 0, 1, 1 << 40]),
         read_triggered_bytes = draw.of(&[0, 0, 100, 16 << 10]),
+        optimize_filters_for_hits = draw.of(&[false, true]),
         disable_auto_compactions = draw.of(&[false, false, false, true]),
         compression = draw.of(&CODECS),
         compression_per_level = draw.of(&[

@@ -178,7 +178,9 @@ impl EngineKind {
         Ok(match self {
             Self::LsmLeveled | Self::LsmUniversal | Self::LsmLazy => {
                 let lsm = LsmOptions::new(settings, self.compaction_style());
-                let engine = TableDb::open(dir, &lsm.database, &lsm.family, &lsm.writes)?;
+                // As MyRocks has it: rows of a table are looked for where they are.
+                let family = lsm.family.optimize_filters_for_hits(true);
+                let engine = TableDb::open(dir, &lsm.database, &family, &lsm.writes)?;
                 OpenEngine::all_tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_tables(dir, &settings.classic())?.named(self.name()),

@@ -70,6 +70,8 @@ siltstone_base::define_options! {
         /// level takes, or in the universal and the lazy style into the next run, that is done. Seeks pay for every table that they meet above the last one; gets for those whose filters let them through. Looked at every few
         /// seconds. Without effect in the FIFO style. 0: never; a read from a disk costs about 16 KiB.
         read_triggered_bytes: u64 = 0,
+        /// Writes no filter for tables of the last level that has data: nine tenths of all filters, for reads that mostly find what they look for, which have to read a block there anyway.
+        optimize_filters_for_hits: bool = false,
         /// Starts no compaction unless asked.
         disable_auto_compactions: bool = false,
         /// Codec of levels that `compression_per_level` does not name.

@@ -14,7 +14,7 @@ use crate::file_meta::{FileMetaData, other_fields};
 use crate::file_names::FileName;
 use crate::holders::Holder;
 use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
-use crate::options::FileChecksum;
+use crate::options::{FileChecksum, FilterPolicy};
 use crate::range_tombstones::RetainedTombstone;
 use crate::sst::{TableBuilder, TableBuilderOptions, TableReader, TableSummary, TableTail};
 use siltstone_base::entry_filter::EntryFilter;
@@ -85,9 +85,13 @@ impl Outputs {
         // Where the clock went back, rows expire by a later time: a table that it makes look old would be rewritten for its age again and again.
         let now = env.clock.unix_seconds().max(env.expiring.as_ref().map_or(0, |expiring| expiring.time));
         let creation_time = times.min().unwrap_or(now);
+        let mut table = env.options.table.clone();
+        if env.options.optimize_filters_for_hits && compaction.bottommost {
+            table.filter_policy = FilterPolicy::None;
+        }
         let options = TableBuilderOptions {
             comparator: compaction.input_version.comparator().clone(),
-            table: env.options.table.clone(),
+            table,
             merge_operator: env
                 .options
                 .merge_operator

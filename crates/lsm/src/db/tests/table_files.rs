@@ -142,6 +142,33 @@ fn the_properties_of_a_table_say_what_is_in_it_and_how_large_it_was() {
 }
 
 #[test]
+fn only_tables_of_the_last_level_go_without_filters_where_most_reads_find_their_keys() {
+    let disk = SimDisk::new();
+    let family = ColumnFamilyOptions::default()
+        .optimize_filters_for_hits(true)
+        .disable_auto_compactions(true)
+        .table(TableOptions::default().bloom_bits_per_key(10.0));
+    let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
+    let put = |value: u8| (0..300).for_each(|number| db.put(format!("key{number:03}"), [value; 40]).unwrap());
+    put(1);
+    db.flush(&FlushOptions::default()).unwrap();
+    let all = CompactRangeOptions::default().force_bottommost(true);
+    db.compact_range(&db.default_family(), None, None, &all).unwrap();
+    put(2);
+    db.flush(&FlushOptions::default()).unwrap();
+    let filters = || {
+        let tables = db.table_files(&db.default_family()).unwrap();
+        tables.into_iter().map(|table| (table.level, table.filter_size > 0, table.filter_policy)).collect::<Vec<_>>()
+    };
+    assert_eq!(filters(), [(0, true, "bloomfilter".to_owned()), (6, false, String::new())]);
+    assert_eq!(db.get("key123").unwrap().as_deref(), Some(&[2; 40][..]));
+    assert_eq!(db.get("key1234").unwrap(), None);
+    db.compact_range(&db.default_family(), None, None, &all).unwrap();
+    assert_eq!(filters(), [(6, false, String::new())]);
+    assert_eq!(db.get("key123").unwrap().as_deref(), Some(&[2; 40][..]));
+}
+
+#[test]
 fn the_log_of_compactions_says_what_was_done_and_forgets_the_oldest() {
     let disk = SimDisk::new();
     let db = Db::open("/db", &options(&disk)).unwrap();

@@ -200,6 +200,7 @@ pub(super) const FAMILY: &[Field<ColumnFamilyOptions>] = &[
     field!(ColumnFamilyOptions.ttl),
     field!(ColumnFamilyOptions.periodic_compaction_seconds),
     field!(own ColumnFamilyOptions.read_triggered_bytes),
+    field!(ColumnFamilyOptions.optimize_filters_for_hits),
     field!(own ColumnFamilyOptions.level0_sublevels),
     Field {
         name: "compaction_options_fifo",

@@ -9,7 +9,7 @@ siltstone_base::define_options! {
         in_background: bool = true,
         /// Where more than so many per cent of an index's entries may be stale, a sample is taken of it; if they are, all of it is gone through. At most 100. What flushes and
         /// compactions find is removed in any case. Beyond that share writers help, so that it stays below half as much again.
-        begin_per_cent: u32 = 20,
+        begin_per_cent: u32 = 15,
         /// Fewer stale entries of an index than that are not worth going through it.
         least_stale: u64 = 1_024,
         /// What is stale is looked for in the rows first, with every version that is stored, and only then in the index. That is one read of all rows in their order, in place of reads of many.
