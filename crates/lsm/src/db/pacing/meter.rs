@@ -35,6 +35,11 @@ impl Meter {
         (self.seconds >= FIRST_SECONDS && self.rate > 0.0).then_some(self.rate)
     }
 
+    /// The rate, with a guess that counts as so many seconds of work.
+    pub(crate) fn rate_beside(&self, guess: f64, seconds: f64) -> f64 {
+        (self.rate * self.seconds + guess * seconds) / (self.seconds + seconds)
+    }
+
     /// The rate, with a guess in its place before there was any work; the more work there was, the less the guess counts.
     pub(crate) fn rate_or(&self, guess: f64) -> f64 {
         let weight = GUESS_SECONDS * (1.0 - self.seconds / MEMORY_SECONDS);

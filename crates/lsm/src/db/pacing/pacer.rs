@@ -36,6 +36,10 @@ const COMPACTION_PER_FLUSH: f64 = 0.45;
 /// as their memtables, and compactions, which are yet to come, share the device with it.
 const FLUSH_PER_WAL: f64 = 1.0;
 
+/// Beside what flushes achieve, so many bytes a second are counted for so many seconds: the first one does not go unseen, and a device that takes a little at once and
+/// much of it slowly is not believed too much.
+const FIRST_FLUSH: (f64, f64) = (100e6, 0.1);
+
 /// Writers count as held back for so long after the last wait of one: between two waits they write what they waited for.
 const HELD_BACK_NANOS: u64 = 10_000_000;
 
@@ -184,7 +188,10 @@ impl Pacer {
         // The first flush begins behind a sync of the WAL: what it achieves in its first moments says little.
         let flush = match wal {
             Some(rate) => Some(inner.flush.meter.rate_or(rate * FLUSH_PER_WAL)),
-            None => measured,
+            None => {
+                let is_known = measured.is_some() || figures.flush.is_running;
+                is_known.then(|| inner.flush.meter.rate_beside(FIRST_FLUSH.0, FIRST_FLUSH.1))
+            }
         };
         let compaction = flush.map(|flush| inner.compaction.meter.rate_or(flush * COMPACTION_PER_FLUSH));
         Capacity { flush, is_flush_guessed: measured.is_none(), compaction, amplification, wal }

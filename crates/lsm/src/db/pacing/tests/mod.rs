@@ -169,6 +169,29 @@ fn a_guess_gives_way_to_what_is_measured() {
     assert_eq!(rate(&meter), 10.0, "once there is enough, only that counts");
 }
 
+/// Milliseconds since the first flush began, in which it did 320 MB/s for 50 of them and 160 MB/s then; and the rate that is believed.
+#[test]
+fn the_first_flush_is_held_to_something_before_it_has_shown_what_it_achieves() {
+    let script = [(0, Some(100.0)), (50, Some(173.0)), (100, Some(170.0)), (1_000, Some(162.0)), (10_000, Some(160.0))];
+    let figures = |bytes: f64, is_running| Figures {
+        flush: Done { bytes: bytes as u64, is_running, all_bytes: bytes as u64 },
+        ..Figures::default()
+    };
+    let rate = |capacity: Capacity| capacity.flush.map(|rate| (rate / MB).round());
+    let pacer = Pacer::new();
+    assert_eq!(rate(pacer.measure(SECOND, &figures(0.0, false))), None, "nothing is known of the device");
+    let bytes = |millis: u64| 0.32 * MB * millis.min(50) as f64 + 0.16 * MB * millis.saturating_sub(50) as f64;
+    for (millis, believed) in script {
+        let last = script.iter().map(|(before, _)| *before).filter(|before| *before < millis).max().unwrap_or(0);
+        for now in (last..=millis).step_by(50) {
+            let capacity = pacer.measure(SECOND + now * SECOND / 1_000, &figures(bytes(now), true));
+            if now == millis {
+                assert_eq!(rate(capacity), believed, "after {millis} ms");
+            }
+        }
+    }
+}
+
 #[test]
 fn work_in_flight_is_not_owed_and_ends_with_its_job() {
     let work = Arc::new(FamilyWork::default());
