@@ -36,7 +36,7 @@ impl AppendFile for BufferedAppendFile {
             return Err(failed_before());
         }
         // A positional write: unlike `write` it takes no lock on the position of the file.
-        if let Err(error) = transfer::write_at(self.handle.fd(), self.len, data) {
+        if let Err(error) = transfer::write_at(self.handle.fd(), self.len, data, usize::MAX) {
             self.failed = true;
             return Err(error);
         }

@@ -60,7 +60,7 @@ impl DirectAppendFile {
         let filled = (len % DIRECT_ALIGNMENT as u64) as usize;
         let written = len - filled as u64;
         if filled > 0 {
-            let read = transfer::read_at_direct(handle.fd(), written, &mut buffer[..DIRECT_ALIGNMENT])?;
+            let read = transfer::read_at_direct(handle.fd(), written, &mut buffer[..DIRECT_ALIGNMENT], usize::MAX)?;
             if read != filled {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -117,7 +117,8 @@ impl Tail {
     }
 
     fn write(&mut self, handle: &Handle, len: usize) -> io::Result<()> {
-        transfer::write_at(handle.fd(), self.written, &self.buffer[..len]).inspect_err(|_| self.failed = true)?;
+        let most = handle.most_at_once(self.context);
+        transfer::write_at(handle.fd(), self.written, &self.buffer[..len], most).inspect_err(|_| self.failed = true)?;
         handle.stats().record_write(self.context, len as u64);
         Ok(())
     }

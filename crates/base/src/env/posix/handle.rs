@@ -9,9 +9,10 @@ use std::sync::Arc;
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::callers::CallersReads;
 use super::open::Opened;
 use crate::clock::Clock;
-use crate::env::{Access, IoContext, IoStats, SyncHandle};
+use crate::env::{Access, IoContext, IoPriority, IoStats, SyncHandle};
 use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// An open file. Thread safety: every method may run on any thread at any time.
@@ -23,13 +24,14 @@ pub(super) struct Handle {
     direct: bool,
     sync_failed: AtomicBool,
     stats: Arc<IoStats>,
+    callers: Arc<CallersReads>,
     clock: Arc<dyn Clock>,
 }
 
 impl Handle {
-    pub(super) fn new(file: Opened, stats: Arc<IoStats>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(file: Opened, stats: Arc<IoStats>, callers: Arc<CallersReads>, clock: Arc<dyn Clock>) -> Self {
         let Opened { descriptor, direct } = file;
-        Self { descriptor, direct, sync_failed: AtomicBool::new(false), stats, clock }
+        Self { descriptor, direct, sync_failed: AtomicBool::new(false), stats, callers, clock }
     }
 
     #[inline]
@@ -51,6 +53,20 @@ impl Handle {
     #[inline]
     pub(super) fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    /// Bytes to be moved with one system call for whom `context` says: fewer in the background while callers read. A direct transfer for a caller is noted.
+    #[inline]
+    pub(super) fn most_at_once(&self, context: IoContext) -> usize {
+        if !self.direct {
+            return usize::MAX;
+        }
+        let now_micros = self.clock.now_micros();
+        if context.priority == IoPriority::User {
+            self.callers.note(now_micros);
+            return usize::MAX;
+        }
+        self.callers.most_at_once(now_micros)
     }
 
     /// The length in bytes.

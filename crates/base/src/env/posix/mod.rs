@@ -3,7 +3,7 @@
 //! Buffered files issue exactly one system call for an operation (more only after a short transfer or `EINTR`).
 //! Direct files (`O_DIRECT`) need memory, offsets and lengths aligned to
 //! [`DIRECT_ALIGNMENT`](super::DIRECT_ALIGNMENT); what is not aligned passes a bounce buffer, and a file system that
-//! refuses the flag gets buffered files. A direct append file writes units of 1 MiB; a sync writes the rest, and the next
+//! refuses the flag gets buffered files. A direct append file writes units of 1 MiB, in pieces while callers read; a sync writes the rest, and the next
 //! unit begins with its last block again. A file opened for mapping is not direct.
 //!
 //! **Outside the promise**: a mapped file ([`FileOptions::mmap`]). If another process truncates it, or its device fails
@@ -21,6 +21,7 @@ use crate::clock::{Clock, SystemClock};
 
 mod aligned;
 mod append;
+mod callers;
 mod direct_append;
 mod handle;
 mod lock;
@@ -35,22 +36,24 @@ mod transfer;
 
 pub use aligned::buffer_bytes;
 
+use callers::CallersReads;
 use handle::Handle;
 
 /// The file system of the operating system.
 pub struct PosixEnv {
     stats: Arc<IoStats>,
+    callers: Arc<CallersReads>,
     clock: Arc<dyn Clock>,
 }
 
 impl PosixEnv {
     /// The file system of the operating system, its counters at zero.
     pub fn new() -> Self {
-        Self { stats: Arc::default(), clock: Arc::new(SystemClock::new()) }
+        Self { stats: Arc::default(), callers: Arc::default(), clock: Arc::new(SystemClock::new()) }
     }
 
     fn handle(&self, file: open::Opened) -> Handle {
-        Handle::new(file, Arc::clone(&self.stats), Arc::clone(&self.clock))
+        Handle::new(file, Arc::clone(&self.stats), Arc::clone(&self.callers), Arc::clone(&self.clock))
     }
 }
 

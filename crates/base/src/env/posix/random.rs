@@ -28,13 +28,15 @@ impl PosixFile {
 
     /// Reads the blocks around the range into the bounce buffer, piece by piece. Returns the bytes of the range.
     fn read_bounced(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> io::Result<usize> {
+        let most = self.handle.most_at_once(context);
         with_bounce(|bounce| {
             let mut done = 0;
             while done < buffer.len() {
                 let position = offset + done as u64;
                 let skip = (position % DIRECT_ALIGNMENT as u64) as usize;
                 let wanted = (skip + buffer.len() - done).next_multiple_of(DIRECT_ALIGNMENT).min(BOUNCE_LEN);
-                let read = transfer::read_at_direct(self.handle.fd(), position - skip as u64, &mut bounce[..wanted])?;
+                let read =
+                    transfer::read_at_direct(self.handle.fd(), position - skip as u64, &mut bounce[..wanted], most)?;
                 self.handle.stats().record_read(context, read as u64);
                 let count = read.saturating_sub(skip).min(buffer.len() - done);
                 buffer[done..done + count].copy_from_slice(&bounce[skip..skip + count]);
@@ -48,12 +50,12 @@ impl PosixFile {
     }
 
     /// Copies data in unaligned memory to the bounce buffer, piece by piece. Offset and length are aligned.
-    fn write_bounced(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+    fn write_bounced(&self, offset: u64, data: &[u8], most: usize) -> io::Result<()> {
         with_bounce(|bounce| {
             let mut position = offset;
             for piece in data.chunks(BOUNCE_LEN) {
                 bounce[..piece.len()].copy_from_slice(piece);
-                transfer::write_at(self.handle.fd(), position, &bounce[..piece.len()])?;
+                transfer::write_at(self.handle.fd(), position, &bounce[..piece.len()], most)?;
                 position += piece.len() as u64;
             }
             Ok(())
@@ -66,7 +68,8 @@ impl RandomFile for PosixFile {
         let read = if !self.handle.is_direct() {
             transfer::read_at(self.handle.fd(), offset, buffer)?
         } else if is_aligned(offset, buffer) {
-            transfer::read_at_direct(self.handle.fd(), offset, buffer)?
+            let most = self.handle.most_at_once(context);
+            transfer::read_at_direct(self.handle.fd(), offset, buffer, most)?
         } else {
             return self.read_bounced(offset, buffer, context);
         };
@@ -90,10 +93,11 @@ impl RandomFile for PosixFile {
 impl RandomWriteFile for PosixFile {
     fn write_at(&self, offset: u64, data: &[u8], context: IoContext) -> io::Result<()> {
         let blocks = offset.is_multiple_of(DIRECT_ALIGNMENT as u64) && data.len().is_multiple_of(DIRECT_ALIGNMENT);
+        let most = self.handle.most_at_once(context);
         match &self.unaligned {
-            Some(unaligned) if !blocks => transfer::write_at(unaligned.as_fd(), offset, data)?,
-            Some(_) if !is_aligned(offset, data) => self.write_bounced(offset, data)?,
-            _ => transfer::write_at(self.handle.fd(), offset, data)?,
+            Some(unaligned) if !blocks => transfer::write_at(unaligned.as_fd(), offset, data, usize::MAX)?,
+            Some(_) if !is_aligned(offset, data) => self.write_bounced(offset, data, most)?,
+            _ => transfer::write_at(self.handle.fd(), offset, data, most)?,
         }
         self.handle.stats().record_write(context, data.len() as u64);
         Ok(())

@@ -4,9 +4,12 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::PosixEnv;
 use super::aligned::{AlignedBuffer, is_aligned};
+use crate::clock::{Clock, ManualClock};
 use crate::env::conformance::{Traits, check};
 use crate::env::{DIRECT_ALIGNMENT, Env, FileKind, FileOptions, IoContext, IoPriority, ReadRequest};
 
@@ -293,4 +296,47 @@ fn names_that_are_not_text_are_left_out() {
     let entries = PosixEnv::new().list_dir(directory.path()).unwrap();
     assert_eq!(entries.iter().map(|entry| &entry.name[..]).collect::<Vec<_>>(), ["text"]);
     PosixEnv::new().sync_dir(Path::new("")).unwrap();
+}
+
+#[test]
+fn a_caller_does_not_wait_for_a_whole_transfer_of_background_work() {
+    if !Path::new("/proc/thread-self/io").exists() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::new(0));
+    clock.advance(Duration::from_secs(1));
+    let env = PosixEnv { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..PosixEnv::new() };
+    let others = directory.path().join("others");
+    write_file(&env, &others, &[7; 8192]);
+    if !env.handle(super::open::to_read(&others, &DIRECT).unwrap()).is_direct() {
+        // The file system refuses the flag.
+        return;
+    }
+    let of_caller = env.open_random(&others, &DIRECT).unwrap();
+    let background = IoContext::new(FileKind::Table, IoPriority::Low);
+
+    let path = directory.path().join("table");
+    let unit: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 4099) as u8).collect();
+    let mut file = env.create_append(&path, &DIRECT).unwrap();
+    let mut append = |context| {
+        let before = system_calls("syscw");
+        file.append(&unit, context).unwrap();
+        system_calls("syscw") - before
+    };
+    assert_eq!(append(background), 1, "nobody reads");
+    of_caller.read_at(0, &mut [0; 4096], background).unwrap();
+    assert_eq!(append(background), 1, "background work reads");
+    of_caller.read_at(0, &mut [0; 4096], CONTEXT).unwrap();
+    assert_eq!(append(background), 8, "a caller read just now");
+    assert_eq!(append(CONTEXT), 1, "a caller waits for this one");
+    clock.advance(Duration::from_millis(150));
+    assert_eq!(append(background), 1, "it was a while ago");
+    file.finish().unwrap();
+
+    of_caller.read_at(0, &mut [0; 4096], CONTEXT).unwrap();
+    let table = env.open_random(&path, &DIRECT).unwrap();
+    let mut buffer = AlignedBuffer::new(5 << 20);
+    assert_eq!(table.read_at(0, &mut buffer, background).unwrap(), 5 << 20);
+    assert!(buffer.chunks(1 << 20).all(|read| read == unit), "pieces are joined as they were");
 }

@@ -1,4 +1,4 @@
-//! Whole transfers over system calls that may do less than asked.
+//! Whole transfers over system calls that may do less than asked. Direct ones go in pieces if they are told to.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -22,13 +22,14 @@ pub(super) fn read_at(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> i
     Ok(done)
 }
 
-/// The same on a direct file. Offset, length and memory of the buffer are aligned; so a count that is not means that
-/// the file ended there.
-pub(super) fn read_at_direct(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+/// The same on a direct file, at most `most` bytes with a call. Offset, length, memory of the buffer and `most`, if it is less, are aligned; so a count that is
+/// not means that the file ended there.
+pub(super) fn read_at_direct(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8], most: usize) -> io::Result<usize> {
     debug_assert!(offset.is_multiple_of(DIRECT_ALIGNMENT as u64) && buffer.len().is_multiple_of(DIRECT_ALIGNMENT));
     let mut done = 0;
     while done < buffer.len() {
-        match rustix::io::pread(file, &mut buffer[done..], offset + done as u64) {
+        let end = buffer.len().min(done.saturating_add(most));
+        match rustix::io::pread(file, &mut buffer[done..end], offset + done as u64) {
             Ok(0) => break,
             Ok(count) => {
                 done += count;
@@ -43,12 +44,13 @@ pub(super) fn read_at_direct(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8
     Ok(done)
 }
 
-/// Writes all of `data`.
+/// Writes all of `data`, at most `most` bytes with a call.
 #[inline]
-pub(super) fn write_at(file: BorrowedFd<'_>, offset: u64, data: &[u8]) -> io::Result<()> {
+pub(super) fn write_at(file: BorrowedFd<'_>, offset: u64, data: &[u8], most: usize) -> io::Result<()> {
     let mut done = 0;
     while done < data.len() {
-        match rustix::io::pwrite(file, &data[done..], offset + done as u64) {
+        let end = data.len().min(done.saturating_add(most));
+        match rustix::io::pwrite(file, &data[done..end], offset + done as u64) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => done += count,
             Err(Errno::INTR) => {}
