@@ -83,19 +83,24 @@ impl WriteController {
     ) -> (StallCondition, StallCondition) {
         let mut inner = self.inner.lock();
         let current = stall_condition(&pressure, options);
+        // As RocksDB looks at it: whether writers are delayed or stopped for the sake of any family.
+        let conditions = || inner.families.values().map(|(condition, _)| condition);
+        let was_delayed = conditions().any(|condition| matches!(condition, StallCondition::Delayed(_)));
+        let was_stopped = conditions().any(|condition| matches!(condition, StallCondition::Stopped(_)));
         let old = inner.families.insert(family, (current, pressure));
         let (previous, previous_pressure) = old.unwrap_or((StallCondition::Normal, pressure));
-        match (previous, current) {
-            (StallCondition::Normal, StallCondition::Delayed(_)) => inner.credit_bytes = 0,
-            (_, StallCondition::Delayed(_)) => {
-                let near = is_near_stop(&pressure, options);
-                inner.rate = next_delayed_rate(inner.rate, inner.max_rate, &previous_pressure, &pressure, near);
+        match current {
+            StallCondition::Delayed(cause) if was_delayed => {
+                let (before, now) = (previous_pressure.pending_compaction_bytes, pressure.pending_compaction_bytes);
+                let is_near = was_stopped || is_near_stop(cause, &pressure, options);
+                inner.rate = next_delayed_rate(inner.rate, inner.max_rate, before, now, is_near);
             }
-            (StallCondition::Stopped(_) | StallCondition::Delayed(_), StallCondition::Normal) => {
-                // A recovered family starts its next delay a little faster than this one ended.
+            StallCondition::Delayed(_) => inner.credit_bytes = 0,
+            StallCondition::Normal if was_delayed => {
+                // Who recovers starts the next delay a little faster than this one ended.
                 inner.rate = (inner.rate * 7 / 5).min(inner.max_rate);
             }
-            _ => {}
+            StallCondition::Normal | StallCondition::Stopped(_) => {}
         }
         self.refresh(&inner);
         (previous, current)

@@ -53,24 +53,29 @@ pub(crate) fn stall_condition(pressure: &Pressure, options: &ColumnFamilyOptions
     }
 }
 
-/// Whether a delayed family comes close to where writers stop: its rate is then cut harder.
-pub(crate) fn is_near_stop(pressure: &Pressure, options: &ColumnFamilyOptions) -> bool {
-    let files_left = options.level0_stop_writes_trigger.saturating_sub(pressure.l0_files);
+/// Whether a family that is delayed for `cause` comes close to where writers stop: its rate is then cut harder.
+pub(crate) fn is_near_stop(cause: StallCause, pressure: &Pressure, options: &ColumnFamilyOptions) -> bool {
     let hard = options.hard_pending_compaction_bytes_limit;
     let soft = options.soft_pending_compaction_bytes_limit;
-    files_left <= 2 || (hard > soft && pressure.pending_compaction_bytes >= soft + (hard - soft) / 4 * 3)
+    match cause {
+        StallCause::L0FileCount => options.level0_stop_writes_trigger.saturating_sub(pressure.l0_files) <= 2,
+        StallCause::PendingCompactionBytes => {
+            hard > soft && pressure.pending_compaction_bytes.saturating_sub(soft) > (hard - soft) / 4 * 3
+        }
+        _ => false,
+    }
 }
 
-/// The next rate of admitted bytes per second for a delayed family: RocksDB's walk. Falling debt speeds up, rising
-/// debt slows down, a near stop slows down harder.
-pub(crate) fn next_delayed_rate(rate: u64, max_rate: u64, previous: &Pressure, now: &Pressure, near_stop: bool) -> u64 {
+/// The next rate of admitted bytes per second for a family that is delayed while writers were delayed already: RocksDB's walk on the sign of a change of its debt. Debt that falls speeds up;
+/// debt that rises or stays slows down; a stop that is near, or just over, slows down harder.
+pub(crate) fn next_delayed_rate(rate: u64, max_rate: u64, previous_debt: u64, debt: u64, is_near_stop: bool) -> u64 {
     const MIN_RATE: u64 = 16 << 10;
-    let next = if near_stop {
+    let next = if is_near_stop {
         rate * 3 / 5
-    } else if now.pending_compaction_bytes > previous.pending_compaction_bytes || now.l0_files > previous.l0_files {
-        rate * 4 / 5
-    } else if now.pending_compaction_bytes < previous.pending_compaction_bytes || now.l0_files < previous.l0_files {
+    } else if previous_debt > debt {
         rate * 5 / 4
+    } else if previous_debt > 0 {
+        rate * 4 / 5
     } else {
         rate
     };

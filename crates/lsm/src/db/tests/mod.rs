@@ -6,6 +6,7 @@ mod checked;
 mod compressed_blocks;
 mod covered;
 mod created_files;
+mod delayed_rate;
 mod early_sync;
 mod held_writers;
 mod ingest;
