@@ -15,7 +15,7 @@ pub(crate) mod simulator;
 mod targets;
 
 pub(crate) use picker::{
-    ManualRange, ManualStep, droppable, level0_load, levels_with_data, may_still_go, next_upkeep,
+    ManualRange, ManualStep, droppable, level0_count, level0_load, levels_with_data, may_still_go, next_upkeep,
     pending_compaction_bytes, pick, pick_covered, pick_drain, pick_expired_drop, pick_expired_rewrite, pick_level0,
     scores, urgency,
 };

@@ -199,6 +199,7 @@ impl DbInner {
             (self.metrics.get(Counter::FlushWriteBytes), self.metrics.get(Counter::CompactReadBytes));
         let distance = Distance {
             pressure: pressure(&pinned),
+            level0_count: compaction::level0_count(&pinned.version, &pinned.options),
             active_bytes: pinned.memtable.approximate_memory_usage() as u64,
             sealed_bytes: sealed as u64,
             amplification: rewritten as f64 / flushed.max(1) as f64,

@@ -144,13 +144,21 @@ pub(crate) fn level0_load(version: &Version, options: &ColumnFamilyOptions) -> u
     match options.compaction_style {
         CompactionStyle::Leveled | CompactionStyle::Lazy => version.files(0).len(),
         CompactionStyle::Universal => {
-            let runs = version.files(0).len() + levels_with_data(version);
+            let runs = level0_count(version, options);
             let narrowest = options.compaction_options_universal.min_merge_width as usize;
             // As many as never become fewer must not stop anybody.
             let allowed = options.level0_file_num_compaction_trigger.max(narrowest - 1);
             if runs > allowed { runs } else { 0 }
         }
         CompactionStyle::Fifo => 0,
+    }
+}
+
+/// What will count against the limits of level 0 once there is too much of it: its tables; in the universal style all sorted runs; in FIFO nothing.
+pub(crate) fn level0_count(version: &Version, options: &ColumnFamilyOptions) -> usize {
+    match options.compaction_style {
+        CompactionStyle::Universal => version.files(0).len() + levels_with_data(version),
+        _ => level0_load(version, options),
     }
 }
 

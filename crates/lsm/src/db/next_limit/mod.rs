@@ -10,6 +10,8 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 pub(crate) struct Distance {
     /// What the limits look at.
     pub(crate) pressure: Pressure,
+    /// What counts against the limits of level 0 with the next file: in the universal style runs that are no pressure yet are among it.
+    pub(crate) level0_count: usize,
     /// Bytes of the memtable that is being written.
     pub(crate) active_bytes: u64,
     /// Bytes of sealed memtables.
@@ -56,7 +58,7 @@ fn memtables(distance: &Distance, options: &ColumnFamilyOptions) -> NextLimit {
 fn level0(distance: &Distance, options: &ColumnFamilyOptions) -> NextLimit {
     let in_memory = distance.active_bytes.saturating_add(distance.sealed_bytes);
     let room = |files: usize| {
-        let free = files.saturating_sub(distance.pressure.l0_files) as u64;
+        let free = files.saturating_sub(distance.level0_count) as u64;
         free.saturating_mul(options.write_buffer_size as u64).saturating_sub(in_memory)
     };
     let slowdown = room(options.level0_slowdown_writes_trigger);

@@ -3,7 +3,7 @@
 use super::{Distance, next_limits};
 use crate::db::write_stall::Pressure;
 use crate::options::CompactionStyle;
-use crate::{ColumnFamilyOptions, Db, DbOptions};
+use crate::{ColumnFamilyOptions, Db, DbOptions, FlushOptions};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
@@ -32,6 +32,7 @@ fn run(command: &Command) -> String {
             l0_files: command.get_or("files", 0),
             pending_compaction_bytes: mib("pending"),
         },
+        level0_count: command.get_or("files", 0),
         active_bytes: mib("active"),
         sealed_bytes: command.get_or("sealed", 0_u64) * 64 * MIB,
         amplification: command.get_or("amplification", 0.0),
@@ -65,4 +66,30 @@ fn a_database_says_how_far_its_next_limit_is() {
     let text = db.property("siltstone.pacing").unwrap();
     assert!(text.starts_with("memtable limit stops writers in 1.") && text.ends_with("writers are free\n"), "{text}");
     assert_eq!(db.property("siltstone.io-rate").unwrap(), "0");
+}
+
+/// Few runs are no pressure in the universal style, but the next file makes them count: it said that 36 files were far when 32 were.
+#[test]
+fn the_limit_of_a_universal_database_does_not_jump_nearer_with_one_more_file() {
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    let family = ColumnFamilyOptions::default()
+        .compaction_style(CompactionStyle::Universal)
+        .level0_file_num_compaction_trigger(8)
+        .write_buffer_size(1 << 20)
+        // The limit of memtables is farther.
+        .max_write_buffer_number(64);
+    let options = DbOptions::default()
+        .create_if_missing(true)
+        .env(Some(SimDisk::new().env()))
+        .executor(Some(executor))
+        .unnamed_families(family);
+    let db = Db::open("/db", &options).unwrap();
+    let mut nearer = Vec::new();
+    for number in 0..6_u8 {
+        nearer.push(db.metrics_table(&db.default_family()).next_limit.unwrap().bytes / MIB);
+        db.put([number], b"value").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    let steps: Vec<u64> = nearer.windows(2).map(|pair| pair[0] - pair[1]).collect();
+    assert_eq!(steps, [1; 5], "one file each: {nearer:?}");
 }
