@@ -36,7 +36,7 @@ pub(crate) struct Gauges {
     pub(crate) l0_files: f64,
     /// All files in level 0, whatever was read of them: they go when the compaction ends.
     pub(crate) l0_all_files: f64,
-    /// Those of them that a running compaction takes; none: no compaction of level 0 runs.
+    /// Those of them that a compaction takes, which runs or is due; none: there is none.
     pub(crate) l0_taken_files: f64,
     /// Bytes that it must still read.
     pub(crate) l0_left_bytes: f64,
@@ -153,6 +153,19 @@ fn level0_gear(gauges: &Gauges, compaction_rate: Option<f64>, least: f64) -> Pac
     let even = gauges.l0_stop / 2.0 - (gauges.l0_all_files - gauges.l0_taken_files);
     let may_come = (room.min(even) - in_memory).max(0.0) * gauges.buffer_bytes;
     Pace { rate: (compaction_rate * may_come / gauges.l0_left_bytes).max(least), cause: StallCause::L0FileCount }
+}
+
+/// Files of level 0 that a compaction takes, and the bytes that it must still read: of the `running` one, if there is one. One that is due but could not start yet, since what it merges with is
+/// being compacted, counts as if it began now, so that the pace does not change when it does: writers would go ahead for seconds, and wait for what they did all through it.
+pub(crate) fn level0_job(version: &Version, options: &ColumnFamilyOptions, running: (f64, f64)) -> (f64, f64) {
+    let files = version.files(0).len();
+    let is_due = files >= options.level0_file_num_compaction_trigger.max(1);
+    let is_leveled = options.compaction_style == CompactionStyle::Leveled && !options.disable_auto_compactions;
+    if running.0 > 0.0 || !is_due || !is_leveled {
+        return running;
+    }
+    let below = (1..version.num_levels()).map(|level| version.level_bytes(level)).find(|bytes| *bytes > 0);
+    (files as f64, (version.level_bytes(0) + below.unwrap_or(0)) as f64)
 }
 
 /// What is left of `most`, in parts of it.

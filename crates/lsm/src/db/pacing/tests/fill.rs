@@ -1,6 +1,6 @@
 //! A database that is filled on a device, in virtual time: the law, the meters and the pickers, with make-believe tables.
 
-use super::super::law::{Gauges, owed_bytes, pace};
+use super::super::law::{Gauges, level0_job, owed_bytes, pace};
 use super::super::pacer::{Done, Figures, Pacer};
 use super::{MB, SECOND};
 use crate::compaction::simulator::{Simulation, SteppedTree};
@@ -98,13 +98,14 @@ impl Fill {
                 }
             }
             let free = if sealed > 0.0 { 0.0 } else { buffer };
+            let (l0_taken_files, l0_left_bytes) = level0_job(tree.version(), &tree_options, tree.level0_job());
             let gauges = Gauges {
                 room_bytes: (buffer - active + free).max(0.0),
                 unflushed_bytes: sealed - flushed_now,
                 l0_files: tree.l0_files(),
                 l0_all_files: tree.version().files(0).len() as f64,
-                l0_taken_files: tree.level0_job().0,
-                l0_left_bytes: tree.level0_job().1,
+                l0_taken_files,
+                l0_left_bytes,
                 l0_trigger: 4.0,
                 l0_stop: 36.0,
                 compacts: true,
