@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
+use siltstone::ttl::{RowExpiry, TableTtl, TtlDuration};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::{Admin, LazyTableId, LazyTableSpec, Row, TableId, TableSpec};
 use siltstone_base::env::sim::{CrashConfig, CrashStates, SimDisk};
@@ -17,6 +18,7 @@ use siltstone_lsm::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const DIR: &str = "/db";
 
@@ -693,4 +695,67 @@ fn maintenance_reads_nothing() {
     assert_eq!(counted()[0], 0, "not at all");
     db.check_table(eager).unwrap().iter().for_each(|check| assert!(check.is_sound(), "{check:?}"));
     db.check_table(lazy).unwrap().iter().for_each(|check| assert!(check.is_sound(), "{check:?}"));
+}
+
+/// A row that something else than the tables has damaged is too short for its stamp.
+#[test]
+fn a_scan_of_rows_says_which_row_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DbOptions::default().create_if_missing(true);
+    let rows = ColumnFamilyOptions::default().expiry(Some(Arc::new(TableTtl::default())));
+    let db = TableDb::open(dir.path(), &options, &rows, &WriteOptions::default()).unwrap();
+    let spec = TableSpec { name: "t".to_owned(), indexes: vec![IndexSpec::over_columns("first", Some(0..1))] };
+    let expiry = RowExpiry::after(TtlDuration::from_seconds(1000).unwrap());
+    let table = db.create_expiring_table(&spec, &expiry).unwrap();
+    for key in [b"1", b"2", b"3", b"4"] {
+        db.insert(table, &[Row { primary_key: key, value: b"abc" }]).unwrap();
+    }
+    db.db().put([&table.0.to_be_bytes()[..], b"3"].concat(), b"short").unwrap();
+    let mut seen = Vec::new();
+    let mut walk = |from: &[u8]| {
+        seen.clear();
+        let error = db.scan_rows(table, from, 9, &mut |row| seen.push(row.primary_key.to_vec())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        (error.message().to_owned(), seen.len())
+    };
+    assert_eq!(walk(b""), ("row 2 of a scan, from 0".to_owned(), 2));
+    assert_eq!(walk(b"2"), ("row 1 of a scan, from 0".to_owned(), 1));
+    // So is a row of a call that has not the column which says when it expires.
+    let expiry = expiry.from_column(1);
+    let by_column = db.create_expiring_table(&TableSpec { name: "u".to_owned(), ..spec }, &expiry).unwrap();
+    let rows = [Row { primary_key: b"1", value: &[0; 9] }, Row { primary_key: b"2", value: &[0; 8] }];
+    let error = db.insert(by_column, &rows).unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidArgument, "row 1 of the call, from 0"));
+}
+
+/// Yields another key each time that it is asked about a row of the value `c`.
+#[derive(Debug, Default)]
+struct Fickle(AtomicU64);
+
+impl IndexExtractor for Fickle {
+    fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {
+        let number = if value == b"c" { self.0.fetch_add(1, Ordering::Relaxed) } else { 0 };
+        index_key.extend_from_slice(&number.to_be_bytes());
+        true
+    }
+}
+
+#[test]
+fn where_rows_expire_an_extractor_is_tried_with_what_a_row_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DbOptions::default().create_if_missing(true);
+    let rows = ColumnFamilyOptions::default().expiry(Some(Arc::new(TableTtl::default())));
+    let db = TableDb::open(dir.path(), &options, &rows, &WriteOptions::default()).unwrap();
+    for unique in [false, true] {
+        let index = IndexSpec::new("fickle", Arc::new(Fickle::default())).unique(unique);
+        let spec = TableSpec { name: format!("unique: {unique}"), indexes: vec![index] };
+        let expiry = RowExpiry::after(TtlDuration::from_seconds(1000).unwrap());
+        let table = db.create_expiring_table(&spec, &expiry).unwrap();
+        let row = |value| Row { primary_key: b"1", value };
+        for outcome in [db.update(table, &[(row(b"c"), row(b"a"))]), db.delete(table, &[row(b"c")])] {
+            let error = outcome.unwrap_err();
+            assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidArgument, "row 0 of the call, from 0"));
+        }
+        db.update(table, &[(row(b"b"), row(b"a"))]).unwrap();
+    }
 }

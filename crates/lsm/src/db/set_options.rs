@@ -3,9 +3,10 @@
 //! A family's options are part of its super version and are replaced as that is, under the state lock, under which compactions are picked: so
 //! each pick sees either the old or the new ones, and its job keeps what it saw.
 
-use super::column_family::Family;
+use super::column_family::{ColumnFamily, Family};
 use super::state::DbInner;
 use super::super_version::SuperVersion;
+use crate::compaction::{HiddenRow, HiddenRows};
 use crate::event::{ChangedOption, OptionsInfo};
 use crate::options::WriteAdmission;
 use crate::options::file::{change_database, change_family};
@@ -34,6 +35,9 @@ impl DbInner {
         }
         let old = family.super_version.load_full();
         let (options, changed) = change_family(&old.options, changes)?;
+        if family.hidden_rows.get().is_some() {
+            options.check_keeps_all()?;
+        }
         if !changed.is_empty() {
             family.publish(
                 SuperVersion {
@@ -87,4 +91,25 @@ impl DbInner {
         self.schedule();
         self.write_options_file()
     }
+}
+
+impl ColumnFamily {
+    /// Refuses changes by which compactions would delete what no user deleted, from now on. Where somebody sees what flushes and compactions drop, that is so already: FIFO
+    /// shows nobody what it deletes. So this comes after [`Db::attach`](super::Db::attach), if both do.
+    pub(crate) fn keep_all(&self) {
+        let _ = self.0.hidden_rows.set(Arc::new(SeesNothing));
+    }
+}
+
+/// Stands in for somebody who sees what goes, where nobody wants to.
+#[derive(Debug)]
+struct SeesNothing;
+
+impl HiddenRows for SeesNothing {
+    #[inline]
+    fn watches(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn went(&self, _: &HiddenRow<'_>) {}
 }

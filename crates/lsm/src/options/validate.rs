@@ -3,7 +3,8 @@
 //! An error names the option, its value and its bounds.
 
 use super::{
-    ColumnFamilyOptions, CompressionType, DbOptions, FilterPolicy, IndexType, TableOptions, UniversalCompactionOptions,
+    ColumnFamilyOptions, CompactionStyle, CompressionType, DbOptions, FilterPolicy, IndexType, TableOptions,
+    UniversalCompactionOptions,
 };
 use siltstone_base::comparator::TIMESTAMP_LEN;
 use siltstone_base::rate_limiter::LEAST_FAIRNESS;
@@ -93,6 +94,20 @@ impl ColumnFamilyOptions {
             return Err(Error::invalid_argument("index_type: a hash index needs a prefix_extractor"));
         }
         self.table.validate()
+    }
+
+    /// Checks that compactions delete nothing of the family but what its users deleted or replaced: where entries belong to each other, one must not go without the others.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` names the option.
+    pub(crate) fn check_keeps_all(&self) -> Result<()> {
+        match self.compaction_style {
+            CompactionStyle::Leveled | CompactionStyle::Universal | CompactionStyle::Lazy => Ok(()),
+            CompactionStyle::Fifo => Err(Error::invalid_argument(
+                "compaction_style: FIFO deletes the oldest files with all that they have, so that rows would lose their index entries, and entries their rows",
+            )),
+        }
     }
 
     /// The limits of level 0 and of pending bytes, each no lower than the one before it.

@@ -75,7 +75,7 @@ impl Scratch {
     /// Deletes the entries of a row whose keys `new` does not yield. Those that it does are put again.
     pub(super) fn remove_expiring(&mut self, table: &Table, row: &Row<'_>, new: Option<&Row<'_>>) -> Result<()> {
         for index in &table.indexes {
-            if !index.entry_of(row, &[], &mut self.key, &mut self.value)? {
+            if !self.entry_of(index, row, &[])? {
                 continue;
             }
             if index.spec.unique {

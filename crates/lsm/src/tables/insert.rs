@@ -3,6 +3,7 @@
 //! An index entry is put once and then deleted once, so that its tombstone is a single delete. Within one batch everything is removed before anything is
 //! added: a row may take over a primary key, or a key of a unique index, that another row of the batch gives up.
 
+use super::call_rows::Tried;
 use super::expiring::{Release, RowStamp};
 use super::index::{Index, Table};
 use super::unique::Claim;
@@ -25,6 +26,8 @@ pub(super) struct Scratch {
     stored: Vec<u8>,
     /// The time of writing, in Unix seconds.
     now: u64,
+    /// Extractors are asked twice about the row at hand.
+    pub(super) is_tried: bool,
     /// Keys of unique indexes that rows get.
     pub(super) claims: Vec<Claim>,
     /// Those that rows give up.
@@ -47,13 +50,15 @@ impl TableDb {
     /// # Errors
     ///
     /// `NotFound` if no open table has this id, `LimitExceeded` for a key or a value beyond the limits, `AlreadyExists` if a row would have the key of another one
-    /// in a unique index: it names the index, and the row by its place in `rows`. `Poisoned` or `InvalidArgument` name an index whose extractor panics or breaks its promises;
-    /// `Corruption` one whose extractor cannot read a row. `InvalidArgument` also for a primary key that comes twice, or a row without the column that says when it expires; `Busy` while a unique index is added. Nothing is written then. And those of a write.
+    /// in a unique index: it names the index, and the row by its place in `rows`. So do `Poisoned` or `InvalidArgument` for an index whose extractor panics or breaks its promises, and
+    /// `Corruption` for one whose extractor cannot read a row. `InvalidArgument` also for a primary key that comes twice, or a row without the column that says when it expires; `Busy` while a unique index is added. Nothing is written then. And those of a write.
     pub fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
         self.change(table, false, |table, scratch| {
             check_doubles(rows.iter().map(|row| row.primary_key))?;
-            scratch.check_first(table, rows.first())?;
-            rows.iter().enumerate().try_for_each(|(number, row)| scratch.add(table, number, row, None))
+            let tried = Tried::of(rows.len());
+            rows.iter().enumerate().try_for_each(|(number, row)| {
+                scratch.with_row(number, tried.has(number), |scratch| scratch.add(table, number, row, None))
+            })
         })
     }
 
@@ -66,8 +71,10 @@ impl TableDb {
     pub fn delete(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
         self.change(table, false, |table, scratch| {
             check_doubles(rows.iter().map(|row| row.primary_key))?;
-            scratch.check_first(table, rows.first())?;
-            rows.iter().try_for_each(|row| scratch.remove(table, row))
+            let tried = Tried::of(rows.len());
+            rows.iter().enumerate().try_for_each(|(number, row)| {
+                scratch.with_row(number, tried.has(number), |scratch| scratch.remove(table, row))
+            })
         })
     }
 
@@ -81,11 +88,14 @@ impl TableDb {
         self.change(table, false, |table, scratch| {
             check_doubles(rows.iter().map(|(old, _)| old.primary_key))?;
             check_doubles(rows.iter().map(|(_, new)| new.primary_key))?;
-            scratch.check_first(table, rows.first().map(|(_, new)| new))?;
-            rows.iter().try_for_each(|(old, new)| scratch.take_away(table, &RowChange::Update(*old, *new)))?;
+            let tried = Tried::of(rows.len());
+            for (number, (old, new)) in rows.iter().enumerate() {
+                let change = RowChange::Update(*old, *new);
+                scratch.with_row(number, tried.has(number), |scratch| scratch.take_away(table, &change))?;
+            }
             for (number, (old, new)) in rows.iter().enumerate() {
                 let old = Some(old).filter(|old| old.primary_key == new.primary_key);
-                scratch.add(table, number, new, old)?;
+                scratch.with_row(number, tried.has(number), |scratch| scratch.add(table, number, new, old))?;
             }
             Ok(())
         })
@@ -108,16 +118,20 @@ impl TableDb {
         order.sort_by_key(|(table, _, _)| *table);
         self.write_batch(|tables, scratch| {
             for own in order.chunk_by(|(table, _, _), (next, _, _)| table == next) {
-                let Some((id, _, first)) = own.first() else { continue };
+                let Some((id, _, _)) = own.first() else { continue };
                 let table = find(tables, (*id).into())?;
                 table.definition.check_mode(false)?;
                 table.check_writable()?;
-                scratch.check_first(table, first.after().or(first.before()).as_ref())?;
-                own.iter().try_for_each(|(_, _, change)| scratch.take_away(table, change))?;
-                for (_, number, change) in own {
+                let tried = Tried::of(own.len());
+                for (at, (_, number, change)) in own.iter().enumerate() {
+                    scratch.with_row(*number, tried.has(at), |scratch| scratch.take_away(table, change))?;
+                }
+                for (at, (_, number, change)) in own.iter().enumerate() {
                     if let Some(row) = change.after() {
                         let old = change.before().filter(|old| old.primary_key == row.primary_key);
-                        scratch.add(table, *number, &row, old.as_ref())?;
+                        scratch.with_row(*number, tried.has(at), |scratch| {
+                            scratch.add(table, *number, &row, old.as_ref())
+                        })?;
                     }
                 }
             }
@@ -181,20 +195,6 @@ impl Scratch {
         self.claims.clear();
         self.freed.clear();
         self.releases.clear();
-    }
-
-    /// Fails if extractors do not yield the same for the same row: one row of each call, its first, is tried.
-    pub(super) fn check_first(&mut self, table: &Table, row: Option<&Row<'_>>) -> Result<()> {
-        let Some(row) = row else { return Ok(()) };
-        for index in &table.indexes {
-            let first = index.entry_of(row, &[], &mut self.key, &mut self.value)?;
-            let second = index.entry_of(row, &[], &mut self.other_key, &mut self.other_value)?;
-            let is_same = !first || (self.key == self.other_key && self.value == self.other_value);
-            if first != second || !is_same {
-                return Err(index.spec.unstable());
-            }
-        }
-        Ok(())
     }
 
     /// Puts a row. Returns its stamp.
@@ -269,7 +269,7 @@ impl Scratch {
     /// Makes key and value of a row's entry. Returns whether there is one that `other` does not have too. In an index that is being built, the entry of `other` may be
     /// missing, so nothing is left alone.
     fn entry(&mut self, index: &Index, row: &Row<'_>, stamp: &[u8], other: Option<&Row<'_>>) -> Result<bool> {
-        if !index.entry_of(row, stamp, &mut self.key, &mut self.value)? {
+        if !self.entry_of(index, row, stamp)? {
             return Ok(false);
         }
         let Some(other) = other.filter(|_| !index.is_building) else { return Ok(true) };

@@ -4,7 +4,10 @@
 //! tell by looking at the row ([`fetch`](super::fetch)), and sweeps remove it ([`sweep`](super::sweep)). An entry may be put many times, so it is deleted by a tombstone, never by a single delete.
 
 use super::TableDb;
+use super::call_rows::Tried;
 use super::figures::LazyFigures;
+use super::index::Table;
+use super::insert::Scratch;
 use siltstone_base::Result;
 use siltstone_base::engine::{LazyTableId, Row};
 
@@ -16,15 +19,9 @@ impl TableDb {
     /// Those of [`insert`](Self::insert), but there are no unique indexes.
     pub fn upsert(&self, table: LazyTableId, rows: &[Row<'_>]) -> Result<()> {
         self.change(table, true, |table, scratch| {
-            scratch.check_first(table, rows.first())?;
-            for row in rows {
-                let stamp = scratch.put_row(table, row)?;
-                let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
-                for index in &table.indexes {
-                    if index.entry_of(row, stamp, &mut scratch.key, &mut scratch.value)? {
-                        scratch.batch.put(&*scratch.key, &*scratch.value);
-                    }
-                }
+            let tried = Tried::of(rows.len());
+            for (number, row) in rows.iter().enumerate() {
+                scratch.with_row(number, tried.has(number), |scratch| scratch.put_with_entries(table, row))?;
             }
             let new = table.last_key.note(rows);
             table.indexes.iter().for_each(|index| index.counts.note_written(rows.len() as u64 - new, new));
@@ -66,5 +63,19 @@ impl TableDb {
             table.indexes.iter().for_each(|index| figures.add(index.counts.figures()));
             Ok(figures)
         })
+    }
+}
+
+impl Scratch {
+    /// Puts a row and all of its entries.
+    fn put_with_entries(&mut self, table: &Table, row: &Row<'_>) -> Result<()> {
+        let stamp = self.put_row(table, row)?;
+        let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
+        for index in &table.indexes {
+            if self.entry_of(index, row, stamp)? {
+                self.batch.put(&*self.key, &*self.value);
+            }
+        }
+        Ok(())
     }
 }

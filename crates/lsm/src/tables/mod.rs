@@ -18,6 +18,7 @@
 //! drop nor a snapshot from before it can bring anything back.
 
 mod build;
+mod call_rows;
 mod check;
 mod dictionary;
 mod drop_filter;
@@ -206,7 +207,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::open`]; `InvalidArgument` if the comparator of `rows` is not bytewise or the directory holds keys
+    /// Those of [`Db::open`]; `InvalidArgument` if the comparator of `rows` is not bytewise, its compaction style is FIFO, which would delete rows without their entries and entries without their rows, or the directory holds keys
     /// that belong to no table; `Corruption` or `NotSupported` for a damaged or newer dictionary.
     pub fn open(
         dir: impl AsRef<Path>,
@@ -233,6 +234,7 @@ impl TableDb {
         if !rows.comparator.is_bytewise() {
             return Err(Error::invalid_argument("comparator: tables need the bytewise order"));
         }
+        rows.check_keeps_all()?;
         let dropped = Arc::new(DroppedIndexes::default());
         let filter = DropFilter { dropped: Arc::clone(&dropped), user: rows.compaction_filter.clone() };
         let rows = rows.clone().compaction_filter(Some(Arc::new(filter)));
@@ -265,6 +267,7 @@ impl TableDb {
             unique_keys: RowLocks::new(MAX_LOCK_BYTES),
             next_owner: AtomicU64::new(1),
         };
+        [&tables.ground.rows, &tables.system].into_iter().for_each(ColumnFamily::keep_all);
         tables.load_dictionary()?;
         tables.resume_expiry()?;
         tables.forget_unfinished()?;

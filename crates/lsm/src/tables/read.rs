@@ -4,8 +4,8 @@ use super::expiring::without_stamp;
 use super::layout::{ID_LEN, without_id};
 use super::{AnyTableId, TableDb};
 use crate::options::ReadOptions;
-use siltstone_base::Result;
 use siltstone_base::engine::Row;
+use siltstone_base::{Error, Result};
 
 /// Keys up to this length are put together on the stack.
 const INLINE: usize = 128;
@@ -47,7 +47,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// Those of [`get_row`](Self::get_row).
+    /// Those of [`get_row`](Self::get_row); `Corruption` says the position of the row in the scan.
     pub fn scan_rows(
         &self,
         table: impl Into<AnyTableId>,
@@ -62,7 +62,8 @@ impl TableDb {
         with_key(id.to_bytes(), from, |key| rows.seek(key));
         let mut seen = 0;
         while seen < limit && rows.valid() {
-            found(Row { primary_key: without_id(rows.key()), value: without_stamp(expires, rows.value())? });
+            let value = without_stamp(expires, rows.value()).map_err(|error| of_scan(error, seen))?;
+            found(Row { primary_key: without_id(rows.key()), value });
             seen += 1;
             if seen < limit {
                 rows.next();
@@ -71,4 +72,10 @@ impl TableDb {
         rows.status()?;
         Ok(seen)
     }
+}
+
+/// Says where a scan met a row that is damaged.
+#[cold]
+fn of_scan(error: Error, number: usize) -> Error {
+    Error::new(error.kind(), format!("row {number} of a scan, from 0")).with_source(error)
 }

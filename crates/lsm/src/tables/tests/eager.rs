@@ -216,7 +216,7 @@ fn of_inserters_with_the_same_unique_key_one_wins() {
 
 /// Panics, changes its mind, or fails, by the first byte of the value.
 #[derive(Debug, Default)]
-struct Moody(AtomicU64);
+pub(super) struct Moody(AtomicU64);
 
 impl IndexExtractor for Moody {
     fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {

@@ -1,10 +1,12 @@
 //! Tests of tables: what is stored, what is seen, and what a drop leaves.
 
 mod build;
+mod call_rows;
 mod crashes;
 mod dictionary;
 mod drops;
 mod eager;
+mod fifo;
 mod lazy;
 mod load;
 mod rows;
