@@ -1,8 +1,8 @@
 //! Random operations under random options against a BTreeMap.
 //!
 //! The whole engine runs on one thread: files on the simulated disk, jobs on the step executor in an order that a seed
-//! decides. After every flush, compaction and reopening the whole tree is checked; at the end every key, every live
-//! snapshot and both directions are compared with the model.
+//! decides, a drawn number of entries a step: so operations come between any two yield points of a job. After every flush, compaction, reopening
+//! and crash the whole tree is checked; at the end every key, every live snapshot and both directions are compared with the model.
 //!
 //! Runs a fixed seed and a fresh one. `SILTSTONE_SEED=N` replays a printed seed, `SILTSTONE_CASES=N` sets how many cases each
 //! runs.
@@ -12,10 +12,12 @@
 mod model_support;
 
 use model_support::options;
-use model_support::world::{Op, World};
+use model_support::world::{Op, Tally, World};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
 
 /// Keys are drawn from few, so that each has many versions.
@@ -46,12 +48,32 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (1..FAMILIES).prop_map(Op::DropAndCreate),
         3 => family.clone().prop_map(Op::SetOptions),
         1 => Just(Op::Reopen),
-        1 => (0..30_u8).prop_map(Op::Step),
+        1 => (proptest::option::of(family), 0..30_u8, any::<bool>())
+            .prop_map(|(flush, steps, loses_power)| Op::Crash { flush, steps, loses_power }),
+        3 => (0..30_u8).prop_map(Op::Step),
     ]
 }
 
+/// All that is drawn; a failure prints it.
+#[derive(Debug, Clone)]
+struct Case {
+    options_seed: u64,
+    /// The most that a step of a job does, about an entry a unit; `None`: as far as its budget goes.
+    step_units: Option<u32>,
+    ops: Vec<Op>,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let step_units = select(&[None, Some(1), Some(3), Some(10), Some(60)]);
+    let drawn = (any::<u64>(), step_units, vec(op(), 1..160));
+    drawn.prop_map(|(options_seed, step_units, ops)| Case { options_seed, step_units, ops })
+}
+
+/// Fewer cases may by chance have none of what the tally counts.
+const CASES: u32 = 1_000;
+
 fn cases() -> u32 {
-    std::env::var("SILTSTONE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000)
+    std::env::var("SILTSTONE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
 }
 
 fn run(seed: u64) {
@@ -60,18 +82,21 @@ fn run(seed: u64) {
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Config { cases: cases(), failure_persistence: None, max_shrink_iters: 4_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let input = (any::<u64>(), vec(op(), 1..160));
+    let tally = RefCell::new(Tally::default());
     runner
-        .run(&input, |(options_seed, ops)| {
-            let mut world = World::new(options_seed);
+        .run(&case(), |Case { options_seed, step_units, ops }| {
+            let mut world = World::new(options_seed, step_units);
             for op in &ops {
                 world.apply(op);
             }
             world.compare_everything();
-            world.close();
+            tally.borrow_mut().add(&world.close());
             Ok(())
         })
         .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    let tally = tally.into_inner();
+    println!("{tally:?}");
+    assert!(cases() < CASES || tally.is_complete(), "something is hardly ever tried: {tally:?}");
 }
 
 #[test]

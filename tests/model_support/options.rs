@@ -486,11 +486,12 @@ pub fn read_limited(
     })
 }
 
-pub fn write(draw: &mut Draw, sync: bool) -> WriteOptions {
+/// Options of a write, which may go past the WAL if `may_skip_wal`.
+pub fn write(draw: &mut Draw, sync: bool, may_skip_wal: bool) -> WriteOptions {
     draw!(draw, WriteOptions, {
         sync = sync,
-        // Without a WAL a write may be lost at the next opening; the harness flushes before it reopens.
-        disable_wal = draw.of(&[false, false, false, true]),
+        // Without a WAL a write may be lost at the next opening; the harness flushes before it reopens or crashes.
+        disable_wal = draw.of(&[false, false, false, true]) && may_skip_wal,
         no_slowdown = draw.of(&[false, false, false, true]),
         low_pri = draw.of(&[false, false, true]),
     })
@@ -529,7 +530,7 @@ pub fn names_drawn() -> BTreeSet<String> {
     let order = comparator(draw);
     let _ = column_family(draw, order, &clock);
     let _ = read(draw, None, (None, None));
-    let _ = write(draw, false);
+    let _ = write(draw, false, true);
     let _ = flush(draw);
     let _ = compact_range(draw, false);
     let _ = wait_for_compact(draw);

@@ -11,8 +11,11 @@ use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+const DIR: &str = "/db";
 
 const NAMES: [&str; 3] = ["default", "beta", "gamma"];
 
@@ -36,6 +39,7 @@ pub enum Op {
     DropAndCreate(u8),
     SetOptions(u8),
     Reopen,
+    Crash { flush: Option<u8>, steps: u8, loses_power: bool },
     Step(u8),
 }
 
@@ -70,6 +74,7 @@ fn is_put_once(key: u16) -> bool {
 
 pub struct World {
     draw: Draw,
+    disk: SimDisk,
     executor: Arc<StepExecutor>,
     db_options: DbOptions,
     family_options: Vec<ColumnFamilyOptions>,
@@ -82,6 +87,45 @@ pub struct World {
     /// Of each family, an iterator that was made a while ago, and the rows at that time.
     held: Vec<Option<(Iter, Rows)>>,
     writes: u64,
+    /// Whether writes may go past the WAL. What did is in memtables only, so that crashes in such a world come after a flush.
+    may_skip_wal: bool,
+    /// Of each family, whether a write went past the WAL since the database was opened.
+    unlogged: Vec<bool>,
+    tally: Tally,
+}
+
+/// What was tried.
+#[derive(Debug, Default)]
+pub struct Tally {
+    ops: u64,
+    /// Those that came between two steps of a flush, or of a compaction.
+    ops_amid_flush: u64,
+    ops_amid_compaction: u64,
+    crashes: u64,
+    crashes_amid_flush: u64,
+    crashes_amid_compaction: u64,
+    power_losses: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.ops_amid_flush += other.ops_amid_flush;
+        self.ops_amid_compaction += other.ops_amid_compaction;
+        self.crashes += other.crashes;
+        self.crashes_amid_flush += other.crashes_amid_flush;
+        self.crashes_amid_compaction += other.crashes_amid_compaction;
+        self.power_losses += other.power_losses;
+    }
+
+    /// Whether nothing of it is rare.
+    pub fn is_complete(&self) -> bool {
+        self.ops_amid_flush > 500
+            && self.ops_amid_compaction > 500
+            && self.crashes_amid_flush > 25
+            && self.crashes_amid_compaction > 50
+            && self.power_losses > 50
+    }
 }
 
 fn key_bytes(key: u16) -> Vec<u8> {
@@ -110,15 +154,20 @@ impl World {
         format!("{:?}\n{}", self.db_options, families.join("\n"))
     }
 
-    pub fn new(seed: u64) -> Self {
+    /// A world whose jobs do no more than `step_units` a step.
+    pub fn new(seed: u64, step_units: Option<u32>) -> Self {
         let mut draw = Draw::new(seed);
         let disk = SimDisk::new();
+        disk.make_durable_dir(Path::new(DIR)).unwrap();
         let clock = Arc::new(ManualClock::new(1_700_000_000));
         let executor = if draw.of(&[true, false]) {
             Arc::new(StepExecutor::new(clock))
         } else {
             Arc::new(StepExecutor::with_seed(clock, seed))
         };
+        if let Some(units) = step_units {
+            executor.limit_steps(units);
+        }
         let db_options = options::database(&mut draw, &disk, Arc::<StepExecutor>::clone(&executor));
         let orders: Vec<_> = NAMES.iter().map(|_| options::comparator(&mut draw)).collect();
         let family_options: Vec<_> = orders
@@ -126,8 +175,10 @@ impl World {
             .map(|order| options::column_family(&mut draw, Arc::clone(order), executor.manual_clock()))
             .collect();
         let models = family_options.iter().map(model).collect();
+        let may_skip_wal = draw.of(&[false, true]);
         let mut world = Self {
             draw,
+            disk,
             executor,
             db_options,
             family_options,
@@ -138,6 +189,9 @@ impl World {
             snapshots: Vec::new(),
             held: NAMES.iter().map(|_| None).collect(),
             writes: 0,
+            may_skip_wal,
+            unlogged: vec![false; NAMES.len()],
+            tally: Tally::default(),
         };
         world.open();
         world
@@ -145,7 +199,7 @@ impl World {
 
     fn open(&mut self) {
         let named: Vec<(&str, ColumnFamilyOptions)> = NAMES.into_iter().zip(self.family_options.clone()).collect();
-        self.db = Some(Db::open_families("/db", &self.db_options, &named).expect("open"));
+        self.db = Some(Db::open_families(DIR, &self.db_options, &named).expect("open"));
     }
 
     fn db(&self) -> &Db {
@@ -181,7 +235,7 @@ impl World {
             Change::DeleteRange(end) => self.orders[*family as usize].compare(key, end).is_gt(),
             _ => false,
         });
-        let options = options::write(&mut self.draw, sync);
+        let options = options::write(&mut self.draw, sync, self.may_skip_wal);
         match self.db().write(&mut batch, &options) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Incomplete && options.no_slowdown => return,
@@ -190,6 +244,7 @@ impl World {
         }
         assert!(!refused, "a family took a merge without an operator, or an inverted range");
         for (family, key, change) in changes {
+            self.unlogged[family as usize] |= options.disable_wal;
             let map = &mut self.maps[family as usize];
             if let Some(model) = &mut self.models[family as usize] {
                 match change {
@@ -226,6 +281,9 @@ impl World {
     }
 
     pub fn apply(&mut self, op: &Op) {
+        self.tally.ops += 1;
+        self.tally.ops_amid_flush += u64::from(self.is_running("flushes"));
+        self.tally.ops_amid_compaction += u64::from(self.is_running("compactions"));
         match *op {
             Op::Put { family, key, len, sync } => {
                 let value = self.value(len);
@@ -312,7 +370,7 @@ impl World {
                 let is_endless =
                     self.db().families().iter().any(|family| family.options().periodic_compaction_seconds == 1);
                 if is_endless {
-                    options.timeout = Some(Duration::from_secs(1 << 12));
+                    options.timeout = Some(Duration::from_secs(1 << 7));
                 }
                 match self.db().wait_for_compact(&options) {
                     Err(error) if is_endless && error.kind() == ErrorKind::TimedOut => {}
@@ -344,6 +402,7 @@ impl World {
                 self.db().set_db_options(&changes).unwrap();
             }
             Op::Reopen => self.reopen(),
+            Op::Crash { flush, steps, loses_power } => self.crash(flush, steps, loses_power),
             Op::Step(count) => {
                 for _ in 0..count {
                     self.executor.step();
@@ -388,14 +447,61 @@ impl World {
         }
     }
 
+    /// Whether `jobs` are between two steps.
+    fn is_running(&self, jobs: &str) -> bool {
+        self.db().property(&format!("rocksdb.num-running-{jobs}")).unwrap() != "0"
+    }
+
+    /// Writes down what a new life would not find in the WAL.
+    fn flush_unlogged(&mut self) {
+        let unlogged = std::mem::replace(&mut self.unlogged, vec![false; NAMES.len()]);
+        let families: Vec<ColumnFamily> =
+            (0..NAMES.len()).filter(|family| unlogged[*family]).map(|family| self.family(family as u8)).collect();
+        if !families.is_empty() {
+            self.db().flush_families(&families.iter().collect::<Vec<_>>(), &FlushOptions::default()).unwrap();
+        }
+    }
+
     fn reopen(&mut self) {
-        // Entries written without a WAL are in memtables only.
-        let families = [self.family(0), self.family(1), self.family(2)];
-        self.db().flush_families(&[&families[0], &families[1], &families[2]], &FlushOptions::default()).unwrap();
-        drop(families);
+        self.flush_unlogged();
         self.snapshots.clear();
         self.let_go();
         self.db.take().expect("open").close().unwrap();
+        self.open();
+        self.check_tree();
+        self.compare_everything();
+    }
+
+    /// A family's flush begins, if one is named; jobs get so many steps; then the process dies, or the machine loses its power.
+    ///
+    /// Nothing is flushed or closed first, but what never was in the WAL; before a power loss the WAL is synced. So all that was written is there afterwards, whatever jobs were at.
+    fn crash(&mut self, flush: Option<u8>, steps: u8, loses_power: bool) {
+        self.flush_unlogged();
+        if let Some(family) = flush {
+            self.db().flush_families(&[&self.family(family)], &FlushOptions::default().wait(false)).unwrap();
+        }
+        for _ in 0..steps {
+            self.executor.step();
+        }
+        self.tally.crashes += 1;
+        self.tally.crashes_amid_flush += u64::from(self.is_running("flushes"));
+        self.tally.crashes_amid_compaction += u64::from(self.is_running("compactions"));
+        self.tally.power_losses += u64::from(loses_power);
+        self.snapshots.clear();
+        self.let_go();
+        let left = if loses_power {
+            self.db().sync_wal().unwrap();
+            self.disk.after_power_loss()
+        } else {
+            self.disk.after_process_death()
+        };
+        // Nothing that the dead engine still does reaches a disk.
+        self.disk.power_off();
+        self.executor.abandon_all();
+        self.db = None;
+        self.executor.abandon_all();
+        self.db_options = self.db_options.clone().env(Some(left.env()));
+        self.disk = left;
         self.open();
         self.check_tree();
         self.compare_everything();
@@ -584,10 +690,12 @@ impl World {
         self.check_tree();
     }
 
-    pub fn close(mut self) {
+    /// Returns what was tried.
+    pub fn close(mut self) -> Tally {
         self.snapshots.clear();
         self.let_go();
         self.db.take().expect("open").close().unwrap();
+        self.tally
     }
 }
 

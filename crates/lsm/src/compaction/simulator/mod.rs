@@ -1,7 +1,7 @@
 //! The picker simulator: make-believe flushes into make-believe tables, and the real pickers on them.
 //!
 //! Nothing is stored: a table is a range of keys and the share of them that it has, so that what a merge makes of its inputs follows from
-//! arithmetic, and a million flushes take seconds. Versions, picks, the cutting of outputs and the checks of the version builder are those of the
+//! arithmetic, and a million flushes take a minute or two. Versions, picks, the cutting of outputs and the checks of the version builder are those of the
 //! engine. Reported is what a style costs: write, space and read amplification, and the longest debt.
 
 mod content;
@@ -66,6 +66,8 @@ pub struct Outcome {
     pub space_amp: f64,
     /// The same at its largest, once there were a hundred flushes.
     pub space_amp_max: f64,
+    /// Bytes of unfinished outputs after a flush, per live byte, at their most; once there were a hundred flushes.
+    pub unfinished_max: f64,
     /// Sorted runs, which is how many tables a get may have to ask: the mean.
     pub sorted_runs: f64,
     /// The most of them.

@@ -280,7 +280,8 @@ impl Tree {
         // Inputs are read and outputs written at the same pace.
         let unfinished = self.jobs.iter().filter(|job| !job.compaction.is_edit());
         let unfinished: u64 = unfinished.map(|job| job.compaction.input_bytes() - job.left).sum();
-        let space = (version.total_bytes() + unfinished) as f64 / self.live_bytes.max(1) as f64;
+        let live_bytes = self.live_bytes.max(1) as f64;
+        let space = (version.total_bytes() + unfinished) as f64 / live_bytes;
         let debt = pending_compaction_bytes(version, &self.simulation.options);
         self.samples += 1;
         self.debt_flushes = if debt > 0 { self.debt_flushes + 1 } else { 0 };
@@ -291,6 +292,7 @@ impl Tree {
         outcome.debt_flushes_max = outcome.debt_flushes_max.max(self.debt_flushes);
         if outcome.flushes > WARM_UP {
             outcome.space_amp_max = outcome.space_amp_max.max(space);
+            outcome.unfinished_max = outcome.unfinished_max.max(unfinished as f64 / live_bytes);
             outcome.sorted_runs_max = outcome.sorted_runs_max.max(runs);
         }
     }

@@ -3,6 +3,7 @@
 //! A tree with work due is made once. Then its compactions are stepped, a few entries a step. After every step the disk is what a crash would leave; and in runs
 //! of their own everything that ends a compaction early comes after each number of steps.
 
+mod other_reasons;
 mod scenarios;
 
 use super::basics::options;
@@ -21,6 +22,7 @@ use siltstone_base::sync::{Mutex, Rank};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const DIR: &str = "/db";
 
@@ -120,6 +122,10 @@ impl Life {
             .executor(Some(executor.clone()))
             .listeners(vec![watch.clone()])
             .max_subcompactions(scenario.subcompactions);
+        let options = match scenario.reason {
+            CompactionReason::ReadOnly => options.drain_when_read_only_seconds(1),
+            _ => options,
+        };
         let names = Db::list_column_families(DIR, &options).unwrap();
         let families = [("default", ColumnFamilyOptions::default()), (FAMILY, scenario.family.clone())];
         let there: Vec<_> = families.into_iter().filter(|(name, _)| names.iter().any(|other| other == name)).collect();
@@ -135,11 +141,27 @@ impl Life {
         life
     }
 
-    /// Where the scenario is about what a caller asks for, asks for it.
+    /// Where the scenario is about what does not begin by itself, sees to it that it does.
     fn ask(&self, scenario: &Scenario) {
-        if scenario.reason == CompactionReason::Manual {
-            let options = CompactRangeOptions::default();
-            self.db.handle.inner.ask_for_compaction(&self.family().0, None, None, &options);
+        let inner = &self.db.handle.inner;
+        match scenario.reason {
+            CompactionReason::Manual => {
+                inner.ask_for_compaction(&self.family().0, None, None, &CompactRangeOptions::default());
+            }
+            CompactionReason::ReadOnly => {
+                // One look sees what there is, and the next one that it was read since.
+                self.executor.run_until_idle();
+                (0..200).for_each(|_| assert!(self.db.get(scenarios::key(0)).unwrap().is_some()));
+                self.executor.manual_clock().advance(Duration::from_secs(1));
+            }
+            CompactionReason::Covered => {
+                // What a tombstone covers is seen once its table is open.
+                self.db.open_tables_for_test().unwrap();
+                inner.schedule();
+            }
+            // What is expired is known once tables were opened, which takes a step for each of them.
+            CompactionReason::Expired => while !self.running() && self.executor.step() {},
+            _ => {}
         }
     }
 

@@ -32,9 +32,9 @@ pub(super) struct Scenario {
     pub(super) subcompactions: usize,
     /// How much later than it was written the tree is opened.
     pub(super) later_seconds: u64,
-    fill: fn(&Db, &ColumnFamily),
-    /// Whether the rows that were written first may go.
-    forgets: bool,
+    pub(super) fill: fn(&Db, &ColumnFamily),
+    /// Whether a row with a value may go.
+    pub(super) may_go: fn(&[u8]) -> bool,
 }
 
 /// A tree that was closed, and what is in it.
@@ -61,7 +61,7 @@ impl Scenario {
         db.flush(&FlushOptions::default()).unwrap();
         (self.fill)(&db, &family);
         let (of_family, other) = (rows(&db, &family), rows(&db, &db.default_family()));
-        let may_go = if self.forgets { of_family.keys().cloned().collect() } else { BTreeSet::new() };
+        let may_go = of_family.iter().filter(|row| (self.may_go)(row.1)).map(|row| row.0.clone()).collect();
         drop(family);
         db.close().unwrap();
         Tree { disk, rows: of_family, other, may_go }
@@ -71,11 +71,11 @@ impl Scenario {
 /// Bytes of the header of a blob file.
 const BLOB_HEADER_LEN: usize = 30;
 
-fn key(number: u64) -> Vec<u8> {
+pub(super) fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
 }
 
-fn small() -> ColumnFamilyOptions {
+pub(super) fn small() -> ColumnFamilyOptions {
     ColumnFamilyOptions::default()
         .compression(CompressionType::None)
         .merge_operator(Some(Arc::new(AppendOperator::new(","))))
@@ -88,12 +88,12 @@ fn small() -> ColumnFamilyOptions {
         .table(TableOptions::default().block_size(512))
 }
 
-fn flush(db: &Db, family: &ColumnFamily) {
+pub(super) fn flush(db: &Db, family: &ColumnFamily) {
     db.flush_families(&[family], &FlushOptions::default()).unwrap();
 }
 
 /// Tables of puts, operands, deletes and range tombstones over one another.
-fn write_rounds(db: &Db, family: &ColumnFamily, rounds: u64, keys: u64) {
+pub(super) fn write_rounds(db: &Db, family: &ColumnFamily, rounds: u64, keys: u64) {
     for round in 0..rounds {
         let mut batch = WriteBatch::new();
         for number in 0..keys {
@@ -111,7 +111,7 @@ fn write_rounds(db: &Db, family: &ColumnFamily, rounds: u64, keys: u64) {
     }
 }
 
-fn settle_below(db: &Db, family: &ColumnFamily) {
+pub(super) fn settle_below(db: &Db, family: &ColumnFamily) {
     db.compact_range(family, None, None, &CompactRangeOptions::default()).unwrap();
 }
 
@@ -129,7 +129,7 @@ pub(super) fn leveled() -> Scenario {
             settle_below(db, family);
             write_rounds(db, family, 4, 300);
         },
-        forgets: false,
+        may_go: |_| false,
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn sublevels() -> Scenario {
             settle_below(db, family);
             write_rounds(db, family, 4, 300);
         },
-        forgets: false,
+        may_go: |_| false,
         subcompactions: 1,
     }
 }
@@ -185,11 +185,11 @@ pub(super) fn deep() -> Scenario {
             settle_below(db, family);
             write_rounds(db, family, 3, 900);
         },
-        forgets: false,
+        may_go: |_| false,
     }
 }
 
-fn universal_family() -> ColumnFamilyOptions {
+pub(super) fn universal_family() -> ColumnFamilyOptions {
     small().compaction_style(CompactionStyle::Universal).num_levels(7).write_buffer_size(64 << 10)
 }
 
@@ -203,7 +203,7 @@ pub(super) fn universal() -> Scenario {
         reason: CompactionReason::SpaceAmplification,
         later_seconds: 0,
         fill: |db, family| write_rounds(db, family, 6, 300),
-        forgets: false,
+        may_go: |_| false,
     }
 }
 
@@ -226,7 +226,7 @@ pub(super) fn universal_pieces() -> Scenario {
             settle_below(db, family);
             write_rounds(db, family, 5, 400);
         },
-        forgets: false,
+        may_go: |_| false,
     }
 }
 
@@ -255,7 +255,7 @@ pub(super) fn fifo_merges() -> Scenario {
         reason: CompactionReason::L0FileCount,
         later_seconds: 0,
         fill: |db, family| write_rounds(db, family, 5, 300),
-        forgets: false,
+        may_go: |_| false,
     }
 }
 
@@ -276,7 +276,7 @@ pub(super) fn fifo_deletions() -> Scenario {
                 flush(db, family);
             }
         },
-        forgets: true,
+        may_go: |_| true,
     }
 }
 
@@ -293,7 +293,7 @@ pub(super) fn upkeep() -> Scenario {
             write_rounds(db, family, 3, 800);
             settle_below(db, family);
         },
-        forgets: false,
+        may_go: |_| false,
     }
 }
 
@@ -316,7 +316,7 @@ pub(super) fn blobs() -> Scenario {
                 flush(db, family);
             }
         },
-        forgets: false,
+        may_go: |_| false,
     }
 }
 
