@@ -125,7 +125,7 @@ pub struct ResultLine {
     pub rows_left_out: Option<u64>,
     /// `insert`: bytes of the binlog.
     pub binlog_bytes: Option<u64>,
-    /// `redmine`: the mean of an operation without the first and the last tenth of the run, in microseconds.
+    /// `redmine`: the mean of an operation without the first and the last tenth of them, in microseconds.
     pub mean_trimmed_us: Option<f64>,
     /// `redmine`: what another stream asked of the device, in parts of its capacity.
     pub device_load: Option<f64>,
@@ -163,6 +163,13 @@ impl ResultLine {
         self.p9999_us = summary.map(|summary| summary.p9999_us);
         self.max_us = summary.map(|summary| summary.max_us);
     }
+}
+
+/// The first line of a file of `all`: of which experiment, with all its settings, the results behind it are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CellLine {
+    /// A hash of the experiment.
+    pub(crate) cell: String,
 }
 
 /// The rate over one interval of a run.

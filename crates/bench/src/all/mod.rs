@@ -1,13 +1,14 @@
 //! The command `all`: every experiment at one scale, then the page.
 //!
-//! An experiment is a cell of the plan ([`plan`]). Each leaves a file of results in the directory of the run, named after it, once it is complete; a run that was interrupted
-//! goes on with the cells that have no such file, or one of another configuration. The page tells of all that are complete, and is written anew after each. The databases lie in a directory of their own beneath, which is empty
-//! between two cells, so that no cell finds what another left.
+//! An experiment is a cell of the plan ([`plan`]). Each leaves a file of results in the directory of the run, named after it, once it is complete; its first line says of which experiment it is, with all settings. A run that was interrupted
+//! goes on with the cells that have no such file, or one of another experiment. The page tells of all that are complete, and of what `scripts/beside-mariadb` left there as `mariadb*.json`; it is written anew after each cell. The databases lie in a directory
+//! of their own beneath, which is empty between two cells, so that no cell finds what another left.
 
 use crate::engines::EngineKind;
+use crate::output::CellLine;
 use crate::place::remove_database;
 use crate::{JsonLines, Output, ads, insert, kv, redmine, report, stalls, sysbench, ycsb};
-use siltstone_base::env::{Env, FileKind, PosixEnv, read_file};
+use siltstone_base::env::{DirEntry, Env, FileKind, PosixEnv, read_file};
 use siltstone_base::text_table::TextTable;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -61,22 +62,36 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     }
     let env = PosixEnv::new();
     env.create_dir_all(&config.dir).map_err(|error| Error::io("create directory", &config.dir, error))?;
+    // A file that cannot be read is told of now, not when the first cell is done.
+    let mut page = write_page(&config.dir, &all)?;
     let room = Room::of(&config.dir);
     left.iter().try_for_each(|cell| room.check(cell))?;
     for (number, cell) in left.iter().enumerate() {
         output.say(format!("\n{} ({} of {})", cell.name, number + 1, left.len()))?;
         run_cell(config, cell, output)?;
-        write_page(&config.dir, &all)?;
+        page = write_page(&config.dir, &all)?;
     }
-    write_page(&config.dir, &all).map(Some)
+    Ok(Some(page))
 }
 
-/// Writes the page of all cells that are complete, also by earlier runs, and returns where it is.
+/// Writes the page of all cells that are complete, also by earlier runs, and of MariaDB's results beside them; returns where it is.
 fn write_page(dir: &Path, all: &[Cell]) -> Result<PathBuf> {
     let page = dir.join("index.html");
-    let complete: Vec<_> = all.iter().filter(|cell| is_done(dir, cell)).map(|cell| results(dir, cell)).collect();
-    report::run(&complete, &page)?;
+    let complete = all.iter().filter(|cell| is_done(dir, cell)).map(|cell| results(dir, cell));
+    let files: Vec<_> = complete.chain(of_mariadb(dir)?).collect();
+    report::run(&files, &page)?;
     Ok(page)
+}
+
+/// The files in `dir` that `scripts/beside-mariadb` wrote, by their names.
+fn of_mariadb(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = PosixEnv::new().list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
+    let is_meant = |entry: &&DirEntry| {
+        !entry.is_dir
+            && entry.name.starts_with("mariadb")
+            && Path::new(&entry.name).extension() == Some("json".as_ref())
+    };
+    Ok(entries.iter().filter(is_meant).map(|entry| dir.join(&entry.name)).collect())
 }
 
 /// Runs one cell. Its results get their name when they are complete.
@@ -84,7 +99,8 @@ fn run_cell(config: &AllConfig, cell: &Cell, output: &mut Output<'_>) -> Result<
     let (file, partial) = (results(&config.dir, cell), config.dir.join(format!("{}.partial", cell.name)));
     let databases = config.dir.join("databases");
     remove_database(&databases)?;
-    let json = JsonLines::create(&partial)?;
+    let mut json = JsonLines::create(&partial)?;
+    json.push(&CellLine { cell: cell.identity() })?;
     output.with_json(json, |output| match cell.experiment(&databases) {
         Experiment::Kv(config) => kv::run(&config, output).map(drop),
         Experiment::Ycsb(config) => ycsb::run(&config, output).map(drop),
@@ -104,17 +120,14 @@ fn results(dir: &Path, cell: &Cell) -> PathBuf {
     dir.join(format!("{}.json", cell.name))
 }
 
-/// Whether there are complete results of this very cell: every line says of which configuration it is.
+/// Whether there are complete results of this very cell: the first line says of which they are.
 fn is_done(dir: &Path, cell: &Cell) -> bool {
     let file = results(dir, cell);
     let read = read_file(&PosixEnv::new(), &file, FileKind::Other, MOST_BYTES);
     let Some(text) = read.ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { return false };
-    match report::parse(&text, &file) {
-        Ok(records) => {
-            !records.is_empty() && records.iter().all(|record| record.result.config_hash == cell.config_hash())
-        }
-        Err(_) => false,
-    }
+    let named = text.lines().next().and_then(|line| serde_json::from_str::<CellLine>(line).ok());
+    named.is_some_and(|line| line.cell == cell.identity())
+        && report::parse(&text, &file).is_ok_and(|records| !records.is_empty())
 }
 
 fn listing(cells: &[&Cell], left: &[&Cell]) -> String {

@@ -1,6 +1,7 @@
 //! Plans, what is left of one, and what does not fit.
 
 use super::*;
+use crate::engines::EngineSettings;
 
 pub(super) fn config() -> AllConfig {
     AllConfig {
@@ -70,13 +71,92 @@ fn a_run_goes_on_with_what_is_left() {
     let cell = plan(&dry).remove(1);
     assert_eq!(cell.name, "ycsb");
     let mut json = JsonLines::create(&results(dir.path(), &cell)).unwrap();
-    let line = crate::ResultLine { config_hash: cell.config_hash(), ..crate::ResultLine::default() };
-    json.push(&line).unwrap();
+    json.push(&CellLine { cell: cell.identity() }).unwrap();
+    assert!(said(&dry).unwrap().contains("22 of 22 left"), "there is no result");
+    json.push(&crate::ResultLine::default()).unwrap();
     assert!(said(&dry).unwrap().contains("21 of 22 left"));
     // With another seed it is another experiment.
     assert!(said(&AllConfig { seed: 4, ..dry.clone() }).unwrap().contains("22 of 22 left"));
-    json.push(&crate::ResultLine { config_hash: "of another".to_owned(), ..line }).unwrap();
-    assert!(said(&dry).unwrap().contains("22 of 22 left"));
+    let mut json = JsonLines::create(&results(dir.path(), &cell)).unwrap();
+    json.push(&crate::ResultLine::default()).unwrap();
+    assert!(said(&dry).unwrap().contains("22 of 22 left"), "nothing says of which experiment it is");
+}
+
+#[test]
+fn results_of_another_plan_are_not_taken_for_those_of_a_cell() {
+    let is_the_same = |name: &str, change: fn(&mut Experiment)| {
+        let cell = plan(&config()).into_iter().find(|cell| cell.name == name).unwrap();
+        let mut other = cell.clone();
+        change(other.experiment_mut());
+        let hash = |cell: &Cell| match cell.experiment(Path::new("/nowhere")) {
+            Experiment::Sysbench(config) => config.config_hash(),
+            Experiment::Stalls(config) => config.config_hash(),
+            Experiment::Insert(config) => config.config_hash(),
+            _ => String::new(),
+        };
+        // To results that are compared these changes make no difference.
+        assert_eq!(hash(&cell), hash(&other), "{name}");
+        cell.identity() == other.identity()
+    };
+    assert!(is_the_same("stalls", |_| {}));
+    assert!(!is_the_same("stalls", |experiment| {
+        if let Experiment::Stalls(stalls) = experiment {
+            stalls.engines.truncate(1);
+        }
+    }));
+    assert!(!is_the_same("sysbench-fifth", |experiment| {
+        if let Experiment::Sysbench(sysbench) = experiment {
+            (sysbench.seconds, sysbench.clients) = (1.0, vec![16]);
+        }
+    }));
+    assert!(!is_the_same("insert-memory-1", |experiment| {
+        if let Experiment::Insert(insert) = experiment {
+            insert.steps.truncate(1);
+        }
+    }));
+}
+
+#[test]
+fn memory_is_as_large_as_the_names_of_the_cells_say() {
+    /// Bytes of a B-tree's tables for each row of the insert benchmark, as measured: the whole of them is to fit.
+    const BTREE_INSERT_ROW: u64 = 190;
+    for scale in [Scale::Quick, Scale::Hour, Scale::Night] {
+        let (mut in_memory, mut parts) = (0, Vec::new());
+        for cell in plan(&AllConfig { scale, ..config() }) {
+            match cell.experiment(Path::new("/nowhere")) {
+                Experiment::Insert(insert) if cell.name.contains("memory") || cell.name.contains("binlog") => {
+                    in_memory += 1;
+                    let memory = insert.settings.memory_bytes();
+                    assert!(memory * 10 >= insert.rows * BTREE_INSERT_ROW * 11, "{} at {scale}", cell.name);
+                }
+                Experiment::Insert(insert) => assert_eq!(insert.interval_s, 1.0, "{}", cell.name),
+                Experiment::Sysbench(sysbench) if !cell.name.contains("page-cache") => {
+                    let data = u64::from(sysbench.tables) * u64::from(sysbench.rows) * sysbench::ROW_BYTES;
+                    parts.push((sysbench.settings.memory_bytes() as f64 / data as f64 * 5.0).round() as u32);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!((in_memory, parts), (4, vec![1, 2, 4]), "{scale}");
+    }
+}
+
+#[test]
+fn the_script_beside_mariadb_counts_the_bytes_of_rows_as_the_crate_does() {
+    let script = include_str!("../../../../scripts/beside-mariadb");
+    let cell = plan(&config()).into_iter().find(|cell| cell.name == "insert-memory-1");
+    let Some(Experiment::Insert(insert)) = cell.map(|cell| cell.experiment(Path::new("/nowhere"))) else {
+        panic!("there is no such cell")
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let settings = EngineSettings::default();
+    let (dir, engines) = (Some(dir.path().to_path_buf()), vec![EngineKind::Memory]);
+    let steps = vec![insert::Step::Load];
+    let config = insert::InsertConfig { rows: 1_000, more_rows: 0, engines, steps, dir, settings, ..insert };
+    let lines = insert::run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+    let (insert_row, sysbench_row) = (lines[0].data_bytes.unwrap() / 1_000, sysbench::ROW_BYTES);
+    let counted = format!("SYSBENCH_ROW_BYTES, INSERT_ROW_BYTES = {sysbench_row}, {insert_row}\n");
+    assert!(script.contains(&counted), "{counted}");
 }
 
 #[test]
@@ -124,4 +204,16 @@ fn the_results_of_a_cell_and_the_page_stay_and_its_databases_go() {
     run_cell(&config, &other, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
     let both = page(&[cell, other]);
     assert!(both.contains("YCSB") && both.contains("<h2>Insert benchmark</h2>"));
+    assert!(!both.contains("<h2>Beside MariaDB</h2>"));
+    // What the script left there is told of, too; other files are not.
+    for (file, engine) in [("mariadb.json", "innodb"), ("mariadb-limited.json", "myrocks"), ("others.json", "foreign")]
+    {
+        let mut json = JsonLines::create(&dir.path().join(file)).unwrap();
+        let (experiment, workload) = ("mariadb".to_owned(), "insert".to_owned());
+        json.push(&crate::ResultLine { experiment, workload, engine: engine.to_owned(), ..Default::default() })
+            .unwrap();
+    }
+    let beside = page(&[]);
+    assert!(beside.contains("<h2>Beside MariaDB</h2>") && !beside.contains("YCSB"));
+    assert!(beside.contains("innodb") && beside.contains("myrocks") && !beside.contains("foreign"));
 }

@@ -16,10 +16,21 @@ pub(crate) enum Process {
 pub(crate) struct Bursts {
     /// Seconds from the beginning of one to that of the next.
     pub every_s: f64,
-    /// How long each lasts. They stand at the end of their period.
+    /// How long each lasts. They stand in the middle of their period, so that what comes after one is seen, too.
     pub length_s: f64,
     /// Arrivals per second within.
     pub rate: f64,
+}
+
+impl Bursts {
+    /// Seconds from the beginning of a period to that of its burst.
+    fn begin_s(&self) -> f64 {
+        (self.every_s - self.length_s) / 2.0
+    }
+
+    fn hold_at(&self, seconds: f64) -> bool {
+        (self.begin_s()..self.begin_s() + self.length_s).contains(&(seconds % self.every_s))
+    }
 }
 
 /// A schedule of arrivals.
@@ -41,14 +52,14 @@ impl Arrivals {
     pub(crate) fn mean_rate(&self, seconds: f64) -> f64 {
         let Some(bursts) = self.bursts else { return self.rate };
         let whole = (seconds / bursts.every_s).floor();
-        let rest = (seconds % bursts.every_s - (bursts.every_s - bursts.length_s)).max(0.0);
+        let rest = (seconds % bursts.every_s - bursts.begin_s()).clamp(0.0, bursts.length_s);
         let in_bursts = whole * bursts.length_s + rest;
         (in_bursts * bursts.rate + (seconds - in_bursts) * self.rate) / seconds
     }
 
     fn rate_at(&self, nanos: f64) -> f64 {
         match self.bursts {
-            Some(bursts) if (nanos / 1e9) % bursts.every_s >= bursts.every_s - bursts.length_s => bursts.rate,
+            Some(bursts) if bursts.hold_at(nanos / 1e9) => bursts.rate,
             _ => self.rate,
         }
     }

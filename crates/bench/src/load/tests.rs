@@ -76,11 +76,12 @@ fn arrivals_come_at_their_rate() {
     let bursts = Bursts { every_s: 60.0, length_s: 10.0, rate: 4_000.0 };
     let bursting = Arrivals { bursts: Some(bursts), ..constant };
     assert_eq!(bursting.mean_rate(120.0), 1_500.0);
-    assert_eq!(bursting.mean_rate(50.0), 1_000.0);
-    assert_eq!(bursting.mean_rate(55.0), 70_000.0 / 55.0);
-    assert_eq!(count(&bursting, 0.0, 50.0), 50_000);
-    assert_eq!(count(&bursting, 50.0, 60.0), 40_000);
-    assert_eq!(count(&bursting, 60.0, 110.0), 50_000);
+    assert_eq!(bursting.mean_rate(25.0), 1_000.0);
+    assert_eq!(bursting.mean_rate(30.0), 45_000.0 / 30.0);
+    assert_eq!(bursting.mean_rate(50.0), 80_000.0 / 50.0);
+    assert_eq!(count(&bursting, 0.0, 25.0), 25_000);
+    assert_eq!(count(&bursting, 25.0, 35.0), 40_000);
+    assert_eq!(count(&bursting, 35.0, 85.0), 50_000);
 }
 
 #[test]

@@ -14,7 +14,10 @@ use siltstone_base::{Error, ErrorKind, Result};
 use std::hint::black_box;
 
 /// Tasks that are processed at once.
-const PROCESSED: usize = 10;
+pub(super) const PROCESSED: usize = 10;
+
+/// Users that are drawn until one has so many tasks. Some always have: tasks are passed on, and there are ten for each user.
+const MOST_DRAWS: u32 = 100_000;
 
 /// Rows of a step of the search.
 const SEARCHED: usize = 1_000;
@@ -44,6 +47,8 @@ pub(super) struct Client<'a> {
     shared: &'a Shared<'a>,
     number: u64,
     rng: Rng,
+    /// Whose tasks are processed next.
+    user: u32,
     texts: Values,
     comments: Values,
     old: RowBuffer,
@@ -60,6 +65,7 @@ impl<'a> Client<'a> {
             shared,
             number,
             rng: Rng::new(seed, 0x636c_6900 ^ number),
+            user: 1,
             texts: Values::new(TASK_TEXT, seed ^ number),
             comments: Values::new(COMMENT_TEXT, seed ^ number),
             old: RowBuffer::default(),
@@ -76,13 +82,28 @@ impl<'a> Client<'a> {
         self.bytes
     }
 
-    /// Does one operation.
-    pub(super) fn operation(&mut self, operation: Operation) -> Result<()> {
-        match operation {
-            Operation::CreateTask => self.create_task(),
-            Operation::Process10Tasks => self.process_tasks(),
-            Operation::Search => self.search(),
+    /// Draws what the next operation needs to be there: a user with enough tasks.
+    pub(super) fn prepare(&mut self, operation: Operation) -> Result<()> {
+        if operation != Operation::Process10Tasks {
+            return Ok(());
         }
+        for _ in 0..MOST_DRAWS {
+            self.user = 1 + self.rng.below(u64::from(self.shared.data_set.users())) as u32;
+            if self.tasks_of(self.user)?.len() == PROCESSED {
+                return Ok(());
+            }
+        }
+        Err(Error::new(ErrorKind::Corruption, "no user has ten tasks"))
+    }
+
+    /// Does one operation. False: another client took some of its tasks since it was prepared, and it does not count.
+    pub(super) fn operation(&mut self, operation: Operation) -> Result<bool> {
+        match operation {
+            Operation::CreateTask => self.create_task()?,
+            Operation::Process10Tasks => return self.process_tasks(),
+            Operation::Search => self.search()?,
+        }
+        Ok(true)
     }
 
     /// A task, then its comments.
@@ -105,10 +126,25 @@ impl<'a> Client<'a> {
     }
 
     /// Ten tasks of a user: in progress, then resolved and given back.
-    fn process_tasks(&mut self) -> Result<()> {
-        let Shared { engine, ids, data_set, .. } = self.shared;
-        let user = 1 + self.rng.below(u64::from(data_set.users())) as u32;
+    fn process_tasks(&mut self) -> Result<bool> {
+        let user = self.user;
         self.look_at_user(user)?;
+        let found = self.tasks_of(user)?;
+        if found.len() < PROCESSED {
+            return Ok(false);
+        }
+        for task in found {
+            self.change_task(task, user, &[(Issue::Status, IN_PROGRESS)], &["status_id"])?;
+            let author = self.new.get(Issue::Author as usize)?;
+            let changes = [(Issue::Status, RESOLVED), (Issue::AssignedTo, author)];
+            self.change_task(task, user, &changes, &["status_id", "assigned_to_id"])?;
+        }
+        Ok(true)
+    }
+
+    /// The first tasks of a user, as many as are processed at once, or all if there are fewer.
+    fn tasks_of(&mut self, user: u32) -> Result<Vec<u32>> {
+        let Shared { engine, ids, .. } = self.shared;
         self.key.clear();
         put::<i32>(&mut self.key, user as i32);
         let mut found = Vec::with_capacity(PROCESSED);
@@ -120,13 +156,7 @@ impl<'a> Client<'a> {
             }
         })?;
         outcome?;
-        for task in found {
-            self.change_task(task, user, &[(Issue::Status, IN_PROGRESS)], &["status_id"])?;
-            let author = self.new.get(Issue::Author as usize)?;
-            let changes = [(Issue::Status, RESOLVED), (Issue::AssignedTo, author)];
-            self.change_task(task, user, &changes, &["status_id", "assigned_to_id"])?;
-        }
-        Ok(())
+        Ok(found)
     }
 
     /// Changes columns of a task and writes a journal of it with these details, in one commit.

@@ -20,8 +20,8 @@ use std::time::Duration;
 /// Longest single sleep for the application: clients see after it that they are stopped.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// What is left out at either end of a run.
-const TRIMMED: f64 = 0.1;
+/// One operation in so many is left out at either end of a run.
+const TRIMMED: usize = 10;
 
 pub(super) struct Session<'a> {
     config: &'a RedmineConfig,
@@ -121,9 +121,13 @@ impl<'a> Session<'a> {
             let mut client = Client::new(&shared, worker.index as u64 + 1, seed);
             let watch = Stopwatch::start();
             let mut samples = Vec::new();
-            let mut start = 0.0;
             while !worker.is_stopped() {
-                client.operation(operation)?;
+                // What the operation is about is drawn before it begins: that is the harness's work.
+                client.prepare(operation)?;
+                let start = watch.seconds();
+                if !client.operation(operation)? {
+                    continue;
+                }
                 let end = watch.seconds();
                 worker.record(((end - start) * 1e9) as u64, 1);
                 samples.push((start, end - start));
@@ -132,13 +136,12 @@ impl<'a> Session<'a> {
                     let left = Duration::from_secs_f64((next - watch.seconds()).max(0.0));
                     clock.sleep(left.min(LONGEST_SLEEP));
                 }
-                start = watch.seconds();
             }
             Ok((client.bytes(), samples))
         })?;
         let bytes = samples.iter().map(|(bytes, _)| bytes).sum::<u64>();
-        let samples: Vec<_> = samples.into_iter().flat_map(|(_, samples)| samples).collect();
-        let mean = trimmed_mean(&samples, measured.seconds) + config.app_ms / 1e3;
+        let samples = samples.into_iter().flat_map(|(_, samples)| samples).collect();
+        let mean = trimmed_mean(samples) + config.app_ms / 1e3;
         let stats = engine.stats()?.since(&before);
         // What an engine has to tell at its end is heard; how long that takes is nothing to measure.
         engine.env().as_throttled().inspect(|device| device.let_pass());
@@ -164,17 +167,12 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The mean of what took place in the middle of a run of `seconds`, in seconds; of all, where nothing did. Samples are when one began and how long it took.
-pub(super) fn trimmed_mean(samples: &[(f64, f64)], seconds: f64) -> f64 {
-    let (from, to) = (seconds * TRIMMED, seconds * (1.0 - TRIMMED));
-    let mean = |lengths: &[f64]| lengths.iter().sum::<f64>() / lengths.len().max(1) as f64;
-    let middle: Vec<f64> = samples
-        .iter()
-        .filter(|(start, length)| *start >= from && start + length <= to)
-        .map(|(_, length)| *length)
-        .collect();
-    match middle.is_empty() {
-        false => mean(&middle),
-        true => mean(&samples.iter().map(|(_, length)| *length).collect::<Vec<_>>()),
-    }
+/// The mean length of the operations of a run without the first and the last tenth of them, in seconds. Samples are when one began and how long it took, in any order.
+///
+/// Operations are counted, not time: to leave out those that reach across a border of time would leave out long ones more often than short ones.
+pub(super) fn trimmed_mean(mut samples: Vec<(f64, f64)>) -> f64 {
+    samples.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let cut = samples.len() / TRIMMED;
+    let middle = samples.get(cut..samples.len() - cut).unwrap_or_default();
+    middle.iter().map(|(_, length)| length).sum::<f64>() / middle.len().max(1) as f64
 }

@@ -1,8 +1,14 @@
 //! Rows, means, and every operation on both engines.
 
+use super::client::{Client, Numbers, PROCESSED, Shared};
+use super::load::{Ids, load};
 use super::schema::{self, Issue, RowBuffer, decode_column, id_at_end};
 use super::session::trimmed_mean;
 use super::*;
+use crate::engines::MemoryEngine;
+use crate::row_guards::RowGuards;
+use siltstone_base::engine::Tables;
+use siltstone_base::sync::atomic::Ordering;
 
 #[test]
 fn an_issue_has_ten_indexes_and_its_columns_are_found_by_them() {
@@ -28,10 +34,34 @@ fn an_issue_has_ten_indexes_and_its_columns_are_found_by_them() {
 
 #[test]
 fn the_first_and_the_last_tenth_are_left_out() {
-    let samples = [(0.0, 5.0), (5.0, 1.0), (6.0, 3.0), (9.0, 1.0)];
-    assert_eq!(trimmed_mean(&samples, 10.0), 2.0);
-    assert_eq!(trimmed_mean(&samples[..1], 10.0), 5.0, "of all, where nothing is in the middle");
-    assert_eq!(trimmed_mean(&[], 10.0), 0.0);
+    // Of two clients: what counts is when an operation began, not which list it is in.
+    let first = [(0.0, 90.0), (90.0, 1.0), (91.0, 1.0), (92.0, 1.0), (95.0, 70.0)];
+    let second = [(0.5, 3.0), (3.5, 3.0), (6.5, 84.0), (90.5, 3.0), (93.5, 1.0)];
+    let all = [first, second].concat();
+    // The long one in the middle counts, which reaches over most of the run.
+    let middle = [3.0, 3.0, 84.0, 1.0, 3.0, 1.0, 1.0, 1.0];
+    assert_eq!(trimmed_mean(all.clone()), middle.iter().sum::<f64>() / 8.0);
+    assert_eq!(trimmed_mean(all[..9].to_vec()), all[..9].iter().map(|(_, length)| length).sum::<f64>() / 9.0);
+    assert_eq!(trimmed_mean(Vec::new()), 0.0);
+}
+
+#[test]
+fn whoever_is_drawn_has_ten_tasks_to_process() {
+    let engine = MemoryEngine::new();
+    let ids = Ids::new(|spec| engine.create_table(spec)).unwrap();
+    let data_set = DataSet::Small;
+    let (issues, journals) = load(&engine, &ids, data_set, 3).unwrap();
+    let numbers = Numbers::default();
+    numbers.issues.store(issues, Ordering::Relaxed);
+    numbers.journals.store(journals, Ordering::Relaxed);
+    let shared = Shared { engine: &engine, ids, data_set, guards: RowGuards::new().unwrap(), next: &numbers };
+    let mut client = Client::new(&shared, 1, 3);
+    for number in 1..=300_u32 {
+        client.prepare(Operation::Process10Tasks).unwrap();
+        assert!(client.operation(Operation::Process10Tasks).unwrap());
+        // Three details a task: whoever had fewer tasks would leave fewer.
+        assert_eq!(numbers.details.load(Ordering::Relaxed), 3 * PROCESSED as u32 * number);
+    }
 }
 
 fn config(engine: EngineKind) -> RedmineConfig {
@@ -46,7 +76,8 @@ fn config(engine: EngineKind) -> RedmineConfig {
         as_published: false,
         seed: 3,
         dir: None,
-        settings: EngineSettings::default(),
+        // Quick enough for a test, and a device that can have another stream.
+        settings: EngineSettings { device: Device::FastSsd, ..EngineSettings::default() },
         memory_is_given: false,
     }
 }
@@ -87,6 +118,7 @@ fn what_cannot_be_run_is_refused() {
         run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap_err().to_string()
     };
     assert!(refused(|config| config.loads = vec![-1.0]).contains("--load is out of bounds"));
+    assert!(refused(|config| config.settings.device = Device::None).contains("--load above 0 needs a modelled device"));
     assert!(refused(|config| config.data_sets.clear()).contains("--data is missing"));
     assert!(refused(|config| config.clients = vec![0]).contains("--clients is out of bounds"));
 }

@@ -1,7 +1,9 @@
 //! Published figures beside measured ones.
 
 use super::RunRecord;
+use super::conditions::{OWN_DEVICE, exceeds, fits, is_on, is_whole};
 use super::published::{PublishedTable, tables};
+use crate::ResultLine;
 
 /// A published figure and the measured one for the same thing.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,57 +29,103 @@ impl Comparison {
     }
 }
 
-/// Every measured figure that has a published counterpart. The published machine is not this one: ratios between engines
+/// One of our engines with the published one that works as it does: an LSM tree beside MyRocks, a B-tree beside the InnoDB of the shapes.
+struct Counterpart {
+    ours: &'static str,
+    /// Its name and compaction among the figures of cached data.
+    cached: (&'static str, &'static str),
+    /// Its name among the figures of the two SSDs; none was published for universal compaction.
+    on_ssd: Option<&'static str>,
+}
+
+const fn myrocks(ours: &'static str) -> Counterpart {
+    Counterpart { ours, cached: ("myrocks", "leveled"), on_ssd: Some("myrocks") }
+}
+
+const fn innodb(ours: &'static str) -> Counterpart {
+    Counterpart { ours, cached: ("innodb-5.7.10", ""), on_ssd: Some("innodb-5.7") }
+}
+
+const COUNTERPARTS: [Counterpart; 5] = [
+    myrocks("lsm-leveled"),
+    myrocks("lsm-classic"),
+    Counterpart { ours: "lsm-universal", cached: ("myrocks", "universal"), on_ssd: None },
+    innodb("btree"),
+    innodb("btree-mysql84"),
+];
+
+/// The modelled devices, by the names of the published ones.
+const SSDS: [(&str, &str); 2] = [("fast-ssd", "fast"), ("slow-ssd", "slow")];
+
+/// Every measured figure that has a published counterpart under conditions like its own. The published machine is not this one: ratios between engines
 /// carry over, absolute figures do not.
 pub(super) fn of(records: &[RunRecord]) -> Vec<Comparison> {
     let tables = tables();
     let named = |name: &str| tables.iter().find(|table| table.name == name);
+    let (Some(cached), Some(on_ssd)) =
+        (named("Insert benchmark, cached"), named("Insert benchmark, slow and fast SSD"))
+    else {
+        return Vec::new();
+    };
+    let is_meant = |run: &&ResultLine| {
+        run.experiment == "insert" && run.workload == "l" && run.compressed == Some(false) && is_whole(run)
+    };
     let mut found = Vec::new();
-    for record in records.iter().filter(|record| record.result.experiment == "insert" && record.result.workload == "l")
-    {
-        if let Some(table) = named("Insert benchmark, cached") {
-            rates(record, table, &mut found);
-        }
-        if let Some(table) = named("Insert benchmark, slow and fast SSD") {
-            bytes(record, table, &mut found);
+    for run in records.iter().map(|record| &record.result).filter(is_meant) {
+        let Some(counterpart) = COUNTERPARTS.iter().find(|counterpart| counterpart.ours == run.engine) else {
+            continue;
+        };
+        if fits(run) && is_on(run, OWN_DEVICE) {
+            in_memory(run, counterpart, cached, on_ssd, &mut found);
+        } else if exceeds(run) {
+            beyond_memory(run, counterpart, on_ssd, &mut found);
         }
     }
     found
 }
 
-fn rates(record: &RunRecord, table: &PublishedTable, found: &mut Vec<Comparison>) {
-    let result = &record.result;
-    let binlog = if result.binlog_bytes.is_some() { "on" } else { "off" };
-    let column = format!("c{}", result.threads);
-    for (engine, compaction) in [("myrocks", "leveled"), ("innodb-5.7.10", "")] {
-        let conditions = [("engine", engine), ("compaction", compaction), ("binlog", binlog)];
-        if let Some(published) = table.figure(&conditions, &column) {
-            found.push(Comparison {
-                what: format!("rows a second, {} clients, binlog {binlog}", result.threads),
-                engine: result.engine.clone(),
-                published_engine: engine.to_owned(),
-                published,
-                measured: result.ops_per_s,
-                unit: "rows/s",
-            });
-        }
-    }
+fn in_memory(
+    run: &ResultLine,
+    counterpart: &Counterpart,
+    cached: &PublishedTable,
+    on_ssd: &PublishedTable,
+    found: &mut Vec<Comparison>,
+) {
+    let binlog = if run.binlog_bytes.is_some() { "on" } else { "off" };
+    let (engine, compaction) = counterpart.cached;
+    let conditions = [("engine", engine), ("compaction", compaction), ("binlog", binlog)];
+    let published = cached.figure(&conditions, &format!("c{}", run.threads));
+    let what = format!("rows a second, in memory, {} clients, binlog {binlog}, the machine's own device", run.threads);
+    found.extend(compare(what, run, engine, published, Some(run.ops_per_s), "rows/s"));
+    let Some(engine) = counterpart.on_ssd else { return };
+    let conditions = [("database", "in_memory"), ("ssd", "fast"), ("engine", engine)];
+    let published = on_ssd.figure(&conditions, "write_kb_per_insert");
+    let what = format!("KB written a row, in memory, binlog {binlog}, the machine's own device; published: fast SSD");
+    found.extend(compare(what, run, engine, published, run.kb_written_per_row, "KB/row"));
 }
 
-fn bytes(record: &RunRecord, table: &PublishedTable, found: &mut Vec<Comparison>) {
-    let result = &record.result;
-    let Some(measured) = result.kb_written_per_row else { return };
-    for engine in ["myrocks", "innodb-5.7"] {
-        let conditions = [("database", "in_memory"), ("ssd", "fast"), ("engine", engine)];
-        if let Some(published) = table.figure(&conditions, "write_kb_per_insert") {
-            found.push(Comparison {
-                what: "KB written a row, cached".to_owned(),
-                engine: result.engine.clone(),
-                published_engine: engine.to_owned(),
-                published,
-                measured,
-                unit: "KB/row",
-            });
-        }
-    }
+fn beyond_memory(run: &ResultLine, counterpart: &Counterpart, table: &PublishedTable, found: &mut Vec<Comparison>) {
+    let ssd = SSDS.iter().find(|(device, _)| is_on(run, device));
+    let (Some((device, ssd)), Some(engine)) = (ssd, counterpart.on_ssd) else { return };
+    let conditions = [("database", "larger_than_memory"), ("ssd", ssd), ("engine", engine)];
+    let about = format!("larger than memory, {} clients, {device}; published: 16 clients", run.threads);
+    let published = |column| table.figure(&conditions, column);
+    let what = format!("rows a second, {about}");
+    found.extend(compare(what, run, engine, published("ips"), Some(run.ops_per_s), "rows/s"));
+    let what = format!("KB written a row, {about}");
+    let (published, measured) = (published("write_kb_per_insert"), run.kb_written_per_row);
+    found.extend(compare(what, run, engine, published, measured, "KB/row"));
+}
+
+fn compare(
+    what: String,
+    run: &ResultLine,
+    published_engine: &str,
+    published: Option<f64>,
+    measured: Option<f64>,
+    unit: &'static str,
+) -> Option<Comparison> {
+    let (published, measured) = published.zip(measured)?;
+    let (engine, published_engine) = (run.engine.clone(), published_engine.to_owned());
+    Some(Comparison { what, engine, published_engine, published, measured, unit })
 }

@@ -12,9 +12,11 @@ use std::path::{Path, PathBuf};
 mod ads;
 mod charts;
 mod comparison;
+mod conditions;
 mod heat;
 mod page;
 pub mod published;
+mod rates;
 mod sections;
 mod shapes;
 #[cfg(test)]
@@ -47,6 +49,10 @@ pub fn parse(text: &str, file: &Path) -> Result<Vec<RunRecord>> {
                 .with_source(error)
         };
         let value: Value = serde_json::from_str(line).map_err(bad)?;
+        if value.get("cell").is_some() {
+            // Of which experiment of `all` the file is.
+            continue;
+        }
         if value.get("interval_s").is_some() {
             let interval = serde_json::from_value(value).map_err(bad)?;
             if let Some(record) = records.last_mut() {

@@ -17,7 +17,7 @@ svg [stroke='#E2E8F0']{stroke:var(--line)}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%;\
 margin-top:10px}th,td{padding:5px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\
 th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}tbody tr:last-child td{border-bottom:0}\
-.verdicts td:nth-child(2),.verdicts th:nth-child(2){text-align:left;white-space:normal;min-width:300px}small{color:var(--soft)}\
+.verdicts td:nth-child(2),.verdicts th:nth-child(2),details.verdicts td:nth-child(3),details.verdicts th:nth-child(3){text-align:left;white-space:normal;min-width:300px}small{color:var(--soft)}\
 .yes b{color:var(--good)}.no b{color:var(--bad)}\
 .maps{display:flex;flex-wrap:wrap;gap:8px 28px}table.heat{width:auto}.heat caption{text-align:left;color:var(--soft);padding-bottom:4px}\
 .heat td,.heat th{border:1px solid var(--line);min-width:58px}\

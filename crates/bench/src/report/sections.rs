@@ -3,8 +3,11 @@
 use super::RunRecord;
 use super::charts;
 use super::comparison;
+use super::conditions::ended_early;
 use super::published;
-use crate::figures::{megabytes, short};
+use super::rates;
+use crate::ResultLine;
+use crate::figures::{megabytes, short, thousands};
 use crate::load::median;
 use siltstone_base::Result;
 use std::fmt::Write;
@@ -14,6 +17,14 @@ struct Group<'a> {
     workload: &'a str,
     threads: u32,
     records: Vec<&'a RunRecord>,
+    /// The engines of which a run lacks rows, with what was ended early: their figures are shown, and not compared.
+    early: Vec<(&'a str, &'a ResultLine)>,
+}
+
+impl Group<'_> {
+    fn is_compared(&self, engine: &str) -> bool {
+        self.early.iter().all(|(early, _)| *early != engine)
+    }
 }
 
 /// The text, safe between tags and in attributes.
@@ -43,7 +54,22 @@ fn groups<'a>(records: &'a [RunRecord], experiment: &str) -> Vec<Group<'a>> {
         };
         match groups.iter_mut().find(is_same) {
             Some(group) => group.records.push(record),
-            None => groups.push(Group { workload: &result.workload, threads: result.threads, records: vec![record] }),
+            None => groups.push(Group {
+                workload: &result.workload,
+                threads: result.threads,
+                records: vec![record],
+                early: Vec::new(),
+            }),
+        }
+    }
+    for group in &mut groups {
+        for record in &group.records {
+            let engine = record.result.engine.as_str();
+            if let Some(step) =
+                ended_early(records, record).filter(|_| group.early.iter().all(|(one, _)| *one != engine))
+            {
+                group.early.push((engine, step));
+            }
         }
     }
     groups
@@ -123,7 +149,7 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
             .filter_map(|(position, name)| {
                 Some(((*name).to_owned(), of(name, |run| Some(run.result.ops_per_s))?, position))
             })
-            .filter(|(_, rate, _)| *rate > 0.0)
+            .filter(|(name, rate, _)| *rate > 0.0 && group.is_compared(name))
             .collect();
         if !rates.is_empty() {
             html += &charts::bars(&rates)?;
@@ -140,6 +166,7 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
                 figures(name, &group, reference, &of).into_iter().chain(more).collect()
             }),
         );
+        html += &ended_early_notes(&group);
         html += &distributions(&names, &of)?;
         html += &over_time(&group, &names)?;
         html += "</article>";
@@ -187,7 +214,7 @@ type Median<'a> = &'a dyn Fn(&str, Figure) -> Option<f64>;
 fn figures(name: &str, group: &Group<'_>, reference: Option<f64>, of: Median<'_>) -> Vec<String> {
     let runs = group.records.iter().filter(|record| record.result.engine == name).count();
     let rate = of(name, |run| Some(run.result.ops_per_s));
-    let relative = rate.zip(reference).map(|(rate, first)| rate / first);
+    let relative = rate.zip(reference).filter(|_| group.is_compared(name)).map(|(rate, first)| rate / first);
     let mb = |figure| megabytes(of(name, figure).map(|bytes| bytes as u64));
     vec![
         name.to_owned(),
@@ -210,6 +237,23 @@ fn figures(name: &str, group: &Group<'_>, reference: Option<f64>, of: Median<'_>
     ]
 }
 
+/// Which engines lack rows, and of which step.
+fn ended_early_notes(group: &Group<'_>) -> String {
+    let mut html = String::new();
+    for (engine, step) in &group.early {
+        let left = thousands(step.rows_left_out.unwrap_or_default() as f64);
+        let what = if step.workload == group.workload { "it is" } else { "what it did after that is" };
+        let _ = write!(
+            html,
+            "<p>{}: step {} was ended after {:.0} s without {left} rows; {what} shown, and not compared.</p>",
+            escape(engine),
+            escape(&step.workload),
+            step.seconds
+        );
+    }
+    html
+}
+
 /// The distributions of latencies, where there are any.
 fn distributions(names: &[&str], of: Median<'_>) -> Result<String> {
     let figures: [Figure; charts::PERCENTILES.len()] = [
@@ -229,14 +273,20 @@ fn distributions(names: &[&str], of: Median<'_>) -> Result<String> {
     if runs.is_empty() { Ok(String::new()) } else { charts::distributions(&runs) }
 }
 
+/// The rates over time: those of the published five seconds if every run was long enough for them, or else as they were recorded.
 fn over_time(group: &Group<'_>, names: &[&str]) -> Result<String> {
-    let run = |record: &&RunRecord| {
-        let points = record.intervals.iter().map(|interval| (interval.interval_s, interval.ops_per_s)).collect();
-        let position = names.iter().position(|name| *name == record.result.engine).unwrap_or(0);
-        (points, position)
+    let runs: Vec<_> = group.records.iter().copied().filter(|record| record.intervals.len() > 2).collect();
+    let Some(first) = runs.first() else { return Ok(String::new()) };
+    let published = |run: &&RunRecord| rates::by(run, rates::PUBLISHED).filter(|made| made.len() >= rates::ENOUGH);
+    let (length, points) = match runs.iter().map(published).collect::<Option<Vec<_>>>() {
+        Some(made) => (rates::PUBLISHED, made),
+        None => {
+            (rates::recorded_length(first).unwrap_or_default(), runs.iter().map(|run| rates::recorded(run)).collect())
+        }
     };
-    let runs: Vec<_> = group.records.iter().filter(|record| record.intervals.len() > 2).map(run).collect();
-    if runs.is_empty() { Ok(String::new()) } else { charts::lines(&runs) }
+    let position = |run: &&RunRecord| names.iter().position(|name| *name == run.result.engine).unwrap_or(0);
+    let lines: Vec<_> = points.into_iter().zip(runs.iter().map(position)).collect();
+    Ok(format!("<p>Rates of {length:.1} s each, over time.</p>{}", charts::lines(&lines)?))
 }
 
 /// Published figures beside measured ones.

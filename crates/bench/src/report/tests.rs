@@ -33,22 +33,136 @@ fn every_published_table_has_full_rows() {
     }
 }
 
+/// A run of the insert benchmark on a device, with data and memory of these sizes.
+fn inserted(engine: &str, device: &str, (data, memory): (u64, u64)) -> RunRecord {
+    let result = ResultLine {
+        device: Some(device.to_owned()),
+        data_bytes: Some(data),
+        memory_bytes: Some(memory),
+        compressed: Some(false),
+        ..result(engine, 163_900.0)
+    };
+    RunRecord { result, intervals: Vec::new() }
+}
+
 #[test]
 fn a_published_figure_stands_beside_the_measured_one() {
-    let mut measured = result("ours", 163_900.0);
-    let records = [RunRecord { result: measured.clone(), intervals: Vec::new() }];
-    let found = comparison::of(&records);
-    let rate = found.iter().find(|one| one.unit == "rows/s" && one.published_engine == "myrocks").unwrap();
-    assert_eq!(rate.published, 81_950.0);
-    assert_eq!(rate.ratio(), 2.0);
-    let bytes = found.iter().find(|one| one.unit == "KB/row" && one.published_engine == "myrocks").unwrap();
-    assert_eq!(bytes.published, 3.30);
-    assert!((bytes.ratio() - 0.1).abs() < 1e-9);
+    let of = |run: &RunRecord| comparison::of(std::slice::from_ref(run));
+    let figures = |run: &RunRecord| {
+        let found = of(run);
+        found.into_iter().map(|one| (one.published_engine, one.published, one.unit)).collect::<Vec<_>>()
+    };
+    let (fits, exceeds) = ((1_000, 1_000), (1_000, 300));
+    let expected = |engine: &str, rate, engine_of_bytes: &str, bytes| {
+        vec![(engine.to_owned(), rate, "rows/s"), (engine_of_bytes.to_owned(), bytes, "KB/row")]
+    };
+    // In memory and beyond it, each of ours beside the one that works as it does.
+    let mut in_memory = inserted("lsm-leveled", "none", fits);
+    assert_eq!(figures(&in_memory), expected("myrocks", 81_950.0, "myrocks", 3.30));
+    assert_eq!(of(&in_memory)[0].ratio(), 2.0);
+    assert_eq!(figures(&inserted("btree", "none", fits)), expected("innodb-5.7.10", 62_490.0, "innodb-5.7", 4.35));
+    assert_eq!(figures(&inserted("lsm-universal", "none", fits)), [("myrocks".to_owned(), 79_888.0, "rows/s")]);
+    let fast = inserted("lsm-leveled", "fast-ssd", exceeds);
+    assert_eq!(figures(&fast), expected("myrocks", 115_234.0, "myrocks", 3.96));
+    assert!(of(&fast).iter().all(|one| one.what.contains("larger than memory") && one.what.contains("fast-ssd")));
+    let slow = inserted("btree-mysql84", "slow-ssd", exceeds);
+    assert_eq!(figures(&slow), expected("innodb-5.7", 38_207.0, "innodb-5.7", 10.08));
+    // Nothing was published for anything in between, for another engine, for compressed data, or for a part of the rows.
+    let nothing = [
+        inserted("lsm-leveled", "slow-ssd", fits),
+        inserted("lsm-leveled", "none", exceeds),
+        inserted("lsm-leveled", "slow-ssd", (1_000, 600)),
+        inserted("fjall", "none", fits),
+    ];
+    assert!(nothing.iter().all(|run| of(run).is_empty()));
+    let change = |change: fn(&mut ResultLine)| {
+        let mut run = inserted("lsm-leveled", "none", fits);
+        change(&mut run.result);
+        run
+    };
+    assert!(of(&change(|run| run.compressed = Some(true))).is_empty());
+    assert!(of(&change(|run| run.rows_left_out = Some(1))).is_empty());
 
-    measured.binlog_bytes = Some(1);
-    measured.threads = 3;
-    let records = [RunRecord { result: measured, intervals: Vec::new() }];
-    assert!(comparison::of(&records).iter().all(|one| one.unit == "KB/row"), "nothing was published for 3 clients");
+    (in_memory.result.binlog_bytes, in_memory.result.threads) = (Some(1), 3);
+    assert!(of(&in_memory).iter().all(|one| one.unit == "KB/row"), "nothing was published for 3 clients");
+}
+
+/// Intervals of this length with these rates.
+fn with_rates(length: f64, rates: &[f64]) -> RunRecord {
+    let intervals = (1..).zip(rates).map(|(number, rate)| interval(f64::from(number) * length, *rate)).collect();
+    RunRecord { result: result("lsm-leveled", 1.0), intervals }
+}
+
+#[test]
+fn rates_of_five_seconds_are_made_of_shorter_ones() {
+    let seconds = with_rates(1.01, &[10.0, 20.0, 30.0, 40.0, 50.0, 7.0, 7.0, 7.0, 7.0, 7.0, 1_000.0]);
+    let made = rates::by(&seconds, 5.0).unwrap();
+    let rounded: Vec<_> = made.iter().map(|(end, rate)| ((end * 100.0).round(), rate.round())).collect();
+    assert_eq!(rounded, [(505.0, 30.0), (1010.0, 7.0)], "what is left at the end is no interval");
+    let fives = with_rates(5.0, &[1.0, 2.0]);
+    assert_eq!(rates::by(&fives, 5.0).unwrap(), [(5.0, 1.0), (10.0, 2.0)]);
+    assert_eq!(rates::by(&fives, 1.0), None);
+    assert_eq!(rates::by(&with_rates(1.0, &[]), 1.0), None);
+}
+
+#[test]
+fn a_chart_says_of_what_its_rates_are() {
+    let page = |seconds| page::render(&[with_rates(1.0, &vec![5.0; seconds])]).unwrap();
+    assert!(page(75).contains("Rates of 5.0 s each"));
+    assert!(page(74).contains("Rates of 1.0 s each"), "there are too few of five seconds");
+}
+
+#[test]
+fn what_was_ended_early_is_shown_and_not_compared() {
+    let step = |engine: &str, workload: &str, ops_per_s, rows_left_out| {
+        let result = ResultLine { workload: workload.to_owned(), rows_left_out, ..result(engine, ops_per_s) };
+        RunRecord { result, intervals: Vec::new() }
+    };
+    let whole = [
+        step("btree-mysql84", "l", 100.0, None),
+        step("btree-mysql84", "qr100", 100.0, None),
+        step("lsm-leveled", "l", 300.0, None),
+        step("lsm-leveled", "qr100", 300.0, None),
+    ];
+    let page = |records: &[RunRecord]| page::render(records).unwrap();
+    let bars = |html: &str| html.matches("<rect").count();
+    let ratio = "<td>3.00</td>";
+    let html = page(&whole);
+    let bars_of_all = bars(&html);
+    assert!(html.contains(ratio) && !html.contains("was ended after"));
+    let mut early = whole.clone();
+    early[0].result.rows_left_out = Some(4_321);
+    let html = page(&early);
+    assert_eq!(html.matches("btree-mysql84: step l was ended after 1 s without 4,321 rows").count(), 2, "{html}");
+    assert!(html.contains("rows; it is shown") && html.contains("rows; what it did after that is shown"));
+    assert!(!html.contains(ratio), "the LSM tree is the first of those that are compared");
+    assert_eq!(bars(&html), bars_of_all - 2, "it has no bar in either step");
+    // The next load begins anew.
+    let again = [early.as_slice(), &whole].concat();
+    assert_eq!(conditions::ended_early(&again, &again[1]).and_then(|step| step.rows_left_out), Some(4_321));
+    assert_eq!(conditions::ended_early(&again, &again[5]), None);
+    assert_eq!(conditions::ended_early(&again, &again[3]), None);
+}
+
+#[test]
+fn what_could_not_be_measured_is_listed_with_the_reason() {
+    let mut records =
+        vec![inserted("lsm-leveled", "slow-ssd", (1_000, 200)), inserted("btree", "slow-ssd", (900, 200))];
+    records.push(inserted("lsm-leveled", "none", (1_000, 2_000)));
+    records.push(inserted("btree", "none", (1_000, 2_000)));
+    let reason = |records: &[RunRecord], claim: &str| {
+        let judged = shapes::judge(records).into_iter().find(|one| one.shape.claim.starts_with(claim));
+        judged.and_then(|one| one.reason).unwrap_or_default()
+    };
+    let slow = "larger than memory, slow SSD: rows";
+    assert_eq!(reason(&records, slow), "the runs of lsm-leveled and btree differ in data");
+    assert_eq!(reason(&records, "in memory, 2 clients"), "");
+    assert_eq!(reason(&records, "in memory, 1 client"), "there is no run of lsm-leveled under these conditions");
+    assert!(reason(&records, "slow SSD: the LSM tree's").contains("lsm-leveled was done too soon for it"));
+    (records[1].result.rows_left_out, records[1].result.seconds) = (Some(7_000), 300.0);
+    assert_eq!(reason(&records, slow), "btree was ended after 300 s without 7,000 rows");
+    let html = page::render(&records).unwrap();
+    assert!(html.contains("btree was ended after 300 s without 7,000 rows"));
 }
 
 #[test]

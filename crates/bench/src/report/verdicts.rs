@@ -1,7 +1,7 @@
 //! The table of shapes.
 
 use super::RunRecord;
-use super::sections::escape;
+use super::sections::{escape, table};
 use super::shapes::{Judged, Shape, Verdict, judge};
 use crate::figures::short;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
     let count = |verdict| measured.iter().filter(|one| one.verdict == verdict).count();
     let mut html = format!(
         "<section><h2>Does the published shape hold?</h2><p>{} of {} comparisons that have bounds are as published, {} are shown \
-         without one, {} were not run. Each is computed from the results; as a control it is computed once more with the labels of the two engines \
+         without one, {} could not be measured. Each is computed from the results; as a control it is computed once more with the labels of the two engines \
          swapped, and must then fail.</p><div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
          <th>published</th><th>measured</th><th>bounds</th><th>holds</th><th>swapped</th></tr></thead><tbody>",
         count(Verdict::Holds),
@@ -27,7 +27,24 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
     for one in measured {
         html += &row(one);
     }
-    html + "</tbody></table></div></section>"
+    html + "</tbody></table></div>" + &not_measured(&judged) + "</section>"
+}
+
+/// The comparisons that could not be measured, and why.
+fn not_measured(judged: &[Judged]) -> String {
+    let rows: Vec<_> = judged
+        .iter()
+        .filter_map(|one| Some((one.shape, one.reason.clone()?)))
+        .map(|(shape, reason)| vec![shape.experiment.to_owned(), shape.claim.to_owned(), reason])
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<details class=\"verdicts\"><summary>{} that could not be measured, and why</summary>{}</details>",
+        rows.len(),
+        table(&["experiment", "what is compared", "why it is missing"], rows)
+    )
 }
 
 fn row(judged: &Judged) -> String {
@@ -53,8 +70,9 @@ fn row(judged: &Judged) -> String {
     }
     let _ = write!(
         html,
-        "</td><td>{published}</td><td>{}</td><td>{}</td><td><b>{word}</b></td><td>{control}</td></tr>",
+        "</td><td>{published}</td><td>{}{}</td><td>{}</td><td><b>{word}</b></td><td>{control}</td></tr>",
         short(judged.measured),
+        judged.finer.map_or_else(String::new, |finer| format!("<br><small>{}</small>", escape(finer))),
         bounds(judged.shape),
     );
     html

@@ -19,7 +19,8 @@ const MOST_ROUNDS: u32 = 6;
 const BETWEEN_BURSTS: f64 = 0.5;
 const IN_BURSTS: f64 = 2.0;
 const BURSTS_EVERY_S: f64 = 60.0;
-const BURST_LENGTH_S: f64 = 10.0;
+/// A burst takes so much of its period.
+const BURST_PART: f64 = 1.0 / 6.0;
 
 pub(super) struct Session<'a> {
     config: &'a StallsConfig,
@@ -28,6 +29,12 @@ pub(super) struct Session<'a> {
     maximum: Option<f64>,
     /// The median of the last closed loop of puts, in nanoseconds.
     put_nanos: u64,
+}
+
+/// The bursts of a step of so many seconds: one a minute, or one in a step that is shorter.
+pub(super) fn bursts_of(seconds: f64, maximum: f64) -> Bursts {
+    let every_s = seconds.min(BURSTS_EVERY_S);
+    Bursts { every_s, length_s: every_s * BURST_PART, rate: maximum * IN_BURSTS }
 }
 
 /// What one step gave.
@@ -192,7 +199,7 @@ impl<'a> Session<'a> {
             _ => Arrivals {
                 process: step.process(),
                 rate: maximum * BETWEEN_BURSTS,
-                bursts: Some(Bursts { every_s: BURSTS_EVERY_S, length_s: BURST_LENGTH_S, rate: maximum * IN_BURSTS }),
+                bursts: Some(bursts_of(self.config.seconds, maximum)),
             },
         };
         let offered = arrivals.mean_rate(self.config.seconds);

@@ -20,7 +20,7 @@ pub enum Step {
     /// Arrivals as of [`Poisson`](Self::Poisson), each of which keeps its thread busy for the median time of a put and touches no
     /// engine: what the machine and the harness make of such a load by themselves.
     Floor(u32),
-    /// Overwrites arrive at random at half the maximum; for the last 10 s of every minute, at twice the maximum.
+    /// Overwrites arrive at random at half the maximum; for 10 s in the middle of every minute, or a sixth of a shorter step, at twice the maximum.
     Bursts,
     /// Overwrites random keys as fast as the engine takes them, for the time of a step.
     Overwrite,
@@ -32,7 +32,10 @@ pub enum Step {
 
 impl Step {
     /// The steps that are run unless others are asked for.
-    pub const DEFAULT: &'static str =
+    pub const DEFAULT: &'static str = "fill,settle,reads,reads-while-filling,overwrite,maximum,poisson-70,poisson-80,poisson-95,constant-70,constant-80,constant-95,bursts,floor-80";
+
+    /// Those that take little time together.
+    pub(crate) const FEW: &'static str =
         "fill,settle,reads,reads-while-filling,maximum,poisson-70,poisson-80,poisson-95,constant-80,bursts,floor-80";
 
     /// Whether its rate is a part of the maximum.

@@ -76,6 +76,15 @@ fn a_given_rate_takes_the_place_of_a_maximum() {
 }
 
 #[test]
+fn a_short_step_of_bursts_has_one_too() {
+    let mut config = config("fill,bursts");
+    config.rate = Some(20_000);
+    let (lines, _) = run_quietly(&config).unwrap();
+    let offered = lines[1].offered_ops_per_s.unwrap();
+    assert!((offered - 15_000.0).abs() < 1.0, "five sixths at half the rate and one at twice: {offered}");
+}
+
+#[test]
 fn the_first_engines_maximum_can_hold_for_all() {
     let mut config = config("fill,maximum,poisson-10");
     config.engines = vec![EngineKind::Memory, EngineKind::Null];

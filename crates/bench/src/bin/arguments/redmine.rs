@@ -3,6 +3,7 @@
 use super::CommonArguments;
 use clap::Args;
 use siltstone_base::Result;
+use siltstone_bench::engines::Device;
 use siltstone_bench::redmine::{DataSet, Operation, RedmineConfig};
 
 /// Creating and processing tasks in Redmine, on a disk with other work to do.
@@ -19,9 +20,9 @@ pub struct RedmineArguments {
     /// Application processes, one number after the other.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     clients: Vec<usize>,
-    /// What another stream asks of the modelled device, in parts of its capacity.
-    #[arg(long, value_delimiter = ',', default_value = "0,0.25,1,2,4")]
-    load: Vec<f64>,
+    /// What another stream asks of the modelled device, in parts of its capacity [default: 0,0.25,1,2,4; 0 where no device is modelled].
+    #[arg(long, value_delimiter = ',')]
+    load: Option<Vec<f64>>,
     /// Length of the measurement of one operation.
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
@@ -36,12 +37,13 @@ pub struct RedmineArguments {
 impl RedmineArguments {
     /// What is to be run.
     pub fn config(&self) -> Result<RedmineConfig> {
+        let loads = if self.common.device == Device::None { vec![0.0] } else { vec![0.0, 0.25, 1.0, 2.0, 4.0] };
         Ok(RedmineConfig {
             engines: self.common.engine.clone(),
             data_sets: self.data.clone(),
             operations: self.operations.clone(),
             clients: self.clients.clone(),
-            loads: self.load.clone(),
+            loads: self.load.clone().unwrap_or(loads),
             seconds: self.seconds,
             app_ms: self.app_ms,
             as_published: self.as_published,

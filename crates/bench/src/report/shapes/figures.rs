@@ -1,6 +1,8 @@
 //! What is computed from a run for a comparison.
 
-use crate::report::RunRecord;
+use super::Figure;
+use crate::load;
+use crate::report::{RunRecord, rates};
 
 /// Operations per second.
 pub(super) fn rate(run: &RunRecord) -> Option<f64> {
@@ -22,16 +24,25 @@ pub(super) fn space(run: &RunRecord) -> Option<f64> {
     run.result.space_bytes.map(|bytes| bytes as f64)
 }
 
-/// The longest mean of five seconds that must be there for a variation.
-const FEWEST_INTERVALS: usize = 6;
+/// So many rates of one second must be there for a variation: at the ends of a run the moving median is of no more.
+const ENOUGH_SECONDS: usize = 8;
 
-/// Standard deviation of the rates of intervals over their mean. The last interval, which may be shorter, does not count.
+/// The variation of the rates of five seconds: their deviation from the moving median of the 15 around each, over their mean, so that a rate which goes down and stays there varies no more than
+/// one that stays up.
 pub(super) fn variation(run: &RunRecord) -> Option<f64> {
-    let rates: Vec<f64> = run.intervals.iter().map(|interval| interval.ops_per_s).collect();
-    let rates = rates.split_last().map(|(_, full)| full).filter(|full| full.len() >= FEWEST_INTERVALS)?;
-    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / rates.len() as f64;
-    (mean > 0.0).then(|| variance.sqrt() / mean)
+    variation_of(run, rates::PUBLISHED, rates::ENOUGH)
+}
+
+/// The same of the rates of one second, for runs that have too few of five.
+pub(super) const BY_SECONDS: (Figure, &str) =
+    (|run| variation_of(run, 1.0, ENOUGH_SECONDS), "of rates of 1 s, for there are too few of 5 s");
+
+fn variation_of(run: &RunRecord, seconds: f64, enough: usize) -> Option<f64> {
+    let rates: Vec<f64> = rates::by(run, seconds)?.into_iter().map(|(_, rate)| rate).collect();
+    if rates.len() < enough {
+        return None;
+    }
+    load::variation(&rates).map(|(_, detrended)| detrended)
 }
 
 /// The rate once the data was half as large again as memory, over the rate until it was as large.

@@ -5,12 +5,14 @@
 //! row that can tell them apart must not hold any more.
 
 use super::RunRecord;
+use super::conditions::is_whole;
 use crate::ResultLine;
 use crate::load::median;
 
 mod beside_mariadb;
 mod catalogue;
 mod figures;
+mod reasons;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +32,13 @@ pub(super) struct Side {
     pub holds: fn(&ResultLine) -> bool,
     /// What is looked at of them.
     pub figure: Figure,
+}
+
+impl Side {
+    /// Whether a run is one of this side's.
+    fn is_of(&self, run: &ResultLine) -> bool {
+        run.engine == self.engine && (self.holds)(run)
+    }
 }
 
 /// What two sides must have in common to be compared.
@@ -59,6 +68,8 @@ pub(super) struct Shape {
     pub by: Side,
     /// Whose ratio, measured in the same way, that ratio is divided by.
     pub relative_to: Option<(Side, Side)>,
+    /// What is looked at on both sides, with its name, where a run is too short for the figure of the sides.
+    pub finer: Option<(Figure, &'static str)>,
     /// What must be equal.
     pub alike: Alike,
     /// The least ratio that has the shape.
@@ -83,12 +94,16 @@ pub(super) enum Verdict {
 }
 
 /// A shape with what was measured.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Judged {
     /// The shape.
     pub shape: &'static Shape,
     /// The ratio.
     pub measured: Option<f64>,
+    /// The name of the finer figure, where the ratio is of that.
+    pub finer: Option<&'static str>,
+    /// Why there is none.
+    pub reason: Option<String>,
     /// Whether it holds.
     pub verdict: Verdict,
     /// Whether it ceases to hold once the labels of the two sides are swapped. `None` where nothing can be said: it does not hold, or has no bound.
@@ -108,11 +123,14 @@ fn all_shapes() -> impl Iterator<Item = &'static Shape> {
 impl Shape {
     /// Judges the shape by the results, and by the same results under swapped labels.
     fn judge(&'static self, records: &[RunRecord]) -> Judged {
-        let measured = self.ratio(records);
+        let (measured, finer) = self.ratio(records).unzip();
         let verdict = self.verdict(measured);
-        let is_sensitive =
-            (verdict == Verdict::Holds).then(|| self.verdict(self.ratio(&self.swapped(records))) == Verdict::Differs);
-        Judged { shape: self, measured, verdict, is_sensitive }
+        let is_sensitive = (verdict == Verdict::Holds).then(|| {
+            let (swapped, _) = self.ratio(&self.swapped(records)).unzip();
+            self.verdict(swapped) == Verdict::Differs
+        });
+        let reason = measured.is_none().then(|| self.reason(records));
+        Judged { shape: self, measured, finer: finer.flatten(), reason, verdict, is_sensitive }
     }
 
     fn verdict(&self, measured: Option<f64>) -> Verdict {
@@ -143,20 +161,27 @@ impl Shape {
         records
     }
 
-    /// The ratio that is judged.
-    fn ratio(&self, records: &[RunRecord]) -> Option<f64> {
-        let ratio = self.ratio_of(self.of, self.by, records)?;
+    /// The ratio that is judged, with the name of the finer figure if it is of that.
+    fn ratio(&self, records: &[RunRecord]) -> Option<(f64, Option<&'static str>)> {
+        if let Some(ratio) = self.ratio_in(records, |side| side) {
+            return Some((ratio, None));
+        }
+        let (figure, name) = self.finer?;
+        self.ratio_in(records, |side| Side { figure, ..side }).map(|ratio| (ratio, Some(name)))
+    }
+
+    fn ratio_in(&self, records: &[RunRecord], side: impl Fn(Side) -> Side) -> Option<f64> {
+        let ratio = self.ratio_of(side(self.of), side(self.by), records)?;
         match self.relative_to {
-            Some((of, by)) => self.ratio_of(of, by, records).map(|theirs| ratio / theirs),
+            Some((of, by)) => self.ratio_of(side(of), side(by), records).map(|theirs| ratio / theirs),
             None => Some(ratio),
         }
     }
 
-    /// The ratio under the conditions for which both sides were measured; of several such, those of the most data.
+    /// The ratio under the conditions for which both sides were measured, all of it; of several such, those of the most data.
     fn ratio_of(&self, of: Side, by: Side, records: &[RunRecord]) -> Option<f64> {
         let runs = |side: Side| {
-            let is_of_side =
-                move |record: &&RunRecord| record.result.engine == side.engine && (side.holds)(&record.result);
+            let is_of_side = move |record: &&RunRecord| side.is_of(&record.result) && is_whole(&record.result);
             records.iter().filter(is_of_side)
         };
         let largest = runs(of)
@@ -171,17 +196,6 @@ impl Shape {
     }
 
     fn are_alike(&self, a: &ResultLine, b: &ResultLine) -> bool {
-        (self.alike == Alike::ButLoad || a.device_load == b.device_load)
-            && (self.alike == Alike::ButDurability || a.durability == b.durability)
-            && a.experiment == b.experiment
-            && a.workload == b.workload
-            && a.threads == b.threads
-            && a.device == b.device
-            && a.memory_bytes == b.memory_bytes
-            && a.data_bytes == b.data_bytes
-            && a.data_set == b.data_set
-            && a.compressed == b.compressed
-            && a.page_cache == b.page_cache
-            && a.binlog_bytes.is_some() == b.binlog_bytes.is_some()
+        self.differences(a, b).is_empty()
     }
 }

@@ -1,5 +1,6 @@
 //! Shapes: bounds, conditions, and the control with swapped labels.
 
+use super::catalogue::CLASSIC;
 use super::*;
 use crate::IntervalLine;
 
@@ -28,17 +29,27 @@ fn run(
     RunRecord { result, intervals: Vec::new() }
 }
 
-/// Intervals of five seconds in each of which so many rows were written.
-fn intervals(record: &mut RunRecord, rows: &[f64]) {
+/// Intervals of so many seconds in each of which so many rows were written.
+fn intervals_of(record: &mut RunRecord, seconds: f64, rows: &[f64]) {
     record.intervals = rows
         .iter()
         .enumerate()
         .map(|(number, rows)| IntervalLine {
-            interval_s: (number + 1) as f64 * 5.0,
-            ops_per_s: rows / 5.0,
+            interval_s: (number + 1) as f64 * seconds,
+            ops_per_s: rows / seconds,
             ..IntervalLine::default()
         })
         .collect();
+}
+
+/// Intervals of five seconds in each of which so many rows were written.
+fn intervals(record: &mut RunRecord, rows: &[f64]) {
+    intervals_of(record, 5.0, rows);
+}
+
+/// The same rows again and again, in sixteen intervals: more than a moving median is of.
+fn again(rows: [f64; 4]) -> Vec<f64> {
+    rows.repeat(4)
 }
 
 /// Results in which every shape is as published.
@@ -58,9 +69,9 @@ fn as_published() -> Vec<RunRecord> {
             record.result.kb_written_per_row = Some(row_kb);
             // A hundred rows of ten bytes: memory is full after twenty.
             match engine {
-                "lsm-leveled" => intervals(&mut record, &[10.0, 10.0, 10.0, 10.0, 9.0, 10.0, 10.0, 10.0]),
-                "lsm-classic" => intervals(&mut record, &[10.0, 10.0, 10.0, 10.0, 2.0, 14.0, 2.0, 10.0]),
-                _ => intervals(&mut record, &[10.0, 10.0, 5.0, 5.0, 5.0, 3.0, 3.0, 3.0]),
+                "lsm-leveled" => intervals(&mut record, &again([10.0, 10.0, 9.0, 10.0])),
+                "lsm-classic" => intervals(&mut record, &again([10.0, 10.0, 2.0, 14.0])),
+                _ => intervals(&mut record, &[vec![10.0, 10.0], again([5.0, 3.0, 4.0, 6.0])].concat()),
             }
             records.push(record);
             let mut settled = run("insert", "settle", engine, 2, device, (1_000, 200));
@@ -167,6 +178,74 @@ fn of_two_sizes_the_larger_is_judged() {
     records.extend(larger);
     let write_only = judge(&records).into_iter().find(|judged| judged.shape.claim.starts_with("write_only"));
     assert_eq!(write_only.map(|judged| judged.verdict), Some(Verdict::Differs));
+}
+
+/// The verdict on the variation of LSM tree and B-tree with these intervals, in seconds.
+fn variation_judged(seconds: f64, lsm: &[f64], btree: &[f64]) -> (Verdict, Option<&'static str>) {
+    let mut records = Vec::new();
+    for (engine, rows) in [(LSM, lsm), (BTREE, btree)] {
+        let mut record = run("insert", "l", engine, 2, "slow-ssd", (1_000, 200));
+        intervals_of(&mut record, seconds, rows);
+        records.push(record);
+    }
+    let judged = judge(&records).into_iter().find(|judged| judged.shape.claim.contains("variation of the LSM tree's"));
+    judged.map(|judged| (judged.verdict, judged.finer)).unwrap()
+}
+
+#[test]
+fn a_decline_is_no_variation() {
+    let falls: Vec<f64> = (0..40).map(|number| 100.0 - 2.0 * f64::from(number)).collect();
+    let jagged: Vec<f64> = (0..40).map(|number| if number % 2 == 0 { 90.0 } else { 110.0 }).collect();
+    // Over its own mean the first varies by two fifths, the second by a tenth: about its median the second more.
+    assert_eq!(variation_judged(5.0, &jagged, &falls), (Verdict::Differs, None));
+    assert_eq!(variation_judged(5.0, &falls, &jagged), (Verdict::Holds, None));
+}
+
+#[test]
+fn of_short_runs_the_rates_of_seconds_are_judged_on_both_sides() {
+    let even = vec![10.0; 200];
+    let jagged = [5.0, 15.0, 10.0, 5.0, 15.0, 8.0, 8.0, 8.0, 8.0, 8.0].repeat(20);
+    assert_eq!(variation_judged(1.0, &even, &jagged).1, None, "there are enough rates of five seconds");
+    let (verdict, finer) = variation_judged(1.0, &even[..8], &jagged);
+    assert!(verdict == Verdict::Holds && finer.is_some_and(|finer| finer.contains("1 s")), "{finer:?}");
+    assert_eq!(variation_judged(1.0, &jagged[..12], &[even.as_slice(), &[11.0]].concat()).0, Verdict::Differs);
+    assert_eq!(variation_judged(1.0, &even[..7], &jagged), (Verdict::NotMeasured, None));
+    assert_eq!(variation_judged(5.0, &even[..12], &jagged), (Verdict::NotMeasured, None), "five seconds are no one");
+}
+
+#[test]
+fn what_was_ended_early_is_not_judged() {
+    let mut records = as_published();
+    for record in
+        records.iter_mut().filter(|record| record.result.engine == BTREE && record.result.experiment == "insert")
+    {
+        record.result.rows_left_out = Some(10);
+    }
+    let of_both = |judged: &&Judged| {
+        judged.shape.experiment == "Insert benchmark" && judged.shape.by.engine != judged.shape.of.engine
+    };
+    let judged = judge(&records);
+    for judged in judged.iter().filter(of_both).filter(|judged| judged.shape.of.engine != CLASSIC) {
+        assert_eq!(judged.verdict, Verdict::NotMeasured, "{}", judged.shape.claim);
+        assert!(
+            judged.reason.as_deref().is_some_and(|reason| reason.contains("btree was ended")),
+            "{:?}",
+            judged.reason
+        );
+    }
+}
+
+#[test]
+fn redmine_is_judged_on_a_hard_disk_only() {
+    let mut records = as_published();
+    for record in &mut records {
+        record.result.device =
+            record.result.device.take().map(|device| if device == "hdd" { "none".to_owned() } else { device });
+    }
+    let judged = judge(&records);
+    let of_redmine: Vec<_> = judged.iter().filter(|judged| judged.shape.experiment == "Redmine").collect();
+    assert_eq!(of_redmine.len(), 6);
+    assert!(of_redmine.iter().all(|judged| judged.verdict == Verdict::NotMeasured));
 }
 
 #[test]

@@ -1,0 +1,46 @@
+//! Under which conditions a run took place, as far as comparisons ask.
+
+use super::RunRecord;
+use crate::ResultLine;
+
+/// The device of a run on the machine's own.
+pub(super) const OWN_DEVICE: &str = "none";
+
+/// Whether all data has room in the engine's memory.
+pub(super) fn fits(run: &ResultLine) -> bool {
+    run.data_bytes.zip(run.memory_bytes).is_some_and(|(data, memory)| data <= memory)
+}
+
+/// Three times memory and more: what a rate over the whole run says is then mostly about the part beyond.
+pub(super) fn exceeds(run: &ResultLine) -> bool {
+    run.data_bytes.zip(run.memory_bytes).is_some_and(|(data, memory)| data >= 3 * memory)
+}
+
+/// Whether this device was beneath.
+pub(super) fn is_on(run: &ResultLine, device: &str) -> bool {
+    run.device.as_deref() == Some(device)
+}
+
+/// Whether it did all that it was to do.
+pub(super) fn is_whole(run: &ResultLine) -> bool {
+    run.rows_left_out.is_none()
+}
+
+/// The step that was ended early on the database of a run: the run itself, or one before it, without whose rows the later ones have less to do. `None` where all is there.
+pub(super) fn ended_early<'a>(records: &'a [RunRecord], run: &RunRecord) -> Option<&'a ResultLine> {
+    let is_of_database = |other: &&ResultLine| {
+        let of = &run.result;
+        other.experiment == of.experiment
+            && other.config_hash == of.config_hash
+            && other.engine == of.engine
+            && other.pair == of.pair
+    };
+    let end = records.iter().position(|other| std::ptr::eq(other, run))?;
+    let steps = records.iter().take(end + 1).map(|record| &record.result).filter(is_of_database);
+    steps.fold(None, |early, step| match (step.workload.as_str(), is_whole(step)) {
+        (_, false) => Some(step),
+        // A load begins with an empty database.
+        ("l" | "l.i0", true) => None,
+        _ => early,
+    })
+}

@@ -1,0 +1,65 @@
+//! Why a comparison could not be measured.
+
+use super::{Figure, Shape, Side};
+use crate::ResultLine;
+use crate::figures::thousands;
+use crate::report::RunRecord;
+use crate::report::conditions::is_whole;
+
+impl Shape {
+    /// The first thing that is missing, for the page.
+    pub(super) fn reason(&self, records: &[RunRecord]) -> String {
+        let pairs = [Some((self.of, self.by)), self.relative_to];
+        let reason = pairs.into_iter().flatten().find_map(|(of, by)| self.reason_of(of, by, records));
+        reason.unwrap_or_else(|| "one of the figures is 0".to_owned())
+    }
+
+    fn reason_of(&self, of: Side, by: Side, records: &[RunRecord]) -> Option<String> {
+        let runs = |side: Side| {
+            let is_of_side = move |record: &&RunRecord| side.is_of(&record.result);
+            records.iter().filter(is_of_side)
+        };
+        let (ours, theirs) = (of.engine, by.engine);
+        for side in [of, by] {
+            let engine = side.engine;
+            let Some(first) = runs(side).next() else {
+                return Some(format!("there is no run of {engine} under these conditions"));
+            };
+            if !runs(side).any(|record| is_whole(&record.result)) {
+                let left = thousands(first.result.rows_left_out.unwrap_or_default() as f64);
+                let seconds = first.result.seconds;
+                return Some(format!("{engine} was ended after {seconds:.0} s without {left} rows"));
+            }
+        }
+        let whole = |side: Side| runs(side).filter(|record| is_whole(&record.result));
+        let differences = whole(of)
+            .flat_map(|one| whole(by).map(|other| self.differences(&one.result, &other.result)))
+            .min_by_key(Vec::len)?;
+        if !differences.is_empty() {
+            return Some(format!("the runs of {ours} and {theirs} differ in {}", differences.join(" and ")));
+        }
+        let figures = |side: Side| [Some(side.figure), self.finer.map(|(figure, _)| figure)].into_iter().flatten();
+        let is_known = |side: Side| figures(side).any(|figure: Figure| whole(side).any(|run| figure(run).is_some()));
+        let short = [of, by].into_iter().find(|side| !is_known(*side)).unwrap_or(of);
+        Some(format!("{} was done too soon for it, or the system does not count it", short.engine))
+    }
+
+    /// In what two runs differ that must be alike.
+    pub(super) fn differences(&self, a: &ResultLine, b: &ResultLine) -> Vec<&'static str> {
+        let conditions = [
+            ("experiment", a.experiment == b.experiment),
+            ("step", a.workload == b.workload),
+            ("clients", a.threads == b.threads),
+            ("device", a.device == b.device),
+            ("its other load", self.alike == super::Alike::ButLoad || a.device_load == b.device_load),
+            ("memory", a.memory_bytes == b.memory_bytes),
+            ("data", a.data_bytes == b.data_bytes),
+            ("data set", a.data_set == b.data_set),
+            ("durability", self.alike == super::Alike::ButDurability || a.durability == b.durability),
+            ("compression", a.compressed == b.compressed),
+            ("page cache", a.page_cache == b.page_cache),
+            ("binlog", a.binlog_bytes.is_some() == b.binlog_bytes.is_some()),
+        ];
+        conditions.into_iter().filter(|(_, is_alike)| !is_alike).map(|(name, _)| name).collect()
+    }
+}
