@@ -1,4 +1,4 @@
-//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb and LMDB beside them, under two durabilities.
+//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb, LMDB and SQLite beside them, under two durabilities.
 //!
 //! Prints tables and writes `target/siltstone-report/index.html` with the results it was made from. Takes a few minutes;
 //! `siltstone-bench kv` runs the same workloads at any size, and RocksDB beside them.
@@ -26,7 +26,7 @@ fn settings(durability: Durability) -> EngineSettings {
 /// Single puts that the operating system keeps, and every way to read. redb and LMDB have no such durability.
 fn left_to_the_system() -> KvConfig {
     KvConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall],
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall, EngineKind::Sqlite],
         workloads: vec![
             Workload::FillSeq,
             Workload::FillRandom,
@@ -54,7 +54,14 @@ fn left_to_the_system() -> KvConfig {
 /// Batches of a hundred, each safe on the device: a durability that every engine has, and as many rows at once as the B-tree takes with so little memory.
 fn safe_at_every_commit() -> KvConfig {
     KvConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall, EngineKind::Redb, EngineKind::Lmdb],
+        engines: vec![
+            EngineKind::LsmLeveled,
+            EngineKind::Btree,
+            EngineKind::Fjall,
+            EngineKind::Redb,
+            EngineKind::Lmdb,
+            EngineKind::Sqlite,
+        ],
         workloads: vec![
             Workload::FillRandom,
             Workload::Overwrite,

@@ -34,6 +34,7 @@
 //! | fjall | `PersistMode::SyncData` at each commit | `persist(SyncData)` by a timer of the adapter | the default: the journal is written at each commit and never synced |
 //! | redb | `Durability::Immediate` | refused | `Durability::None`: *less than the mode says*, for such commits die with the process |
 //! | LMDB | the default: data and meta page synced at each commit | refused | `MDB_NOSYNC`: *less than the mode says*, for a power loss may take the whole file, not only the last commits |
+//! | SQLite | `synchronous = FULL`: the log is synced at each commit | refused | `synchronous = NORMAL`: the log is written at each commit, and synced only before pages are copied from it |
 //!
 //! The engines `memory` and `null` of the laboratory keep nothing: durability means nothing to them.
 
@@ -44,6 +45,7 @@ pub mod redb;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
 mod settings;
+pub mod sqlite;
 mod sync_timer;
 #[cfg(test)]
 mod tests;

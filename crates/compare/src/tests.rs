@@ -13,6 +13,7 @@ const ENGINES: &[(&str, Opener)] = &[
     ("fjall", |dir, settings| Ok(Box::new(crate::fjall::FjallEngine::open(dir, settings)?))),
     ("redb", |dir, settings| Ok(Box::new(crate::redb::RedbEngine::open(dir, settings)?))),
     ("lmdb", |dir, settings| Ok(Box::new(crate::lmdb::LmdbEngine::open(dir, settings)?))),
+    ("sqlite", |dir, settings| Ok(Box::new(crate::sqlite::SqliteEngine::open(dir, settings)?))),
     #[cfg(feature = "rocksdb")]
     ("rocksdb", |dir, settings| Ok(Box::new(crate::rocksdb::RocksdbEngine::open(dir, settings)?))),
 ];
@@ -52,6 +53,8 @@ fn a_durability_without_an_equivalent_is_refused() {
         ("redb", second, false),
         ("lmdb", Durability::Os, true),
         ("lmdb", second, false),
+        ("sqlite", Durability::Os, true),
+        ("sqlite", second, false),
     ] {
         let dir = TempDir::new().unwrap();
         let (_, open) = ENGINES.iter().find(|(engine, _)| *engine == name).unwrap();

@@ -58,6 +58,9 @@ pub enum EngineKind {
     /// LMDB.
     #[cfg(feature = "peers")]
     Lmdb,
+    /// SQLite.
+    #[cfg(feature = "peers")]
+    Sqlite,
     /// RocksDB's release build.
     #[cfg(feature = "rocksdb")]
     Rocksdb,
@@ -81,6 +84,8 @@ impl EngineKind {
         Self::Redb,
         #[cfg(feature = "peers")]
         Self::Lmdb,
+        #[cfg(feature = "peers")]
+        Self::Sqlite,
         #[cfg(feature = "rocksdb")]
         Self::Rocksdb,
     ];
@@ -103,6 +108,8 @@ impl EngineKind {
             Self::Redb => "redb",
             #[cfg(feature = "peers")]
             Self::Lmdb => "lmdb",
+            #[cfg(feature = "peers")]
+            Self::Sqlite => "sqlite",
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => "rocksdb",
         }
@@ -112,7 +119,7 @@ impl EngineKind {
     pub fn has_direct_io(self) -> bool {
         match self {
             #[cfg(feature = "peers")]
-            Self::Fjall | Self::Redb | Self::Lmdb => false,
+            Self::Fjall | Self::Redb | Self::Lmdb | Self::Sqlite => false,
             _ => true,
         }
     }
@@ -133,7 +140,7 @@ impl EngineKind {
     /// Opens the engine in `dir` for keys and values, creating what is not there.
     pub fn open_kv(self, dir: &Path, settings: &EngineSettings) -> Result<OpenEngine> {
         #[cfg(feature = "peers")]
-        use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine};
+        use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine, sqlite::SqliteEngine};
         Ok(match self {
             Self::LsmLeveled | Self::LsmUniversal | Self::LsmLazy => {
                 let lsm = LsmOptions::new(settings, self.compaction_style());
@@ -154,6 +161,8 @@ impl EngineKind {
             Self::Redb => OpenEngine::kv(Arc::new(RedbEngine::open(dir, &settings.for_peers()?)?)).in_dir(dir),
             #[cfg(feature = "peers")]
             Self::Lmdb => OpenEngine::kv(Arc::new(LmdbEngine::open(dir, &settings.for_peers()?)?)).in_dir(dir),
+            #[cfg(feature = "peers")]
+            Self::Sqlite => OpenEngine::kv(Arc::new(SqliteEngine::open(dir, &settings.for_peers()?)?)).in_dir(dir),
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => {
                 let engine = siltstone_compare::rocksdb::RocksdbEngine::open(dir, &settings.for_peers()?)?;
@@ -170,7 +179,7 @@ impl EngineKind {
     /// Opens the engine in `dir` for tables, creating what is not there.
     pub fn open_tables(self, dir: &Path, settings: &EngineSettings) -> Result<OpenEngine> {
         #[cfg(feature = "peers")]
-        use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine};
+        use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine, sqlite::SqliteEngine};
         #[cfg(feature = "peers")]
         fn over<K: Kv + 'static>(kv: K, dir: &Path) -> OpenEngine {
             OpenEngine::tables(Arc::new(KvTables::new(kv))).in_dir(dir)
@@ -197,6 +206,8 @@ impl EngineKind {
             Self::Redb => over(RedbEngine::open(dir, &settings.for_peers()?)?, dir),
             #[cfg(feature = "peers")]
             Self::Lmdb => over(LmdbEngine::open(dir, &settings.for_peers()?)?, dir),
+            #[cfg(feature = "peers")]
+            Self::Sqlite => over(SqliteEngine::open(dir, &settings.for_peers()?)?, dir),
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => over(siltstone_compare::rocksdb::RocksdbEngine::open(dir, &settings.for_peers()?)?, dir),
         })
