@@ -40,6 +40,8 @@ pub(crate) struct Family {
     pub(crate) work: Arc<FamilyWork>,
     /// Who sees values that flushes and compactions drop for newer ones.
     pub(crate) hidden_rows: OnceLock<Arc<dyn HiddenRows>>,
+    /// Set where entries belong to each other, so that compactions may delete none but what users deleted or replaced.
+    pub(super) keeps_all: AtomicBool,
     /// What was in its place before.
     pub(super) replaced: Replaced,
     dropped: AtomicBool,
@@ -82,6 +84,7 @@ impl Family {
             replaced,
             work,
             hidden_rows: OnceLock::new(),
+            keeps_all: AtomicBool::new(false),
             dropped,
         }
     }

@@ -6,7 +6,6 @@
 use super::column_family::{ColumnFamily, Family};
 use super::state::DbInner;
 use super::super_version::SuperVersion;
-use crate::compaction::{HiddenRow, HiddenRows};
 use crate::event::{ChangedOption, OptionsInfo};
 use crate::options::WriteAdmission;
 use crate::options::file::{change_database, change_family};
@@ -35,7 +34,7 @@ impl DbInner {
         }
         let old = family.super_version.load_full();
         let (options, changed) = change_family(&old.options, changes)?;
-        if family.hidden_rows.get().is_some() {
+        if family.keeps_all.load(Ordering::Acquire) {
             options.check_keeps_all()?;
         }
         if !changed.is_empty() {
@@ -94,22 +93,8 @@ impl DbInner {
 }
 
 impl ColumnFamily {
-    /// Refuses changes by which compactions would delete what no user deleted, from now on. Where somebody sees what flushes and compactions drop, that is so already: FIFO
-    /// shows nobody what it deletes. So this comes after [`Db::attach`](super::Db::attach), if both do.
+    /// Refuses changes by which compactions would delete what no user deleted, from now on.
     pub(crate) fn keep_all(&self) {
-        let _ = self.0.hidden_rows.set(Arc::new(SeesNothing));
+        self.0.keeps_all.store(true, Ordering::Release);
     }
-}
-
-/// Stands in for somebody who sees what goes, where nobody wants to.
-#[derive(Debug)]
-struct SeesNothing;
-
-impl HiddenRows for SeesNothing {
-    #[inline]
-    fn watches(&self, _: &[u8]) -> bool {
-        false
-    }
-
-    fn went(&self, _: &HiddenRow<'_>) {}
 }

@@ -3,7 +3,7 @@
 mod fill;
 mod low_priority;
 
-use super::law::{Capacity, Gauges, Pace, owed_bytes_universal, pace, wal_pace};
+use super::law::{Capacity, Gauges, Pace, level0_job, owed_bytes_universal, pace, wal_pace};
 use super::meter::Meter;
 use super::pacer::{Done, Figures, Pacer};
 use super::work::{FamilyWork, Kind, Working};
@@ -445,5 +445,24 @@ fn a_device_too_slow_for_writers_slows_them_evenly_and_debt_ends_growing() {
         assert!((0.9..1.1).contains(&(mean / sustained.min(400.0 * MB))), "{context}");
         assert!(least > 0.7 * mean && most < 1.3 * mean, "{context}");
         assert!(model.owed < (180.0 * device_rate).max(6.0 * BUFFER * amplification), "{context}: {} owed", model.owed);
+    }
+}
+
+#[test]
+fn a_compaction_of_level_0_that_is_due_counts_as_if_it_began_now() {
+    let on = ColumnFamilyOptions::default().level0_file_num_compaction_trigger(4);
+    let off = on.clone().disable_auto_compactions(true);
+    let universal = on.clone().compaction_style(CompactionStyle::Universal);
+    let cases: &[(&str, &[usize], (f64, f64), (f64, f64))] = &[
+        ("below the trigger", &[3, 0, 0, 9], (0.0, 0.0), (0.0, 0.0)),
+        ("with the first level that has tables", &[4, 0, 2, 9], (0.0, 0.0), (4.0, 600.0)),
+        ("into an empty tree", &[5, 0, 0, 0], (0.0, 0.0), (5.0, 500.0)),
+        ("one that runs is what it is", &[9, 0, 2, 9], (4.0, 70.0), (4.0, 70.0)),
+    ];
+    for (name, counts, running, expected) in cases {
+        let version = version_of(counts);
+        assert_eq!(level0_job(&version, &on, *running), *expected, "{name}");
+        assert_eq!(level0_job(&version, &off, *running), *running, "{name}, without compactions");
+        assert_eq!(level0_job(&version, &universal, *running), *running, "{name}, in another style");
     }
 }
