@@ -93,7 +93,7 @@ impl<'a> Client<'a> {
                 return Ok(());
             }
         }
-        Err(Error::new(ErrorKind::Corruption, "no user has ten tasks"))
+        Err(Error::new(ErrorKind::NotFound, "no user has ten tasks"))
     }
 
     /// Does one operation. False: another client took some of its tasks since it was prepared, and it does not count.

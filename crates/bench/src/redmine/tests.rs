@@ -42,6 +42,7 @@ fn the_first_and_the_last_tenth_are_left_out() {
     let middle = [3.0, 3.0, 84.0, 1.0, 3.0, 1.0, 1.0, 1.0];
     assert_eq!(trimmed_mean(all.clone()), middle.iter().sum::<f64>() / 8.0);
     assert_eq!(trimmed_mean(all[..9].to_vec()), all[..9].iter().map(|(_, length)| length).sum::<f64>() / 9.0);
+    assert_eq!(trimmed_mean(vec![(0.0, 5.0)]), 5.0, "of all, where a tenth is none");
     assert_eq!(trimmed_mean(Vec::new()), 0.0);
 }
 

@@ -90,7 +90,7 @@ pub(super) fn lines(runs: &[(Vec<(f64, f64)>, usize)]) -> Result<String> {
             .axis_style(GRID)
             .label_style(("sans-serif", 12).into_font().color(&INK))
             .x_desc("seconds")
-            .x_label_formatter(&|seconds| format!("{seconds:.0}"))
+            .x_label_formatter(&|seconds| seconds_label(*seconds))
             .y_label_formatter(&|rate| thousands(*rate))
             .draw()
             .map_err(failed)?;
@@ -101,6 +101,11 @@ pub(super) fn lines(runs: &[(Vec<(f64, f64)>, usize)]) -> Result<String> {
         root.present().map_err(failed)?;
     }
     Ok(on_any_paper(&svg))
+}
+
+/// A place on the axis of seconds: short runs have places between whole ones.
+fn seconds_label(seconds: f64) -> String {
+    if seconds.fract() == 0.0 { format!("{seconds:.0}") } else { format!("{seconds:.1}") }
 }
 
 /// What is shown of a distribution: the percentiles, and the longest.
