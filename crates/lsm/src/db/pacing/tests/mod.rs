@@ -453,16 +453,16 @@ fn a_compaction_of_level_0_that_is_due_counts_as_if_it_began_now() {
     let on = ColumnFamilyOptions::default().level0_file_num_compaction_trigger(4);
     let off = on.clone().disable_auto_compactions(true);
     let universal = on.clone().compaction_style(CompactionStyle::Universal);
-    let cases: &[(&str, &[usize], (f64, f64), (f64, f64))] = &[
-        ("below the trigger", &[3, 0, 0, 9], (0.0, 0.0), (0.0, 0.0)),
-        ("with the first level that has tables", &[4, 0, 2, 9], (0.0, 0.0), (4.0, 600.0)),
-        ("into an empty tree", &[5, 0, 0, 0], (0.0, 0.0), (5.0, 500.0)),
-        ("one that runs is what it is", &[9, 0, 2, 9], (4.0, 70.0), (4.0, 70.0)),
+    let cases = [
+        ("below the trigger", [3, 0, 0, 9], (0.0, 0.0), (0.0, 0.0)),
+        ("with the first level that has tables", [4, 0, 2, 9], (0.0, 0.0), (4.0, 600.0)),
+        ("into an empty tree", [5, 0, 0, 0], (0.0, 0.0), (5.0, 500.0)),
+        ("one that runs is what it is", [9, 0, 2, 9], (4.0, 70.0), (4.0, 70.0)),
     ];
     for (name, counts, running, expected) in cases {
-        let version = version_of(counts);
-        assert_eq!(level0_job(&version, &on, *running), *expected, "{name}");
-        assert_eq!(level0_job(&version, &off, *running), *running, "{name}, without compactions");
-        assert_eq!(level0_job(&version, &universal, *running), *running, "{name}, in another style");
+        let version = version_of(&counts);
+        assert_eq!(level0_job(&version, &on, running), expected, "{name}");
+        assert_eq!(level0_job(&version, &off, running), running, "{name}, without compactions");
+        assert_eq!(level0_job(&version, &universal, running), running, "{name}, in another style");
     }
 }
