@@ -48,17 +48,23 @@ pub(crate) fn available_memory() -> Option<u64> {
 impl ProcessUsage {
     /// What was used until now.
     pub fn now() -> Self {
-        let io = proc_file("io");
-        let number = |field| io.as_deref().and_then(|text| proc_number(text, field));
+        let (written, read) = Self::io();
         Self {
             cpu_s: proc_file("stat").as_deref().and_then(cpu_seconds),
-            written: number("write_bytes:"),
-            read: number("read_bytes:"),
+            written,
+            read,
             rss_mb: proc_file("status")
                 .as_deref()
                 .and_then(|text| proc_number(text, "VmRSS:"))
                 .map(|kb| kb as f64 / 1024.0),
         }
+    }
+
+    /// Bytes written to and read from the device layer until now.
+    pub(crate) fn io() -> (Option<u64>, Option<u64>) {
+        let io = proc_file("io");
+        let number = |field| io.as_deref().and_then(|text| proc_number(text, field));
+        (number("write_bytes:"), number("read_bytes:"))
     }
 
     /// What was used since `earlier`. Resident memory is that of `self`.

@@ -185,6 +185,15 @@ pub struct IntervalLine {
     pub interval_s: f64,
     /// Operations per second within it.
     pub ops_per_s: f64,
+    /// Bytes that the process wrote to the device layer, per second within it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_per_s: Option<f64>,
+    /// Bytes that the process read from the device layer, per second within it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_per_s: Option<f64>,
+    /// Bytes that files occupied at its end, as [`ResultLine::space_bytes`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_bytes: Option<u64>,
 }
 
 /// A file of JSON objects, one a line.

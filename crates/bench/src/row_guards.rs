@@ -31,13 +31,13 @@ impl RowGuards {
         Ok(Self { locks: RowLocks::new(LOCK_BYTES), executor })
     }
 
-    /// Locks rows of a table for client `owner`, who holds none, in the order of their numbers, so that nobody waits in a circle.
-    pub(crate) fn lock(&self, owner: u64, table: TableId, rows: &[u32]) -> Result<Guarded<'_>> {
+    /// Locks rows of tables for client `owner`, who holds none, in the order of tables and of their numbers, so that nobody waits in a circle.
+    pub(crate) fn lock(&self, owner: u64, rows: &[(TableId, u32)]) -> Result<Guarded<'_>> {
         let guarded = Guarded { guards: self, owner };
         let mut order = rows.to_vec();
         order.sort_unstable();
         order.dedup();
-        for row in order {
+        for (table, row) in order {
             self.locks.lock(&self.executor, owner, table.0, &row.to_be_bytes(), LockMode::Exclusive, None)?;
         }
         Ok(guarded)

@@ -64,6 +64,9 @@ fn results(file: &Path) {
                     engine: result.engine.clone(),
                     interval_s: f64::from(second) * 5.0,
                     ops_per_s: rate,
+                    written_per_s: Some(rate * 300.0),
+                    read_per_s: Some(rate * 20.0),
+                    space_bytes: Some(1 << 20),
                 };
                 lines.push(&interval).unwrap();
             }

@@ -1,8 +1,10 @@
 //! What a secondary index is; each engine maintains its own.
 
 mod columns;
+mod tried;
 
 pub use columns::FixedColumns;
+pub use tried::{Tried, of_call};
 
 use crate::index_scan::IndexEntry;
 use crate::{Error, ErrorKind, Result};

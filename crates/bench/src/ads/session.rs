@@ -66,6 +66,7 @@ pub(super) fn run(config: &AdsConfig, row: Row, dir: &Path, bar: bool) -> Result
         bar,
         most_seconds: None,
         gauge: None,
+        space: None,
     };
     let stage = Stage { config, row, clock: Arc::clone(&clock), opened: &opened };
     let (measured, parts) = load::run(&load, |worker| match worker.index {

@@ -2,6 +2,7 @@
 
 use super::generator::{DAY, Generator, IDLE_DAY, ROW_BYTES, is_idle};
 use super::*;
+use crate::JsonLines;
 use std::collections::BTreeSet;
 
 /// The days of a run are over in two seconds.
@@ -56,8 +57,10 @@ fn events_are_the_same_for_a_seed_and_leave_the_idle_third_out_in_time() {
 fn every_row_of_the_ladder_runs_and_tells_its_figures() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = Vec::new();
-    let config = config(vec![Row::Second, Row::Ttl, Row::ExpiryOff, Row::Btree, Row::BtreePurge], dir.path());
-    let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+    let config =
+        config(vec![Row::Second, Row::Ttl, Row::Dense, Row::ExpiryOff, Row::Btree, Row::BtreePurge], dir.path());
+    let json = dir.path().join("lines.json");
+    let lines = run(&config, &mut Output::new(&mut text, Some(JsonLines::create(&json).unwrap()), false)).unwrap();
     let text = String::from_utf8(text).unwrap();
     for (line, row) in lines.iter().zip(&config.rows) {
         assert_eq!((line.experiment.as_str(), line.workload.as_str()), ("ads", row.name()));
@@ -66,6 +69,14 @@ fn every_row_of_the_ladder_runs_and_tells_its_figures() {
         assert!(line.expired_share.is_some() && line.idle_expired_share.is_some(), "{line:?}");
         assert!(text.contains(row.name()));
     }
+    let env = siltstone_base::env::PosixEnv::new();
+    let json = siltstone_base::env::read_file(&env, &json, siltstone_base::env::FileKind::Other, 1 << 24).unwrap();
+    let json = String::from_utf8(json).unwrap();
+    // Where the system does not tell what a process writes, there are no curves.
+    let is_told = crate::ProcessUsage::now().written.is_some();
+    let intervals = json.lines().filter(|line| line.contains("\"interval_s\""));
+    let with_bytes = intervals.filter(|line| line.contains("\"written_per_s\"") && line.contains("\"read_per_s\""));
+    assert!(!is_told || with_bytes.count() >= lines.len(), "{json}");
 }
 
 #[test]

@@ -137,6 +137,7 @@ impl<'a> Session<'a> {
             bar,
             most_seconds,
             gauge: None,
+            space: Some(&|| self.engine.stats().ok()?.data_bytes()),
         };
         let before = self.engine.stats()?;
         let binlog_before = self.binlog_bytes();

@@ -149,6 +149,7 @@ pub(super) fn measure(
         bar,
         most_seconds: None,
         gauge: None,
+        space: None,
     };
     if let Some(rate) = config.rate.filter(|_| workload.is_of_points()) {
         return open_loop::measure(config, engine, workload, pair, &load, rate);

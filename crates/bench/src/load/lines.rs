@@ -1,6 +1,6 @@
 //! What was measured, as lines of results.
 
-use super::{Measured, segments, variation, worst};
+use super::{Interval, Measured, segments, variation, worst};
 use crate::{IntervalLine, ResultLine};
 use siltstone_base::engine::EngineStats;
 
@@ -40,12 +40,15 @@ impl Measured {
 
     /// The rates of the intervals of the run that `line` names.
     pub(crate) fn interval_lines(&self, line: &ResultLine) -> Vec<IntervalLine> {
-        let interval = |&(interval_s, ops_per_s): &(f64, f64)| IntervalLine {
+        let interval = |interval: &Interval| IntervalLine {
             experiment: line.experiment.clone(),
             workload: line.workload.clone(),
             engine: line.engine.clone(),
-            interval_s,
-            ops_per_s,
+            interval_s: interval.end_s,
+            ops_per_s: interval.ops_per_s,
+            written_per_s: interval.written_per_s,
+            read_per_s: interval.read_per_s,
+            space_bytes: interval.space_bytes,
         };
         self.intervals.iter().map(interval).collect()
     }

@@ -2,7 +2,6 @@
 
 use crate::stopwatch::Stopwatch;
 use crate::{Latencies, PauseMeter, ProcessUsage};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::engine::Admin;
 use siltstone_base::sync::CachePadded;
@@ -12,12 +11,17 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 mod arrivals;
+mod bar;
 mod gaps;
+mod intervals;
 mod lines;
 mod open_loop;
 
 pub(crate) use arrivals::{Arrivals, Bursts, Process};
+use bar::Bar;
 pub(crate) use gaps::GapMeter;
+pub(crate) use intervals::Interval;
+use intervals::Intervals;
 pub(crate) use open_loop::{End, OpenLoop};
 
 /// How often the main thread looks at the counters.
@@ -45,6 +49,8 @@ pub(crate) struct Load<'a> {
     pub most_seconds: Option<f64>,
     /// Something to look at once a second.
     pub gauge: Option<Gauge<'a>>,
+    /// What files occupy: looked at when an interval ends.
+    pub space: Option<Gauge<'a>>,
 }
 
 /// What was measured.
@@ -66,8 +72,8 @@ pub(crate) struct Measured {
     pub second_rates: Vec<f64>,
     /// What the gauge said at the end of each.
     pub second_gauges: Vec<u64>,
-    /// End and rate of each interval.
-    pub intervals: Vec<(f64, f64)>,
+    /// What happened in each interval.
+    pub intervals: Vec<Interval>,
 }
 
 /// One thread of a load.
@@ -248,24 +254,19 @@ pub(crate) fn settle(engine: &dyn Admin) -> Result<Measured> {
 struct Samples {
     second_rates: Vec<f64>,
     second_gauges: Vec<u64>,
-    intervals: Vec<(f64, f64)>,
+    intervals: Vec<Interval>,
 }
 
 struct Sampler<'a> {
-    bar: ProgressBar,
+    bar: Bar,
     interval_s: f64,
     gauge: Option<Gauge<'a>>,
+    space: Option<Gauge<'a>>,
 }
 
 impl<'a> Sampler<'a> {
     fn new(load: &Load<'a>) -> Self {
-        let target = if load.bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(load.expected_ops), target);
-        if let Ok(style) = ProgressStyle::with_template("{msg:32} {bar:40} {percent:>3}% {per_sec:>16} {eta:>5}") {
-            bar.set_style(style);
-        }
-        bar.set_message(load.label.to_owned());
-        Self { bar, interval_s: load.interval_s, gauge: load.gauge }
+        Self { bar: Bar::new(load), interval_s: load.interval_s, gauge: load.gauge, space: load.space }
     }
 
     fn watch(&self, counted: &dyn Fn() -> u64, is_over: impl Fn() -> bool) -> Samples {
@@ -273,25 +274,20 @@ impl<'a> Sampler<'a> {
         let watch = Stopwatch::start();
         let mut samples = Samples::default();
         let mut second = Mark::default();
-        let mut interval = Mark::default();
+        let mut intervals = Intervals::new(self.interval_s, self.space);
         while !is_over() {
             clock.sleep(LOOK);
             let (now, ops) = (watch.seconds(), counted());
             if let Some(rate) = second.rate_after(1.0, now, ops) {
                 samples.second_rates.push(rate);
                 samples.second_gauges.extend(self.gauge.and_then(|gauge| gauge()));
-                self.bar.set_position(ops);
+                self.bar.show(now, ops, rate);
             }
-            if let Some(rate) = interval.rate_after(self.interval_s, now, ops) {
-                samples.intervals.push((now, rate));
-            }
+            intervals.look(now, ops);
         }
-        // A last interval that is too short for a rate is left out, unless it is the only one.
-        let (now, ops) = (watch.seconds(), counted());
-        if now - interval.at > self.interval_s / 2.0 || samples.intervals.is_empty() {
-            samples.intervals.push((now, (ops - interval.ops) as f64 / (now - interval.at).max(1e-9)));
-        }
-        self.bar.finish_and_clear();
+        intervals.finish(watch.seconds(), counted());
+        samples.intervals = intervals.ended;
+        self.bar.clear();
         samples
     }
 }

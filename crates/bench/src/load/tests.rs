@@ -25,7 +25,7 @@ fn medians() {
     assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
 }
 
-fn load(threads: usize, companions: usize) -> Load<'static> {
+pub(super) fn load(threads: usize, companions: usize) -> Load<'static> {
     Load {
         label: "test",
         threads,
@@ -35,6 +35,7 @@ fn load(threads: usize, companions: usize) -> Load<'static> {
         bar: false,
         most_seconds: None,
         gauge: None,
+        space: None,
     }
 }
 
@@ -95,9 +96,10 @@ fn the_worst_rate_is_a_part_of_the_median_around_it() {
 #[test]
 fn a_run_that_is_over_in_time_looks_at_its_gauge_once_a_second() {
     let gauge = || Some(7);
-    let load = Load { most_seconds: Some(2.5), gauge: Some(&gauge), ..load(1, 0) };
+    let load = Load { most_seconds: Some(2.5), gauge: Some(&gauge), space: Some(&|| Some(9)), ..load(1, 0) };
     let (measured, _) = run(&load, |worker| worker.drive(u64::MAX, 1_000, |_| Ok(true))).unwrap();
     assert!(measured.ops > 0);
     assert_eq!(measured.second_gauges.len(), measured.second_rates.len());
     assert!(measured.second_gauges.iter().all(|debt| *debt == 7));
+    assert!(measured.intervals.iter().all(|interval| interval.space_bytes == Some(9)));
 }

@@ -162,7 +162,7 @@ impl<'a> Client<'a> {
     /// Changes columns of a task and writes a journal of it with these details, in one commit.
     fn change_task(&mut self, task: u32, user: u32, changes: &[(Issue, u32)], details: &[&str]) -> Result<()> {
         let Shared { engine, ids, guards, next: numbers, .. } = self.shared;
-        let _guarded = guards.lock(self.number, ids.issues, &[task])?;
+        let _guarded = guards.lock(self.number, &[(ids.issues, task)])?;
         encode_id(task, &mut self.old.key);
         let old = &mut self.old.value;
         old.clear();

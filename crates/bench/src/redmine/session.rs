@@ -107,6 +107,7 @@ impl<'a> Session<'a> {
             bar,
             most_seconds: Some(config.seconds),
             gauge: None,
+            space: None,
         };
         let shared = Shared {
             engine: engine.as_tables()?,

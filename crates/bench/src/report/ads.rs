@@ -1,9 +1,12 @@
 //! The tuning ladder of `ads`: one table of all rows.
 
 use super::RunRecord;
-use super::sections::table;
-use crate::ResultLine;
+use super::charts;
+use super::sections::{legend_of, table};
 use crate::figures::{megabytes, short};
+use crate::{IntervalLine, ResultLine};
+use siltstone_base::Result;
+use std::fmt::Write;
 
 /// A column: its name, and what it shows.
 type Column = (&'static str, fn(&ResultLine) -> String);
@@ -28,14 +31,42 @@ fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
-/// All rows of the ladder that were run.
-pub(super) fn ladder(records: &[RunRecord]) -> String {
-    let lines: Vec<_> = records.iter().map(|record| &record.result).filter(|line| line.experiment == "ads").collect();
-    let Some(first) = lines.first() else { return String::new() };
-    let rows = lines.iter().map(|line| COLUMNS.iter().map(|(_, show)| show(line)).collect());
-    format!(
-        "<section><h2>Ad serving</h2><article><p>{}</p>{}</article></section>",
-        super::sections::escape(&first.setup),
+/// Fewer intervals make no curve.
+const ENOUGH: usize = 4;
+
+/// A figure of an interval, in bytes a second.
+type Rate = fn(&IntervalLine) -> Option<f64>;
+
+const CURVES: [(&str, Rate); 2] = [
+    ("MB written a second.", |interval| interval.written_per_s),
+    ("MB read a second.", |interval| interval.read_per_s),
+];
+
+/// All rows of the ladder that were run, and what they wrote and read over time.
+pub(super) fn ladder(records: &[RunRecord]) -> Result<String> {
+    let runs: Vec<_> = records.iter().filter(|record| record.result.experiment == "ads").collect();
+    let Some(first) = runs.first() else { return Ok(String::new()) };
+    let rows = runs.iter().map(|run| COLUMNS.iter().map(|(_, show)| show(&run.result)).collect());
+    let mut html = format!(
+        "<section><h2>Ad serving</h2><article><p>{}</p>{}",
+        super::sections::escape(&first.result.setup),
         table(&COLUMNS.map(|(name, _)| name), rows)
-    )
+    );
+    let names: Vec<_> = runs.iter().map(|run| format!("{} {}", run.result.engine, run.result.workload)).collect();
+    let mut curves = String::new();
+    for (what, rate) in CURVES {
+        let points = |run: &RunRecord| -> Vec<_> {
+            let known = run.intervals.iter().filter_map(|interval| Some((interval.interval_s, rate(interval)? / 1e6)));
+            known.collect()
+        };
+        let lines: Vec<_> = runs.iter().enumerate().map(|(position, run)| (points(run), position)).collect();
+        if lines.iter().any(|(points, _)| points.len() >= ENOUGH) {
+            let _ = write!(curves, "<p>{what}</p>{}", charts::lines(&lines, "seconds")?);
+        }
+    }
+    if !curves.is_empty() {
+        html += &legend_of(names.iter().map(String::as_str));
+        html += &curves;
+    }
+    Ok(html + "</article></section>")
 }

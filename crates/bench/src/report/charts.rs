@@ -69,14 +69,17 @@ pub(super) fn bars(bars: &[(String, f64, usize)]) -> Result<String> {
     Ok(on_any_paper(&svg))
 }
 
-/// Rates over time, one line for each run: its points, and the position of its engine.
-pub(super) fn lines(runs: &[(Vec<(f64, f64)>, usize)]) -> Result<String> {
+/// A line of a chart: its points, and the position of its engine.
+pub(super) type Line = (Vec<(f64, f64)>, usize);
+
+/// What changes with something else, such as rates with time; `x_name` says with what.
+pub(super) fn lines(runs: &[Line], x_name: &str) -> Result<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, 260)).into_drawing_area();
         let points = || runs.iter().flat_map(|(points, _)| points);
         let end = points().map(|(time, _)| *time).fold(0.0, f64::max).max(1.0);
-        let top = points().map(|(_, rate)| *rate).fold(0.0, f64::max).max(1.0) * 1.1;
+        let top = points().map(|(_, rate)| *rate).fold(0.0, f64::max).max(0.01) * 1.1;
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
             .x_label_area_size(34)
@@ -89,9 +92,9 @@ pub(super) fn lines(runs: &[(Vec<(f64, f64)>, usize)]) -> Result<String> {
             .bold_line_style(GRID)
             .axis_style(GRID)
             .label_style(("sans-serif", 12).into_font().color(&INK))
-            .x_desc("seconds")
-            .x_label_formatter(&|seconds| seconds_label(*seconds))
-            .y_label_formatter(&|rate| thousands(*rate))
+            .x_desc(x_name)
+            .x_label_formatter(&|x| place_label(*x))
+            .y_label_formatter(&|y| if top < 20.0 { short(Some(*y)) } else { thousands(*y) })
             .draw()
             .map_err(failed)?;
         for (points, position) in runs {
@@ -103,9 +106,9 @@ pub(super) fn lines(runs: &[(Vec<(f64, f64)>, usize)]) -> Result<String> {
     Ok(on_any_paper(&svg))
 }
 
-/// A place on the axis of seconds: short runs have places between whole ones.
-fn seconds_label(seconds: f64) -> String {
-    if seconds.fract() == 0.0 { format!("{seconds:.0}") } else { format!("{seconds:.1}") }
+/// A place on an axis: short ones have places between whole numbers.
+fn place_label(place: f64) -> String {
+    if place.fract() == 0.0 { thousands(place) } else { format!("{place:.1}") }
 }
 
 /// What is shown of a distribution: the percentiles, and the longest.

@@ -10,6 +10,7 @@ use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 mod ads;
+mod amplification;
 mod charts;
 mod comparison;
 mod conditions;

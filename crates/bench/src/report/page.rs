@@ -45,7 +45,7 @@ pub(super) fn render(records: &[RunRecord]) -> Result<String> {
     body += &sections::experiment(records, "mariadb", "Beside MariaDB")?;
     body += &sections::experiment(records, "redmine", "Redmine")?;
     body += &sections::experiment(records, "stalls", "Evenness under load")?;
-    body += &ads::ladder(records);
+    body += &ads::ladder(records)?;
     body += &sections::published_tables();
     Ok(format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \

@@ -1,6 +1,7 @@
 //! The parts of the page.
 
 use super::RunRecord;
+use super::amplification;
 use super::charts;
 use super::comparison;
 use super::conditions::ended_early;
@@ -98,8 +99,13 @@ pub(super) fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>
 
 /// The colours of the engines.
 pub(super) fn legend(records: &[RunRecord]) -> String {
+    legend_of(engines(records))
+}
+
+/// The colours of what has these names, by their order.
+pub(super) fn legend_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut html = String::from("<p class=\"legend\">");
-    for (position, engine) in engines(records).iter().enumerate() {
+    for (position, engine) in names.into_iter().enumerate() {
         let charts_colour = charts::colour(position);
         let (r, g, b) = (charts_colour.0, charts_colour.1, charts_colour.2);
         let _ = write!(html, "<span><i style=\"background:rgb({r},{g},{b})\"></i>{}</span>", escape(engine));
@@ -169,6 +175,7 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
         html += &ended_early_notes(&group);
         html += &distributions(&names, &of)?;
         html += &over_time(&group, &names)?;
+        html += &amplification::over_size(&group.records, &names)?;
         html += "</article>";
     }
     Ok(html + "</section>")
@@ -286,7 +293,7 @@ fn over_time(group: &Group<'_>, names: &[&str]) -> Result<String> {
     };
     let position = |run: &&RunRecord| names.iter().position(|name| *name == run.result.engine).unwrap_or(0);
     let lines: Vec<_> = points.into_iter().zip(runs.iter().map(position)).collect();
-    Ok(format!("<p>Rates of {length:.1} s each, over time.</p>{}", charts::lines(&lines)?))
+    Ok(format!("<p>Rates of {length:.1} s each, over time.</p>{}", charts::lines(&lines, "seconds")?))
 }
 
 /// Published figures beside measured ones.

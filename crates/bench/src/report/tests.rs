@@ -113,6 +113,23 @@ fn a_chart_says_of_what_its_rates_are() {
 }
 
 #[test]
+fn curves_of_amplification_count_all_that_was_written_and_read_until_then() {
+    let interval = |interval_s, written_per_s, space_bytes| IntervalLine {
+        written_per_s: Some(written_per_s),
+        read_per_s: None,
+        space_bytes: Some(space_bytes),
+        ..interval(interval_s, 1e6)
+    };
+    let result = ResultLine { bytes_user: 10_000_000, ops: 100_000, ..result("lsm-leveled", 1e6) };
+    let run = RunRecord { result, intervals: vec![interval(1.0, 2e8, 150_000_000), interval(3.0, 5e8, 300_000_000)] };
+    let points = amplification::points(&run);
+    let point = |rows, written, space| amplification::Point { rows, written, read: None, space };
+    assert_eq!(points, [point(1.0, Some(2.0), Some(1.5)), point(3.0, Some(4.0), Some(1.0))]);
+    let unknown = RunRecord { result: ResultLine { bytes_user: 0, ..run.result.clone() }, ..run };
+    assert!(amplification::points(&unknown).is_empty());
+}
+
+#[test]
 fn what_was_ended_early_is_shown_and_not_compared() {
     let step = |engine: &str, workload: &str, ops_per_s, rows_left_out| {
         let result = ResultLine { workload: workload.to_owned(), rows_left_out, ..result(engine, ops_per_s) };

@@ -149,6 +149,7 @@ impl<'a> Session<'a> {
             bar,
             most_seconds: (step != Step::Fill && !step.is_open_loop()).then_some(seconds),
             gauge: Some(gauge),
+            space: None,
         }
     }
 

@@ -4,7 +4,7 @@ use super::rows::{self, RowBuffer};
 use super::workload::{POINTS, Workload};
 use crate::Rng;
 use crate::row_guards::RowGuards;
-use siltstone_base::engine::{Row, TableId, Tables};
+use siltstone_base::engine::{Row, RowChange, TableId, Tables};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::hint::black_box;
 
@@ -70,26 +70,31 @@ impl<'a> Client<'a> {
 
     /// Does one transaction.
     pub(super) fn transaction(&mut self) -> Result<bool> {
-        let tables = self.shared.ids;
-        let Some(&table) = tables.get(self.rng.below(tables.len() as u64) as usize) else { return Ok(false) };
-        if self.workload == Workload::PointSelect {
+        let points = match self.workload {
+            Workload::PointSelect => 1,
+            workload if workload.reads() => POINTS,
+            _ => 0,
+        };
+        let table = self.draw_table()?;
+        for _ in 0..points {
             self.point(table)?;
         }
         if self.workload.reads() {
-            for _ in 0..POINTS {
-                self.point(table)?;
-            }
-            self.ranges(table)?;
+            self.ranges()?;
         }
         match self.workload {
-            Workload::ReadWrite | Workload::WriteOnly => {
-                self.change(table, &[Change::K, Change::C, Change::Replaced])?;
-            }
-            Workload::UpdateIndex => self.change(table, &[Change::K])?,
-            Workload::UpdateNonIndex => self.change(table, &[Change::C])?,
+            Workload::ReadWrite | Workload::WriteOnly => self.change(&[Change::K, Change::C, Change::Replaced])?,
+            Workload::UpdateIndex => self.change(&[Change::K])?,
+            Workload::UpdateNonIndex => self.change(&[Change::C])?,
             _ => {}
         }
         Ok(true)
+    }
+
+    /// The table of a group of statements.
+    fn draw_table(&mut self) -> Result<TableId> {
+        let tables = self.shared.ids;
+        tables.get(self.rng.below(tables.len() as u64) as usize).copied().ok_or_else(missing)
     }
 
     fn draw_id(&mut self) -> u32 {
@@ -111,13 +116,13 @@ impl<'a> Client<'a> {
         if found { Ok(()) } else { Err(missing()) }
     }
 
-    /// The four ranges.
-    fn ranges(&mut self, table: TableId) -> Result<()> {
+    /// The four ranges, each over a table of its own.
+    fn ranges(&mut self) -> Result<()> {
         let mut sum = 0_i64;
         // SELECT c ... BETWEEN ? AND ? + 99
-        self.range(table, |value| rows::c(value).map(|c| _ = black_box(c)))?;
+        self.range(|value| rows::c(value).map(|c| _ = black_box(c)))?;
         // SELECT SUM(k) ...
-        self.range(table, |value| {
+        self.range(|value| {
             sum += i64::from(rows::k(value)?);
             Ok(())
         })?;
@@ -127,7 +132,7 @@ impl<'a> Client<'a> {
             let mut strings = std::mem::take(&mut self.strings);
             strings.clear();
             let mut len = 1;
-            self.range(table, |value| {
+            self.range(|value| {
                 let c = rows::c(value)?;
                 len = c.len();
                 strings.extend_from_slice(c);
@@ -144,8 +149,8 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn range(&mut self, table: TableId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let first = self.draw_id();
+    fn range(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let (table, first) = (self.draw_table()?, self.draw_id());
         let last = i64::from(first) + i64::from(RANGE) - 1;
         let [row, ..] = &mut self.old;
         row.set_id(first);
@@ -173,28 +178,29 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Changes as many rows, in one commit.
-    fn change(&mut self, table: TableId, changes: &[Change]) -> Result<()> {
-        let mut ids = [0; 3];
-        let ids = &mut ids[..changes.len()];
-        for place in 0..ids.len() {
-            ids[place] = self.draw_id();
+    /// Changes as many rows, each of a table of its own, in one commit.
+    fn change(&mut self, changes: &[Change]) -> Result<()> {
+        let mut places: Vec<(TableId, u32)> = Vec::with_capacity(changes.len());
+        for _ in changes {
+            let mut place = (self.draw_table()?, self.draw_id());
             // Different rows, as long as there are enough.
-            while ids[..place].contains(&ids[place]) && self.shared.rows >= 3 {
-                ids[place] = self.draw_id();
+            while places.contains(&place) && self.shared.rows >= 3 {
+                place.1 = self.draw_id();
             }
+            places.push(place);
         }
-        let _guarded = self.shared.guards.lock(self.number, table, ids)?;
-        self.change_rows(table, changes, ids)
+        let _guarded = self.shared.guards.lock(self.number, &places)?;
+        self.change_rows(changes, &places)
     }
 
-    fn change_rows(&mut self, table: TableId, changes: &[Change], ids: &[u32]) -> Result<()> {
+    fn change_rows(&mut self, changes: &[Change], places: &[(TableId, u32)]) -> Result<()> {
         let Shared { engine, rows, .. } = self.shared;
-        let count = changes.len();
-        for ((change, id), (old, new)) in changes.iter().zip(ids).zip(self.old.iter_mut().zip(&mut self.new)) {
+        for ((change, (table, id)), (old, new)) in
+            changes.iter().zip(places).zip(self.old.iter_mut().zip(&mut self.new))
+        {
             old.set_id(*id);
             old.value.clear();
-            if !engine.get_row(table, &old.key, &mut |value| old.value.extend_from_slice(value))? {
+            if !engine.get_row(*table, &old.key, &mut |value| old.value.extend_from_slice(value))? {
                 return Err(missing());
             }
             new.clone_from(old);
@@ -205,9 +211,9 @@ impl<'a> Client<'a> {
             }
             self.bytes += new.bytes();
         }
-        let pairs = self.old.iter().zip(&self.new).map(|(old, new)| (old.as_row(), new.as_row()));
-        let pairs: Vec<_> = pairs.take(count).collect();
-        engine.update(table, &pairs)
+        let pairs = self.old.iter().zip(&self.new).map(|(old, new)| RowChange::Update(old.as_row(), new.as_row()));
+        let pairs: Vec<_> = places.iter().map(|(table, _)| *table).zip(pairs).collect();
+        engine.commit(&pairs)
     }
 }
 

@@ -14,8 +14,10 @@
 //! | `update_non_index` | a new `c` in one row |
 //!
 //! The rows that a transaction changes are locked, in the order of their keys, from the moment at which they are read until it has committed: the lock manager is that of the
-//! engines, the same for all. What it changes is one commit. Its statements are all on one table, drawn anew for every
-//! transaction (sysbench draws one for each group of statements). Statements read what is committed.
+//! engines, the same for all. What it changes is one commit. Each group of statements (the points, each range, each
+//! change) is on a table drawn for it, as in sysbench. Statements read what is committed.
+//!
+//! Each workload begins with what was loaded: a copy of it takes the place of a database that another one changed, and rows are read for a while before the time is taken.
 
 use crate::engines::{EngineKind, EngineSettings};
 use crate::memory_cgroup::MemoryCgroup;

@@ -5,46 +5,137 @@ use super::rows::{RowBuffer, table};
 use super::{MemorySetup, SysbenchConfig, Workload};
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load::{self, Load, Measured, Worker};
-use crate::place::remove_database;
+use crate::place::{copy_database, remove_database};
 use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine, Rng};
-use siltstone_base::engine::{Row, TableId};
+use siltstone_base::engine::{Row, TableId, Tables};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 
 /// Rows of a commit of the load, where the engine takes so many.
 const LOADED_AT_ONCE: u32 = 100;
 
+/// The part of a workload's time for which rows are read before it, where the engine was opened for it.
+const WARMED: f64 = 0.25;
+
+/// Draws of what is read then.
+const WARMING: u64 = 0xffff;
+
 pub(super) struct Session<'a> {
     config: &'a SysbenchConfig,
     kind: EngineKind,
     dir: PathBuf,
+    /// Where the database is kept as it was loaded, once a workload is about to change it.
+    loaded: PathBuf,
+    state: State,
     pair: u32,
-    engine: Option<(OpenEngine, Vec<TableId>)>,
+    engine: Option<Opened>,
 }
+
+/// How the database is, compared with what was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The same, and there is no copy.
+    Loaded,
+    /// The same, and there is a copy.
+    Kept,
+    /// Changed.
+    Changed,
+}
+
+/// An engine and its tables.
+type Opened = (OpenEngine, Vec<TableId>);
 
 impl<'a> Session<'a> {
     pub(super) fn new(config: &'a SysbenchConfig, kind: EngineKind, dir: PathBuf, pair: u32) -> Self {
-        Self { config, kind, dir, pair, engine: None }
+        let mut loaded = dir.as_os_str().to_os_string();
+        loaded.push(".loaded");
+        Self { config, kind, dir, loaded: loaded.into(), state: State::Loaded, pair, engine: None }
     }
 
     /// Gives the engine its files back.
     pub(super) fn close(&mut self) -> Result<()> {
+        self.close_engine()?;
+        remove_database(&self.loaded)
+    }
+
+    fn close_engine(&mut self) -> Result<()> {
         self.engine.take().map_or(Ok(()), |(engine, _)| engine.admin.close())
     }
 
-    fn open(&mut self, workload: Workload) -> Result<(OpenEngine, Vec<TableId>)> {
-        if workload == Workload::Load {
-            self.close()?;
-            remove_database(&self.dir)?;
-            let engine =
-                self.kind.open_tables(&self.dir, &self.config.memory.settings(self.kind, &self.config.settings))?;
-            let tables = engine.as_tables()?;
-            let ids = (1..=self.config.tables).map(|number| tables.create_table(&table(number)));
-            let ids = ids.collect::<Result<Vec<_>>>()?;
-            self.engine = Some((engine, ids));
+    fn open(&mut self, workload: Workload) -> Result<Opened> {
+        match (workload, self.state) {
+            (Workload::Load, _) => {
+                self.close()?;
+                remove_database(&self.dir)?;
+                self.open_engine(|tables, number| tables.create_table(&table(number)))?;
+                self.state = State::Loaded;
+            }
+            (_, State::Loaded) if workload.writes() => {
+                self.close_engine()?;
+                copy_database(&self.dir, &self.loaded)?;
+                self.open_warm()?;
+            }
+            (_, State::Changed) if workload.has_clients() => {
+                self.close_engine()?;
+                copy_database(&self.loaded, &self.dir)?;
+                self.open_warm()?;
+            }
+            _ => {}
+        }
+        if workload.has_clients() && workload.writes() {
+            self.state = State::Changed;
         }
         self.engine.clone().ok_or_else(|| Error::invalid_argument("--workloads must begin with load"))
+    }
+
+    fn open_engine(&mut self, each: impl Fn(&dyn Tables, u32) -> Result<TableId>) -> Result<()> {
+        let engine =
+            self.kind.open_tables(&self.dir, &self.config.memory.settings(self.kind, &self.config.settings))?;
+        let tables = engine.as_tables()?;
+        let ids = (1..=self.config.tables).map(|number| each(tables, number)).collect::<Result<Vec<_>>>()?;
+        self.engine = Some((engine, ids));
+        Ok(())
+    }
+
+    /// Opens what is there, and reads rows for a while: an engine that has nothing in memory says nothing about one at work.
+    fn open_warm(&mut self) -> Result<()> {
+        self.open_engine(|tables, number| tables.open_table(&table(number)))?;
+        self.state = State::Kept;
+        let Some((engine, ids)) = &self.engine else { return Ok(()) };
+        let clients = self.config.clients.iter().copied().max().unwrap_or(1);
+        let load = Load {
+            label: "warming up",
+            threads: clients,
+            companions: 0,
+            expected_ops: 0,
+            interval_s: self.config.interval_s,
+            bar: false,
+            most_seconds: Some(self.config.seconds * WARMED),
+            gauge: None,
+            space: None,
+        };
+        self.transactions(&load, Workload::ReadOnly, WARMING, engine, ids)?;
+        Ok(())
+    }
+
+    /// Clients that do transactions until their time is over. Returns the bytes of each.
+    fn transactions(
+        &self,
+        load: &Load<'_>,
+        workload: Workload,
+        number: u64,
+        engine: &OpenEngine,
+        ids: &[TableId],
+    ) -> Result<(Measured, Vec<u64>)> {
+        let shared = Shared::new(engine.as_tables()?, ids, self.config.rows)?;
+        load::run(load, |worker| {
+            let client = worker.index as u64 + 1;
+            let stream = (number << 32) | (u64::from(self.pair) << 16) | client;
+            let mut client = Client::new(&shared, workload, client, Rng::new(self.config.seed, stream));
+            worker.drive(u64::MAX, 1, |_| client.transaction())?;
+            Ok(client.bytes())
+        })
     }
 
     /// Runs one workload, the one of this `number` in the list.
@@ -69,20 +160,12 @@ impl<'a> Session<'a> {
             bar,
             most_seconds: workload.has_clients().then_some(config.seconds),
             gauge: None,
+            space: None,
         };
         let (measured, bytes): (Measured, Vec<u64>) = match workload {
             Workload::Settle => (load::settle(&*engine.admin)?, Vec::new()),
             Workload::Load => load::run(&load, |worker| self.load(&engine, &ids, clients, worker))?,
-            _ => {
-                let shared = Shared::new(engine.as_tables()?, &ids, config.rows)?;
-                load::run(&load, |worker| {
-                    let client = worker.index as u64 + 1;
-                    let stream = (number << 32) | (u64::from(self.pair) << 16) | client;
-                    let mut client = Client::new(&shared, workload, client, Rng::new(config.seed, stream));
-                    worker.drive(u64::MAX, 1, |_| client.transaction())?;
-                    Ok(client.bytes())
-                })?
-            }
+            _ => self.transactions(&load, workload, number, &engine, &ids)?,
         };
         let stats = engine.stats()?.since(&before);
         let bytes = bytes.iter().sum::<u64>();

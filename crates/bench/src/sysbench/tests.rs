@@ -3,6 +3,7 @@
 use super::rows::{self, RowBuffer};
 use super::*;
 use crate::Rng;
+use siltstone_base::env::{Env, PosixEnv};
 
 #[test]
 fn a_row_has_sysbench_columns() {
@@ -71,6 +72,38 @@ fn every_workload_finds_its_rows_on_both_engines() {
         assert_eq!(lines[0].ops, 500);
         assert!(lines.iter().all(|line| line.workload == "settle" || line.ops > 0));
         assert!(String::from_utf8(text).unwrap().contains("queries/s"));
+    }
+}
+
+#[test]
+fn a_workload_begins_with_what_was_loaded_whatever_another_one_changed() {
+    let rows_after = |engine: EngineKind, workloads: &[Workload]| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let config = SysbenchConfig {
+            workloads: [&[Workload::Load], workloads].concat(),
+            clients: vec![2],
+            dir: Some(path.clone()),
+            ..config(engine)
+        };
+        run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+        let left: Vec<_> = PosixEnv::new().list_dir(dir.path()).unwrap().into_iter().map(|entry| entry.name).collect();
+        assert_eq!(left, ["db"], "the copy goes");
+        let opened = engine.open_tables(&path, &config.settings).unwrap();
+        let tables = opened.as_tables().unwrap();
+        let table = tables.open_table(&rows::table(1)).unwrap();
+        let mut found = Vec::new();
+        tables
+            .scan_rows(table, b"", 1_000, &mut |row| found.push((row.primary_key.to_vec(), row.value.to_vec())))
+            .unwrap();
+        opened.admin.close().unwrap();
+        found
+    };
+    for engine in [EngineKind::LsmLeveled, EngineKind::Btree] {
+        let loaded = rows_after(engine, &[]);
+        assert_eq!(loaded.len(), 250);
+        assert_ne!(loaded, rows_after(engine, &[Workload::WriteOnly]));
+        assert_eq!(loaded, rows_after(engine, &[Workload::WriteOnly, Workload::UpdateIndex, Workload::PointSelect]));
     }
 }
 

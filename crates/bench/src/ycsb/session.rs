@@ -60,6 +60,7 @@ impl<'a> Session<'a> {
             bar,
             most_seconds: None,
             gauge: None,
+            space: None,
         };
         let (measured, bytes) = match workload {
             Workload::Settle => (load::settle(&*engine.admin)?, Vec::new()),

@@ -428,8 +428,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` names an option that cannot change while the database is open, a value that is none of it, or a bound; `NotSupported` names an
-    /// option or a value that this engine does not have. After an error of I/O the options hold, and the next change writes the file.
+    /// `InvalidArgument` names an option that cannot change while the database is open, a value that is none of it, or a bound; and the FIFO style for a family that keeps the rows or the
+    /// indexes of tables, whose entries must not go by themselves. `NotSupported` names an option or a value that this engine does not have. After an error of I/O the options hold, and the next change writes the file.
     pub fn set_options(&self, family: &ColumnFamily, changes: &[(&str, &str)]) -> Result<()> {
         self.handle.inner.set_options(&family.0, changes)
     }

@@ -3,13 +3,13 @@
 //! An index entry is put once and then deleted once, so that its tombstone is a single delete. Within one batch everything is removed before anything is
 //! added: a row may take over a primary key, or a key of a unique index, that another row of the batch gives up.
 
-use super::call_rows::Tried;
 use super::expiring::{Release, RowStamp};
 use super::index::{Index, Table};
 use super::unique::Claim;
 use super::{AnyTableId, TableDb, find};
 use crate::batch::WriteBatch;
 use siltstone_base::engine::{Row, RowChange, TableId, check_distinct};
+use siltstone_base::index_spec::Tried;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
 use std::cell::RefCell;

@@ -4,12 +4,12 @@
 //! tell by looking at the row ([`fetch`](super::fetch)), and sweeps remove it ([`sweep`](super::sweep)). An entry may be put many times, so it is deleted by a tombstone, never by a single delete.
 
 use super::TableDb;
-use super::call_rows::Tried;
 use super::figures::LazyFigures;
 use super::index::Table;
 use super::insert::Scratch;
 use siltstone_base::Result;
 use siltstone_base::engine::{LazyTableId, Row};
+use siltstone_base::index_spec::Tried;
 
 impl TableDb {
     /// Puts rows with their index entries, in one commit, whether there are rows of their primary keys or not. Nothing is read.

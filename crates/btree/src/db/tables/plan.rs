@@ -9,7 +9,7 @@ use super::entry::EntryForm;
 use crate::page;
 use crate::tree::Tree;
 use siltstone_base::engine::{KvOp, Row, RowChange};
-use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::index_spec::{IndexSpec, Tried, of_call};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::ops::Range;
 
@@ -33,26 +33,27 @@ enum Kept<'a> {
 pub(in super::super) struct Plan<'a> {
     entries: Vec<u8>,
     steps: Vec<Kept<'a>>,
+    /// Whether extractors are asked twice about the row at hand.
+    is_tried: bool,
 }
 
 impl<'a> Plan<'a> {
-    /// The steps of changes of one table.
+    /// The steps of changes of one table, each with its number in its call, by which errors name it.
     ///
     /// # Errors
     ///
-    /// Those of [`IndexSpec::try_key`]; `InvalidArgument` names an index whose extractor does not yield the same twice for the first row.
+    /// Those of [`IndexSpec::try_key`]; `InvalidArgument` names an index whose extractor does not yield the same twice for a row that is [tried](Tried).
     pub(in super::super) fn new(
         table: &OpenTable,
-        changes: impl ExactSizeIterator<Item = RowChange<'a>>,
+        changes: impl ExactSizeIterator<Item = (usize, RowChange<'a>)>,
     ) -> Result<Self> {
         let mut plan = Self::default();
         // What comes, which is made when everything is gone that goes.
         let mut coming = Vec::with_capacity(changes.len() * (table.specs.len() + 1));
-        for (number, change) in changes.enumerate() {
-            if number == 0 {
-                plan.check_first(table, &change)?;
-            }
-            plan.add(table, change, &mut coming)?;
+        let tried = Tried::of(changes.len());
+        for (at, (number, change)) in changes.enumerate() {
+            plan.is_tried = tried.has(at);
+            plan.add(table, change, &mut coming).map_err(|error| of_call(error, number))?;
         }
         match plan.steps.is_empty() {
             true => plan.steps = coming,
@@ -106,21 +107,16 @@ impl<'a> Plan<'a> {
         let Some(row) = row else { return Ok(None) };
         let start = self.entries.len();
         let key_len = form.put(spec, row.primary_key, row.value, &mut self.entries)?;
-        Ok(key_len.map(|key_len| (start..self.entries.len(), key_len)))
-    }
-
-    /// Fails if extractors do not yield the same for the same row: one row of each call, its first, is tried.
-    fn check_first(&mut self, table: &OpenTable, change: &RowChange<'_>) -> Result<()> {
-        let row = change.after().or(change.before());
-        for (form, spec) in table.specs() {
-            let entries = [self.entry(form, spec, row)?, self.entry(form, spec, row)?];
-            let [first, second] = entries.map(|entry| entry.and_then(|(at, _)| self.entries.get(at)));
-            if first != second {
+        let end = self.entries.len();
+        if self.is_tried {
+            let again = form.put(spec, row.primary_key, row.value, &mut self.entries)?;
+            let (first, second) = self.entries.get(start..).unwrap_or_default().split_at(end - start);
+            if again != key_len || (key_len.is_some() && first != second) {
                 return Err(spec.unstable());
             }
-            self.entries.clear();
+            self.entries.truncate(end);
         }
-        Ok(())
+        Ok(key_len.map(|key_len| (start..end, key_len)))
     }
 
     /// The steps.

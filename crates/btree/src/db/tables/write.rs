@@ -77,7 +77,7 @@ impl State {
                 return Ok(());
             }
             let id = table.table.id();
-            let plan = Plan::new(&table, changes.clone())?;
+            let plan = Plan::new(&table, changes.clone().enumerate())?;
             let check = || check_distinct(changes.clone().map(|change| (id, change)));
             if self.write_parts(&[Part { table, plan }], check)? {
                 return Ok(());
@@ -91,19 +91,20 @@ impl State {
             return Ok(());
         }
         // The changes of a table together, in the order of the call.
-        let mut order: Vec<&(TableId, RowChange<'_>)> = changes.iter().collect();
-        order.sort_by_key(|(table, _)| *table);
+        let mut order: Vec<_> =
+            changes.iter().enumerate().map(|(number, (table, change))| (*table, number, *change)).collect();
+        order.sort_by_key(|(table, _, _)| *table);
         while !self.write_parts(&self.plan_parts(&order)?, || check_distinct(changes.iter().copied()))? {}
         Ok(())
     }
 
-    /// Plans of changes that are sorted by their tables.
-    fn plan_parts<'a>(&self, order: &[&(TableId, RowChange<'a>)]) -> Result<Vec<Part<'a>>> {
+    /// Plans of changes that are sorted by their tables, each with its number in the call.
+    fn plan_parts<'a>(&self, order: &[(TableId, usize, RowChange<'a>)]) -> Result<Vec<Part<'a>>> {
         let mut parts = Vec::new();
-        for own in order.chunk_by(|(table, _), (next, _)| table == next) {
-            let Some((table, _)) = own.first() else { continue };
+        for own in order.chunk_by(|(table, _, _), (next, _, _)| table == next) {
+            let Some((table, _, _)) = own.first() else { continue };
             let table = self.tables.get(*table)?;
-            let plan = Plan::new(&table, own.iter().map(|(_, change)| *change))?;
+            let plan = Plan::new(&table, own.iter().map(|(_, number, change)| (*number, *change)))?;
             parts.push(Part { table, plan });
         }
         Ok(parts)

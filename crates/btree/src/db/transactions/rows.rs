@@ -186,7 +186,7 @@ impl Transaction {
                     return Err(Error::new(ErrorKind::NotFound, "no row has this primary key"));
                 }
             };
-            let plan = Plan::new(table, std::iter::once(change))?;
+            let plan = Plan::new(table, std::iter::once((0, change)))?;
             plan.check_entries(table, state.pool.page_len())?;
             if let Some((index, index_key)) = self.locked_key(state, table, &plan)? {
                 let tree = table.index(index)?;

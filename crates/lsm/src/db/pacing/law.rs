@@ -117,13 +117,12 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let owed = gauges.owed_bytes + gauges.buffered_bytes * amplification;
         let buffers = gauges.max_buffered_bytes * amplification * SPRING_BUFFERS;
         let most = (compaction_rate * SPRING_SECONDS).max(buffers).min(gauges.owed_stop);
-        // Jobs and the WAL take turns at the device.
-        let wal = capacity.wal.map_or(0.0, |wal_rate| 1.0 / wal_rate);
-        let sustained = 1.0 / (wal + 1.0 / flush_rate + amplification / compaction_rate);
+        // Jobs and the WAL take turns at the device: a flush that was measured had its turns beside it, one that is guessed has not.
+        let wal = capacity.wal.filter(|_| capacity.is_flush_guessed).map_or(0.0, |wal_rate| 1.0 / wal_rate);
+        let flushed = 1.0 / (wal + 1.0 / flush_rate);
+        let sustained = 1.0 / (1.0 / flushed + amplification / compaction_rate);
         let slack = slack(owed, most);
         let spare = sustained * SPARE * slack / (1.0 - slack);
-        // A flush that was measured had its turns beside the WAL; one that is guessed has not.
-        let flushed = if capacity.is_flush_guessed { 1.0 / (wal + 1.0 / flush_rate) } else { flush_rate };
         if spare >= flushed {
             return Pace::FREE;
         }

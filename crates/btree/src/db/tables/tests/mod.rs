@@ -224,6 +224,16 @@ fn an_extractor_that_misbehaves_is_caught_and_named() {
         assert_eq!(transaction.insert_row(table, row("3", value)).unwrap_err().kind(), kind, "{value}");
         transaction.rollback().unwrap();
     }
+    // In a larger call the first, the middle and the last row are asked about twice, and a row that fails is named.
+    let names: Vec<String> = (0..100).map(|number| format!("2{number:02}")).collect();
+    for (bad, value) in [(0, "changes"), (50, "changes"), (99, "changes"), (7, "undecodable"), (7, "panics")] {
+        let mut rows: Vec<_> = names.iter().map(|name| row(name, "good")).collect();
+        rows[bad] = row(&names[bad], value);
+        let changes: Vec<_> = rows.iter().map(|row| (table, RowChange::Insert(*row))).collect();
+        for outcome in [db.insert(table, &rows), db.commit_rows(&changes)] {
+            assert_eq!(outcome.unwrap_err().message(), format!("row {bad} of the call, from 0"), "{value}");
+        }
+    }
     // Nobody was left behind with a lock.
     db.update_rows(table, &[(row("1", "good"), row("1", "better"))]).unwrap();
     assert_eq!((rows(&db, table), entries(&db, table, 1)), (vec!["1=better".to_owned()], vec!["1".to_owned()]));

@@ -283,11 +283,11 @@ fn writers_get_an_even_share_of_any_device() {
         ("throttled", THROTTLED, bounds(145.0, 0.20, 0.08, 0.85, 0.8, 1.4)),
         ("slow", slow, bounds(480.0, 0.45, 0.15, 0.85, 0.55, 1.3)),
         ("throttled beneath quick threads", quick, bounds(132.0, 0.25, 0.08, 0.9, 0.6, 1.4)),
-        ("synced every second", synced, bounds(212.0, 0.20, 0.09, 0.80, 0.6, 1.3)),
+        ("synced every second", synced, bounds(195.0, 0.20, 0.09, 0.80, 0.65, 1.3)),
         (
             "synced every second beneath quick threads",
             Fill { syncs_wal: true, ..quick },
-            bounds(212.0, 0.20, 0.09, 0.80, 0.6, 1.3),
+            bounds(200.0, 0.20, 0.09, 0.80, 0.65, 1.3),
         ),
         ("fast and synced every second", Fill { syncs_wal: true, ..fast }, bounds(60.0, 0.2, 0.1, 0.7, 0.8, 1.4)),
         ("fast", fast, bounds(52.0, 0.20, 0.10, 0.7, 0.8, 1.4)),

@@ -111,13 +111,20 @@ fn the_law_is_this_table() {
 }
 
 #[test]
-fn a_wal_that_is_synced_costs_its_part_of_the_device() {
+fn a_wal_that_is_synced_costs_its_part_of_the_device_until_a_flush_had_its_turns_beside_it() {
     let owing = Gauges { owed_bytes: 3000.0 * MB, ..IDLE };
-    let with_wal = |wal| (pace(&owing, &Capacity { wal, ..KNOWN }).rate / MB * 10.0).round() / 10.0;
-    assert_eq!([None, Some(1000.0 * MB), Some(100.0 * MB), Some(50.0 * MB)].map(with_wal), [42.1, 41.4, 36.1, 31.6]);
     let idle = Gauges { buffered_bytes: 10.0 * MB, ..IDLE };
-    let guessed = |is_flush_guessed| pace(&idle, &Capacity { wal: Some(50.0 * MB), is_flush_guessed, ..KNOWN }).rate;
-    assert_eq!([true, false].map(|is_guessed| (guessed(is_guessed) / MB).round()), [33.0, 60.0]);
+    let wals = [None, Some(1000.0 * MB), Some(100.0 * MB), Some(50.0 * MB)];
+    for (gauges, is_flush_guessed, expected) in [
+        (owing, true, [42.1, 41.4, 36.1, 31.6]),
+        (owing, false, [42.1; 4]),
+        (idle, true, [79.8, 78.5, 50.0, 33.3]),
+        (idle, false, [79.8; 4]),
+    ] {
+        let of_wal = |wal| pace(&gauges, &Capacity { wal, is_flush_guessed, ..KNOWN }).rate / MB;
+        let rates = wals.map(|wal| (of_wal(wal) * 10.0).round() / 10.0);
+        assert_eq!(rates, expected, "{gauges:?}, guessed: {is_flush_guessed}");
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@
 //! of their own everything that ends a compaction early comes after each number of steps.
 
 mod other_reasons;
+mod runs;
 mod scenarios;
+mod upkeep;
 
 use super::basics::options;
 use crate::event::{CompactionInfo, CompactionReason, EventListener, FlushInfo};
@@ -158,6 +160,17 @@ impl Life {
                 // What a tombstone covers is seen once its table is open.
                 self.db.open_tables_for_test().unwrap();
                 inner.schedule();
+            }
+            CompactionReason::Suggested => {
+                self.db.suggest_compact_range(&self.family(), &scenarios::key(0), &scenarios::key(99_999)).unwrap();
+            }
+            CompactionReason::ReadTriggered => {
+                // Each get pays for the table of level 0 that it asks in vain; whoever looks at what was paid comes now and then.
+                self.executor.run_until_idle();
+                let family = self.family();
+                let get = |number| self.db.get_cf(&family, scenarios::key(number), &ReadOptions::default()).unwrap();
+                (0..200).for_each(|number| _ = get(number * 2 % 380 + 1));
+                self.executor.manual_clock().advance(Duration::from_secs(11));
             }
             // What is expired is known once tables were opened, which takes a step for each of them.
             CompactionReason::Expired => while !self.running() && self.executor.step() {},
@@ -324,8 +337,8 @@ fn end_after(scenario: &Scenario, tree: &Tree, ending: Ending, steps: usize) -> 
                 recover(disk, scenario, tree, &context);
                 return ran;
             }
-            if scenario.reason == CompactionReason::Manual {
-                // What a caller asked for is not tried again until the engine gives up. A table that could not be removed goes with the next opening.
+            if matches!(scenario.reason, CompactionReason::Manual | CompactionReason::ReadTriggered) {
+                // What a caller asked for, or readers have paid for, is not tried again until the engine gives up. A table that could not be removed goes with the next opening.
                 let Life { disk, db, .. } = life;
                 db.close().unwrap();
                 recover(disk, scenario, tree, &context);

@@ -8,7 +8,7 @@ use crate::{ColumnFamily, ColumnFamilyOptions, Counter, Db, WriteOptions};
 use std::sync::Arc;
 
 /// A family in which nothing is due for its sizes.
-fn idle() -> ColumnFamilyOptions {
+pub(super) fn idle() -> ColumnFamilyOptions {
     small().level0_file_num_compaction_trigger(6).max_bytes_for_level_base(1 << 20)
 }
 

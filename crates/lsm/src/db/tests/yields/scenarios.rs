@@ -230,7 +230,7 @@ pub(super) fn universal_pieces() -> Scenario {
     }
 }
 
-fn fifo(options: FifoCompactionOptions) -> ColumnFamilyOptions {
+pub(super) fn fifo(options: FifoCompactionOptions) -> ColumnFamilyOptions {
     small().compaction_style(CompactionStyle::Fifo).compaction_options_fifo(options).write_buffer_size(1 << 20)
 }
 
