@@ -33,6 +33,8 @@ pub struct ResultLine {
     pub durability: Option<String>,
     /// Whether the engine compressed what it wrote, where its profile does.
     pub compressed: Option<bool>,
+    /// Files in level 0 of LSM trees at which it was compacted, writers were slowed down, and writers stopped, where these are not the engine's own.
+    pub level0: Option<String>,
     /// Whether every engine had the durability that it had in the publication, rather than all the same.
     pub as_published: Option<bool>,
     /// Which of the alternating runs this is, from 1.

@@ -21,6 +21,12 @@ pub struct PeerSettings {
     pub format_version: Option<u32>,
     /// How long a write has to be safe before it returns.
     pub durability: Durability,
+    /// Files in level 0 at which RocksDB compacts it. `None`: what it does by itself.
+    pub level0_compaction_trigger: Option<usize>,
+    /// The same at which it slows writers down.
+    pub level0_slowdown_trigger: Option<usize>,
+    /// The same at which it stops them.
+    pub level0_stop_trigger: Option<usize>,
 }
 
 impl Default for PeerSettings {
@@ -34,6 +40,9 @@ impl Default for PeerSettings {
             direct: false,
             format_version: None,
             durability: Durability::Os,
+            level0_compaction_trigger: None,
+            level0_slowdown_trigger: None,
+            level0_stop_trigger: None,
         }
     }
 }

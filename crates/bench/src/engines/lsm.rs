@@ -57,6 +57,7 @@ impl LsmOptions {
             .write_buffer_size(settings.write_buffer_bytes)
             .max_write_buffer_number(settings.write_buffers)
             .table(table);
+        let family = settings.level0.apply(family, style);
         let writes = WriteOptions::default().sync(settings.durability == Durability::Commit);
         Self { env, database, family, writes }
     }

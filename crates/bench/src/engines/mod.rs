@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 mod btree;
 mod kv_tables;
+mod level0;
 mod lsm;
 mod memory;
 mod null;
@@ -20,6 +21,7 @@ mod settings;
 mod tests;
 
 pub use kv_tables::KvTables;
+pub use level0::Level0;
 pub(crate) use lsm::LsmOptions;
 pub use memory::MemoryEngine;
 pub use null::NullEngine;

@@ -1,5 +1,6 @@
 //! What every engine is opened with.
 
+use super::Level0;
 use crate::ResultLine;
 use serde::Serialize;
 use siltstone_base::Result;
@@ -75,7 +76,7 @@ impl FromStr for Admission {
 }
 
 /// The settings of one run, the same for all engines: LZ4, and bloom filters of 10 bits per key where there are any.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct EngineSettings {
     /// Bytes of the block cache.
     pub cache_bytes: usize,
@@ -105,6 +106,51 @@ pub struct EngineSettings {
     pub change_buffering: Option<ChangeBuffering>,
     /// LSM trees compress their blocks with LZ4.
     pub compress: bool,
+    /// Files in level 0 of an LSM tree, ours or RocksDB's, at which something happens.
+    pub level0: Level0,
+}
+
+/// This is what configurations are named after: a knob that came later is told of where it is turned, and results of before keep their names.
+impl fmt::Debug for EngineSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            cache_bytes,
+            write_buffer_bytes,
+            write_buffers,
+            bloom_bits_per_key,
+            background_jobs,
+            write_admission,
+            direct,
+            format_version,
+            durability,
+            device,
+            background_load,
+            io_capacity,
+            change_buffering,
+            compress,
+            level0,
+        } = self;
+        let mut fields = f.debug_struct("EngineSettings");
+        fields
+            .field("cache_bytes", cache_bytes)
+            .field("write_buffer_bytes", write_buffer_bytes)
+            .field("write_buffers", write_buffers)
+            .field("bloom_bits_per_key", bloom_bits_per_key)
+            .field("background_jobs", background_jobs)
+            .field("write_admission", write_admission)
+            .field("direct", direct)
+            .field("format_version", format_version)
+            .field("durability", durability)
+            .field("device", device)
+            .field("background_load", background_load)
+            .field("io_capacity", io_capacity)
+            .field("change_buffering", change_buffering)
+            .field("compress", compress);
+        if !level0.is_default() {
+            fields.field("level0", level0);
+        }
+        fields.finish()
+    }
 }
 
 impl Default for EngineSettings {
@@ -124,6 +170,7 @@ impl Default for EngineSettings {
             io_capacity: None,
             change_buffering: None,
             compress: true,
+            level0: Level0::default(),
         }
     }
 }
@@ -149,6 +196,7 @@ impl EngineSettings {
             memory_bytes: Some(self.memory_bytes()),
             durability: Some(self.durability.to_string()),
             compressed: Some(self.compress),
+            level0: Some(self.level0).filter(|level0| !level0.is_default()).map(|level0| level0.to_string()),
             ..ResultLine::default()
         }
     }
@@ -174,6 +222,9 @@ impl EngineSettings {
         }
         if self.write_admission != Admission::Paced {
             words += &format!(", write admission {}", self.write_admission);
+        }
+        if !self.level0.is_default() {
+            words += &format!(", level 0 of LSM trees {} (files at compaction, slowdown, stop)", self.level0);
         }
         if let Some(pages) = self.io_capacity {
             words += &format!(", I/O capacity {pages}");
@@ -208,6 +259,9 @@ impl EngineSettings {
             direct: self.direct,
             format_version: self.format_version,
             durability: self.durability,
+            level0_compaction_trigger: self.level0.compaction,
+            level0_slowdown_trigger: self.level0.slowdown,
+            level0_stop_trigger: self.level0.stop,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Published figures beside measured ones.
 
 use super::RunRecord;
-use super::conditions::{OWN_DEVICE, exceeds, fits, is_on, is_whole};
+use super::conditions::{OWN_DEVICE, exceeds, fits, has_own_level0, is_on, is_whole};
 use super::published::{PublishedTable, tables};
 use crate::ResultLine;
 
@@ -68,7 +68,11 @@ pub(super) fn of(records: &[RunRecord]) -> Vec<Comparison> {
         return Vec::new();
     };
     let is_meant = |run: &&ResultLine| {
-        run.experiment == "insert" && run.workload == "l" && run.compressed == Some(false) && is_whole(run)
+        run.experiment == "insert"
+            && run.workload == "l"
+            && run.compressed == Some(false)
+            && has_own_level0(run)
+            && is_whole(run)
     };
     let mut found = Vec::new();
     for run in records.iter().map(|record| &record.result).filter(is_meant) {

@@ -21,6 +21,11 @@ pub(super) fn is_on(run: &ResultLine, device: &str) -> bool {
     run.device.as_deref() == Some(device)
 }
 
+/// Whether LSM trees compacted level 0 and held writers up by their own limits.
+pub(super) fn has_own_level0(run: &ResultLine) -> bool {
+    run.level0.is_none()
+}
+
 /// Whether it did all that it was to do.
 pub(super) fn is_whole(run: &ResultLine) -> bool {
     run.rows_left_out.is_none()

@@ -82,6 +82,10 @@ fn a_published_figure_stands_beside_the_measured_one() {
     };
     assert!(of(&change(|run| run.compressed = Some(true))).is_empty());
     assert!(of(&change(|run| run.rows_left_out = Some(1))).is_empty());
+    assert!(
+        of(&change(|run| run.level0 = Some("10/20/20".to_owned()))).is_empty(),
+        "of engines as they are by themselves"
+    );
 
     (in_memory.result.binlog_bytes, in_memory.result.threads) = (Some(1), 3);
     assert!(of(&in_memory).iter().all(|one| one.unit == "KB/row"), "nothing was published for 3 clients");

@@ -68,6 +68,16 @@ fn options(settings: &PeerSettings) -> Options {
     options.set_level_compaction_dynamic_level_bytes(true);
     options.set_use_direct_reads(settings.direct);
     options.set_use_direct_io_for_flush_and_compaction(settings.direct);
+    let files = |files: usize| i32::try_from(files).unwrap_or(i32::MAX);
+    if let Some(trigger) = settings.level0_compaction_trigger {
+        options.set_level_zero_file_num_compaction_trigger(files(trigger));
+    }
+    if let Some(trigger) = settings.level0_slowdown_trigger {
+        options.set_level_zero_slowdown_writes_trigger(files(trigger));
+    }
+    if let Some(trigger) = settings.level0_stop_trigger {
+        options.set_level_zero_stop_writes_trigger(files(trigger));
+    }
     options
 }
 

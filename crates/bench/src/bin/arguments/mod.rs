@@ -3,7 +3,9 @@
 use clap::Args;
 use siltstone_base::engine::Durability;
 use siltstone_base::{Error, Result};
-use siltstone_bench::engines::{Admission, ChangeBuffering, Device, EngineKind, EngineSettings, change_buffering};
+use siltstone_bench::engines::{
+    Admission, ChangeBuffering, Device, EngineKind, EngineSettings, Level0, change_buffering,
+};
 use std::path::PathBuf;
 
 pub mod ads;
@@ -45,6 +47,15 @@ pub struct CommonArguments {
     /// How our LSM engine slows writers down: paced, or rocksdb for the classic triggers and rates.
     #[arg(long, value_name = "WAY", default_value_t = Admission::Paced)]
     pub write_admission: Admission,
+    /// Files in level 0 of our LSM engine and RocksDB at which it is compacted; with universal compaction sorted runs. Default: what the engine does by itself.
+    #[arg(long, visible_alias = "l0-trigger", value_name = "FILES", value_parser = level0_files())]
+    pub level0_trigger: Option<u32>,
+    /// Files in level 0 at which writers are slowed down.
+    #[arg(long, visible_alias = "l0-slowdown", value_name = "FILES", value_parser = level0_files())]
+    pub level0_slowdown: Option<u32>,
+    /// Files in level 0 at which writers stop.
+    #[arg(long, visible_alias = "l0-stop", value_name = "FILES", value_parser = level0_files())]
+    pub level0_stop: Option<u32>,
     /// Pages that our B-tree writes in a second when it is idle; twice as many at most.
     #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub io_capacity: Option<u32>,
@@ -68,9 +79,21 @@ pub struct CommonArguments {
     pub json: Option<PathBuf>,
 }
 
+/// Numbers of files that level 0 may have.
+fn level0_files() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=1 << 20)
+}
+
 impl CommonArguments {
     /// What the engines are opened with.
     pub fn settings(&self) -> Result<EngineSettings> {
+        let files = |files: Option<u32>| files.map(|files| files as usize);
+        let level0 = Level0 {
+            compaction: files(self.level0_trigger),
+            slowdown: files(self.level0_slowdown),
+            stop: files(self.level0_stop),
+        };
+        level0.check()?;
         let mut settings = EngineSettings {
             direct: self.direct,
             format_version: self.format_version,
@@ -81,6 +104,7 @@ impl CommonArguments {
             io_capacity: self.io_capacity.map(|pages| pages as usize),
             change_buffering: self.change_buffer,
             compress: !self.no_compression,
+            level0,
             ..EngineSettings::default()
         };
         if let Some(mb) = self.memory_mb {

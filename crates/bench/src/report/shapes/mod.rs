@@ -5,7 +5,7 @@
 //! row that can tell them apart must not hold any more.
 
 use super::RunRecord;
-use super::conditions::is_whole;
+use super::conditions::{has_own_level0, is_whole};
 use crate::ResultLine;
 use crate::load::median;
 
@@ -35,9 +35,9 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Whether a run is one of this side's.
+    /// Whether a run is one of this side's. Those in which somebody chose the limits of level 0 are of experiments with these.
     fn is_of(&self, run: &ResultLine) -> bool {
-        run.engine == self.engine && (self.holds)(run)
+        run.engine == self.engine && has_own_level0(run) && (self.holds)(run)
     }
 }
 

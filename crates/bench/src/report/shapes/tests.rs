@@ -236,6 +236,23 @@ fn what_was_ended_early_is_not_judged() {
 }
 
 #[test]
+fn runs_beneath_chosen_limits_of_level_0_are_not_judged() {
+    let mut records = as_published();
+    for record in &mut records {
+        record.result.level0 = Some("10/20/30".to_owned());
+    }
+    assert!(judge(&records).iter().all(|judged| judged.verdict == Verdict::NotMeasured));
+    // Beside others they change nothing, however large they are.
+    for record in &mut records {
+        record.result.data_bytes = record.result.data_bytes.map(|bytes| bytes * 2);
+        record.result.ops_per_s = 1.0;
+    }
+    records.extend(as_published());
+    let verdicts = |records: &[RunRecord]| judge(records).iter().map(|judged| judged.verdict).collect::<Vec<_>>();
+    assert_eq!(verdicts(&records), verdicts(&as_published()));
+}
+
+#[test]
 fn redmine_is_judged_on_a_hard_disk_only() {
     let mut records = as_published();
     for record in &mut records {

@@ -3,7 +3,7 @@
 use super::AllConfig;
 use crate::ads::AdsConfig;
 use crate::engines::{Device, EngineKind, EngineSettings};
-use crate::insert::{self, BinlogMode, InsertConfig, Schema};
+use crate::insert::{BinlogMode, InsertConfig};
 use crate::kv::KvConfig;
 use crate::redmine::{DataSet, Operation, RedmineConfig};
 use crate::stalls::{Offered, StallsConfig, Step};
@@ -13,6 +13,8 @@ use crate::{kv, sysbench, ycsb};
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
 use std::path::Path;
+
+mod inserts;
 
 /// An experiment with its configuration.
 #[derive(Debug, Clone)]
@@ -58,13 +60,9 @@ const EVERY_SECOND: Durability = Durability::EveryMillis(1_000);
 /// What a process takes beside the engine's memory.
 const PROCESS_BYTES: u64 = 200 << 20;
 
-/// Bytes of a row of the insert benchmark with its entries, of one of sysbench, of a YCSB record.
-const INSERT_ROW: u64 = 90;
+/// Bytes of a row of sysbench, of a YCSB record.
 const SYSBENCH_ROW: u64 = sysbench::ROW_BYTES;
 const YCSB_RECORD: u64 = 1_023;
-
-/// Memory for each byte of rows, where all are to be in memory: a B-tree that got its index entries in random order takes more than twice their bytes, and room for what changes.
-const IN_MEMORY: u64 = 3;
 
 /// The least memory with which eight clients of sysbench find pages for what they change at once.
 const LEAST_OLTP_MEMORY: u64 = 4 << 20;
@@ -129,9 +127,10 @@ impl Cell {
 /// The cells of a run, in the order in which they are run.
 pub fn plan(config: &AllConfig) -> Vec<Cell> {
     let mut cells = vec![key_value(config), popular_records(config)];
-    cells.extend(in_memory(config));
-    cells.extend([Device::FastSsd, Device::SlowSsd].map(|device| beyond_memory(config, device)));
-    cells.extend([BinlogMode::Os, BinlogMode::Sync].map(|binlog| with_binlog(config, binlog)));
+    cells.extend([1, 2].map(|clients| inserts::in_memory(config, clients)));
+    cells.extend([Device::FastSsd, Device::SlowSsd].map(|device| inserts::beyond_memory(config, device)));
+    cells.extend([BinlogMode::Os, BinlogMode::Sync].map(|binlog| inserts::with_binlog(config, binlog)));
+    cells.extend(inserts::for_longer(config));
     cells.extend(oltp(config));
     cells.push(oltp_page_cache(config));
     cells.extend(redmine(config));
@@ -187,90 +186,6 @@ fn popular_records(config: &AllConfig) -> Cell {
         settings: a_fifth(records * YCSB_RECORD),
     });
     Cell::new("ycsb", "YCSB A to F, a part in memory", records * YCSB_RECORD, records as f64 / 1_000.0, experiment)
-}
-
-fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings: EngineSettings) -> Experiment {
-    let steps: Vec<insert::Step> = steps.split(',').filter_map(|step| step.parse().ok()).collect();
-    Experiment::Insert(InsertConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree, EngineKind::BtreeMysql84],
-        rows,
-        clients,
-        rows_per_commit: 100,
-        schema: Schema::Of2017,
-        binlog: BinlogMode::Off,
-        pairs: 1,
-        steps,
-        index_modes: vec![insert::IndexMode::Eager],
-        updates: 0,
-        more_rows: rows / 10,
-        query_seconds: config.scale.of(2.0, 5.0, 60.0),
-        // Without a change buffer a slow device takes the better part of an hour for what the others insert in minutes.
-        insert_seconds: Some(config.scale.of(60.0, 300.0, 3_600.0)),
-        interval_s: 5.0,
-        seed: config.seed,
-        dir: None,
-        settings,
-    })
-}
-
-/// The insert benchmark with everything in memory, by one client and by two.
-fn in_memory(config: &AllConfig) -> [Cell; 2] {
-    let rows = config.scale.of(300_000, 3_000_000, 20_000_000);
-    let memory = (rows * INSERT_ROW * IN_MEMORY).max(64 << 20) as usize;
-    [1, 2].map(|clients| {
-        let settings = EngineSettings { durability: EVERY_SECOND, compress: false, ..EngineSettings::default() };
-        let settings = settings.with_memory(memory);
-        let seconds = rows as f64 / 60_000.0;
-        let experiment = inserts(config, rows, clients, "l,settle", settings);
-        Cell::new(
-            format!("insert-memory-{clients}"),
-            "insert benchmark in memory",
-            rows * INSERT_ROW,
-            seconds,
-            experiment,
-        )
-    })
-}
-
-/// The insert benchmark with a fifth of the data in memory.
-fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
-    let rows = config.scale.of(400_000, 4_000_000, 24_000_000);
-    let settings = EngineSettings { device, durability: EVERY_SECOND, compress: false, ..a_fifth(rows * INSERT_ROW) };
-    let steps = "l,settle,l.i1,l.i2,qr100,qp100,qr500,qp500,qr1000,qp1000";
-    let mut experiment = inserts(config, rows, 2, steps, settings);
-    if let Experiment::Insert(insert) = &mut experiment {
-        // The faster engine inserts all rows in a few times five seconds. The page makes rates of five seconds of these where there are enough.
-        insert.interval_s = 1.0;
-    }
-    let name = format!("insert-{device}");
-    let queries = 6.0 * config.scale.of(2.0, 5.0, 60.0);
-    Cell::new(
-        name,
-        "insert benchmark, a fifth in memory",
-        rows * INSERT_ROW,
-        rows as f64 / 20_000.0 + queries,
-        experiment,
-    )
-}
-
-/// The insert benchmark in memory with every commit in a binlog, too.
-fn with_binlog(config: &AllConfig, binlog: BinlogMode) -> Cell {
-    let rows = config.scale.of(50_000, 1_000_000, 4_000_000);
-    let memory = (rows * INSERT_ROW * IN_MEMORY).max(64 << 20) as usize;
-    let settings = EngineSettings { durability: EVERY_SECOND, compress: false, ..EngineSettings::default() };
-    let mut experiment = inserts(config, rows, 2, "l", settings.with_memory(memory));
-    if let Experiment::Insert(insert) = &mut experiment {
-        insert.binlog = binlog;
-        insert.engines = vec![EngineKind::LsmLeveled, EngineKind::Btree];
-    }
-    let seconds = rows as f64 / 30_000.0;
-    Cell::new(
-        format!("insert-binlog-{binlog}"),
-        "insert benchmark in memory, with a binlog",
-        rows * INSERT_ROW,
-        seconds,
-        experiment,
-    )
 }
 
 /// sysbench on a slow device, with a fifth, two fifths and four fifths of the data in memory.

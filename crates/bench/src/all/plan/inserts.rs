@@ -1,0 +1,144 @@
+//! The cells of the insert benchmark.
+
+use super::{Cell, EVERY_SECOND, Experiment, a_fifth};
+use crate::all::{AllConfig, Scale};
+use crate::engines::{Device, EngineKind, EngineSettings, Level0};
+use crate::insert::{BinlogMode, IndexMode, InsertConfig, Schema, Step};
+
+/// Bytes of a row with its entries.
+const ROW: u64 = 90;
+
+/// Memory for each byte of rows, where all are to be in memory: a B-tree that got its index entries in random order takes more than twice their bytes, and room for what changes.
+const IN_MEMORY: u64 = 3;
+
+/// Clients beyond the two of the other cells, as published.
+const MANY_CLIENTS: [usize; 4] = [4, 8, 12, 16];
+
+/// Limits of level 0 as published: files at which it is compacted, writers are slowed down, and writers stop.
+const LEVEL0: [(usize, usize, usize); 2] = [(10, 20, 20), (10, 20, 30)];
+
+/// The write buffer beneath these limits: level 0 fills and empties dozens of times.
+const SMALL_WRITE_BUFFER: usize = 16 << 20;
+
+/// The longest that a load beneath these limits takes: long enough for two dozen rates of five seconds.
+const LEVEL0_SECONDS: f64 = 150.0;
+
+/// One LSM tree of each style, and the B-tree.
+const EACH_STYLE: [EngineKind; 3] = [EngineKind::LsmLeveled, EngineKind::LsmUniversal, EngineKind::Btree];
+
+fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings: EngineSettings) -> InsertConfig {
+    let mut engines = vec![EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree, EngineKind::BtreeMysql84];
+    if config.scale != Scale::Quick {
+        engines.push(EngineKind::LsmUniversal);
+    }
+    InsertConfig {
+        engines,
+        rows,
+        clients,
+        rows_per_commit: 100,
+        schema: Schema::Of2017,
+        binlog: BinlogMode::Off,
+        pairs: 1,
+        steps: steps.split(',').filter_map(|step| step.parse::<Step>().ok()).collect(),
+        index_modes: vec![IndexMode::Eager],
+        updates: 0,
+        more_rows: rows / 10,
+        query_seconds: config.scale.of(2.0, 5.0, 60.0),
+        // Without a change buffer a slow device takes the better part of an hour for what the others insert in minutes.
+        insert_seconds: Some(config.scale.of(60.0, 300.0, 3_600.0)),
+        interval_s: 5.0,
+        seed: config.seed,
+        dir: None,
+        settings,
+    }
+}
+
+fn cell(name: String, about: &'static str, seconds: f64, insert: InsertConfig) -> Cell {
+    Cell::new(name, about, insert.rows * ROW, seconds, Experiment::Insert(insert))
+}
+
+/// Settings with which all rows are in memory.
+fn room_for(rows: u64) -> EngineSettings {
+    let settings = EngineSettings { durability: EVERY_SECOND, compress: false, ..EngineSettings::default() };
+    settings.with_memory((rows * ROW * IN_MEMORY).max(64 << 20) as usize)
+}
+
+/// With everything in memory.
+pub(super) fn in_memory(config: &AllConfig, clients: usize) -> Cell {
+    let rows = config.scale.of(300_000, 3_000_000, 20_000_000);
+    let insert = inserts(config, rows, clients, "l,settle", room_for(rows));
+    cell(format!("insert-memory-{clients}"), "insert benchmark in memory", rows as f64 / 60_000.0, insert)
+}
+
+/// With a fifth of the data in memory.
+pub(super) fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
+    let rows = config.scale.of(400_000, 4_000_000, 24_000_000);
+    let settings = EngineSettings { device, durability: EVERY_SECOND, compress: false, ..a_fifth(rows * ROW) };
+    let steps = "l,settle,l.i1,l.i2,qr100,qp100,qr500,qp500,qr1000,qp1000";
+    // The faster engine inserts all rows in a few times five seconds. The page makes rates of five seconds of these where there are enough.
+    let insert = InsertConfig { interval_s: 1.0, ..inserts(config, rows, 2, steps, settings) };
+    let seconds = rows as f64 / 23_000.0 + 6.0 * insert.query_seconds;
+    cell(format!("insert-{device}"), "insert benchmark, a fifth in memory", seconds, insert)
+}
+
+/// In memory with every commit in a binlog, too.
+pub(super) fn with_binlog(config: &AllConfig, binlog: BinlogMode) -> Cell {
+    let rows = config.scale.of(50_000, 1_000_000, 4_000_000);
+    let mut insert = inserts(config, rows, 2, "l", room_for(rows));
+    insert.binlog = binlog;
+    insert.engines.retain(|engine| EACH_STYLE.contains(engine));
+    let about = "insert benchmark in memory, with a binlog";
+    cell(format!("insert-binlog-{binlog}"), about, rows as f64 / 30_000.0, insert)
+}
+
+/// What is run where there is more time than minutes: indexes that are added later, more clients, and the limits of level 0.
+pub(super) fn for_longer(config: &AllConfig) -> Vec<Cell> {
+    if config.scale == Scale::Quick {
+        return Vec::new();
+    }
+    let mut cells = vec![indexes_later(config)];
+    cells.extend(MANY_CLIENTS.map(|clients| many_clients(config, clients)));
+    cells.extend(LEVEL0.map(|limits| within_level0(config, limits)));
+    cells
+}
+
+/// In memory, the indexes added to rows that are there.
+fn indexes_later(config: &AllConfig) -> Cell {
+    let rows = config.scale.of(300_000, 3_000_000, 10_000_000);
+    let insert =
+        InsertConfig { engines: EACH_STYLE.to_vec(), ..inserts(config, rows, 2, "l.i0,l.x,settle", room_for(rows)) };
+    let about = "insert benchmark in memory, indexes added to the rows";
+    cell("insert-memory-indexes-later".to_owned(), about, rows as f64 / 40_000.0, insert)
+}
+
+/// In memory, by more clients than the other cells have.
+fn many_clients(config: &AllConfig, clients: usize) -> Cell {
+    let rows = config.scale.of(300_000, 2_000_000, 6_000_000);
+    let insert =
+        InsertConfig { engines: EACH_STYLE.to_vec(), ..inserts(config, rows, clients, "l,settle", room_for(rows)) };
+    let about = "insert benchmark in memory, many clients";
+    cell(format!("insert-memory-{clients}"), about, rows as f64 / 60_000.0, insert)
+}
+
+/// With a fifth of the data in memory, both ways of write admission beneath limits of level 0, beside the B-tree.
+fn within_level0(config: &AllConfig, (compaction, slowdown, stop): (usize, usize, usize)) -> Cell {
+    let rows = config.scale.of(400_000, 12_000_000, 20_000_000);
+    let memory = a_fifth(rows * ROW);
+    let settings = EngineSettings {
+        device: Device::SlowSsd,
+        durability: EVERY_SECOND,
+        compress: false,
+        level0: Level0::of(compaction, slowdown, stop),
+        cache_bytes: memory.memory_bytes() as usize - memory.write_buffers * SMALL_WRITE_BUFFER,
+        write_buffer_bytes: SMALL_WRITE_BUFFER,
+        ..memory
+    };
+    let insert = InsertConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree],
+        insert_seconds: Some(config.scale.of(60.0, LEVEL0_SECONDS, 2.0 * LEVEL0_SECONDS)),
+        ..inserts(config, rows, 2, "l", settings)
+    };
+    let name = format!("insert-level0-{compaction}-{slowdown}-{stop}");
+    let seconds = config.scale.of(20.0, LEVEL0_SECONDS, 2.0 * LEVEL0_SECONDS);
+    cell(name, "insert benchmark, a fifth in memory, limits of level 0", seconds, insert)
+}
