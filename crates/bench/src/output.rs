@@ -1,6 +1,6 @@
 //! Result lines in JSON, and where a command writes.
 
-use crate::LatencySummary;
+use crate::{LatencySummary, Provenance};
 use serde::{Deserialize, Serialize};
 use siltstone_base::engine::{Counters, StallMicros};
 use siltstone_base::env::{AppendFile, Env, FileKind, FileOptions, IoContext, IoPriority, PosixEnv};
@@ -23,6 +23,8 @@ pub struct ResultLine {
     pub config_hash: String,
     /// The settings in words.
     pub setup: String,
+    /// On which machine, and of which build.
+    pub provenance: Option<Provenance>,
     /// The device that was modelled beneath the engine; `none` for the machine's own.
     pub device: Option<String>,
     /// Bytes of memory that the engine was given.

@@ -1,6 +1,7 @@
 //! The directories of databases.
 
 use crate::engines::EngineKind;
+use crate::{Provenance, ResultLine};
 use siltstone_base::env::{Env, PosixEnv};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use tempfile::TempDir;
 pub(crate) struct Place {
     root: PathBuf,
     is_shared: bool,
+    provenance: Provenance,
     _temporary: Option<TempDir>,
 }
 
@@ -17,16 +19,23 @@ impl Place {
     /// In `dir`, which stays, or in a temporary directory; `is_shared` by several engines.
     pub(crate) fn new(dir: Option<&Path>, is_shared: bool) -> Result<Self> {
         if let Some(root) = dir {
-            return Ok(Self { root: root.to_path_buf(), is_shared, _temporary: None });
+            let provenance = Provenance::of(root);
+            return Ok(Self { root: root.to_path_buf(), is_shared, provenance, _temporary: None });
         }
         let temporary = TempDir::with_prefix("siltstone-bench-")
             .map_err(|error| Error::new(ErrorKind::Io, "create a temporary directory").with_source(error))?;
-        Ok(Self { root: temporary.path().join("db"), is_shared, _temporary: Some(temporary) })
+        let provenance = Provenance::of(temporary.path());
+        Ok(Self { root: temporary.path().join("db"), is_shared, provenance, _temporary: Some(temporary) })
     }
 
     /// The directory of them all.
     pub(crate) fn root(&self) -> PathBuf {
         self.root.clone()
+    }
+
+    /// Says in a result where it comes from.
+    pub(crate) fn mark(&self, line: &mut ResultLine) {
+        line.provenance = Some(self.provenance.clone());
     }
 
     /// The directory of an engine: the root itself if it is the only one.

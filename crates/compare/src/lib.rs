@@ -49,5 +49,7 @@ pub mod sqlite;
 mod sync_timer;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub use settings::PeerSettings;
+pub use versions::versions;

@@ -144,7 +144,8 @@ pub fn run(config: &AdsConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine
     for &row in &config.rows {
         let dir = place.of(row.engine());
         remove_database(&dir)?;
-        let (line, intervals) = session::run(config, row, &dir, output.bars)?;
+        let (mut line, intervals) = session::run(config, row, &dir, output.bars)?;
+        place.mark(&mut line);
         output.json(&line)?;
         for interval in &intervals {
             output.json(interval)?;

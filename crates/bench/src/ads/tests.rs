@@ -67,7 +67,7 @@ fn every_row_of_the_ladder_runs_and_tells_its_figures() {
         assert!(line.ops > 1500 && line.written_per_upsert.is_some_and(|bytes| bytes > 100.0), "{line:?}");
         assert!(line.space_bytes.is_some() && line.startup_s.is_some() && line.shutdown_s.is_some(), "{line:?}");
         assert!(line.expired_share.is_some() && line.idle_expired_share.is_some(), "{line:?}");
-        assert!(text.contains(row.name()));
+        assert!(line.provenance.is_some() && text.contains(row.name()));
     }
     let env = siltstone_base::env::PosixEnv::new();
     let json = siltstone_base::env::read_file(&env, &json, siltstone_base::env::FileKind::Other, 1 << 24).unwrap();

@@ -160,6 +160,7 @@ pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
                 if matches!(step, Step::Load | Step::LoadPlain) {
                     line.harness_ns_per_op = Some(harness);
                 }
+                place.mark(&mut line);
                 report(output, &line, &intervals)?;
                 lines.push(line);
             }

@@ -42,6 +42,7 @@ fn every_row_is_inserted_in_both_schemas() {
         assert!((row - 3..=row + 20).contains(&mean), "{schema}: {mean} bytes a row");
         assert!(lines[0].binlog_bytes > Some(1_050 * 37), "{schema}");
         assert!(lines[0].harness_ns_per_op.is_some());
+        assert!(lines.iter().all(|line| line.provenance.is_some()));
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("KB w/row"), "{text}");
     }

@@ -136,6 +136,7 @@ pub fn run(config: &KvConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>
             for &workload in &config.workloads {
                 let (mut line, intervals) = session.run(workload, output.bars)?;
                 line.harness_ns_per_op = harness.iter().find(|(of, _)| *of == workload).map(|(_, nanos)| *nanos);
+                place.mark(&mut line);
                 output.json(&line)?;
                 for interval in &intervals {
                     output.json(interval)?;

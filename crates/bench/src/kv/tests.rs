@@ -46,6 +46,7 @@ fn every_workload_does_its_operations() {
         ("settle", Some(0)),
     ];
     assert_eq!(lines.len(), expected.len());
+    assert!(lines.iter().all(|line| line.provenance.is_some()));
     for (line, (workload, ops)) in lines.iter().zip(expected) {
         assert_eq!(line.workload, *workload);
         assert!(ops.is_none_or(|ops| line.ops == ops), "{line:?}");

@@ -148,7 +148,8 @@ pub fn run(config: &RedmineConfig, output: &mut Output<'_>) -> Result<Vec<Result
             for &load in &config.loads {
                 for &clients in &config.clients {
                     for &operation in &config.operations {
-                        let line = session.run(operation, clients, load, output.bars)?;
+                        let mut line = session.run(operation, clients, load, output.bars)?;
+                        place.mark(&mut line);
                         output.json(&line)?;
                         output.say(tables::progress(&line))?;
                         lines.push(line);

@@ -92,6 +92,7 @@ fn every_operation_runs_on_both_engines() {
         for line in &lines {
             assert!(line.ops > 0 && line.mean_trimmed_us.is_some_and(|mean| mean > 0.0), "{line:?}");
             assert_eq!(line.data_set.as_deref(), Some("small"));
+            assert!(line.provenance.is_some());
         }
         assert!(String::from_utf8(text).unwrap().contains("process_10_tasks"));
     }

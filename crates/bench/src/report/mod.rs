@@ -16,6 +16,7 @@ mod comparison;
 mod conditions;
 mod heat;
 mod page;
+mod provenance;
 pub mod published;
 mod rates;
 mod sections;

@@ -1,6 +1,6 @@
 //! The page as a whole.
 
-use super::{RunRecord, ads, heat, sections, verdicts};
+use super::{RunRecord, ads, heat, provenance, sections, verdicts};
 use siltstone_base::Result;
 
 const STYLE: &str = "\
@@ -27,6 +27,15 @@ th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:le
 @media print{:root{--back:#fff}main{max-width:none;padding:0}article,tr{break-inside:avoid}h2,h3{break-after:avoid}\
 .scroll{overflow:visible}svg{min-width:0}th,td{padding:2px 4px;font-size:8px;white-space:normal}*{print-color-adjust:exact}}";
 
+/// Under which conditions all that was measured.
+fn conditions(records: &[RunRecord]) -> String {
+    let machines = provenance::machines(records);
+    if machines.is_empty() {
+        return String::new();
+    }
+    format!("<section><h2>Conditions</h2><article>{machines}</article></section>")
+}
+
 /// The whole page.
 pub(super) fn render(records: &[RunRecord]) -> Result<String> {
     let mut body = String::from(
@@ -46,6 +55,7 @@ pub(super) fn render(records: &[RunRecord]) -> Result<String> {
     body += &sections::experiment(records, "redmine", "Redmine")?;
     body += &sections::experiment(records, "stalls", "Evenness under load")?;
     body += &ads::ladder(records)?;
+    body += &conditions(records);
     body += &sections::published_tables();
     Ok(format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \

@@ -1,6 +1,7 @@
 //! The report: parsing, published figures, the page.
 
 use super::*;
+use crate::Provenance;
 use crate::output::JsonLines;
 
 fn result(engine: &str, ops_per_s: f64) -> ResultLine {
@@ -273,6 +274,46 @@ fn shapes_and_maps_stand_on_the_page_where_they_were_measured() {
     assert!(html.contains("Does the published shape hold?") && html.contains("<tr class=\"yes\">"));
     assert!(html.contains("write_only, measured") && html.contains("write_only, published"));
     assert!(!page::render(&[result_of_nothing()]).unwrap().contains("Does the published shape hold?"));
+}
+
+#[test]
+fn the_page_says_on_which_machines_and_of_which_builds_results_are() {
+    let run = |experiment: &str, provenance: Option<Provenance>| RunRecord {
+        result: ResultLine { experiment: experiment.to_owned(), provenance, ..result("memory", 1.0) },
+        intervals: Vec::new(),
+    };
+    let here = Provenance {
+        cpu: Some("Fast <1>".to_owned()),
+        cores: Some(2),
+        memory_bytes: Some(3 << 29),
+        kernel: Some("Linux 6.18".to_owned()),
+        file_system: Some("ext4 on /dev/vda".to_owned()),
+        version: Some("0.1.0".to_owned()),
+        commit: Some("abc".to_owned()),
+        compiler: Some("1.95.0".to_owned()),
+        profile: Some("release".to_owned()),
+        peers: [("redb".to_owned(), "4.4.0".to_owned())].into(),
+    };
+    let there = Provenance { cores: Some(64), ..Provenance::default() };
+    let records = [
+        run("kv", Some(here.clone())),
+        run("insert", None),
+        run("insert", Some(here.clone())),
+        run("kv", Some(there)),
+        run("kv", Some(here)),
+    ];
+    let html = page::render(&records).unwrap();
+    let (_, conditions) = html.split_once("<h2>Conditions</h2>").unwrap();
+    for (part, times) in [
+        ("<td>Fast &lt;1&gt;, 2 cores</td><td>1.5 GiB</td><td>Linux 6.18</td><td>ext4 on /dev/vda</td>", 1),
+        ("<td>0.1.0, commit abc, release, rustc 1.95.0</td><td>redb 4.4.0</td><td>3 of insert, kv</td>", 1),
+        ("<td>64 cores</td>", 1),
+        ("<td>1 of insert</td>", 1),
+    ] {
+        assert_eq!(conditions.matches(part).count(), times, "{part}");
+    }
+    // Results of before say nothing of it.
+    assert!(!page::render(&[run("kv", None)]).unwrap().contains("<h2>Conditions</h2>"));
 }
 
 fn result_of_nothing() -> RunRecord {

@@ -198,6 +198,7 @@ pub fn run(config: &StallsConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
             for (number, &step) in config.steps.iter().enumerate() {
                 let (mut line, intervals) = session.run(step, number as u32, output)?;
                 line.pair = pair;
+                place.mark(&mut line);
                 output.json(&line)?;
                 for interval in &intervals {
                     output.json(interval)?;

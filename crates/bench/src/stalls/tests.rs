@@ -33,6 +33,7 @@ fn every_step_is_run_and_reported() {
     let config = config("fill,settle,reads,reads-while-filling,maximum,poisson-70,constant-5,bursts,overwrite");
     let (lines, text) = run_quietly(&config).unwrap();
     assert_eq!(lines.len(), config.steps.len());
+    assert!(lines.iter().all(|line| line.provenance.is_some()));
     for (line, step) in lines.iter().zip(&config.steps) {
         assert_eq!(line.workload, step.to_string());
         assert!(text.contains(&line.workload), "{text}");

@@ -182,7 +182,8 @@ pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<Resul
                 MemorySetup::PageCache => match MemoryCgroup::enter(config.settings.memory_bytes()) {
                     Ok(limit) => Some(limit),
                     Err(error) => {
-                        let line = config.not_run(kind, pair, &error);
+                        let mut line = config.not_run(kind, pair, &error);
+                        place.mark(&mut line);
                         output.json(&line)?;
                         output.say(&line.setup)?;
                         lines.push(line);
@@ -194,7 +195,8 @@ pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<Resul
             for (number, &workload) in config.workloads.iter().enumerate() {
                 let clients: &[usize] = if workload.has_clients() { &config.clients } else { &config.clients[..1] };
                 for &clients in clients {
-                    let (line, intervals) = session.run(workload, number as u64, clients, output.bars)?;
+                    let (mut line, intervals) = session.run(workload, number as u64, clients, output.bars)?;
+                    place.mark(&mut line);
                     output.json(&line)?;
                     for interval in &intervals {
                         output.json(interval)?;

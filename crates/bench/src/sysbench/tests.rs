@@ -71,6 +71,7 @@ fn every_workload_finds_its_rows_on_both_engines() {
         assert_eq!(ran, expected);
         assert_eq!(lines[0].ops, 500);
         assert!(lines.iter().all(|line| line.workload == "settle" || line.ops > 0));
+        assert!(lines.iter().all(|line| line.provenance.is_some()));
         assert!(String::from_utf8(text).unwrap().contains("queries/s"));
     }
 }

@@ -112,7 +112,8 @@ pub fn run(config: &YcsbConfig, output: &mut Output<'_>) -> Result<Vec<ResultLin
         for kind in engines {
             let mut session = session::Session::new(config, kind, place.of(kind), pair);
             for (number, &workload) in config.workloads.iter().enumerate() {
-                let (line, intervals) = session.run(workload, number as u64, output.bars)?;
+                let (mut line, intervals) = session.run(workload, number as u64, output.bars)?;
+                place.mark(&mut line);
                 output.json(&line)?;
                 for interval in &intervals {
                     output.json(interval)?;

@@ -90,6 +90,7 @@ fn every_workload_finds_its_records_on_both_engines() {
             [("load", 500), ("a", 400), ("b", 400), ("c", 400), ("f", 400), ("d", 400), ("load", 500), ("e", 400)];
         assert_eq!(ops, expected);
         assert!(lines.iter().all(|line| line.experiment == "ycsb" && line.p99_us.is_some()));
+        assert!(lines.iter().all(|line| line.provenance.is_some()));
         let table = String::from_utf8(text).unwrap();
         assert!(table.contains("500 records of 2 fields"), "{table}");
     }

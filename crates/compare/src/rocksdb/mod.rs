@@ -18,7 +18,7 @@ mod text;
 const NAME: &str = "rocksdb";
 
 /// The build that `scripts/rocksdb-release` fetches.
-const VERSION: &str = "11.8.1";
+pub(crate) const VERSION: &str = "11.8.1";
 
 /// A RocksDB database with its default column family.
 pub struct RocksdbEngine {
