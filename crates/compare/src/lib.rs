@@ -24,17 +24,8 @@
 //!
 //! # Durability
 //!
-//! What each [`Durability`](siltstone_base::engine::Durability) means for each engine. A cell without an equivalent is
+//! What each [`Durability`](siltstone_base::engine::Durability) means for each engine is a table of the book, in `docs/src/benchmarking.md`. A mode without an equivalent is
 //! refused with an error of kind [`NotSupported`](siltstone_base::ErrorKind::NotSupported) when the engine is opened.
-//!
-//! | engine | `Commit` | `EveryMillis(n)` | `Os` |
-//! | --- | --- | --- | --- |
-//! | Siltstone LSM | `sync` in the write options | `wal_sync_interval_millis` | writes without `sync` |
-//! | RocksDB | `WriteOptions::sync` | `FlushWAL(true)` by a timer of the adapter | writes without `sync` |
-//! | fjall | `PersistMode::SyncData` at each commit | `persist(SyncData)` by a timer of the adapter | the default: the journal is written at each commit and never synced |
-//! | redb | `Durability::Immediate` | refused | `Durability::None`: *less than the mode says*, for such commits die with the process |
-//! | LMDB | the default: data and meta page synced at each commit | refused | `MDB_NOSYNC`: *less than the mode says*, for a power loss may take the whole file, not only the last commits |
-//! | SQLite | `synchronous = FULL`: the log is synced at each commit | refused | `synchronous = NORMAL`: the log is written at each commit, and synced only before pages are copied from it |
 //!
 //! The engines `memory` and `null` of the laboratory keep nothing: durability means nothing to them.
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 mod btree;
+pub(crate) mod durabilities;
 mod kv_tables;
 mod level0;
 mod lsm;

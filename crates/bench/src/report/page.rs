@@ -1,6 +1,7 @@
 //! The page as a whole.
 
 use super::{RunRecord, ads, heat, provenance, sections, verdicts};
+use crate::engines::durabilities::{COLUMNS, KNOBS, Knobs};
 use siltstone_base::Result;
 
 const STYLE: &str = "\
@@ -18,6 +19,7 @@ svg [stroke='#E2E8F0']{stroke:var(--line)}\
 margin-top:10px}th,td{padding:5px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\
 th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}tbody tr:last-child td{border-bottom:0}\
 .verdicts td:nth-child(2),.verdicts th:nth-child(2),details.verdicts td:nth-child(3),details.verdicts th:nth-child(3){text-align:left;white-space:normal;min-width:300px}small{color:var(--soft)}\
+.words td,.words th{text-align:left;white-space:normal;vertical-align:top}\
 .yes b{color:var(--good)}.no b{color:var(--bad)}\
 .maps{display:flex;flex-wrap:wrap;gap:8px 28px}table.heat{width:auto}.heat caption{text-align:left;color:var(--soft);padding-bottom:4px}\
 .heat td,.heat th{border:1px solid var(--line);min-width:58px}\
@@ -29,11 +31,24 @@ th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:le
 
 /// Under which conditions all that was measured.
 fn conditions(records: &[RunRecord]) -> String {
+    let mut html = String::new();
     let machines = provenance::machines(records);
-    if machines.is_empty() {
-        return String::new();
+    if !machines.is_empty() {
+        html += &format!("<article>{machines}</article>");
     }
-    format!("<section><h2>Conditions</h2><article>{machines}</article></section>")
+    if records.iter().any(|record| record.result.durability.is_some()) {
+        html += &durabilities();
+    }
+    if html.is_empty() { html } else { format!("<section><h2>Conditions</h2>{html}</section>") }
+}
+
+/// Which knob of each engine a durability means.
+fn durabilities() -> String {
+    let plain = |cells: &Knobs| cells.map(|cell| cell.replace('`', ""));
+    let columns = plain(&COLUMNS);
+    let rows = KNOBS.iter().map(|knobs| plain(knobs).to_vec());
+    let table = sections::table(&columns.each_ref().map(String::as_str), rows);
+    format!("<details class=\"words\"><summary>What each durability means to each engine</summary>{table}</details>")
 }
 
 /// The whole page.

@@ -316,6 +316,25 @@ fn the_page_says_on_which_machines_and_of_which_builds_results_are() {
     assert!(!page::render(&[run("kv", None)]).unwrap().contains("<h2>Conditions</h2>"));
 }
 
+#[test]
+fn the_page_says_what_each_durability_means() {
+    let with = |durability: Option<&str>| {
+        let durability = durability.map(str::to_owned);
+        page::render(&[RunRecord { result: ResultLine { durability, ..result("memory", 1.0) }, intervals: Vec::new() }])
+    };
+    let html = with(Some("second")).unwrap();
+    let (_, table) = html.split_once("What each durability means to each engine").unwrap();
+    for part in [
+        "<td>Siltstone</td><td>WriteOptions::sync</td><td>wal_sync_interval_millis</td><td>neither</td>",
+        "<td>redb</td><td>Durability::Immediate</td><td>refused</td>",
+        "innodb_flush_log_at_trx_commit = 2",
+        "rocksdb_flush_log_at_trx_commit = 2",
+    ] {
+        assert!(table.contains(part), "{part}");
+    }
+    assert!(!with(None).unwrap().contains("What each durability means"));
+}
+
 fn result_of_nothing() -> RunRecord {
     RunRecord { result: result("memory", 1.0), intervals: Vec::new() }
 }
