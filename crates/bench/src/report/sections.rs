@@ -106,9 +106,8 @@ pub(super) fn legend(records: &[RunRecord]) -> String {
 pub(super) fn legend_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut html = String::from("<p class=\"legend\">");
     for (position, engine) in names.into_iter().enumerate() {
-        let charts_colour = charts::colour(position);
-        let (r, g, b) = (charts_colour.0, charts_colour.1, charts_colour.2);
-        let _ = write!(html, "<span><i style=\"background:rgb({r},{g},{b})\"></i>{}</span>", escape(engine));
+        let swatch = charts::swatch(position);
+        let _ = write!(html, "<span><i style=\"background:{swatch}\"></i>{}</span>", escape(engine));
     }
     html + "</p>"
 }

@@ -5,8 +5,11 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use siltstone_base::{Error, ErrorKind, Result};
 
-/// The colours of engines, by their order on the page: told apart by people who see few colours.
-const COLOURS: [RGBColor; 7] = [
+#[cfg(test)]
+mod tests;
+
+/// The colours of engines, by their order on the page, on light paper and on dark. The first seven are told apart by people who see few colours, too; the lines of the others are dashed.
+const COLOURS: [RGBColor; 16] = [
     RGBColor(0x1f, 0x77, 0xb4),
     RGBColor(0xe6, 0x9f, 0x00),
     RGBColor(0x00, 0x9e, 0x73),
@@ -14,7 +17,22 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x56, 0xb4, 0xe9),
     RGBColor(0x7f, 0x7f, 0x7f),
+    RGBColor(0x99, 0x00, 0xff),
+    RGBColor(0xff, 0x22, 0xff),
+    RGBColor(0xaa, 0x22, 0x66),
+    RGBColor(0x66, 0xcc, 0x00),
+    RGBColor(0x44, 0x66, 0x00),
+    RGBColor(0x00, 0x44, 0xff),
+    RGBColor(0xff, 0x00, 0x66),
+    RGBColor(0x88, 0x77, 0xff),
+    RGBColor(0x77, 0x44, 0xaa),
 ];
+
+/// So many of them have whole lines.
+const WHOLE_LINES: usize = 7;
+
+/// The dashes of the others, and the gaps between them.
+const DASHES: &str = "stroke-dasharray=\"9 4\"";
 
 const INK: RGBColor = RGBColor(0x33, 0x41, 0x55);
 /// The same as the charts have it.
@@ -27,8 +45,17 @@ const LABEL_WIDTH: i32 = 170;
 const FIGURE_WIDTH: i32 = 110;
 
 /// The colour of the engine at `position`.
-pub(super) fn colour(position: usize) -> RGBColor {
+fn colour(position: usize) -> RGBColor {
     COLOURS[position % COLOURS.len()]
+}
+
+/// The colour of the engine at `position` as pages have it, with the dashes of its lines.
+pub(super) fn swatch(position: usize) -> String {
+    let RGBColor(r, g, b) = colour(position);
+    match position % COLOURS.len() < WHOLE_LINES {
+        true => format!("rgb({r},{g},{b})"),
+        false => format!("repeating-linear-gradient(90deg,rgb({r},{g},{b}) 0 5px,transparent 5px 7px)"),
+    }
 }
 
 #[cold]
@@ -36,9 +63,14 @@ fn failed(error: impl std::error::Error) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("draw a chart: {error}"))
 }
 
-/// The chart within what scrolls where it is too wide, its text in the colour of the page's.
+/// The chart within what scrolls where it is too wide, its text in the colour of the page's, and those of its lines dashed that are.
 fn on_any_paper(svg: &str) -> String {
-    format!("<div class=\"scroll\">{}</div>", svg.replace(INK_IN_SVG, "currentColor"))
+    let mut svg = svg.replace(INK_IN_SVG, "currentColor");
+    for RGBColor(r, g, b) in COLOURS.into_iter().skip(WHOLE_LINES) {
+        let stroke = format!("stroke=\"#{r:02X}{g:02X}{b:02X}\"");
+        svg = svg.replace(&stroke, &format!("{stroke} {DASHES}"));
+    }
+    format!("<div class=\"scroll\">{svg}</div>")
 }
 
 /// A bar for each label: its length is the figure, its colour that of the engine at the position given.
