@@ -17,7 +17,7 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
     let mut html = format!(
         "<section><h2>Does the published shape hold?</h2><p>{} of {} comparisons that have bounds are as published, {} are shown \
          without one, {} could not be measured. Each is computed from the results; as a control it is computed once more with the labels of the two engines \
-         swapped, and must then fail.</p><div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
+         swapped, and must then fail; where the bounds hold a ratio and its inverse, it may instead fail with those of an engine and its counterpart swapped.</p><div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
          <th>published</th><th>measured</th><th>bounds</th><th>holds</th><th>swapped</th></tr></thead><tbody>",
         count(Verdict::Holds),
         count(Verdict::Holds) + count(Verdict::Differs),

@@ -1,8 +1,9 @@
 //! Whether what was measured has the shape of what was published: who wins, and by what factor.
 //!
 //! Absolute figures belong to a machine; how two engines compare carries over. A [`Shape`] states such a comparison with the bounds within which it
-//! holds, and [`judge`] computes from the results whether it does. [`Judged::is_sensitive`] is the control: with the labels of the two engines swapped, a
-//! row that can tell them apart must not hold any more.
+//! holds, and [`judge`] computes from the results whether it does. [`Judged::is_sensitive`] is the control: with the labels of two engines swapped, a
+//! row that can tell them apart must not hold any more. Where the bounds hold a ratio and its inverse, as they do where engines are said to be as far apart as their counterparts, swapping the two changes nothing
+//! if they are about equal; such a row is controlled with an engine and its counterpart swapped, too.
 
 use super::RunRecord;
 use super::conditions::{has_own_level0, is_whole};
@@ -106,7 +107,7 @@ pub(super) struct Judged {
     pub reason: Option<String>,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// Whether it ceases to hold once the labels of the two sides are swapped. `None` where nothing can be said: it does not hold, or has no bound.
+    /// Whether it ceases to hold once labels are swapped, in one of the ways in which they can be. `None` where nothing can be said: it does not hold, or has no bound.
     pub is_sensitive: Option<bool>,
 }
 
@@ -126,8 +127,10 @@ impl Shape {
         let (measured, finer) = self.ratio(records).unzip();
         let verdict = self.verdict(measured);
         let is_sensitive = (verdict == Verdict::Holds).then(|| {
-            let (swapped, _) = self.ratio(&self.swapped(records)).unzip();
-            self.verdict(swapped) == Verdict::Differs
+            self.controls().into_iter().any(|labels| {
+                let (swapped, _) = self.ratio(&swapped(records, labels)).unzip();
+                self.verdict(swapped) == Verdict::Differs
+            })
         });
         let reason = measured.is_none().then(|| self.reason(records));
         Judged { shape: self, measured, finer: finer.flatten(), reason, verdict, is_sensitive }
@@ -144,21 +147,15 @@ impl Shape {
         }
     }
 
-    /// The results with the labels of the two engines exchanged; where one engine is compared with itself, those of LSM tree and B-tree.
-    fn swapped(&self, records: &[RunRecord]) -> Vec<RunRecord> {
-        let (one, other) = match self.of.engine == self.by.engine {
+    /// The labels that are swapped, in turn: those of the two engines; where one is compared with itself, those of LSM tree and B-tree; and where their ratio is compared with
+    /// another, those of the first and its counterpart.
+    fn controls(&self) -> Vec<(&'static str, &'static str)> {
+        let sides = match self.of.engine == self.by.engine {
             true => (LSM, BTREE),
             false => (self.of.engine, self.by.engine),
         };
-        let mut records = records.to_vec();
-        for RunRecord { result, .. } in &mut records {
-            if result.engine == one {
-                other.clone_into(&mut result.engine);
-            } else if result.engine == other {
-                one.clone_into(&mut result.engine);
-            }
-        }
-        records
+        let counterparts = self.relative_to.map(|(counterpart, _)| (self.of.engine, counterpart.engine));
+        std::iter::once(sides).chain(counterparts).collect()
     }
 
     /// The ratio that is judged, with the name of the finer figure if it is of that.
@@ -198,4 +195,17 @@ impl Shape {
     fn are_alike(&self, a: &ResultLine, b: &ResultLine) -> bool {
         self.differences(a, b).is_empty()
     }
+}
+
+/// The results with the labels of two engines exchanged.
+fn swapped(records: &[RunRecord], (one, other): (&str, &str)) -> Vec<RunRecord> {
+    let mut records = records.to_vec();
+    for RunRecord { result, .. } in &mut records {
+        if result.engine == one {
+            other.clone_into(&mut result.engine);
+        } else if result.engine == other {
+            one.clone_into(&mut result.engine);
+        }
+    }
+    records
 }

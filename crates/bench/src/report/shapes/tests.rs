@@ -122,6 +122,84 @@ fn results_as_published_hold_and_each_row_fails_with_swapped_labels() {
     }
 }
 
+/// The same results in which runs of the shape's first engine have a figure that is so many times as large, whichever of the plain ones the shape is about.
+fn scaled(records: &[RunRecord], shape: &Shape, factor: f64) -> Vec<RunRecord> {
+    let mut records = records.to_vec();
+    for RunRecord { result, .. } in records.iter_mut().filter(|record| shape.of.is_of(&record.result)) {
+        result.ops_per_s *= factor;
+        result.kb_written_per_row = result.kb_written_per_row.map(|kb| kb * factor);
+        result.mean_trimmed_us = result.mean_trimmed_us.map(|time| time * factor);
+        result.space_bytes = result.space_bytes.map(|bytes| (bytes as f64 * factor) as u64);
+    }
+    records
+}
+
+/// Ratios from one bound of the shape to the other, or from it far to the other side; none that is a bound, and none that is 1, which is its own inverse.
+fn ratios_within(shape: &Shape) -> Vec<f64> {
+    let least = shape.at_least.or(shape.at_most.map(|most| most / 8.0)).unwrap();
+    let most = shape.at_most.or(shape.at_least.map(|least| least * 8.0)).unwrap();
+    let between = (1..24).map(|step| least * (most / least).powf(f64::from(step) / 24.0));
+    between.filter(|ratio| (ratio - 1.0).abs() > 1e-3).collect()
+}
+
+/// Results as published, but for those beside MariaDB: there LSM tree and B-tree are about as fast as each other in each of the two servers, and twice as fast as their counterparts.
+fn about_equal() -> Vec<RunRecord> {
+    let mut records = as_published();
+    for RunRecord { result, .. } in records.iter_mut().filter(|record| record.result.experiment == "mariadb") {
+        result.ops_per_s = if ["myrocks", "innodb"].contains(&result.engine.as_str()) { 500.0 } else { 1_000.0 };
+    }
+    records
+}
+
+#[test]
+fn whatever_ratio_has_the_shape_a_control_fails() {
+    let records = about_equal();
+    let mut judged_with_bounds = 0;
+    for shape in all_shapes().filter(|shape| shape.at_least.is_some() || shape.at_most.is_some()) {
+        judged_with_bounds += 1;
+        let (now, _) = shape.ratio(&records).unwrap();
+        let is_plain =
+            shape.ratio(&scaled(&records, shape, 2.0)).is_some_and(|(ratio, _)| (ratio / now - 2.0).abs() < 0.01);
+        // Where one engine is compared with itself, or the figure is made of intervals, the results as published stand for all.
+        let of_one = shape.of.engine == shape.by.engine;
+        let targets = if is_plain && !of_one { ratios_within(shape) } else { vec![now] };
+        for target in targets {
+            let judged = shape.judge(&scaled(&records, shape, if is_plain { target / now } else { 1.0 }));
+            assert_eq!(judged.verdict, Verdict::Holds, "{} at {target}: {:?}", shape.claim, judged.measured);
+            assert_eq!(judged.is_sensitive, Some(true), "{} at {target}", shape.claim);
+        }
+    }
+    assert!(judged_with_bounds > 30, "{judged_with_bounds}");
+}
+
+#[test]
+fn bounds_that_hold_a_ratio_and_its_inverse_have_a_second_control() {
+    let holds_either_way = |shape: &&Shape| {
+        shape.at_least.is_some_and(|least| least < 1.0) && shape.at_most.is_some_and(|most| most > 1.0)
+    };
+    let shapes: Vec<_> = all_shapes().filter(|shape| holds_either_way(shape)).collect();
+    assert!(!shapes.is_empty());
+    for shape in shapes {
+        let controls = shape.controls();
+        assert!(controls.len() == 2 && controls[0] != controls[1], "{}: {controls:?}", shape.claim);
+        // With the two engines swapped alone, the row holds as before.
+        let (ratio, _) = shape.ratio(&swapped(&about_equal(), controls[0])).unwrap();
+        assert_eq!(shape.verdict(Some(ratio)), Verdict::Holds, "{}", shape.claim);
+    }
+}
+
+#[test]
+fn four_engines_that_are_all_alike_cannot_be_told_apart() {
+    let mut records = as_published();
+    for RunRecord { result, .. } in &mut records {
+        result.ops_per_s = 1_000.0;
+    }
+    let of = |judged: &Judged| judged.shape.relative_to.is_some();
+    for judged in judge(&records).into_iter().filter(of) {
+        assert_eq!((judged.verdict, judged.is_sensitive), (Verdict::Holds, Some(false)), "{}", judged.shape.claim);
+    }
+}
+
 #[test]
 fn swapped_results_hold_nowhere() {
     let mut records = as_published();
