@@ -1,6 +1,6 @@
 //! The cells of a run, and how large they are.
 
-use super::AllConfig;
+use super::{AllConfig, Scale};
 use crate::ads::AdsConfig;
 use crate::engines::{Device, EngineKind, EngineSettings};
 use crate::insert::{BinlogMode, InsertConfig};
@@ -196,7 +196,7 @@ fn oltp(config: &AllConfig) -> [Cell; 3] {
     let seconds = config.scale.of(3.0, 20.0, 35.0);
     [("fifth", 1), ("two-fifths", 2), ("four-fifths", 4)].map(|(name, fifths)| {
         let memory = (data / 5 * fifths).max(LEAST_OLTP_MEMORY) as usize;
-        let clients = config.scale.of(vec![8], vec![8], vec![8, 16, 32]);
+        let clients = config.scale.of(vec![8], vec![8], vec![8, 16, 32, 64]);
         let settings = EngineSettings {
             device: Device::SlowSsd,
             durability: Durability::Commit,
@@ -254,17 +254,23 @@ fn oltp_page_cache(config: &AllConfig) -> Cell {
 const REDMINE_APP_MS: f64 = 18.0;
 
 /// Redmine on a hard disk that has nothing else to do, and on one of which another stream asks for four times what it has; with the durability that was
-/// published, and with the same for both engines.
+/// published, and with the same for both engines. At night also the largest data set, and loads in between.
 fn redmine(config: &AllConfig) -> Vec<Cell> {
+    let is_night = config.scale == Scale::Night;
     let mut cells = Vec::new();
-    for data_set in [DataSet::Small, DataSet::Large] {
-        for load in [0.0, 4.0] {
+    for data_set in [DataSet::Small, DataSet::Large, DataSet::Giant] {
+        for load in [0.0, 0.25, 1.0, 2.0, 4.0] {
             for as_published in [true, false] {
+                let is_between = load > 0.0 && load < 4.0;
+                let is_extra = is_between || data_set == DataSet::Giant;
+                if is_extra && !is_night || is_between && (data_set == DataSet::Giant || !as_published) {
+                    continue;
+                }
                 // Under load an operation takes seconds, and the first ones find nothing in memory.
                 let seconds =
                     if load > 0.0 { config.scale.of(1.0, 20.0, 20.0) } else { config.scale.of(1.0, 5.0, 20.0) };
-                let clients = config.scale.of(vec![1], vec![1, 2], vec![1, 2, 4]);
-                let length = seconds * (clients.len() * Operation::ALL.len()) as f64 + 5.0;
+                let clients = if is_extra { vec![1] } else { config.scale.of(vec![1], vec![1, 2], vec![1, 2, 4]) };
+                let length = seconds * (clients.len() * Operation::ALL.len()) as f64 + data_set.bytes() as f64 / 8e6;
                 let experiment = Experiment::Redmine(RedmineConfig {
                     engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::BtreeMysql84],
                     data_sets: vec![data_set],
@@ -296,12 +302,16 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
 fn evenness(config: &AllConfig) -> Cell {
     let num = config.scale.of(500_000, 3_000_000, 12_000_000);
     let seconds = config.scale.of(4.0, 20.0, 60.0);
-    let steps = if config.scale == super::Scale::Quick { Step::FEW } else { Step::DEFAULT };
+    let steps = if config.scale == Scale::Quick { Step::FEW } else { Step::DEFAULT };
     let steps: Vec<Step> = steps.split(',').filter_map(|step| step.parse().ok()).collect();
     let length = num as f64 / 70_000.0 + steps.len() as f64 * seconds * 1.5;
+    let mut ours = vec![EngineKind::LsmLeveled, EngineKind::LsmClassic];
+    if config.scale != Scale::Quick {
+        ours.push(EngineKind::Btree);
+    }
     let experiment = Experiment::Stalls(StallsConfig {
         pairs: 1,
-        engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::LsmClassic]),
+        engines: with_peers(config, &ours),
         steps,
         num,
         value_size: 400,
@@ -332,7 +342,7 @@ fn ad_serving(config: &AllConfig) -> Cell {
 }
 
 #[cfg(test)]
-pub(super) fn sizes(scale: super::Scale) -> Vec<(String, u64, f64)> {
+pub(super) fn sizes(scale: Scale) -> Vec<(String, u64, f64)> {
     let config = AllConfig { scale, ..super::tests::config() };
     plan(&config).into_iter().map(|cell| (cell.name, cell.disk_bytes, cell.seconds)).collect()
 }

@@ -62,7 +62,7 @@ fn no_two_colours_are_alike_and_each_stands_out_on_light_and_on_dark_paper() {
 /// Lines of so many engines.
 fn chart(engines: usize) -> String {
     let run = |position| (vec![(1.0, position as f64), (2.0, 1.0)], position);
-    lines(&(0..engines).map(run).collect::<Vec<_>>()).unwrap()
+    lines(&(0..engines).map(run).collect::<Vec<_>>(), "seconds").unwrap()
 }
 
 #[test]
