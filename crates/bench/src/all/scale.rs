@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub enum Scale {
     /// Minutes: shows that everything runs, and the order of things.
     Quick,
-    /// An hour or two: data several times as large as memory.
+    /// Some hours: data several times as large as memory.
     Hour,
     /// A night.
     Night,

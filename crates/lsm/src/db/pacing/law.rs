@@ -6,7 +6,7 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 
 /// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
-const SPRING_SECONDS: f64 = 180.0;
+const SPRING_SECONDS: f64 = 170.0;
 
 /// The spring has room at least for so many times what all memtables together make for compactions: on a device so slow that this is more than
 /// [`SPRING_SECONDS`], full memtables alone would stop writers.
