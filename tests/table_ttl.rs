@@ -26,15 +26,17 @@ const CASES: u64 = 2000;
 
 #[test]
 fn index_scans_show_what_is_not_expired() {
-    let (mut removed, mut dropped, mut hidden) = (0, 0, 0);
+    let (mut removed, mut dropped, mut hidden, mut skipped) = (0, 0, 0, 0);
     for seed in 0..CASES {
         let mut trial = Trial::new(seed);
         trial.run();
         removed += trial.rows_removed;
         dropped += trial.files_dropped;
         hidden += trial.rows_hidden;
+        skipped += trial.blocks_skipped;
     }
     assert!(removed > 3000 && dropped > 50 && hidden > 3000, "{removed} rows, {dropped} files, {hidden} hidden");
+    assert!(skipped > 300, "{skipped} blocks skipped");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod trial;
 pub use trial::Trial;
 
 use crate::expiry_support::{DIR, options};
-use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, Result, SweepOptions, TableDb, WriteOptions};
+use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, Result, SweepOptions, TableDb, TableOptions, WriteOptions};
 use siltstone::ttl::TableTtl;
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
@@ -23,6 +23,7 @@ pub fn open(disk: &SimDisk, style: CompactionStyle, clock: &Arc<ManualClock>) ->
         .max_bytes_for_level_base(4 << 10)
         .level0_file_num_compaction_trigger(2)
         .compaction_style(style)
+        .table(TableOptions::default().block_size(256))
         .expiry(Some(Arc::new(TableTtl::default())));
     let sweeps = SweepOptions::default().in_background(true).least_stale(2).step_entries(4);
     let writes = WriteOptions::default().sync(true);

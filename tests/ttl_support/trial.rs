@@ -5,8 +5,8 @@ use super::small_family;
 use crate::expiry_support::{DIR, Rng, START, options, seconds};
 use siltstone::lsm::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, Counter, Db, DbOptions, ExpiryBlocker,
-    FlushOptions, IngestExternalFileOptions, Iter, ReadOptions, Snapshot, SstFileWriter, TransactionDb,
-    TransactionDbOptions, TransactionOptions, WriteBatch, WriteOptions,
+    FlushOptions, IndexType, IngestExternalFileOptions, Iter, ReadOptions, Snapshot, SstFileWriter, TableOptions,
+    TransactionDb, TransactionDbOptions, TransactionOptions, WriteBatch, WriteOptions,
 };
 use siltstone::ttl::{ErrorKind, Result, StampLayout, Ttl};
 use siltstone_base::clock::ManualClock;
@@ -73,6 +73,7 @@ pub struct Trial {
     steps: Vec<String>,
     pub rows_removed: u64,
     pub files_dropped: u64,
+    pub blocks_skipped: u64,
 }
 
 impl Trial {
@@ -84,8 +85,12 @@ impl Trial {
             let style = styles[rng.below(4) as usize];
             let layout = if rng.below(2) == 0 { StampLayout::Prefix } else { StampLayout::Suffix };
             let duration = 50 + rng.below(200);
+            // From two rows a block on.
+            let block_size = [256, 256, 512, 4096][rng.below(4) as usize];
+            let index_type = if rng.below(3) == 0 { IndexType::TwoLevel } else { IndexType::BinarySearch };
+            let table = TableOptions::default().block_size(block_size).index_type(index_type).metadata_block_size(128);
             let ttl = Arc::new(Ttl::new(layout, seconds(duration)));
-            Kin { options: small_family(style), layout, ttl, model: Model::new(layout, duration) }
+            Kin { options: small_family(style).table(table), layout, ttl, model: Model::new(layout, duration) }
         };
         let kin = vec![kin(), kin()];
         let disk = SimDisk::new();
@@ -108,6 +113,7 @@ impl Trial {
             names: 0,
             rows_removed: 0,
             files_dropped: 0,
+            blocks_skipped: 0,
         }
     }
 
@@ -543,8 +549,10 @@ impl Trial {
     fn note(&mut self) {
         let metrics = self.db().metrics();
         let (rows, files) = (metrics.get(Counter::ExpiredRowsRemoved), metrics.get(Counter::ExpiredFilesDropped));
+        let blocks = metrics.get(Counter::ExpiredBlocksSkipped);
         self.rows_removed += rows;
         self.files_dropped += files;
+        self.blocks_skipped += blocks;
     }
 
     fn told(&self) -> String {

@@ -82,6 +82,8 @@ pub enum PlantedBug {
     PreparedIsLost,
     /// A table of expired rows goes although older rows lie beneath it.
     ExpiredOverOlder,
+    /// A read passes by a block of expired rows although older rows lie beneath it.
+    ExpiredBlockOverOlder,
     /// Entries of secondary indexes stay as a transaction left them that is rolled back.
     EntryIsNotRolledBack,
     /// Two rows may have the same key of a unique index.

@@ -11,6 +11,7 @@ use crate::sst::{BlockCache, TableIter, TableReadOptions, TableReader, TableRead
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoPriority, RandomFile};
+use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -26,6 +27,8 @@ pub(crate) struct TableCacheOptions {
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// Keeps the partitions of filters in memory.
     pub(crate) pin_filter_partitions: bool,
+    /// Says which rows are expired, if rows of the family expire.
+    pub(crate) expiry: Option<Arc<dyn ExpiryPolicy>>,
     /// Where data blocks are kept.
     pub(crate) block_cache: Arc<BlockCache>,
     /// Where their memory comes from.
@@ -198,6 +201,7 @@ impl TableCache {
             largest_seqno: Some(file.largest_seqno),
             prefix_extractor: self.options.prefix_extractor.clone(),
             pin_filter_partitions: self.options.pin_filter_partitions,
+            expiry: self.options.expiry.clone(),
             priority,
             metrics: Arc::clone(&self.options.metrics),
         };

@@ -55,6 +55,7 @@ pub struct Trial {
     pub rows_removed: u64,
     pub files_dropped: u64,
     pub rows_hidden: u64,
+    pub blocks_skipped: u64,
 }
 
 /// Rows as a scan yields them.
@@ -113,6 +114,7 @@ impl Trial {
             rows_removed: 0,
             files_dropped: 0,
             rows_hidden: 0,
+            blocks_skipped: 0,
         }
     }
 
@@ -212,12 +214,12 @@ impl Trial {
 
     fn note(&mut self) {
         let metrics = self.db().db().metrics();
-        let [removed, dropped, hidden] =
-            [Counter::ExpiredRowsRemoved, Counter::ExpiredFilesDropped, Counter::ExpiredRowsHidden]
-                .map(|counter| metrics.get(counter));
-        self.rows_removed += removed;
-        self.files_dropped += dropped;
+        let (rows, files) = (metrics.get(Counter::ExpiredRowsRemoved), metrics.get(Counter::ExpiredFilesDropped));
+        let (hidden, skipped) = (metrics.get(Counter::ExpiredRowsHidden), metrics.get(Counter::ExpiredBlocksSkipped));
+        self.rows_removed += rows;
+        self.files_dropped += files;
         self.rows_hidden += hidden;
+        self.blocks_skipped += skipped;
     }
 
     fn crash(&mut self, is_power_loss: bool) {

@@ -56,6 +56,7 @@ impl Family {
             comparator: comparator.clone(),
             prefix_extractor: options.prefix_extractor.clone(),
             pin_filter_partitions: options.table.pin_filter_partitions,
+            expiry: options.expiry.clone(),
             block_cache: Arc::clone(&surroundings.block_cache),
             block_pool: surroundings.block_pool.clone(),
             use_direct_reads: surroundings.options.use_direct_reads,

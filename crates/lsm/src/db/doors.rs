@@ -147,6 +147,7 @@ impl Db {
             largest_seqno: None,
             prefix_extractor: None,
             pin_filter_partitions: false,
+            expiry: None,
             priority: IoPriority::User,
             metrics: Arc::clone(&inner.metrics),
         }

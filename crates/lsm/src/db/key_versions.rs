@@ -42,7 +42,7 @@ impl Db {
         let mut children = vec![ChildIter::Memtable(pinned.memtable.iter())];
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
         let options = ReadOptions::default().fill_cache(false);
-        pinned.version.add_iterators(&family.table_cache, &options, None, &mut children)?;
+        pinned.version.add_iterators(&family.table_cache, &options, None, None, &mut children)?;
         let mut merged = MergingIter::new(family.comparator.clone(), children);
         merged.seek(LookupKey::new(begin, MAX_SEQNO).internal_key());
         Ok(KeyVersions { merged, end: end.to_vec(), seqno: snapshot.seqno(), _pinned: pinned })

@@ -52,7 +52,7 @@ impl DbInner {
             return keys.iter().map(|key| self.get_timestamped(family, &pinned, key, seqno, options)).collect();
         }
         let time = family.expiry.is_some().then(|| self.read_time(options));
-        let found = self.get_sorted(family, &pinned, keys, seqno, &options.into());
+        let found = self.get_sorted(family, &pinned, keys, seqno, &options.into(), time);
         match (&family.expiry, time) {
             (Some(expiry), Some(time)) => {
                 let unexpired = |(key, found): (&&[u8], Found)| Ok(self.unexpired(expiry, key, found?, time));
@@ -70,9 +70,10 @@ impl DbInner {
         keys: &[&[u8]],
         seqno: SeqNo,
         options: &TableReadOptions,
+        expired_at: Option<u64>,
     ) -> Vec<Found> {
         if let [key] = keys {
-            return vec![self.get_pinned(family, pinned, key, seqno, options)];
+            return vec![self.get_pinned(family, pinned, key, seqno, options, expired_at)];
         }
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_by(|a, b| family.comparator.compare_user(keys[*a], keys[*b]));
@@ -89,7 +90,7 @@ impl DbInner {
                     places.push(*place);
                 }
             }
-            pinned.version.get_many(&family.table_cache, options, &mut asked);
+            pinned.version.get_many(&family.table_cache, options, expired_at, &mut asked);
             for (key, place) in asked.drain(..).zip(places.drain(..)) {
                 let entry = key.answer.map(|(level, found)| found.map(|entry| (level, entry))).transpose();
                 found[place] = Some(

@@ -100,10 +100,11 @@ impl DbInner {
         if has_timestamps(family, options) {
             return self.get_timestamped(family, &pinned, key, seqno, options);
         }
-        let found = self.get_pinned(family, &pinned, key, seqno, &options.into())?;
-        match &family.expiry {
-            None => Ok(found),
-            Some(expiry) => Ok(self.unexpired(expiry, key, found, self.read_time(options))),
+        let time = family.expiry.is_some().then(|| self.read_time(options));
+        let found = self.get_pinned(family, &pinned, key, seqno, &options.into(), time)?;
+        match (&family.expiry, time) {
+            (Some(expiry), Some(time)) => Ok(self.unexpired(expiry, key, found, time)),
+            _ => Ok(found),
         }
     }
 
@@ -139,6 +140,7 @@ impl DbInner {
         }
     }
 
+    /// The value of `key`; one that is expired at `expired_at`, in Unix seconds, need not be found.
     #[inline]
     pub(super) fn get_pinned(
         &self,
@@ -147,6 +149,7 @@ impl DbInner {
         key: &[u8],
         seqno: SeqNo,
         options: &TableReadOptions,
+        expired_at: Option<u64>,
     ) -> Result<Option<PinnedValue>> {
         let lookup = LookupKey::new(key, seqno);
         let began = times::begin();
@@ -165,7 +168,7 @@ impl DbInner {
         }
         let mut counts = GetCounts::default();
         let began = times::begin();
-        let found = pinned.version.get(&family.table_cache, options, &lookup, &mut counts);
+        let found = pinned.version.get(&family.table_cache, options, &lookup, expired_at, &mut counts);
         times::end(PerfTime::GetFromOutputFiles, began);
         self.finish_get(family, pinned, &lookup, found?, counts, options)
     }

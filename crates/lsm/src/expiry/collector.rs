@@ -1,43 +1,48 @@
 //! Collects the stamps of each table that is written.
 
+use super::block_stamps::{BLOCK_STAMPS_PROPERTY, BlockStampsBuilder};
 use super::histogram::HistogramBuilder;
 use super::{STAMPS_PROPERTY, judged};
-use crate::key::ColumnFamilyId;
-use crate::sst::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory};
+use crate::key::ValueType;
 use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::sync::Arc;
 
-/// Makes a collector of stamps for each table of a family whose rows expire.
+/// Collects the stamps of one table of a family whose rows expire.
 #[derive(Debug)]
-pub(crate) struct StampCollectors(pub(crate) Arc<dyn ExpiryPolicy>);
-
-impl TablePropertiesCollectorFactory for StampCollectors {
-    fn name(&self) -> &str {
-        STAMPS_PROPERTY
-    }
-
-    fn collector(&self, _: ColumnFamilyId) -> Box<dyn TablePropertiesCollector> {
-        let builder = HistogramBuilder::new(self.0.name());
-        Box::new(StampCollector { policy: Arc::clone(&self.0), builder })
-    }
-}
-
-#[derive(Debug)]
-struct StampCollector {
+pub(crate) struct StampCollector {
     policy: Arc<dyn ExpiryPolicy>,
-    builder: HistogramBuilder,
+    rows: HistogramBuilder,
+    blocks: BlockStampsBuilder,
 }
 
-impl TablePropertiesCollector for StampCollector {
-    fn add(&mut self, entry: &CollectedEntry<'_>) {
-        // Whatever is no value stays: tombstones hide something, and the rest has its value elsewhere.
-        let value = judged(entry.value_type, entry.value);
-        let stamp = value.and_then(|value| self.policy.stamp(entry.user_key, value));
-        self.builder.add(stamp, entry.user_key.len() + entry.value.len());
+impl StampCollector {
+    /// The name under which tables list it among those who collected properties.
+    pub(crate) const NAME: &str = STAMPS_PROPERTY;
+
+    /// Of a table without entries so far.
+    pub(crate) fn new(policy: Arc<dyn ExpiryPolicy>) -> Self {
+        let rows = HistogramBuilder::new(policy.name());
+        Self { policy, rows, blocks: BlockStampsBuilder::default() }
     }
 
-    fn finish(self: Box<Self>) -> Vec<(String, Vec<u8>)> {
-        let histogram = self.builder.finish();
-        histogram.map(|histogram| (STAMPS_PROPERTY.to_owned(), histogram.encode())).into_iter().collect()
+    /// Looks at an entry. Entries come in the order of the table.
+    pub(crate) fn add(&mut self, user_key: &[u8], value_type: ValueType, stored: &[u8]) {
+        // Whatever is no value stays: tombstones hide something, and the rest has its value elsewhere.
+        let value = judged(value_type, stored);
+        let stamp = value.and_then(|value| self.policy.stamp(user_key, value));
+        self.rows.add(stamp, user_key.len() + stored.len());
+        self.blocks.add(stamp);
+    }
+
+    /// Ends a data block, behind the entry that was added last. `goes_on` says that the next block begins with an older version of its key.
+    pub(crate) fn end_block(&mut self, goes_on: bool) {
+        self.blocks.end_block(goes_on);
+    }
+
+    /// The properties, at the end of the table. `block_ends` are the offsets behind its data blocks.
+    pub(crate) fn finish(self, block_ends: impl Iterator<Item = u64>) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+        let rows = self.rows.finish().map(|rows| (STAMPS_PROPERTY, rows.encode()));
+        let blocks = self.blocks.finish(self.policy.name(), block_ends);
+        rows.into_iter().chain(blocks.map(|blocks| (BLOCK_STAMPS_PROPERTY, blocks.encode())))
     }
 }

@@ -1,16 +1,23 @@
 //! Rows that expire: stamps of tables, the time that is believed, and what is kept of policies.
 //!
 //! What is expired is decided by an [`ExpiryPolicy`]; here is what the engine adds. Each table that is written has a [histogram](StampHistogram) of the stamps of
-//! its rows among its properties. The [room](siltstone_base::expiry::ExpiryRoom) of a database keeps the time and what its policies must not forget.
+//! its rows among its properties, and the latest stamps of its data blocks, by which reads [pass by](ExpiredBlocks) those of expired rows.
+//! The [room](siltstone_base::expiry::ExpiryRoom) of a database keeps the time and what its policies must not forget.
 
+mod block_stamps;
 mod collector;
+mod expired_blocks;
 mod histogram;
 #[cfg(test)]
 pub(crate) mod test_policy;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use collector::StampCollectors;
+pub(crate) use block_stamps::BLOCK_STAMPS_PROPERTY;
+#[cfg(feature = "testing")]
+pub(crate) use block_stamps::BlockStamps;
+pub(crate) use collector::StampCollector;
+pub(crate) use expired_blocks::{ExpiredBlocks, Judged};
 pub(crate) use histogram::StampHistogram;
 
 use crate::file_names::FileName;

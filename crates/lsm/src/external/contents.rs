@@ -40,6 +40,7 @@ impl OpenContext<'_> {
             largest_seqno: None,
             prefix_extractor: self.options.prefix_extractor.clone(),
             pin_filter_partitions: false,
+            expiry: None,
             priority: IoPriority::Low,
             metrics: Arc::default(),
         };

@@ -86,7 +86,7 @@ impl LevelIter {
             IterPurpose::User { read_ahead_size } => self
                 .table_cache
                 .reader_within(file, self.options.read_tier)
-                .map(|reader| TableIter::new(Arc::clone(reader), self.options, read_ahead_size)),
+                .map(|reader| TableIter::new(Arc::clone(reader), self.read_options(index), read_ahead_size)),
             IterPurpose::Compaction { read_ahead_size } => {
                 self.table_cache.compaction_iter(file, self.options, read_ahead_size)
             }
@@ -101,6 +101,18 @@ impl LevelIter {
                 false
             }
         }
+    }
+
+    /// How table `index` is read. No block is passed by in one whose last key goes on in the next table: what it hides may be there.
+    fn read_options(&self, index: usize) -> TableReadOptions {
+        let order = self.table_cache.comparator();
+        let goes_on =
+            |(file, next): (&Arc<FileMeta>, &Arc<FileMeta>)| !file.ends_before(order, next.smallest.user_key());
+        let expired_at = self
+            .options
+            .expired_at
+            .filter(|_| !self.files.get(index).zip(self.files.get(index + 1)).is_some_and(goes_on));
+        TableReadOptions { expired_at, ..self.options }
     }
 
     /// Opens table `index` and makes a movement in it, if it opens.

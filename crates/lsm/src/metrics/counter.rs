@@ -247,6 +247,8 @@ counters! {
     GetUpdatesSinceCalls = "rocksdb.getupdatessince.calls",
     /// Rows that reads met and did not see because they are expired.
     ExpiredRowsHidden = "siltstone.expiry.rows.hidden",
+    /// Data blocks that reads passed by because all of their rows are expired.
+    ExpiredBlocksSkipped = "siltstone.expiry.blocks.skipped",
     /// Expired rows that compactions removed, with those of tables that went as a whole.
     ExpiredRowsRemoved = "siltstone.expiry.rows.removed",
     /// Tables that went as a whole because all of their rows were expired.

@@ -1,7 +1,6 @@
 //! Options of one column family.
 
 use super::{CompactionStyle, CompressionType, FifoCompactionOptions, TableOptions, UniversalCompactionOptions};
-use crate::expiry::StampCollectors;
 use crate::merge::MergeOperator;
 use crate::sst::TablePropertiesCollectorFactory;
 use siltstone_base::comparator::{Bytewise, Comparator};
@@ -112,14 +111,5 @@ impl ColumnFamilyOptions {
     /// Whether compactions remove rows that nobody deleted: those that a caller asks for rewrite tables that they could move.
     pub(crate) fn removes_rows(&self) -> bool {
         self.compaction_filter.is_some() || self.expiry.is_some()
-    }
-
-    /// Who collects properties of tables: whom the user named, and who collects stamps.
-    pub(crate) fn collectors(&self) -> Vec<Arc<dyn TablePropertiesCollectorFactory>> {
-        let mut collectors = self.table_properties_collectors.clone();
-        if let Some(policy) = &self.expiry {
-            collectors.push(Arc::new(StampCollectors(Arc::clone(policy))));
-        }
-        collectors
     }
 }

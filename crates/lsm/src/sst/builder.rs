@@ -16,14 +16,18 @@ use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
 use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use super::tail::TableTail;
+use crate::expiry::StampCollector;
 use crate::holders::Held;
-use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType};
+use crate::key::{
+    ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType, user_key,
+};
 use crate::metrics::{HistogramKind, Metrics};
 use crate::options::{CompressionType, DataBlockIndexType, IndexType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::compression::{Compressor, DEFAULT_LEVEL, MAX_BLOCK_LEN};
 use siltstone_base::env::{AppendFile, FileKind, IoContext, IoPriority};
+use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
@@ -62,6 +66,8 @@ pub(crate) struct TableBuilderOptions {
     pub(crate) dictionary: DictionaryOptions,
     /// Who collects properties.
     pub(crate) collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>>,
+    /// Tells the stamps of rows, if they expire.
+    pub(crate) expiry: Option<Arc<dyn ExpiryPolicy>>,
     /// Computes the checksum of the whole file.
     pub(crate) file_checksum: bool,
     /// Level that the table is made for; -1: for a flush.
@@ -148,6 +154,8 @@ pub(crate) struct TableBuilder {
     dictionary: Vec<u8>,
     compression: (CompressionType, i32),
     collectors: Vec<Box<dyn TablePropertiesCollector>>,
+    /// Set if rows expire.
+    stamps: Option<StampCollector>,
     filter: Option<FilterBuilder>,
     /// The filter in one block and the number of its keys, once [`prepare`](Self::prepare) made it.
     filter_block: Option<(u64, Vec<u8>)>,
@@ -189,7 +197,9 @@ impl TableBuilder {
             _ => None,
         };
         let waits = options.dictionary.max_bytes > 0 && options.compression.has_dictionaries();
-        let names: Vec<&str> = options.collectors.iter().map(|factory| factory.name()).collect();
+        let stamps = options.expiry.map(StampCollector::new);
+        let names = options.collectors.iter().map(|factory| factory.name());
+        let names: Vec<&str> = names.chain(stamps.as_ref().map(|_| StampCollector::NAME)).collect();
         let properties = TableProperties {
             collectors: format!("[{}]", names.join(",")),
             data_block_restart_interval: options.table.block_restart_interval as u64,
@@ -240,6 +250,7 @@ impl TableBuilder {
             dictionary: Vec::new(),
             compression: (options.compression, level),
             collectors: options.collectors.iter().map(|factory| factory.collector(family)).collect(),
+            stamps,
             data_block: data_block_builder(&options.table, &options.comparator),
             finished: None,
             index: IndexBuilder::new(options.table.index_type),
@@ -289,6 +300,7 @@ impl TableBuilder {
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), Some(internal_key), handle);
             self.cut_filter(Some(parsed.user_key));
+            self.end_stamps(Some(parsed.user_key));
         }
         if self.data_block.is_empty() {
             self.index.begin_block(internal_key);
@@ -299,7 +311,7 @@ impl TableBuilder {
         if let Some(prefixes) = &mut self.prefixes {
             prefixes.add(parsed.user_key, self.index.len());
         }
-        if !self.collectors.is_empty() {
+        if !self.collectors.is_empty() || self.stamps.is_some() {
             self.collect(&parsed, value);
         }
         self.data_block.add(internal_key, value);
@@ -412,6 +424,7 @@ impl TableBuilder {
         if let Some(handle) = self.finished.take() {
             self.index.add(&self.comparator, self.data_block.last_key(), None, handle);
             self.cut_filter(None);
+            self.end_stamps(None);
         }
         if keep_tail {
             self.output.keep_tail();
@@ -464,6 +477,10 @@ impl TableBuilder {
         for collector in std::mem::take(&mut self.collectors) {
             let collected = storable(collector).map(|(name, value)| (name.into_bytes(), value));
             self.properties.others.extend(collected);
+        }
+        if let Some(stamps) = self.stamps.take() {
+            let collected = stamps.finish(self.index.block_ends());
+            self.properties.others.extend(collected.map(|(name, value)| (name.as_bytes().to_vec(), value)));
         }
         self.properties.compression =
             compression_property(self.options.format_version, self.output.codec(), self.output.codecs_used());
@@ -530,6 +547,15 @@ impl TableBuilder {
         }
     }
 
+    /// Lets the stamps of the data block that was added to the index last be those of a block; `next_key` is the first user key behind it.
+    #[inline]
+    fn end_stamps(&mut self, next_key: Option<&[u8]>) {
+        if let Some(stamps) = &mut self.stamps {
+            let last_key = user_key(self.data_block.last_key());
+            stamps.end_block(next_key.is_some_and(|next| self.comparator.compare_user(last_key, next).is_eq()));
+        }
+    }
+
     fn finish_data_block(&mut self) -> Result<()> {
         if self.data_block.is_empty() {
             return Ok(());
@@ -589,6 +615,9 @@ impl TableBuilder {
         let ParsedKey { user_key, seqno, value_type } = *parsed;
         for collector in &mut self.collectors {
             collector.add(&CollectedEntry { user_key, seqno, value_type, value });
+        }
+        if let Some(stamps) = &mut self.stamps {
+            stamps.add(user_key, value_type, value);
         }
     }
 }

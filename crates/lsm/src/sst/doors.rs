@@ -90,6 +90,7 @@ pub(crate) fn table(bytes: &[u8]) -> Result<()> {
         priority: IoPriority::User,
         metrics: Arc::default(),
         pin_filter_partitions: false,
+        expiry: None,
         prefix_extractor: Some(Arc::new(FixedPrefix::new(4))),
     };
     let file = Arc::new(Bytes(bytes.to_vec()));

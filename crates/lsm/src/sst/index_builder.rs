@@ -167,6 +167,11 @@ impl IndexBuilder {
         self.entries[at].handle = handle;
     }
 
+    /// Offsets in the file behind all blocks, which were written.
+    pub(crate) fn block_ends(&self) -> impl Iterator<Item = u64> {
+        self.entries.iter().map(|entry| entry.handle.offset + entry.handle.size + BLOCK_TRAILER_LEN as u64)
+    }
+
     /// Bytes of memory that it holds.
     pub(crate) fn memory_usage(&self) -> usize {
         self.separators.capacity() + self.first_keys.capacity() + self.entries.capacity() * size_of::<Entry>()

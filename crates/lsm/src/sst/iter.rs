@@ -4,7 +4,8 @@ use super::block::Block;
 use super::block_cursor::BlockCursor;
 use super::index_block::Index;
 use super::read_ahead::{MAX_AUTO_READ_AHEAD, ReadAhead};
-use super::reader::{TableReadOptions, TableReader};
+use super::reader::{TableReadOptions, TableReader, stored_range};
+use crate::expiry::Judged;
 use crate::iterator::{InternalIterator, SeekStage};
 use crate::key::InternalKeyComparator;
 use crate::options::ReadTier;
@@ -15,7 +16,8 @@ use std::sync::Arc;
 /// An iterator over the entries of a table.
 ///
 /// Invariants: while `block` is set, it is data block `index` of the table (with a two-level index: of the partition), and the
-/// cursor belongs to it. `partition` is set for two-level indexes only, to partition `partition_number`.
+/// cursor belongs to it. It is not set on a block that is passed by because all of its rows are expired: such a block is like one
+/// without entries. `partition` is set for two-level indexes only, to partition `partition_number`.
 #[derive(Debug)]
 pub(crate) struct TableIter {
     reader: Arc<TableReader>,
@@ -33,6 +35,10 @@ pub(crate) struct TableIter {
     prepared: Option<usize>,
     /// Blocks that were found without a lookup in the cache.
     hits: u64,
+    /// The part of the table that was looked at last for whether its rows are expired.
+    judged: Judged,
+    /// Blocks that were passed by because all of their rows are.
+    passed: u64,
     /// XXPH3 hash of the prefix whose keys alone are sought.
     prefix: Option<u64>,
     error: Option<Error>,
@@ -42,6 +48,9 @@ impl Drop for TableIter {
     fn drop(&mut self) {
         if self.hits > 0 {
             self.reader.add_cache_hits(self.hits);
+        }
+        if self.passed > 0 {
+            self.reader.count_passed(self.passed);
         }
     }
 }
@@ -81,6 +90,8 @@ impl TableIter {
             read_ahead,
             prepared: None,
             hits: 0,
+            judged: Judged::NOTHING,
+            passed: 0,
             prefix: None,
             error: None,
         }
@@ -163,6 +174,10 @@ impl TableIter {
         self.block = None;
         self.index = index;
         self.cursor.reset();
+        if self.is_expired(index) {
+            self.passed += 1;
+            return true;
+        }
         match self.fetch(index) {
             Ok(block) => {
                 self.block = Some(block);
@@ -173,6 +188,18 @@ impl TableIter {
                 false
             }
         }
+    }
+
+    /// Whether data block `index` has nothing but rows that the reader does not see because they are expired.
+    #[inline]
+    fn is_expired(&mut self, index: usize) -> bool {
+        let Some(time) = self.options.expired_at else { return false };
+        let handle = self.block_index().handle(index);
+        let block = stored_range(handle);
+        if !self.judged.has(&block) {
+            self.judged = self.reader.judge(handle.offset, time);
+        }
+        self.judged.is_expired() && self.judged.has(&block)
     }
 
     fn fetch(&mut self, index: usize) -> Result<Arc<Block>> {
@@ -211,7 +238,7 @@ impl TableIter {
     /// After the end of a block: the first entry of the blocks behind it.
     #[inline(never)]
     fn skip_forward(&mut self) -> bool {
-        // Blocks without entries do not occur in files of ours.
+        // Blocks without entries do not occur in files of ours, but those that are passed by are like them.
         while self.error.is_none() && self.load(self.index + 1) {
             if self.within(|cursor, block, _| cursor.seek_to_first(block)) {
                 return true;
@@ -307,6 +334,8 @@ impl InternalIterator for TableIter {
             (SeekStage::Pin, Some(index)) => {
                 if !self.bypasses_cache
                     && (self.block.is_none() || self.index != index)
+                    && index < self.block_index().len()
+                    && !self.is_expired(index)
                     && let Some(block) = self.block_index().slots().get(index)
                 {
                     self.hits += 1;

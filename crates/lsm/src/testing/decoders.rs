@@ -2,7 +2,7 @@
 
 use crate::batch::BatchReader;
 use crate::blob;
-use crate::expiry::StampHistogram;
+use crate::expiry::{BlockStamps, StampHistogram};
 use crate::file_names::FileName;
 use crate::key::InternalKey;
 use crate::sst::doors::{self, Bytes};
@@ -91,7 +91,8 @@ fn expiry(bytes: &[u8]) -> Result<()> {
 }
 
 fn stamps(bytes: &[u8]) -> Result<()> {
-    StampHistogram::decode(bytes).map(drop).ok_or_else(|| Error::corrupt("no histogram of stamps"))
+    let blocks = BlockStamps::decode(bytes).map(drop);
+    StampHistogram::decode(bytes).map(drop).or(blocks).ok_or_else(|| Error::corrupt("no stamps"))
 }
 
 fn version_edit(bytes: &[u8]) -> Result<()> {

@@ -11,18 +11,31 @@ use crate::sst::{Asked, GetCounts, TableEntry, TableIter, TableReadOptions};
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;
+use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::Ordering;
 
 impl Version {
+    /// How tables of `level` are read where rows are not seen that are expired at `expired_at`.
+    ///
+    /// Of the last level with data, blocks of such rows are passed by. An entry hides nothing but older ones of its key. Those are in the same table or, if its last key goes on there,
+    /// the next one of the level: nothing lies beneath. So a block without one of them hides nothing, and a read that passes by it sees what a read of it sees: none of its rows.
+    /// Anywhere above an older row may have the later stamp, and would come back.
+    fn passing(&self, level: usize, options: &TableReadOptions, expired_at: Option<u64>) -> TableReadOptions {
+        let is_bottom = level > 0 && self.last_level_with_data() == Some(level);
+        let passes = is_bottom || is_planted(PlantedBug::ExpiredBlockOverOlder);
+        TableReadOptions { expired_at: expired_at.filter(|_| passes), ..*options }
+    }
+
     /// The newest entry of the key that is visible at the sequence number of `key`, whatever its type: level 0 from the newest
     /// table to the oldest, then level by level, at most one table each. Returns the level with the entry; `counts` takes
-    /// in what was met on the way.
+    /// in what was met on the way. One that is expired at `expired_at`, in Unix seconds, need not be found.
     pub(crate) fn get(
         &self,
         table_cache: &TableCache,
         options: &TableReadOptions,
         key: &LookupKey,
+        expired_at: Option<u64>,
         counts: &mut GetCounts,
     ) -> Result<Option<(usize, TableEntry)>> {
         let user_key = key.user_key();
@@ -32,6 +45,14 @@ impl Version {
             if level.is_empty() {
                 continue;
             }
+            let passing;
+            let options = match expired_at {
+                None => options,
+                Some(_) => {
+                    passing = self.passing(number, options, expired_at);
+                    &passing
+                }
+            };
             if number == 0 {
                 for (index, file) in level.files().iter().enumerate() {
                     if level.covers(&self.comparator, index, user_key) {
@@ -57,13 +78,20 @@ impl Version {
 
     /// The same for several keys that ascend: level by level, and each table once for all keys that come to it. Sets the answers of those that have an entry, or that could not be
     /// read; the error of a table is that of the keys that need it.
-    pub(crate) fn get_many(&self, table_cache: &TableCache, options: &TableReadOptions, asked: &mut [Asked]) {
+    pub(crate) fn get_many(
+        &self,
+        table_cache: &TableCache,
+        options: &TableReadOptions,
+        expired_at: Option<u64>,
+        asked: &mut [Asked],
+    ) {
         let mut pending: Vec<usize> = (0..asked.len()).collect();
         let mut group = Vec::new();
         for (number, level) in self.levels.iter().enumerate() {
             if level.is_empty() || pending.is_empty() {
                 continue;
             }
+            let options = &self.passing(number, options, expired_at);
             if number == 0 {
                 for (index, file) in level.files().iter().enumerate() {
                     let covers =
@@ -187,16 +215,18 @@ impl Version {
     }
 
     /// Adds the sources of a walk over all tables: each table of level 0, and each further level as one run. Of the last level with data those tables are left out
-    /// that the walk need not see.
+    /// that the walk need not see, and blocks passed by of which all rows are expired at `expired_at`, in Unix seconds.
     pub(crate) fn add_iterators(
         &self,
         table_cache: &Arc<TableCache>,
         options: &ReadOptions,
         left_out: Option<LeftOut<'_>>,
+        expired_at: Option<u64>,
         children: &mut Vec<ChildIter>,
     ) -> Result<()> {
         let read = TableReadOptions::from(options);
         for (number, level) in self.levels.iter().enumerate() {
+            let read = self.passing(number, &read, expired_at);
             if number == 0 {
                 for file in level.files() {
                     let reader = Arc::clone(table_cache.reader_within(file, read.read_tier)?);

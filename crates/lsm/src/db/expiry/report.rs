@@ -71,6 +71,8 @@ pub struct ExpiryReport {
     pub next_file_drop: Option<u64>,
     /// Rows that reads of any family met and did not see.
     pub rows_hidden: u64,
+    /// Data blocks of tables of any family that reads passed by because all of their rows are expired: those rows are not in the figure above.
+    pub blocks_skipped: u64,
     /// Rows of any family that were removed.
     pub rows_removed: u64,
     /// Tables of any family that went as a whole.
@@ -115,6 +117,7 @@ impl DbInner {
             oldest_expired,
             next_file_drop,
             rows_hidden: self.metrics.get(Counter::ExpiredRowsHidden),
+            blocks_skipped: self.metrics.get(Counter::ExpiredBlocksSkipped),
             rows_removed: self.metrics.get(Counter::ExpiredRowsRemoved),
             files_dropped: self.metrics.get(Counter::ExpiredFilesDropped),
             blockers: self.expiry_blockers(family, &pinned, unread, |expiring| bytes_at(expiring) < expired_bytes),

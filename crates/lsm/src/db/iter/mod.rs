@@ -189,12 +189,11 @@ impl DbInner {
         children.push(ChildIter::Memtable(pinned.memtable.iter()));
         children.extend(pinned.immutables.newest_first().iter().map(|memtable| ChildIter::Memtable(memtable.iter())));
         let is_hidden = |file: &FileMeta| expiry.as_ref().is_some_and(|expiry| expiry.expiring().is_whole_table(file));
-        let hides_tables = family.expiry.as_ref().is_some_and(|family| {
-            let time = expiry.as_ref().map_or(0, |expiry| expiry.expiring().time);
-            family.has_expired_tables(&pinned.version, time)
-        });
+        let time = expiry.as_ref().map(|expiry| expiry.expiring().time);
+        let hides_tables = family.expiry.as_ref().zip(time);
+        let hides_tables = hides_tables.is_some_and(|(family, time)| family.has_expired_tables(&pinned.version, time));
         let left_out: Option<LeftOut<'_>> = if hides_tables { Some(&is_hidden) } else { None };
-        pinned.version.add_iterators(&family.table_cache, options, left_out, &mut children)?;
+        pinned.version.add_iterators(&family.table_cache, options, left_out, time, &mut children)?;
         Ok(Iter {
             ranges: range_view(family, &pinned, seqno, first_child, options.read_tier)?,
             covered_steps: 0,

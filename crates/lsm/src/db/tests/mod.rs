@@ -8,6 +8,7 @@ mod covered;
 mod created_files;
 mod delayed_rate;
 mod early_sync;
+mod expired_blocks;
 mod held_writers;
 mod ingest;
 mod level0_turns;

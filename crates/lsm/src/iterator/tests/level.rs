@@ -66,6 +66,7 @@ fn run_read(use_direct_reads: bool, allow_mmap_reads: bool) -> Run {
     let options = TableCacheOptions {
         comparator: comparator(),
         pin_filter_partitions: false,
+        expiry: None,
         prefix_extractor: None,
         block_cache: Arc::new(BlockCache::new(1 << 20)),
         block_pool: BlockPool::new(1 << 20),

@@ -1,5 +1,6 @@
 //! Tests of iterators over several sources.
 
+mod expired_blocks;
 mod level;
 mod merging;
 mod vec_iter;

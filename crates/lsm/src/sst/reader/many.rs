@@ -77,7 +77,9 @@ impl TableReader {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(sought.len());
         for &Sought { partition, position, .. } in &sought {
             let is_same = |last: &Wanted| (last.partition, last.position) == (partition, position);
-            let has_block = self.index_of(&partitions, partition).is_ok_and(|index| position < index.len());
+            // One that is passed by is not fetched: it is passed by again when its keys are sought.
+            let is_wanted = |index: &Index| position < index.len() && !self.passes_by(index.handle(position), options);
+            let has_block = self.index_of(&partitions, partition).is_ok_and(is_wanted);
             if has_block && !wanted.last().is_some_and(is_same) {
                 wanted.push(Wanted { partition, position, block: None });
             }
@@ -96,7 +98,7 @@ impl TableReader {
                     Ok(Search::GoesOn) => self.find_point(options, &key.lookup),
                     Err(error) => Err(error),
                 },
-                // Behind the last block.
+                // Behind the last block, or in one that is passed by.
                 (Ok(_), None) => self.find_point(options, &key.lookup),
             };
             if let Ok(found) = &found {

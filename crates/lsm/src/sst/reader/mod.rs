@@ -8,6 +8,7 @@ mod open;
 pub(crate) use many::Asked;
 pub(crate) use open::{TableOrigin, origin_of_table};
 
+use crate::expiry::{ExpiredBlocks, Judged};
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
 use crate::metrics::{Counter, HistogramKind, Metrics};
 use crate::options::{ReadOptions, ReadTier};
@@ -18,7 +19,7 @@ use crate::sst::block_cursor::BlockCursor;
 use crate::sst::fetch::BlockFetcher;
 use crate::sst::filter_block::FilterBlock;
 use crate::sst::filter_partitions::{FilterPartitions, PartitionSource};
-use crate::sst::format::BlockHandle;
+use crate::sst::format::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::sst::index_block::Index;
 use crate::sst::index_partitions::IndexPartitions;
 use crate::sst::pinned::PinnedBytes;
@@ -28,10 +29,12 @@ use crate::sst::range_del_block::{self};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::compression::DecompressionDictionary;
 use siltstone_base::env::{FileKind, IoContext, IoPriority};
+use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a [`TableReader`] needs to know.
@@ -51,6 +54,8 @@ pub(crate) struct TableReaderOptions {
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
     /// Keeps the partitions of the filter in memory.
     pub(crate) pin_filter_partitions: bool,
+    /// Says which rows are expired, if rows of the table may be.
+    pub(crate) expiry: Option<Arc<dyn ExpiryPolicy>>,
     /// Who waits for the open.
     pub(crate) priority: IoPriority,
     /// Who counts what filters spare.
@@ -68,6 +73,8 @@ pub(crate) struct TableReadOptions {
     pub(crate) read_tier: ReadTier,
     /// Whose read it is.
     pub(crate) context: IoContext,
+    /// Passes by data blocks of which all rows are expired at this time, in Unix seconds. For tables alone that have nothing older beneath them: what a block hides would come back.
+    pub(crate) expired_at: Option<u64>,
 }
 
 impl Default for TableReadOptions {
@@ -77,6 +84,7 @@ impl Default for TableReadOptions {
             verify_checksums: true,
             read_tier: ReadTier::All,
             context: IoContext::new(FileKind::Table, IoPriority::User),
+            expired_at: None,
         }
     }
 }
@@ -162,6 +170,8 @@ pub(crate) struct TableReader {
     partitions: Option<IndexPartitions>,
     /// Set for a hash index whose prefixes are of use.
     prefixes: Option<Box<PrefixIndex>>,
+    /// Set if the table tells which of its data blocks may be passed by.
+    expired: Option<Box<ExpiredBlocks>>,
     filter: TableFilter,
     filter_asks: FilterAsks,
     metrics: Arc<Metrics>,
@@ -338,6 +348,11 @@ impl TableReader {
         }
         let mut cursor = take_cursor();
         let result = loop {
+            if options.expired_at.is_some() && self.passes_by(index.handle(at), options) {
+                // All versions of the key that are sought are here: its older ones are not in the next block, or this one were kept.
+                self.count_passed(1);
+                break Ok(Search::Ended(None));
+            }
             let block = match self.block(index, at, options) {
                 Ok(block) => block,
                 Err(error) => break Err(error),
@@ -445,6 +460,24 @@ impl TableReader {
 
     fn partition_source<'a>(&'a self, options: &'a TableReadOptions) -> PartitionSource<'a> {
         PartitionSource { fetcher: &self.fetcher, cache: &self.block_cache, comparator: &self.comparator, options }
+    }
+
+    /// Whether the data block at `handle` has nothing but rows that the read does not see because they are expired.
+    fn passes_by(&self, handle: BlockHandle, options: &TableReadOptions) -> bool {
+        let Some(time) = options.expired_at else { return false };
+        let judged = self.judge(handle.offset, time);
+        judged.is_expired() && judged.has(&stored_range(handle))
+    }
+
+    /// What a read at `time`, in Unix seconds, sees of the part of the table with the byte at `offset`.
+    pub(crate) fn judge(&self, offset: u64, time: u64) -> Judged {
+        self.expired.as_ref().map_or(Judged::UNKNOWN, |expired| expired.judge(offset, time))
+    }
+
+    /// Counts data blocks that were passed by because all of their rows are expired.
+    #[cold]
+    pub(crate) fn count_passed(&self, blocks: u64) {
+        self.metrics.add(Counter::ExpiredBlocksSkipped, blocks);
     }
 
     /// Data block `position` of `index`, from memory or from disk.
@@ -562,8 +595,15 @@ impl TableReader {
         };
         let dictionary = self.fetcher.dictionary.as_ref().map_or(0, DecompressionDictionary::memory_usage);
         let prefixes = self.prefixes.as_ref().map_or(0, |prefixes| prefixes.memory_usage());
-        size_of::<Self>() + self.index.memory_usage() + prefixes + filter + dictionary + ranges
+        let expired = self.expired.as_ref().map_or(0, |expired| expired.memory_usage());
+        size_of::<Self>() + self.index.memory_usage() + prefixes + expired + filter + dictionary + ranges
     }
+}
+
+/// The bytes of the file that a data block and its trailer take.
+#[inline]
+pub(crate) fn stored_range(handle: BlockHandle) -> Range<u64> {
+    handle.offset..handle.offset.saturating_add(handle.size).saturating_add(BLOCK_TRAILER_LEN as u64)
 }
 
 /// The range tombstones in the block at `handle`, with the number of the whole file if it has one.

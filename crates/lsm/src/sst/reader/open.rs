@@ -1,6 +1,7 @@
 //! Opening a table: its footer, its metaindex, and the blocks that stay in memory.
 
 use super::{FilterAsks, TableFilter, TableReader, TableReaderOptions, decode_tombstones};
+use crate::expiry::{BLOCK_STAMPS_PROPERTY, ExpiredBlocks};
 use crate::metrics::Counter;
 use crate::range_tombstones::Fragments;
 use crate::sst::block::for_each_entry;
@@ -132,9 +133,14 @@ impl TableReader {
             Some(content) => read_filter(&fetcher, &meta, content, encoding, options, context)?,
             None => TableFilter::None,
         };
+        let expired = options.expiry.as_ref().and_then(|policy| {
+            let property = properties.others.get(BLOCK_STAMPS_PROPERTY.as_bytes())?;
+            ExpiredBlocks::of_table(policy, property, properties.num_data_blocks, properties.data_size)
+        });
         Ok(Self {
             comparator: options.comparator.clone(),
             hashes,
+            expired: expired.map(Box::new),
             fetcher,
             index,
             partitions,

@@ -1,6 +1,7 @@
 //! Tests of whole tables.
 
 mod damage;
+mod expired_blocks;
 mod external;
 mod extras;
 mod filters;

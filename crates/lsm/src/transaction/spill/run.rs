@@ -177,6 +177,7 @@ fn layout(db: &Db, order: &InternalKeyComparator) -> TableBuilderOptions {
         zstd_level: 0,
         dictionary: DictionaryOptions { max_bytes: 0, train_bytes: 0, buffer_bytes: 0 },
         collectors: Vec::new(),
+        expiry: None,
         file_checksum: false,
         level: -1,
         column_family_id: 0,

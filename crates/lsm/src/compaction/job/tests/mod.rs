@@ -70,6 +70,7 @@ impl World {
             zstd_level: 3,
             dictionary: Default::default(),
             collectors: Vec::new(),
+            expiry: None,
             file_checksum: false,
             level: 0,
             prefix_extractor: None,
@@ -122,6 +123,7 @@ impl World {
         let options = TableCacheOptions {
             comparator: order(),
             pin_filter_partitions: false,
+            expiry: None,
             prefix_extractor: None,
             block_cache: Arc::new(BlockCache::new(1 << 20)),
             block_pool: BlockPool::new(1 << 20),
@@ -218,7 +220,7 @@ impl World {
 
     fn read(&self, version: &Version, key: &str, seqno: SeqNo) -> Option<String> {
         let (options, key) = (TableReadOptions::default(), LookupKey::new(key.as_bytes(), seqno));
-        let (_, entry) = version.get(&self.table_cache(), &options, &key, &mut Default::default()).unwrap()?;
+        let (_, entry) = version.get(&self.table_cache(), &options, &key, None, &mut Default::default()).unwrap()?;
         (entry.value_type == ValueType::Put).then(|| String::from_utf8(entry.value.into_vec()).unwrap())
     }
 

@@ -30,6 +30,7 @@ const ELSEWHERE: &[&str] = &[
     "rocksdb.num.subcompactions.scheduled",
     "siltstone.compaction.subcompactions",
     // db/expiry
+    "siltstone.expiry.blocks.skipped",
     "siltstone.expiry.bytes.in",
     "siltstone.expiry.bytes.out",
     "siltstone.expiry.files.dropped",
