@@ -22,15 +22,6 @@ const BLOCK_BYTES: usize = 16 << 10;
 /// Tables into which compactions write as much as a write buffer holds.
 const TABLES_OF_A_BUFFER: u64 = 8;
 
-/// The level of Zstd whose speed is that of deflate's usual one, which the B-tree has.
-const DENSE_ZSTD_LEVEL: i32 = 9;
-
-/// By how much smaller the write buffers are where space counts.
-const DENSE_BUFFERS: u64 = 4;
-
-/// A dictionary of a table: rows are alike, and a block shows a codec fifty of them.
-const DICTIONARY_BYTES: usize = 8 << 10;
-
 /// Where stamps lie in values.
 pub(super) const LAYOUT: StampLayout = StampLayout::Prefix;
 
@@ -47,8 +38,6 @@ pub enum Row {
     PageCache,
     /// The engine's own expiry in place of the filter, and nothing is compacted by hand.
     Ttl,
-    /// The engine's own expiry, and as little space as it can do with: Zstd on every level as thorough as the B-tree's deflate is slow, with dictionaries, and small write buffers.
-    Dense,
     /// The filter again, and nothing is compacted by hand: what nobody writes to is not visited.
     ExpiryOff,
     /// The B-tree with compressed pages: a job deletes what is too old once a day, a few rows at a time.
@@ -59,13 +48,12 @@ pub enum Row {
 
 impl Row {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Commit,
         Self::Second,
         Self::Zstd,
         Self::PageCache,
         Self::Ttl,
-        Self::Dense,
         Self::ExpiryOff,
         Self::Btree,
         Self::BtreePurge,
@@ -79,7 +67,6 @@ impl Row {
             Self::Zstd => "lz4-zstd1",
             Self::PageCache => "page-cache",
             Self::Ttl => "ttl",
-            Self::Dense => "ttl-dense",
             Self::ExpiryOff => "expiry-off",
             Self::Btree => "daily-deletes",
             Self::BtreePurge => "purge",
@@ -114,10 +101,6 @@ impl Row {
         settings.direct = self.is_direct() && !config.is_buffered;
         if !self.is_direct() {
             settings.cache_bytes /= 4;
-        }
-        if self == Self::Dense {
-            // What is in memory is in the WAL as well, as it is; and level 0 is as large as some of them.
-            settings.write_buffer_bytes = (settings.write_buffer_bytes / DENSE_BUFFERS as usize).max(1 << 16);
         }
         settings
     }
@@ -155,17 +138,11 @@ impl Row {
     ) -> Result<ColumnFamilyOptions> {
         // As many levels as data of the published size has under the default sizes, and some of its thousands of tables: what expires in one of them is little of the whole.
         let buffer = settings.write_buffer_bytes as u64;
-        let tables = if self == Self::Dense { TABLES_OF_A_BUFFER / DENSE_BUFFERS } else { TABLES_OF_A_BUFFER };
-        let family = family.target_file_size_base(buffer / tables).max_bytes_for_level_base(4 * buffer);
+        let family = family.target_file_size_base(buffer / TABLES_OF_A_BUFFER).max_bytes_for_level_base(4 * buffer);
         let blocks = family.table.clone().block_size(BLOCK_BYTES);
         let family = family.table(blocks);
         let family = match self {
             Self::Commit | Self::Second => family.compression(CompressionType::Snappy),
-            Self::Dense => family
-                .compression(CompressionType::Zstd)
-                .zstd_level(DENSE_ZSTD_LEVEL)
-                .max_dict_bytes(DICTIONARY_BYTES)
-                .zstd_max_train_bytes(100 * DICTIONARY_BYTES),
             _ => family
                 .compression(CompressionType::Lz4)
                 .bottommost_compression(Some(CompressionType::Zstd))
@@ -173,7 +150,7 @@ impl Row {
         };
         let duration = TtlDuration::from_seconds(VALID_DAYS * DAY)?;
         Ok(match self {
-            Self::Ttl | Self::Dense => family.expiry(Some(Arc::new(Ttl::new(LAYOUT, duration)))),
+            Self::Ttl => family.expiry(Some(Arc::new(Ttl::new(LAYOUT, duration)))),
             _ => {
                 let filter = TtlFilter::new(LAYOUT, duration, Arc::clone(clock) as Arc<dyn Clock>);
                 family.compaction_filter(Some(Arc::new(filter)))
