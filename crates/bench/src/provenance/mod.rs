@@ -2,22 +2,12 @@
 
 use crate::machine;
 use serde::{Deserialize, Serialize};
-use siltstone_base::env::{FileKind, PosixEnv, read_file};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
 #[cfg(test)]
 mod tests;
-
-/// Longest program in which the compiler's name is looked for, in bytes.
-const MOST_BYTES: u64 = 1 << 30;
-
-/// What compilers of Rust leave in programs, before their version.
-const COMPILER: &[u8] = b"rustc version ";
-
-/// Longest version of a compiler, in bytes.
-const LONGEST_VERSION: usize = 64;
 
 /// The machine and the build of a result. What is not known is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,8 +27,6 @@ pub struct Provenance {
     pub version: Option<String>,
     /// The commit that it was built from, where the build was told: by `SILTSTONE_COMMIT`.
     pub commit: Option<String>,
-    /// The version of the compiler.
-    pub compiler: Option<String>,
     /// `release`, or `debug` where the compiler's assertions are on.
     pub profile: Option<String>,
     /// The versions of the foreign engines of the build, by their names.
@@ -53,7 +41,6 @@ impl Provenance {
     }
 
     fn of_process() -> Self {
-        let program = read_file(&PosixEnv::new(), Path::new("/proc/self/exe"), FileKind::Other, MOST_BYTES);
         Self {
             cpu: machine::cpu_model(),
             cores: machine::cores(),
@@ -62,7 +49,6 @@ impl Provenance {
             file_system: None,
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             commit: option_env!("SILTSTONE_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned),
-            compiler: program.ok().and_then(|program| compiler_of(&program)),
             profile: Some(if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned()),
             peers: peers(),
         }
@@ -77,24 +63,4 @@ fn peers() -> BTreeMap<String, String> {
 #[cfg(not(feature = "peers"))]
 fn peers() -> BTreeMap<String, String> {
     BTreeMap::new()
-}
-
-/// The version of the compiler that made a program: `1.95.0 (59807616e 2026-04-14)` for one.
-fn compiler_of(program: &[u8]) -> Option<String> {
-    let mut rest = program;
-    loop {
-        let at = rest.windows(COMPILER.len()).position(|part| part == COMPILER)?;
-        rest = rest.get(at + COMPILER.len()..)?;
-        let version = rest.get(..rest.len().min(LONGEST_VERSION)).unwrap_or_default();
-        let end = version.iter().position(|byte| !matches!(byte, b' '..=b'~')).unwrap_or(version.len());
-        let version = String::from_utf8_lossy(version.get(..end).unwrap_or_default()).into_owned();
-        // A version ends with the parenthesis around its commit, where it has one; other text with the same beginning is none.
-        let version = version.split_inclusive(')').next().unwrap_or_default();
-        let number = version.split(' ').next().unwrap_or_default();
-        let mut parts = number.splitn(3, '.');
-        let mut is_number = || parts.next().is_some_and(|part| part.starts_with(|first: char| first.is_ascii_digit()));
-        if is_number() && is_number() && is_number() {
-            return Some(version.to_owned());
-        }
-    }
 }
