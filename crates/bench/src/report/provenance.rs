@@ -39,14 +39,9 @@ fn row(provenance: Option<&Provenance>, results: &[&ResultLine]) -> Vec<String> 
 }
 
 fn about(provenance: &Provenance) -> Vec<String> {
-    let Provenance { cpu, cores, memory_bytes, kernel, file_system, version, commit, profile, peers } =
-        provenance;
+    let Provenance { cpu, cores, memory_bytes, kernel, file_system, version, commit, profile, peers } = provenance;
     let gigabytes = memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)));
-    let build = [
-        version.clone(),
-        commit.as_ref().map(|commit| format!("commit {commit}")),
-        profile.clone(),
-    ];
+    let build = [version.clone(), commit.as_ref().map(|commit| format!("commit {commit}")), profile.clone()];
     let peers: Vec<_> = peers.iter().map(|(name, version)| Some(format!("{name} {version}"))).collect();
     vec![
         listed(&[cpu.clone(), cores.map(|cores| format!("{cores} {}", if cores == 1 { "core" } else { "cores" }))]),

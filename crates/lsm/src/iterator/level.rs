@@ -3,7 +3,7 @@
 use super::{InternalIterator, SeekStage};
 use crate::file_meta::FileMeta;
 use crate::key::InternalKey;
-use crate::sst::{TableIter, TableReadOptions};
+use crate::sst::{TableIter, TableReadOptions, WalkBounds};
 use crate::table_cache::TableCache;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
@@ -39,6 +39,8 @@ pub(crate) struct LevelIter {
     prepared: Option<usize>,
     /// XXPH3 hash of the prefix whose keys alone are sought.
     prefix: Option<u64>,
+    /// No block is passed by that may have a key outside of them.
+    bounds: Option<Arc<WalkBounds>>,
     /// An error of opening a table.
     error: Option<Error>,
 }
@@ -51,7 +53,25 @@ impl LevelIter {
         options: TableReadOptions,
         purpose: IterPurpose,
     ) -> Self {
-        Self { files, table_cache, options, purpose, index: 0, table: None, prepared: None, prefix: None, error: None }
+        Self {
+            files,
+            table_cache,
+            options,
+            purpose,
+            index: 0,
+            table: None,
+            prepared: None,
+            prefix: None,
+            bounds: None,
+            error: None,
+        }
+    }
+
+    /// The same for a walk that shows nothing outside of `bounds`.
+    #[must_use]
+    pub(crate) fn within(mut self, bounds: Option<Arc<WalkBounds>>) -> Self {
+        self.bounds = bounds;
+        self
     }
 
     /// Bytes of the blocks that it stands on.
@@ -92,8 +112,10 @@ impl LevelIter {
             }
         };
         match opened {
-            Ok(table) => {
-                self.table.insert(table).set_prefix(self.prefix);
+            Ok(mut table) => {
+                table.set_prefix(self.prefix);
+                table.set_bounds(self.bounds_of(index));
+                self.table = Some(table);
                 true
             }
             Err(error) => {
@@ -113,6 +135,16 @@ impl LevelIter {
             .expired_at
             .filter(|_| !self.files.get(index).zip(self.files.get(index + 1)).is_some_and(goes_on));
         TableReadOptions { expired_at, ..self.options }
+    }
+
+    /// The bounds of the walk in table `index`: where the table begins above the lower one, all of it is above.
+    fn bounds_of(&self, index: usize) -> Option<Arc<WalkBounds>> {
+        let bounds = self.bounds.as_ref()?;
+        let (Some(lower), Some(file)) = (&bounds.lower, self.files.get(index)) else { return Some(Arc::clone(bounds)) };
+        match self.table_cache.comparator().compare_user(file.smallest.user_key(), lower) {
+            Ordering::Less => Some(Arc::clone(bounds)),
+            _ => Some(Arc::new(WalkBounds { lower: None, upper: bounds.upper.clone() })),
+        }
     }
 
     /// Opens table `index` and makes a movement in it, if it opens.

@@ -16,7 +16,7 @@ use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
 use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use super::tail::TableTail;
-use crate::expiry::StampCollector;
+use crate::expiry::{BLOCK_STAMPS_PROPERTY, STAMPS_PROPERTY, StampCollector};
 use crate::holders::Held;
 use crate::key::{
     ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType, user_key,
@@ -479,6 +479,10 @@ impl TableBuilder {
             self.properties.others.extend(collected);
         }
         if let Some(stamps) = self.stamps.take() {
+            // What another collector has under these names is not about this table: a copy of another table's, say.
+            for name in [STAMPS_PROPERTY, BLOCK_STAMPS_PROPERTY] {
+                self.properties.others.remove(name.as_bytes());
+            }
             let collected = stamps.finish(self.index.block_ends());
             self.properties.others.extend(collected.map(|(name, value)| (name.as_bytes().to_vec(), value)));
         }

@@ -5,12 +5,14 @@ use super::block_cursor::BlockCursor;
 use super::index_block::Index;
 use super::read_ahead::{MAX_AUTO_READ_AHEAD, ReadAhead};
 use super::reader::{TableReadOptions, TableReader, stored_range};
+use super::walk_bounds::WalkBounds;
 use crate::expiry::Judged;
 use crate::iterator::{InternalIterator, SeekStage};
 use crate::key::InternalKeyComparator;
 use crate::options::ReadTier;
 use siltstone_base::env::RandomFile;
 use siltstone_base::{Error, ErrorKind, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// An iterator over the entries of a table.
@@ -41,6 +43,8 @@ pub(crate) struct TableIter {
     passed: u64,
     /// XXPH3 hash of the prefix whose keys alone are sought.
     prefix: Option<u64>,
+    /// No block is passed by that may have a key outside of them.
+    bounds: Option<Arc<WalkBounds>>,
     error: Option<Error>,
 }
 
@@ -93,6 +97,7 @@ impl TableIter {
             judged: Judged::NOTHING,
             passed: 0,
             prefix: None,
+            bounds: None,
             error: None,
         }
     }
@@ -105,6 +110,11 @@ impl TableIter {
     /// Lets seeks ask the filter for the prefix whose XXPH3 hash is `prefix`, and find nothing if the table has no key of it.
     pub(crate) fn set_prefix(&mut self, prefix: Option<u64>) {
         self.prefix = prefix;
+    }
+
+    /// Lets the walk pass by no block that may have a key outside of `bounds`.
+    pub(crate) fn set_bounds(&mut self, bounds: Option<Arc<WalkBounds>>) {
+        self.bounds = bounds;
     }
 
     /// Whether the table has no key of the prefix that is sought; the iterator is then on no entry.
@@ -174,8 +184,9 @@ impl TableIter {
         self.block = None;
         self.index = index;
         self.cursor.reset();
-        if self.is_expired(index) {
+        if let Some(block) = self.expired_block(index) {
             self.passed += 1;
+            self.read_ahead.passed(&block);
             return true;
         }
         match self.fetch(index) {
@@ -190,16 +201,39 @@ impl TableIter {
         }
     }
 
-    /// Whether data block `index` has nothing but rows that the reader does not see because they are expired.
+    /// The bytes of data block `index`, if it has nothing but rows that the walk does not see because they are expired.
     #[inline]
-    fn is_expired(&mut self, index: usize) -> bool {
-        let Some(time) = self.options.expired_at else { return false };
+    fn expired_block(&mut self, index: usize) -> Option<Range<u64>> {
+        let time = self.options.expired_at?;
         let handle = self.block_index().handle(index);
         let block = stored_range(handle);
         if !self.judged.has(&block) {
             self.judged = self.reader.judge(handle.offset, time);
         }
-        self.judged.is_expired() && self.judged.has(&block)
+        (self.judged.is_expired() && self.judged.has(&block) && self.is_within_bounds(index)).then_some(block)
+    }
+
+    /// Whether all keys of data block `index` are certain to be where the walk shows entries.
+    fn is_within_bounds(&self, index: usize) -> bool {
+        if self.prefix.is_some() {
+            // The walk ends behind its prefix, and nobody knows here which keys are of it.
+            return false;
+        }
+        let Some(bounds) = &self.bounds else { return true };
+        let (blocks, order) = (self.block_index(), self.reader.comparator());
+        // Keys of a block are not behind its separator, and behind that of the block before.
+        let is_below = |upper: &[u8]| order.compare_user(blocks.separator_user_key(index), upper).is_lt();
+        let is_above = |lower: &[u8]| {
+            let before = match (index.checked_sub(1), self.partition_number.checked_sub(1)) {
+                (Some(before), _) => blocks.separator_user_key(before),
+                (None, Some(partition)) if self.partition.is_some() => {
+                    self.reader.index().separator_user_key(partition)
+                }
+                _ => return false,
+            };
+            order.compare_user(before, lower).is_ge()
+        };
+        bounds.upper.as_deref().is_none_or(is_below) && bounds.lower.as_deref().is_none_or(is_above)
     }
 
     fn fetch(&mut self, index: usize) -> Result<Arc<Block>> {
@@ -335,7 +369,7 @@ impl InternalIterator for TableIter {
                 if !self.bypasses_cache
                     && (self.block.is_none() || self.index != index)
                     && index < self.block_index().len()
-                    && !self.is_expired(index)
+                    && self.expired_block(index).is_none()
                     && let Some(block) = self.block_index().slots().get(index)
                 {
                     self.hits += 1;

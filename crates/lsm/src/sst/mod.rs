@@ -53,6 +53,7 @@ pub(crate) mod test_util;
 #[cfg(test)]
 mod tests;
 mod unique_id;
+mod walk_bounds;
 
 #[cfg(feature = "testing")]
 pub(crate) use block::Block;
@@ -74,3 +75,4 @@ pub(crate) use reader::{Asked, GetCounts, TableEntry, TableReadOptions, TableRea
 pub(crate) use reader::{TableOrigin, origin_of_table};
 pub(crate) use tail::TableTail;
 pub(crate) use unique_id::encode_session_id;
+pub(crate) use walk_bounds::WalkBounds;

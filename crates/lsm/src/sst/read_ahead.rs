@@ -6,6 +6,7 @@ use super::format::BlockHandle;
 use siltstone_base::Result;
 use siltstone_base::block_pool::PooledBuf;
 use siltstone_base::env::{DIRECT_ALIGNMENT, IoContext, RandomFile};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The first size that a buffer grows from, in bytes.
@@ -86,6 +87,13 @@ impl ReadAhead {
         let stored = self.window.as_deref().and_then(|window| window.get(start..start + len)).unwrap_or_default();
         self.expected = end;
         fetcher.data_block_from(stored, handle, verify)
+    }
+
+    /// The walk passed by a block without reading it: the one behind it comes in order.
+    pub(super) fn passed(&mut self, block: &Range<u64>) {
+        if self.expected == block.start {
+            self.expected = block.end;
+        }
     }
 
     fn holds(&self, offset: u64, len: usize) -> bool {

@@ -7,7 +7,7 @@ use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::{LookupKey, SeqNo};
 use crate::options::{ReadOptions, ReadTier};
-use crate::sst::{Asked, GetCounts, TableEntry, TableIter, TableReadOptions};
+use crate::sst::{Asked, GetCounts, TableEntry, TableIter, TableReadOptions, WalkBounds};
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;
@@ -22,9 +22,9 @@ impl Version {
     /// the next one of the level: nothing lies beneath. So a block without one of them hides nothing, and a read that passes by it sees what a read of it sees: none of its rows.
     /// Anywhere above an older row may have the later stamp, and would come back.
     fn passing(&self, level: usize, options: &TableReadOptions, expired_at: Option<u64>) -> TableReadOptions {
-        let is_bottom = level > 0 && self.last_level_with_data() == Some(level);
-        let passes = is_bottom || is_planted(PlantedBug::ExpiredBlockOverOlder);
-        TableReadOptions { expired_at: expired_at.filter(|_| passes), ..*options }
+        let is_bottom = || level > 0 && self.last_level_with_data() == Some(level);
+        let expired_at = expired_at.filter(|_| is_bottom() || is_planted(PlantedBug::ExpiredBlockOverOlder));
+        TableReadOptions { expired_at, ..*options }
     }
 
     /// The newest entry of the key that is visible at the sequence number of `key`, whatever its type: level 0 from the newest
@@ -225,6 +225,7 @@ impl Version {
         children: &mut Vec<ChildIter>,
     ) -> Result<()> {
         let read = TableReadOptions::from(options);
+        let bounds = expired_at.and_then(|_| WalkBounds::of(options));
         for (number, level) in self.levels.iter().enumerate() {
             let read = self.passing(number, &read, expired_at);
             if number == 0 {
@@ -238,7 +239,8 @@ impl Version {
                     Some(left_out) => self.files_but(level.files(), left_out),
                     None => level.shared_files(),
                 };
-                children.push(ChildIter::Level(LevelIter::new(files, Arc::clone(table_cache), read, purpose)));
+                let level = LevelIter::new(files, Arc::clone(table_cache), read, purpose);
+                children.push(ChildIter::Level(level.within(bounds.clone())));
             }
         }
         Ok(())

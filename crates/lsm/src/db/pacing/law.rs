@@ -6,7 +6,7 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 
 /// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
-const SPRING_SECONDS: f64 = 170.0;
+const SPRING_SECONDS: f64 = 180.0;
 
 /// The spring has room at least for so many times what all memtables together make for compactions: on a device so slow that this is more than
 /// [`SPRING_SECONDS`], full memtables alone would stop writers.
@@ -67,6 +67,8 @@ pub(crate) struct Capacity {
     pub(crate) is_flush_guessed: bool,
     /// Bytes that compactions read. Before there was one, that is guessed from the rate of flushes.
     pub(crate) compaction: Option<f64>,
+    /// How much of that is guessed: from 1, before there was any compaction, to 0.
+    pub(crate) guessed: f64,
     /// Bytes that compactions will have to read for each byte that is flushed, on every level.
     pub(crate) amplification: f64,
     /// Bytes of the WAL that are synced a second while a sync runs; `None`, too, where it is left to the operating system.
@@ -117,12 +119,12 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let owed = gauges.owed_bytes + gauges.buffered_bytes * amplification;
         let buffers = gauges.max_buffered_bytes * amplification * SPRING_BUFFERS;
         let most = (compaction_rate * SPRING_SECONDS).max(buffers).min(gauges.owed_stop);
-        // Jobs and the WAL take turns at the device: a flush that was measured had its turns beside it, one that is guessed has not.
-        let wal = capacity.wal.filter(|_| capacity.is_flush_guessed).map_or(0.0, |wal_rate| 1.0 / wal_rate);
-        let flushed = 1.0 / (wal + 1.0 / flush_rate);
-        let sustained = 1.0 / (1.0 / flushed + amplification / compaction_rate);
+        // Jobs and the WAL take turns at the device. What was measured had its turns beside it, what is guessed has not.
+        let wal = capacity.wal.map_or(0.0, |wal_rate| 1.0 / wal_rate);
+        let sustained = 1.0 / (wal * capacity.guessed + 1.0 / flush_rate + amplification / compaction_rate);
         let slack = slack(owed, most);
         let spare = sustained * SPARE * slack / (1.0 - slack);
+        let flushed = if capacity.is_flush_guessed { 1.0 / (wal + 1.0 / flush_rate) } else { flush_rate };
         if spare >= flushed {
             return Pace::FREE;
         }

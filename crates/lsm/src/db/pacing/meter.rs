@@ -42,8 +42,14 @@ impl Meter {
 
     /// The rate, with a guess in its place before there was any work; the more work there was, the less the guess counts.
     pub(crate) fn rate_or(&self, guess: f64) -> f64 {
+        let guessed = self.guessed();
+        (self.rate * (1.0 - guessed) + guess * guessed).max(guess * LEAST_OF_GUESS)
+    }
+
+    /// How much of [`rate_or`](Self::rate_or) is the guess: from 1, before there was any work, to 0.
+    pub(crate) fn guessed(&self) -> f64 {
         let weight = GUESS_SECONDS * (1.0 - self.seconds / MEMORY_SECONDS);
-        ((self.rate * self.seconds + guess * weight) / (self.seconds + weight)).max(guess * LEAST_OF_GUESS)
+        weight / (self.seconds + weight)
     }
 }
 

@@ -194,7 +194,8 @@ impl Pacer {
             }
         };
         let compaction = flush.map(|flush| inner.compaction.meter.rate_or(flush * COMPACTION_PER_FLUSH));
-        Capacity { flush, is_flush_guessed: measured.is_none(), compaction, amplification, wal }
+        let guessed = inner.compaction.meter.guessed();
+        Capacity { flush, is_flush_guessed: measured.is_none(), compaction, guessed, amplification, wal }
     }
 
     /// Sets the pace.

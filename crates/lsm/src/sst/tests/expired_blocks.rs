@@ -6,14 +6,16 @@ use crate::iterator::{InternalIterator, SeekStage};
 use crate::key::{ColumnFamilyId, InternalKey, LookupKey, ValueType};
 use crate::metrics::Counter;
 use crate::options::{CompressionType, IndexType, ReadTier, TableOptions};
-use crate::sst::test_util::{build, builder_options, open, reader_options};
+use crate::sst::test_util::{MemoryFile, build, builder_options, open, reader_options};
 use crate::sst::{
     Asked, CollectedEntry, DictionaryOptions, TableBuilderOptions, TableIter, TablePropertiesCollector,
     TablePropertiesCollectorFactory, TableReadOptions, TableReader, TableReaderOptions,
 };
 use siltstone_base::checksum::xxph3;
+use siltstone_base::env::{IoContext, RandomFile};
 use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 
 const ROWS: u64 = 600;
 
@@ -261,4 +263,59 @@ fn what_is_damaged_or_of_another_table_or_policy_is_read_as_if_it_were_not_there
     written.collectors = vec![Arc::new(MadeUp(good))];
     let reader = open(build(written, entries()).unwrap().0, &read()).unwrap();
     assert!((walked(&reader, at(TIME), true).len() as u64) < ROWS);
+}
+
+#[test]
+fn a_collector_of_the_user_that_copies_properties_of_another_table_hides_no_row() {
+    let all_expired = || entries().filter(|(key, _)| is_old(std::str::from_utf8(&key[3..8]).unwrap().parse().unwrap()));
+    let other = open(build(written(IndexType::BinarySearch), all_expired()).unwrap().0, &read()).unwrap();
+    let copied = other.properties().others.get(BLOCK_STAMPS_PROPERTY.as_bytes()).cloned().unwrap();
+    // As many blocks of as many bytes, of rows that never expire.
+    let kept = all_expired().map(|(key, value)| {
+        (key, value.iter().map(|byte| if *byte == b'@' { b'#' } else { *byte }).collect::<Vec<_>>())
+    });
+    let mut written = written(IndexType::BinarySearch);
+    written.collectors = vec![Arc::new(MadeUp(copied))];
+    let options = read();
+    let reader = open(build(written, kept).unwrap().0, &options).unwrap();
+    assert_eq!(walked(&reader, at(TIME), true).len(), all_expired().count());
+    assert_eq!((counted(&options).0, reader.properties().others.get(BLOCK_STAMPS_PROPERTY.as_bytes())), (0, None));
+}
+
+/// Counts the reads of a file.
+#[derive(Debug)]
+struct Counted(MemoryFile, AtomicU64);
+
+impl RandomFile for Counted {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> std::io::Result<usize> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read_at(offset, buffer, context)
+    }
+
+    fn len(&self) -> std::io::Result<u64> {
+        RandomFile::len(&self.0)
+    }
+}
+
+/// Otherwise a scan of a cold table would read each block by itself.
+#[test]
+fn gaps_of_expired_blocks_do_not_end_reading_ahead() {
+    // A block for each row, and every third one is expired.
+    let rows = (0..600_u64).map(|number| {
+        let key = InternalKey::new(&key(number), 1 + number, ValueType::Put);
+        let stamp = if number % 3 == 2 { TIME } else { TIME + 1 };
+        (key.as_bytes().to_vec(), format!("{}@{stamp}", "v".repeat(300)).into_bytes())
+    });
+    let table = TableOptions::default().block_size(256);
+    let written = TableBuilderOptions { expiry: policy(), ..builder_options(table, CompressionType::None) };
+    let (bytes, _) = build(written, rows).unwrap();
+    let len = bytes.len() as u64;
+    let file = Arc::new(Counted(MemoryFile::new(bytes), AtomicU64::new(0)));
+    let options = read();
+    let reader =
+        TableReader::open(Arc::<Counted>::clone(&file), "000009.sst".into(), len, &options).map(Arc::new).unwrap();
+    let opened = file.1.load(Ordering::Relaxed);
+    assert_eq!(walked(&reader, at(TIME), true).len(), 400);
+    let reads = file.1.load(Ordering::Relaxed) - opened;
+    assert!(counted(&options).0 == 200 && reads < 40, "{} blocks passed by, {reads} reads", counted(&options).0);
 }

@@ -39,6 +39,7 @@ const KNOWN: Capacity = Capacity {
     flush: Some(100.0 * MB),
     is_flush_guessed: false,
     compaction: Some(100.0 * MB),
+    guessed: 0.0,
     amplification: 5.0,
     wal: None,
 };
@@ -78,18 +79,18 @@ fn the_law_is_this_table() {
             Gauges { l0_files: 10.0, l0_all_files: 28.0, l0_taken_files: 8.0, l0_left_bytes: 500.0 * MB, ..IDLE },
             (2.0, L0FileCount),
         ),
-        ("6 s of work owed", Gauges { owed_bytes: 600.0 * MB, ..IDLE }, (50.5, PendingCompactionBytes)),
+        ("6 s of work owed", Gauges { owed_bytes: 600.0 * MB, ..IDLE }, (50.8, PendingCompactionBytes)),
         (
             "work owed that nobody does by himself",
             Gauges { compacts: false, owed_bytes: 600.0 * MB, buffered_bytes: 120.0 * MB, ..IDLE },
             (f64::INFINITY, MemtableLimit),
         ),
-        ("30 s of work owed", Gauges { owed_bytes: 3000.0 * MB, ..IDLE }, (41.6, PendingCompactionBytes)),
-        ("85 s of work owed", Gauges { owed_bytes: 8500.0 * MB, ..IDLE }, (25.1, PendingCompactionBytes)),
+        ("30 s of work owed", Gauges { owed_bytes: 3000.0 * MB, ..IDLE }, (42.1, PendingCompactionBytes)),
+        ("90 s of work owed", Gauges { owed_bytes: 9000.0 * MB, ..IDLE }, (25.1, PendingCompactionBytes)),
         (
             "6 s of work owed for what is in memory",
             Gauges { buffered_bytes: 120.0 * MB, ..IDLE },
-            (50.5, PendingCompactionBytes),
+            (50.8, PendingCompactionBytes),
         ),
         (
             "half of what stops writers",
@@ -111,19 +112,20 @@ fn the_law_is_this_table() {
 }
 
 #[test]
-fn a_wal_that_is_synced_costs_its_part_of_the_device_until_a_flush_had_its_turns_beside_it() {
+fn a_wal_that_is_synced_costs_its_part_of_the_device_until_jobs_had_their_turns_beside_it() {
     let owing = Gauges { owed_bytes: 3000.0 * MB, ..IDLE };
     let idle = Gauges { buffered_bytes: 10.0 * MB, ..IDLE };
     let wals = [None, Some(1000.0 * MB), Some(100.0 * MB), Some(50.0 * MB)];
-    for (gauges, is_flush_guessed, expected) in [
-        (owing, true, [41.6, 40.9, 35.6, 31.2]),
-        (owing, false, [41.6; 4]),
-        (idle, true, [78.1, 76.8, 50.0, 33.3]),
-        (idle, false, [78.1; 4]),
+    for (gauges, guessed, expected) in [
+        (owing, 1.0, [42.1, 41.4, 36.1, 31.6]),
+        (owing, 0.5, [42.1, 41.7, 38.8, 36.1]),
+        (owing, 0.0, [42.1; 4]),
+        (idle, 1.0, [79.8, 78.5, 50.0, 33.3]),
     ] {
-        let of_wal = |wal| pace(&gauges, &Capacity { wal, is_flush_guessed, ..KNOWN }).rate / MB;
+        let of_wal =
+            |wal| pace(&gauges, &Capacity { wal, guessed, is_flush_guessed: guessed == 1.0, ..KNOWN }).rate / MB;
         let rates = wals.map(|wal| (of_wal(wal) * 10.0).round() / 10.0);
-        assert_eq!(rates, expected, "{gauges:?}, guessed: {is_flush_guessed}");
+        assert_eq!(rates, expected, "{gauges:?}, guessed: {guessed}");
     }
 }
 
