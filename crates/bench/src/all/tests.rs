@@ -40,7 +40,7 @@ fn larger_scales_have_the_cells_of_smaller_ones_and_take_longer() {
     };
     grow(&quick, &hour);
     grow(&hour, &night);
-    assert!(total(&quick) < 33.0, "{}", total(&quick));
+    assert!(total(&quick) < 30.0, "{}", total(&quick));
     assert!((60.0..240.0).contains(&total(&hour)), "{}", total(&hour));
     assert!((180.0..960.0).contains(&total(&night)), "{}", total(&night));
     let mut different = names(&night);
