@@ -11,6 +11,9 @@ const GROWING: [&str; 2] = ["l", "l.i0"];
 /// Fewer intervals make no curve.
 const ENOUGH: usize = 4;
 
+/// What is less than this everywhere is nothing: rows in memory are not read.
+const LEAST: f64 = 0.01;
+
 /// Bytes written, read and occupied for each byte of the rows that are there, at the end of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
@@ -63,7 +66,7 @@ pub(super) fn over_size(runs: &[&RunRecord], names: &[&str]) -> Result<String> {
             (points.iter().filter_map(|point| Some((point.rows, figure(point)?))).collect(), *position)
         };
         let lines: Vec<_> = curves.iter().map(line).filter(|(points, _)| points.len() >= ENOUGH).collect();
-        if !lines.is_empty() {
+        if lines.iter().flat_map(|(points, _)| points).any(|(_, bytes)| *bytes >= LEAST) {
             let _ = write!(html, "<p>{what}</p>{}", charts::lines(&lines, "millions of rows")?);
         }
     }

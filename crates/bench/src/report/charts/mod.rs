@@ -110,7 +110,7 @@ pub(super) fn lines(runs: &[Line], x_name: &str) -> Result<String> {
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, 260)).into_drawing_area();
         let points = || runs.iter().flat_map(|(points, _)| points);
-        let end = points().map(|(time, _)| *time).fold(0.0, f64::max).max(1.0);
+        let end = points().map(|(time, _)| *time).fold(0.0, f64::max).max(0.01);
         let top = points().map(|(_, rate)| *rate).fold(0.0, f64::max).max(0.01) * 1.1;
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
@@ -140,7 +140,11 @@ pub(super) fn lines(runs: &[Line], x_name: &str) -> Result<String> {
 
 /// A place on an axis: short ones have places between whole numbers.
 fn place_label(place: f64) -> String {
-    if place.fract() == 0.0 { thousands(place) } else { format!("{place:.1}") }
+    match place {
+        place if place.fract() == 0.0 => thousands(place),
+        place if place < 1.0 => format!("{place:.2}"),
+        place => format!("{place:.1}"),
+    }
 }
 
 /// What is shown of a distribution: the percentiles, and the longest.
