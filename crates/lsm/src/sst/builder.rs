@@ -1,8 +1,9 @@
 //! Building a table: ascending entries in, a durable file out.
 
 use super::block_builder::BlockBuilder;
-use super::collector::{CollectedEntry, TablePropertiesCollector, TablePropertiesCollectorFactory, storable};
-use super::dictionary_builder::{DictionaryOptions, WaitingBlocks};
+use super::builder_options::TableBuilderOptions;
+use super::collector::{CollectedEntry, TablePropertiesCollector, storable};
+use super::dictionary_builder::WaitingBlocks;
 use super::external::EXTERNAL_VERSION;
 use super::filter_block::FULL_FILTER;
 use super::filter_builder::FilterBuilder;
@@ -11,28 +12,25 @@ use super::filter_partitions_builder::FilterPartitionsBuilder;
 use super::format::{BlockChecksum, BlockHandle, Footer, WRITABLE_VERSIONS};
 use super::index_builder::IndexBuilder;
 use super::metaindex::Metaindex;
-use super::output::{TableOutput, WriteBack};
+use super::output::TableOutput;
 use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
 use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
+use super::summary::TableSummary;
 use super::tail::TableTail;
 use crate::expiry::{BLOCK_STAMPS_PROPERTY, STAMPS_PROPERTY, StampCollector};
 use crate::holders::Held;
 use crate::key::{
     ColumnFamilyId, InternalKey, InternalKeyComparator, MAX_SEQNO, ParsedKey, SeqNo, ValueType, user_key,
 };
-use crate::metrics::{HistogramKind, Metrics};
 use crate::options::{CompressionType, DataBlockIndexType, IndexType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::compression::{Compressor, DEFAULT_LEVEL, MAX_BLOCK_LEN};
-use siltstone_base::env::{AppendFile, FileKind, IoContext, IoPriority};
-use siltstone_base::expiry::ExpiryPolicy;
-use siltstone_base::prefix_extractor::PrefixExtractor;
+use siltstone_base::env::{AppendFile, FileKind, IoContext};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// The first version whose properties name the codecs of all blocks.
 const COMPRESSION_MANAGER_VERSION: u32 = 7;
@@ -46,96 +44,6 @@ pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 /// Key of the metaindex for the index, from version 6 on.
 pub(crate) const INDEX_BLOCK: &str = "rocksdb.index";
-
-/// What a [`TableBuilder`] needs to know.
-#[derive(Debug, Clone)]
-pub(crate) struct TableBuilderOptions {
-    /// The order of keys.
-    pub(crate) comparator: InternalKeyComparator,
-    /// Layout.
-    pub(crate) table: TableOptions,
-    /// Name of the family's merge operator; empty if it has none.
-    pub(crate) merge_operator: String,
-    /// Tells the prefixes that filters have.
-    pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
-    /// Codec of data and index blocks.
-    pub(crate) compression: CompressionType,
-    /// Effort of Zstd.
-    pub(crate) zstd_level: i32,
-    /// Dictionaries of data blocks.
-    pub(crate) dictionary: DictionaryOptions,
-    /// Who collects properties.
-    pub(crate) collectors: Vec<Arc<dyn TablePropertiesCollectorFactory>>,
-    /// Tells the stamps of rows, if they expire.
-    pub(crate) expiry: Option<Arc<dyn ExpiryPolicy>>,
-    /// Computes the checksum of the whole file.
-    pub(crate) file_checksum: bool,
-    /// Level that the table is made for; -1: for a flush.
-    pub(crate) level: i32,
-    /// Column family that the table is made for.
-    pub(crate) column_family_id: u32,
-    /// Its name.
-    pub(crate) column_family_name: String,
-    /// Id of the database.
-    pub(crate) db_id: String,
-    /// Id of the session: 20 characters of `[0-9A-Z]`.
-    pub(crate) session_id: String,
-    /// File number.
-    pub(crate) file_number: u64,
-    /// Unix seconds of the oldest data's flush. 0: unknown.
-    pub(crate) creation_time: u64,
-    /// Unix seconds of the oldest key. 0: unknown.
-    pub(crate) oldest_key_time: u64,
-    /// Unix seconds of the newest key, or a time after it. 0: unknown.
-    pub(crate) newest_key_time: u64,
-    /// Id of the machine. Empty: none is stored.
-    pub(crate) host_id: String,
-    /// Unix seconds now. 0: unknown.
-    pub(crate) file_creation_time: u64,
-    /// Who waits for the writes.
-    pub(crate) priority: IoPriority,
-    /// When it is written back.
-    pub(crate) write_back: WriteBack,
-    /// Who counts, if somebody does.
-    pub(crate) metrics: Option<Arc<Metrics>>,
-    /// What its sync is counted as.
-    pub(crate) sync_kind: HistogramKind,
-}
-
-/// What a finished table is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TableSummary {
-    /// Exact length in bytes.
-    pub(crate) file_size: u64,
-    /// Smallest internal key; empty if there are no entries.
-    pub(crate) smallest: InternalKey,
-    /// Largest internal key; empty if there are no entries.
-    pub(crate) largest: InternalKey,
-    /// Smallest sequence number; 0 if there are no entries.
-    pub(crate) smallest_seqno: SeqNo,
-    /// Largest sequence number.
-    pub(crate) largest_seqno: SeqNo,
-    /// Entries, range tombstones included.
-    pub(crate) num_entries: u64,
-    /// Tombstones of both kinds among them.
-    pub(crate) num_deletions: u64,
-    /// Range tombstones among them.
-    pub(crate) num_range_deletions: u64,
-    /// Bytes of all internal keys.
-    pub(crate) raw_key_size: u64,
-    /// Bytes of all values.
-    pub(crate) raw_value_size: u64,
-    /// Bytes of the data blocks as stored.
-    pub(crate) data_size: u64,
-    /// Data blocks.
-    pub(crate) num_data_blocks: u64,
-    /// CRC32c of the whole file, if it was asked for.
-    pub(crate) file_crc: Option<u32>,
-    /// Whether a collector wants the table to be compacted.
-    pub(crate) needs_compaction: bool,
-    /// RocksDB's unique id, if the ids of database and session are known.
-    pub(crate) unique_id: Option<[u8; 16]>,
-}
 
 /// Writes one table. After an error the builder must be abandoned and the file removed.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Tables in memory, for tests.
 
 use super::BlockCache;
-use super::builder::{TableBuilder, TableBuilderOptions, TableSummary};
 use super::reader::{TableReader, TableReaderOptions};
+use super::{TableBuilder, TableBuilderOptions, TableSummary};
 use crate::key::InternalKeyComparator;
 use crate::options::{CompressionType, TableOptions};
 use crate::range_tombstones::RangeTombstone;

@@ -4,14 +4,16 @@
 
 mod many;
 mod open;
+mod read_options;
 
 pub(crate) use many::Asked;
 pub(crate) use open::{TableOrigin, origin_of_table};
+pub(crate) use read_options::TableReadOptions;
 
 use crate::expiry::{ExpiredBlocks, Judged};
 use crate::key::{InternalKeyComparator, LookupKey, SeqNo, ValueType, trailer, user_key};
 use crate::metrics::{Counter, HistogramKind, Metrics};
-use crate::options::{ReadOptions, ReadTier};
+use crate::options::ReadTier;
 use crate::range_tombstones::{Fragments, RangeTombstone};
 use crate::sst::block::Block;
 use crate::sst::block_cache::BlockCache;
@@ -28,7 +30,7 @@ use crate::sst::properties::TableProperties;
 use crate::sst::range_del_block::{self};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::compression::DecompressionDictionary;
-use siltstone_base::env::{FileKind, IoContext, IoPriority};
+use siltstone_base::env::{IoContext, IoPriority};
 use siltstone_base::expiry::ExpiryPolicy;
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::{Error, ErrorKind, Result};
@@ -60,45 +62,6 @@ pub(crate) struct TableReaderOptions {
     pub(crate) priority: IoPriority,
     /// Who counts what filters spare.
     pub(crate) metrics: Arc<Metrics>,
-}
-
-/// How to read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TableReadOptions {
-    /// Puts blocks that are read into the cache.
-    pub(crate) fill_cache: bool,
-    /// Verifies checksums of blocks that are read from disk.
-    pub(crate) verify_checksums: bool,
-    /// How far the read may go.
-    pub(crate) read_tier: ReadTier,
-    /// Whose read it is.
-    pub(crate) context: IoContext,
-    /// Passes by data blocks of which all rows are expired at this time, in Unix seconds. For tables alone that have nothing older beneath them: what a block hides would come back.
-    pub(crate) expired_at: Option<u64>,
-}
-
-impl Default for TableReadOptions {
-    fn default() -> Self {
-        Self {
-            fill_cache: true,
-            verify_checksums: true,
-            read_tier: ReadTier::All,
-            context: IoContext::new(FileKind::Table, IoPriority::User),
-            expired_at: None,
-        }
-    }
-}
-
-impl From<&ReadOptions> for TableReadOptions {
-    #[inline]
-    fn from(options: &ReadOptions) -> Self {
-        Self {
-            fill_cache: options.fill_cache,
-            verify_checksums: options.verify_checksums,
-            read_tier: options.read_tier,
-            ..Self::default()
-        }
-    }
 }
 
 /// One entry that [`TableReader::get`] found.
