@@ -1,19 +1,22 @@
 //! Decoding blocks.
 
-use super::{CompressionType, DecompressionDictionary, MAX_BLOCK_LEN, corrupt, deflate};
+use super::{
+    CompressionType, DecompressionDictionary, MAX_BLOCK_LEN, MAX_LARGE_BLOCK_LEN, MAX_LARGE_RATIO, corrupt, deflate,
+};
 use crate::coding::get_varint32;
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 
 /// The size that the stored form `stored` says it has uncompressed, checked against what the codec can reach, against
-/// `limit` and against [`MAX_BLOCK_LEN`]: whoever allocates it allocates no more than that.
+/// `limit`, and against [`MAX_BLOCK_LEN`] or so many bytes as much of it can be expected to become, at most [`MAX_LARGE_BLOCK_LEN`]: whoever allocates it allocates no more than that.
 ///
 /// # Errors
 ///
 /// `Corruption` if the size is malformed or impossible; `LimitExceeded` beyond a limit; `NotSupported`.
 pub fn decompressed_len(ty: CompressionType, stored: &[u8], limit: usize) -> Result<usize> {
     let (len, body) = split(ty, stored)?;
-    if len > limit.min(MAX_BLOCK_LEN) {
+    let most = stored.len().saturating_mul(MAX_LARGE_RATIO).clamp(MAX_BLOCK_LEN, MAX_LARGE_BLOCK_LEN);
+    if len > limit.min(most) {
         return Err(Error::new(ErrorKind::LimitExceeded, format!("decompressed block of {len} bytes")));
     }
     if let Some(ratio) = ty.max_ratio()

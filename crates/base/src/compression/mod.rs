@@ -18,8 +18,14 @@ pub use stream::decompress_zstd_frame;
 
 use crate::Error;
 
-/// The hard limit of a block, stored or decompressed, in bytes.
+/// The hard limit of a block of data, and of any compressed block that is written, in bytes.
 pub const MAX_BLOCK_LEN: usize = 64 << 20;
+
+/// The hard limit of any block, stored or decompressed, in bytes: of the index or the filter of a table of tens of gigabytes.
+pub const MAX_LARGE_BLOCK_LEN: usize = 1 << 30;
+
+/// What is decompressed is at most so many times as large as what is stored, where it is more than [`MAX_BLOCK_LEN`].
+const MAX_LARGE_RATIO: usize = 64;
 
 /// The `level` that means "the codec's own default".
 pub const DEFAULT_LEVEL: i32 = 32_767;

@@ -124,6 +124,9 @@ fn declared_sizes_are_checked_before_anything_is_allocated() {
     assert_eq!(kind(CompressionType::Lz4, &lz4(2550, 10), 2549), Err(ErrorKind::LimitExceeded));
     assert_eq!(kind(CompressionType::Zstd, &lz4(u32::MAX, 10), usize::MAX), Err(ErrorKind::LimitExceeded));
     assert_eq!(kind(CompressionType::Zstd, &lz4(MAX_BLOCK_LEN as u32, 10), usize::MAX), Ok(MAX_BLOCK_LEN));
+    let large = MAX_BLOCK_LEN / 64 * 65;
+    assert_eq!(kind(CompressionType::Zstd, &lz4(large as u32, 10), usize::MAX), Err(ErrorKind::LimitExceeded));
+    assert_eq!(kind(CompressionType::Zstd, &lz4(large as u32, large / 64), usize::MAX), Ok(large));
     assert_eq!(kind(CompressionType::Snappy, &lz4(1000, 10), 4096), Err(ErrorKind::Corruption));
     assert_eq!(kind(CompressionType::None, &[0; 100], 99), Err(ErrorKind::LimitExceeded));
     for ty in [CompressionType::Lz4, CompressionType::Zstd, CompressionType::Snappy] {

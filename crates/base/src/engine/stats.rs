@@ -19,7 +19,7 @@ pub struct EngineStats {
     pub reads: Option<u64>,
     /// Bytes that files occupy now.
     pub space_bytes: Option<u64>,
-    /// Those of them that logs occupy whose size says nothing about the data: circular ones, and copies of what is being written.
+    /// Those of them that logs occupy, whose size says nothing about the data: circular ones, write-ahead logs of what is in memory with the space that they reserved, and copies of what is being written.
     pub log_bytes: Option<u64>,
     /// RocksDB's estimate of the bytes that compaction has to rewrite until every level is within its target.
     pub debt_bytes: Option<u64>,

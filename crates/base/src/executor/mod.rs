@@ -156,6 +156,16 @@ pub trait Executor: Send + Sync + fmt::Debug {
 
     /// Steps may be run for at most this many jobs at the same time.
     fn threads(&self) -> usize;
+
+    /// Lets steps be run for so many jobs at the same time, if it can; those that could be before stay.
+    ///
+    /// # Errors
+    ///
+    /// The operating system refuses further threads: those that it gave are used.
+    fn grow(&self, threads: usize) -> std::io::Result<()> {
+        let _ = threads;
+        Ok(())
+    }
 }
 
 /// A duration in microseconds; the longest that a clock can express stands for all that are longer.

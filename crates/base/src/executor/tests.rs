@@ -141,6 +141,32 @@ fn dropping_drops_the_jobs_that_are_not_done() {
     }
 }
 
+/// Three jobs that wait for each other end only where each has a thread.
+#[test]
+fn an_executor_that_grows_runs_as_many_jobs_at_the_same_time() {
+    for count in [1, 2] {
+        let executor = threads(count);
+        executor.grow(4).unwrap();
+        executor.grow(2).unwrap();
+        assert_eq!(executor.threads(), 4);
+        let met = Arc::new((AtomicU64::new(0), Signal::new()));
+        for _ in 0..3 {
+            let met = Arc::clone(&met);
+            executor.submit(
+                Priority::Low,
+                job(&Arc::default(), move || {
+                    met.0.fetch_add(1, Ordering::SeqCst);
+                    met.1.notify_all();
+                    met.1.wait_while(None, &mut || met.0.load(Ordering::SeqCst) < 3);
+                    Progress::Done
+                }),
+            );
+        }
+        let all = executor.wait_until(&met.1, None, &mut || met.0.load(Ordering::SeqCst) == 3);
+        assert_eq!(all, Waited::Met);
+    }
+}
+
 /// The last owner of the executor is a job on one of its threads; another thread is inside a step meanwhile.
 #[test]
 fn a_job_may_be_the_last_owner_of_its_executor() {

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-/// Steps jobs on a fixed number of threads: the highest priority first, in turn within one.
+/// Steps jobs on a number of threads that may grow: the highest priority first, in turn within one.
 ///
 /// One thread is kept for [`Priority::High`] when there are at least two, so that a flush never waits for the steps of
 /// compactions. Dropping the executor lets the threads finish the step that they are in; jobs that are
@@ -15,7 +15,8 @@ use std::time::Duration;
 /// of its own threads.
 pub struct ThreadExecutor {
     shared: Arc<Shared>,
-    threads: Vec<std::thread::JoinHandle<()>>,
+    threads: parking_lot::Mutex<Vec<std::thread::JoinHandle<()>>>,
+    niceness: u32,
 }
 
 /// Who is woken: a job that becomes ready wakes one idle thread that may take it, and whoever takes one wakes another if there is more. One idle thread waits for the next
@@ -131,27 +132,33 @@ impl ThreadExecutor {
     /// the process by `niceness`, 0 to 19 as of nice(1), so that a thread that wakes up to write or read is not kept waiting by one
     /// that computes. The thread kept for [`Priority::High`], and a thread that is alone, are as urgent as any. Where the operating system
     /// refuses, nothing is different.
-    #[expect(clippy::disallowed_methods, reason = "the one place that starts threads")]
     pub fn with_niceness(threads: usize, clock: Arc<dyn Clock>, niceness: u32) -> std::io::Result<Self> {
         let count = threads.max(1);
         let queue = parking_lot::Mutex::new(Queue::default());
         let (kept, work) = (parking_lot::Condvar::new(), parking_lot::Condvar::new());
         let shared = Arc::new(Shared { clock, queue, kept, work });
         // Complete from the start, so that the threads that began end if a later one cannot begin.
-        let mut executor = Self { shared, threads: Vec::with_capacity(count) };
-        for index in 0..count {
-            let lowest = if index == 0 && count > 1 { Priority::High } else { Priority::Idle };
-            let worker = Arc::clone(&executor.shared);
-            let builder = std::thread::Builder::new().name(format!("siltstone-{index}"));
-            executor.threads.push(builder.spawn(move || {
-                if lowest > Priority::High {
-                    give_way(niceness);
-                }
-                let gives_way = turn::shorten();
-                worker.run(lowest, gives_way);
-            })?);
+        let executor = Self { shared, threads: parking_lot::Mutex::default(), niceness };
+        if count > 1 {
+            executor.start(&mut executor.threads.lock(), Priority::High)?;
         }
+        executor.grow(count)?;
         Ok(executor)
+    }
+
+    /// Starts one more thread, which takes jobs down to the priority `lowest`.
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts threads")]
+    fn start(&self, threads: &mut Vec<std::thread::JoinHandle<()>>, lowest: Priority) -> std::io::Result<()> {
+        let (worker, niceness) = (Arc::clone(&self.shared), self.niceness);
+        let builder = std::thread::Builder::new().name(format!("siltstone-{}", threads.len()));
+        threads.push(builder.spawn(move || {
+            if lowest > Priority::High {
+                give_way(niceness);
+            }
+            let gives_way = turn::shorten();
+            worker.run(lowest, gives_way);
+        })?);
+        Ok(())
     }
 }
 
@@ -278,7 +285,7 @@ impl Drop for ThreadExecutor {
         let timers = timers.into_iter().flatten().map(|timer| timer.job);
         ready.into_iter().flatten().chain(timers).for_each(drop_caught);
         let current = std::thread::current().id();
-        for thread in self.threads.drain(..) {
+        for thread in self.threads.get_mut().drain(..) {
             // The last owner of an executor may be a job on one of its own threads.
             if thread.thread().id() != current {
                 let _ = thread.join();
@@ -309,12 +316,20 @@ impl Executor for ThreadExecutor {
     }
 
     fn threads(&self) -> usize {
-        self.threads.len()
+        self.threads.lock().len()
+    }
+
+    fn grow(&self, threads: usize) -> std::io::Result<()> {
+        let mut started = self.threads.lock();
+        while started.len() < threads {
+            self.start(&mut started, Priority::Idle)?;
+        }
+        Ok(())
     }
 }
 
 impl fmt::Debug for ThreadExecutor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadExecutor").field("threads", &self.threads.len()).finish_non_exhaustive()
+        f.debug_struct("ThreadExecutor").field("threads", &self.threads.lock().len()).finish_non_exhaustive()
     }
 }

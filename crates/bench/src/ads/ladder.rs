@@ -22,6 +22,13 @@ const BLOCK_BYTES: usize = 16 << 10;
 /// Tables into which compactions write as much as a write buffer holds.
 const TABLES_OF_A_BUFFER: u64 = 8;
 
+/// The same where each has a dictionary, and the bytes of that: a few samples as they are, since training takes ten times as long as all else.
+const TABLES_WITH_DICTIONARY: u64 = 4;
+const DICTIONARY_BYTES: usize = 16 << 10;
+
+/// Effort of Zstd where space is what counts.
+const DENSE_LEVEL: i32 = 9;
+
 /// Where stamps lie in values.
 pub(super) const LAYOUT: StampLayout = StampLayout::Prefix;
 
@@ -38,6 +45,8 @@ pub enum Row {
     PageCache,
     /// The engine's own expiry in place of the filter, and nothing is compacted by hand.
     Ttl,
+    /// The same for who has little space: Zstd level 9 on all levels, with a dictionary in each table.
+    Dense,
     /// The filter again, and nothing is compacted by hand: what nobody writes to is not visited.
     ExpiryOff,
     /// The B-tree with compressed pages: a job deletes what is too old once a day, a few rows at a time.
@@ -48,12 +57,13 @@ pub enum Row {
 
 impl Row {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Commit,
         Self::Second,
         Self::Zstd,
         Self::PageCache,
         Self::Ttl,
+        Self::Dense,
         Self::ExpiryOff,
         Self::Btree,
         Self::BtreePurge,
@@ -67,6 +77,7 @@ impl Row {
             Self::Zstd => "lz4-zstd1",
             Self::PageCache => "page-cache",
             Self::Ttl => "ttl",
+            Self::Dense => "dense",
             Self::ExpiryOff => "expiry-off",
             Self::Btree => "daily-deletes",
             Self::BtreePurge => "purge",
@@ -136,13 +147,18 @@ impl Row {
         settings: &EngineSettings,
         clock: &Arc<FastClock>,
     ) -> Result<ColumnFamilyOptions> {
-        // As many levels as data of the published size has under the default sizes, and some of its thousands of tables: what expires in one of them is little of the whole.
+        // As many levels as data of the published size has under the default sizes, the upper of which are small beside the last, and some of its thousands of tables: what expires in
+        // one of them is little of the whole.
         let buffer = settings.write_buffer_bytes as u64;
-        let family = family.target_file_size_base(buffer / TABLES_OF_A_BUFFER).max_bytes_for_level_base(4 * buffer);
+        let tables = if self == Self::Dense { TABLES_WITH_DICTIONARY } else { TABLES_OF_A_BUFFER };
+        let family = family.target_file_size_base(buffer / tables).max_bytes_for_level_base(buffer / 2);
         let blocks = family.table.clone().block_size(BLOCK_BYTES);
         let family = family.table(blocks);
         let family = match self {
             Self::Commit | Self::Second => family.compression(CompressionType::Snappy),
+            Self::Dense => {
+                family.compression(CompressionType::Zstd).zstd_level(DENSE_LEVEL).max_dict_bytes(DICTIONARY_BYTES)
+            }
             _ => family
                 .compression(CompressionType::Lz4)
                 .bottommost_compression(Some(CompressionType::Zstd))
@@ -150,7 +166,7 @@ impl Row {
         };
         let duration = TtlDuration::from_seconds(VALID_DAYS * DAY)?;
         Ok(match self {
-            Self::Ttl => family.expiry(Some(Arc::new(Ttl::new(LAYOUT, duration)))),
+            Self::Ttl | Self::Dense => family.expiry(Some(Arc::new(Ttl::new(LAYOUT, duration)))),
             _ => {
                 let filter = TtlFilter::new(LAYOUT, duration, Arc::clone(clock) as Arc<dyn Clock>);
                 family.compaction_filter(Some(Arc::new(filter)))

@@ -57,7 +57,8 @@ fn events_are_the_same_for_a_seed_and_leave_the_idle_third_out_in_time() {
 fn every_row_of_the_ladder_runs_and_tells_its_figures() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = Vec::new();
-    let config = config(vec![Row::Second, Row::Ttl, Row::ExpiryOff, Row::Btree, Row::BtreePurge], dir.path());
+    let config =
+        config(vec![Row::Second, Row::Ttl, Row::Dense, Row::ExpiryOff, Row::Btree, Row::BtreePurge], dir.path());
     let json = dir.path().join("lines.json");
     let lines = run(&config, &mut Output::new(&mut text, Some(JsonLines::create(&json).unwrap()), false)).unwrap();
     let text = String::from_utf8(text).unwrap();

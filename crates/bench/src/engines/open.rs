@@ -7,6 +7,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// How the names of write-ahead logs end of engines that do not say what theirs occupy: RocksDB's, fjall's and SQLite's.
+const LOG_ENDINGS: [&str; 3] = [".log", ".jnl", "-wal"];
+
 /// An engine that is open, by what it has.
 #[derive(Clone)]
 pub struct OpenEngine {
@@ -96,7 +99,9 @@ impl OpenEngine {
     pub fn stats(&self) -> Result<EngineStats> {
         let mut stats = self.admin.stats()?;
         if let Some(dir) = &self.dir {
-            stats.space_bytes = Some(allocated_bytes(dir));
+            stats.space_bytes = Some(allocated_bytes(dir, &|_| true));
+            let is_log = |name: &str| LOG_ENDINGS.iter().any(|ending| name.ends_with(ending));
+            stats.log_bytes = stats.log_bytes.or_else(|| Some(allocated_bytes(dir, &is_log)));
         }
         if let Some(env) = &self.env {
             let counted = env.io_stats().snapshot();
@@ -115,17 +120,19 @@ impl fmt::Debug for OpenEngine {
     }
 }
 
-/// Bytes that the file system has allocated for the files under `dir`. Files that vanish meanwhile count nothing.
-fn allocated_bytes(dir: &Path) -> u64 {
-    fn walk(env: &PosixEnv, dir: &Path) -> u64 {
+/// Bytes that the file system has allocated for the files under `dir` whose names are meant. Files that vanish meanwhile count nothing.
+fn allocated_bytes(dir: &Path, is_meant: &dyn Fn(&str) -> bool) -> u64 {
+    fn walk(env: &PosixEnv, dir: &Path, is_meant: &dyn Fn(&str) -> bool) -> u64 {
         let entries = env.list_dir(dir).unwrap_or_default();
-        entries
-            .iter()
-            .map(|entry| {
-                let path = dir.join(&entry.name);
-                if entry.is_dir { walk(env, &path) } else { env.allocated_bytes(&path).unwrap_or(0) }
-            })
-            .sum()
+        let bytes = entries.iter().map(|entry| {
+            let path = dir.join(&entry.name);
+            match entry.is_dir {
+                true => walk(env, &path, is_meant),
+                false if is_meant(&entry.name) => env.allocated_bytes(&path).unwrap_or(0),
+                false => 0,
+            }
+        });
+        bytes.sum()
     }
-    walk(&PosixEnv::new(), dir)
+    walk(&PosixEnv::new(), dir, is_meant)
 }

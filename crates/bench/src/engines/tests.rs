@@ -303,3 +303,16 @@ fn an_engine_that_breaks_a_promise_is_found_out() {
         assert!(check(bug).is_err(), "{bug:?} goes unseen");
     }
 }
+
+#[test]
+fn logs_of_engines_that_do_not_say_what_theirs_occupy_are_not_counted_as_data() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let tables = dir.path().join("tables");
+    std::fs::create_dir(&tables).unwrap();
+    for (name, kilobytes) in [("000004.log", 8), ("0.jnl", 16), ("rows.db-wal", 32), ("000005.sst", 64)] {
+        std::fs::write(tables.join(name), vec![7; kilobytes << 10]).unwrap();
+    }
+    let engine = super::OpenEngine::kv(std::sync::Arc::new(MemoryEngine::new())).in_dir(dir.path());
+    let stats = engine.stats().unwrap();
+    assert_eq!((stats.log_bytes, stats.data_bytes()), (Some(56 << 10), Some(64 << 10)));
+}

@@ -136,12 +136,19 @@ impl DbInner {
         paces.fold(self.wal_lag.pace(), Pace::min)
     }
 
-    /// Whether a flush should have the device for itself: the memtable that is being written fills faster than those before it
-    /// get into a table, and no other may be begun.
-    pub(super) fn is_flush_urgent(&self, family: &Family) -> bool {
-        if self.pacer().is_none() || !family.work.is_running(Kind::Flush) {
+    /// Whether a flush, of any family, should have the device for itself: the memtable that is being written fills faster than those before it
+    /// get into a table, and no other may be begun; or writers wait for room among the memtables of all families.
+    pub(super) fn is_flush_urgent(&self) -> bool {
+        if self.pacer().is_none() {
             return false;
         }
+        let families = self.families.load();
+        let mut flushing = families.values().filter(|family| family.work.is_running(Kind::Flush)).peekable();
+        flushing.peek().is_some() && (flushing.any(|family| Self::is_flush_late(family)) || self.are_memtables_full())
+    }
+
+    /// Whether the flush of `family` is behind its writers.
+    fn is_flush_late(family: &Family) -> bool {
         let pinned = family.super_version.load();
         if pinned.immutables.is_empty() || pinned.immutables.len() + 1 < pinned.options.max_write_buffer_number {
             return false;
@@ -249,6 +256,7 @@ impl DbInner {
         if options.no_slowdown {
             return Err(delayed());
         }
+        let _waiting = self.write_queue.leader_waits(delayed());
         let mut held = HeldWrite::new(self);
         let now_micros = self.clock.now_micros();
         let parked = self.park_until(has_room);

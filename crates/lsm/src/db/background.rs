@@ -88,15 +88,25 @@ impl DbInner {
         }
     }
 
+    /// Of several families that goes first whose sealed memtable is the oldest, by its WAL: no family waits for one that is written all the time, and neither do WALs.
     fn schedule_flushes(self: &Arc<Self>, state: &mut State, max_flushes: usize) {
-        for family in self.families.load().values() {
+        let families = self.families.load();
+        let oldest_sealed = |family: &Family| {
+            let pinned = family.super_version.load();
+            pinned.immutables.newest_first().iter().map(|memtable| memtable.id()).min()
+        };
+        let mut sealed: Vec<_> =
+            families.values().filter_map(|family| Some((oldest_sealed(family)?, family))).collect();
+        sealed.sort_by_key(|(oldest, _)| *oldest);
+        for (_, family) in sealed {
             if state.running_flushes >= max_flushes {
                 return;
             }
             let job_id = state.last_job_id + 1;
             let Some(background) = state.families.get_mut(&family.id) else { continue };
-            let due = !background.flush_running && !family.super_version.load().immutables.is_empty();
-            if due && let Some(reason) = background.flush_requested {
+            if !background.flush_running
+                && let Some(reason) = background.flush_requested
+            {
                 background.flush_running = true;
                 state.running_flushes += 1;
                 state.last_job_id = job_id;

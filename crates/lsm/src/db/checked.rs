@@ -91,6 +91,9 @@ impl DbInner {
         let is_empty = batch.is_empty();
         if !is_empty {
             self.check_batch(batch)?;
+            if options.low_pri {
+                self.yield_to_writers(batch.size_bytes() as u64, options)?;
+            }
         }
         let check = self.first_look(watched)?;
         if is_empty {

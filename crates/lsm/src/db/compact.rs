@@ -179,7 +179,7 @@ impl Compacting {
             }
             return Ok(Turn::Progress(Progress::Done));
         }
-        if self.db.is_flush_urgent(&self.family) {
+        if self.db.is_flush_urgent() {
             return Ok(Turn::Progress(Progress::After(FLUSH_HEADSTART)));
         }
         if self.waits_for_rows < MOST_WAITS_FOR_ROWS

@@ -76,6 +76,18 @@ impl DbInner {
         bytes
     }
 
+    /// What may still be written into memtables of any family until writers wait for a flush; `None`: there is no such limit.
+    pub(crate) fn shared_memtable_room(&self) -> Option<u64> {
+        let limit = self.options.db_write_buffer_size as u64;
+        (limit > 0).then(|| limit.saturating_sub(self.memtable_bytes().total()))
+    }
+
+    /// Whether writers wait for room among the memtables of all families together.
+    pub(super) fn are_memtables_full(&self) -> bool {
+        let limit = self.options.db_write_buffer_size as u64;
+        limit > 0 && room(self.memtable_bytes(), 0, limit) == Room::None
+    }
+
     /// Keeps to the limit before a group that begins with `coming` bytes is written: seals what is largest, and waits for a flush where that is not enough.
     #[cold]
     pub(super) fn limit_memtables(

@@ -361,7 +361,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
             Arc::new(threads.map_err(|error| Error::io("start threads for", dir, error))?)
         }
     };
-    let clock = Arc::clone(executor.clock());
+    let (clock, owns_executor) = (Arc::clone(executor.clock()), options.executor.is_none());
     if options.allocator_trim_threshold > 0 {
         siltstone_base::allocator::bound_free(options.allocator_trim_threshold);
     }
@@ -410,6 +410,7 @@ fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
         options,
         env,
         executor,
+        owns_executor,
         clock,
         expiry,
         db_id: String::new(),

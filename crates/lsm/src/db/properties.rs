@@ -202,6 +202,7 @@ impl DbInner {
             level0_count: compaction::level0_count(&pinned.version, &pinned.options),
             active_bytes: pinned.memtable.approximate_memory_usage() as u64,
             sealed_bytes: sealed as u64,
+            shared_room: self.shared_memtable_room(),
             amplification: rewritten as f64 / flushed.max(1) as f64,
             only_stops: self.pacer().is_some(),
         };

@@ -59,6 +59,10 @@ impl DbInner {
             // Not the write side: a change may be what a stopped writer that holds it waits for.
             let _changing = self.changing_options.lock();
             let (options, changed) = change_database(&self.live_options.load(), changes)?;
+            if self.owns_executor {
+                let grown = self.executor.grow(options.max_background_jobs);
+                grown.map_err(|error| Error::io("start threads for", &self.dir, error))?;
+            }
             self.wal_bytes_per_sync.store(options.wal_bytes_per_sync, Ordering::Relaxed);
             let old = self.live_options.load();
             if options.delayed_write_rate != old.delayed_write_rate {

@@ -214,6 +214,8 @@ pub(crate) struct Surroundings {
     pub(crate) live_options: ArcSwap<DbOptions>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) executor: Arc<dyn Executor>,
+    /// Whether the threads are the database's own, not the caller's.
+    pub(crate) owns_executor: bool,
     pub(crate) clock: Arc<dyn Clock>,
     /// The time by which rows expire.
     pub(crate) expiry: Arc<ExpiryRoom>,

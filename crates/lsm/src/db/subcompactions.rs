@@ -119,7 +119,7 @@ impl Subcompaction {
         if let Some(wait) = shared.db.io_rate.wait(&mut self.metered) {
             return Ok(Progress::After(wait));
         }
-        if shared.db.is_flush_urgent(&shared.family) {
+        if shared.db.is_flush_urgent() {
             return Ok(Progress::After(FLUSH_HEADSTART));
         }
         let Some(running) = &mut self.running else { return Ok(Progress::Done) };

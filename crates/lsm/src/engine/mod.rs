@@ -3,6 +3,7 @@
 use crate::batch::WriteBatch;
 use crate::db::{Db, Iter};
 use crate::event::StallCause;
+use crate::file_names::FileName;
 use crate::metrics::{Counter, Property};
 use crate::options::{ColumnFamilyOptions, DbOptions, FlushOptions, ReadOptions, WriteOptions};
 use siltstone_base::engine::{Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, StallMicros};
@@ -97,6 +98,14 @@ fn next_limit_bytes(db: &Db) -> Option<u64> {
     families.iter().filter_map(|family| db.metrics_table(family).next_limit).map(|limit| limit.bytes).min()
 }
 
+/// Bytes that the file system has allocated for write-ahead logs, the space that the next one has reserved included. What vanishes meanwhile counts nothing.
+fn log_bytes(db: &Db) -> u64 {
+    let entries = db.env().list_dir(db.dir()).unwrap_or_default();
+    let is_log = |name: &str| matches!(FileName::parse(name), Some(FileName::Wal(_) | FileName::Temporary(_)));
+    let logs = entries.iter().filter(|entry| is_log(&entry.name));
+    logs.map(|entry| db.env().allocated_bytes(&db.dir().join(&entry.name)).unwrap_or(0)).sum()
+}
+
 /// The sum of a number property over all families.
 fn sum_of(db: &Db, property: Property) -> Result<u64> {
     let name = property.name();
@@ -130,13 +139,14 @@ impl Admin for Db {
         let counters = self.metrics().counters();
         let stalls = StallCause::ALL.map(|cause| (stall_name(cause), counters.get(Counter::stall_micros(cause))));
         let stalls = stalls.into_iter().filter(|(_, micros)| *micros > 0);
+        let log_bytes = log_bytes(self);
         Ok(EngineStats {
             bytes_written: Some(counters.disk_bytes_written()),
             // Blocks that gets read are counted by the environment.
             bytes_read: None,
             reads: None,
-            space_bytes: Some(sum_of(self, Property::TotalSstFilesSize)?),
-            log_bytes: None,
+            space_bytes: Some(sum_of(self, Property::TotalSstFilesSize)?.saturating_add(log_bytes)),
+            log_bytes: Some(log_bytes),
             debt_bytes: Some(sum_of(self, Property::EstimatePendingCompactionBytes)?),
             next_limit_bytes: next_limit_bytes(self),
             counters: counters

@@ -71,7 +71,7 @@ siltstone_base::define_options! {
         /// Options of the column families that open is not told any of. The comparator of such a family is the one that
         /// it was created with, if that is one of [`base::comparator`](siltstone_base::comparator); it has at least as many levels as it has tables on.
         unnamed_families: ColumnFamilyOptions = ColumnFamilyOptions::default(),
-        /// Background jobs that may run at the same time: flushes and compactions together. At least 1.
+        /// Background jobs that may run at the same time: flushes and compactions together. At least 1. More while the database is open start further threads, of an executor that is not the caller's.
         max_background_jobs: usize = 2,
         /// Jobs that may work on one large compaction at the same time, each on a range of keys with at least a table's worth of input: on one from level 0, one that a caller
         /// asked for, and a merge of the universal style. They count as one of [`max_background_jobs`](Self::max_background_jobs). At least 1.

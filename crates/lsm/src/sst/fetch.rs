@@ -8,7 +8,7 @@ use crate::key::SeqNo;
 use crate::metrics::{Counter, HistogramKind, Metrics, PerfTime, times};
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::compression::{
-    CompressionType, DecompressionDictionary, MAX_BLOCK_LEN, decompress_into, decompress_into_with_dictionary,
+    CompressionType, DecompressionDictionary, MAX_LARGE_BLOCK_LEN, decompress_into, decompress_into_with_dictionary,
     decompressed_len,
 };
 use siltstone_base::env::{IoContext, RandomFile};
@@ -212,7 +212,7 @@ impl BlockFetcher {
             return Ok(None);
         }
         let packed = &stored[..data_len];
-        let len = decompressed_len(kind, packed, MAX_BLOCK_LEN)?;
+        let len = decompressed_len(kind, packed, MAX_LARGE_BLOCK_LEN)?;
         let mut bytes = self.pool.try_alloc(len)?;
         let began = self.metrics.as_ref().and_then(|metrics| metrics.begin());
         times::timed(PerfTime::BlockDecompress, || match dictionary {

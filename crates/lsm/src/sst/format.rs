@@ -13,7 +13,7 @@
 use crate::options::ChecksumType;
 use siltstone_base::checksum::{crc32c, mask_crc, xxh3_64, xxh32, xxh64};
 use siltstone_base::coding::{get_varint64, put_varint64};
-use siltstone_base::compression::MAX_BLOCK_LEN;
+use siltstone_base::compression::MAX_LARGE_BLOCK_LEN;
 use siltstone_base::{Error, Result};
 
 /// Bytes behind every block: compression type and checksum.
@@ -70,7 +70,7 @@ impl BlockHandle {
     /// `file_size` bytes.
     #[inline]
     pub(crate) fn end_within(self, file_size: u64) -> Option<u64> {
-        if self.size > MAX_BLOCK_LEN as u64 {
+        if self.size > MAX_LARGE_BLOCK_LEN as u64 {
             return None;
         }
         let end = self.offset.checked_add(self.size + BLOCK_TRAILER_LEN as u64)?;

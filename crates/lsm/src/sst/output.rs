@@ -4,7 +4,7 @@ use super::format::{BLOCK_TRAILER_LEN, BlockChecksum, BlockHandle};
 use super::tail::TableTail;
 use crate::metrics::{Counter, HistogramKind, Metrics};
 use siltstone_base::checksum::crc32c_append;
-use siltstone_base::compression::{CompressionType, Compressor, MAX_BLOCK_LEN};
+use siltstone_base::compression::{CompressionType, Compressor, MAX_BLOCK_LEN, MAX_LARGE_BLOCK_LEN};
 use siltstone_base::env::{AppendFile, IoContext, IoPriority};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -165,13 +165,15 @@ impl TableOutput {
     }
 
     fn write(&mut self, raw: &[u8], compress: bool, is_data: bool) -> Result<BlockHandle> {
-        if raw.len() > MAX_BLOCK_LEN {
+        // An index or a filter of more than that is read as a whole, too, and is stored as it is.
+        let is_large = raw.len() > MAX_BLOCK_LEN;
+        if raw.len() > if is_data { MAX_BLOCK_LEN } else { MAX_LARGE_BLOCK_LEN } {
             let message = format!("block of {} bytes", raw.len());
             return Err(Error::new(ErrorKind::LimitExceeded, message).with_file(&self.path));
         }
         let (offset, start) = (self.offset(), self.pending.len());
         let mut kind = CompressionType::None;
-        if compress && self.compressor.compression_type() != CompressionType::None {
+        if compress && !is_large && self.compressor.compression_type() != CompressionType::None {
             let compressor = match &mut self.data_compressor {
                 Some(compressor) if is_data => compressor,
                 _ => &mut self.compressor,

@@ -14,7 +14,7 @@ pub struct AdsArguments {
     /// How large: quick, hour or night. What follows says otherwise.
     #[arg(long, default_value_t = Scale::Quick)]
     scale: Scale,
-    /// Rows of the ladder, in this order: commit, second, lz4-zstd1, page-cache, ttl, expiry-off, daily-deletes, purge. The engines are theirs.
+    /// Rows of the ladder, in this order: commit, second, lz4-zstd1, page-cache, ttl, dense, expiry-off, daily-deletes, purge. The engines are theirs.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<Row>,
     /// Simulated days.

@@ -244,7 +244,8 @@ impl DbInner {
 
     /// What all families together owe.
     fn backlog(&self) -> Backlog {
-        let mut backlog = Backlog::default();
+        let is_asked_for = !self.state.lock().manual.is_empty();
+        let mut backlog = Backlog { is_awaited: is_asked_for || self.are_memtables_full(), ..Backlog::default() };
         for family in self.families.load().values() {
             let pinned = family.super_version.load();
             let options = &pinned.options;

@@ -27,6 +27,7 @@ fn the_rate_follows_the_backlog_as_the_script_says() {
             unflushed_bytes: command.get_or("unflushed", 0),
             level0_share: command.get_or("level0", 0.0),
             buffers_share: command.get_or("buffers", 0.0),
+            is_awaited: command.get_or("awaited", 0) > 0,
         };
         format!("{}\n", tuned_rate(command.get_or("most", 100_000_000), &backlog))
     });

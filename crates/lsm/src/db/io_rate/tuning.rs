@@ -20,15 +20,17 @@ pub(super) struct Backlog {
     pub(super) level0_share: f64,
     /// Sealed memtables as a part of the number at which writers stop, in the family that has most of them.
     pub(super) buffers_share: f64,
+    /// Whether somebody waits for a compaction that he asked for, or for room among all memtables together.
+    pub(super) is_awaited: bool,
 }
 
 /// The rate for a backlog, in bytes a second: at most `most`, at least a twentieth of it.
 pub(super) fn tuned_rate(most: u64, backlog: &Backlog) -> u64 {
     let seconds = |bytes: u64| bytes as f64 / most.max(1) as f64;
     let by_work = seconds(backlog.owed_bytes) / OWED_SECONDS + seconds(backlog.unflushed_bytes) / UNFLUSHED_SECONDS;
-    // Writers are stopped.
-    let by_buffers = if backlog.buffers_share >= 1.0 { 1.0 } else { 0.0 };
-    let share = by_work.max(backlog.level0_share).max(by_buffers).clamp(0.0, 1.0);
+    // Writers are stopped, or a caller waits.
+    let by_callers = if backlog.buffers_share >= 1.0 || backlog.is_awaited { 1.0 } else { 0.0 };
+    let share = by_work.max(backlog.level0_share).max(by_callers).clamp(0.0, 1.0);
     let least = (most / LEAST).max(1);
     least.max((most as f64 * share) as u64).min(most)
 }

@@ -16,6 +16,8 @@ pub(crate) struct Distance {
     pub(crate) active_bytes: u64,
     /// Bytes of sealed memtables.
     pub(crate) sealed_bytes: u64,
+    /// What is left of the memory of the memtables of all families together; `None`: it has no limit.
+    pub(crate) shared_room: Option<u64>,
     /// Bytes that compactions have to rewrite for a byte that is flushed, about.
     pub(crate) amplification: f64,
     /// Slowdown limits do nothing: writers are paced.
@@ -52,7 +54,8 @@ fn memtables(distance: &Distance, options: &ColumnFamilyOptions) -> NextLimit {
     };
     let most = options.max_write_buffer_number;
     let slowdown = (most > 3).then(|| room(most - 1));
-    nearer(distance, StallCause::MemtableLimit, slowdown, room(most))
+    let stop = room(most).min(distance.shared_room.unwrap_or(u64::MAX));
+    nearer(distance, StallCause::MemtableLimit, slowdown, stop)
 }
 
 fn level0(distance: &Distance, options: &ColumnFamilyOptions) -> NextLimit {

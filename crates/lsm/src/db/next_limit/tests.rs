@@ -35,6 +35,7 @@ fn run(command: &Command) -> String {
         level0_count: command.get_or("files", 0),
         active_bytes: mib("active"),
         sealed_bytes: command.get_or("sealed", 0_u64) * 64 * MIB,
+        shared_room: command.has("shared").then(|| mib("shared")),
         amplification: command.get_or("amplification", 0.0),
         only_stops: !command.has("rocksdb"),
     };

@@ -6,7 +6,7 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 
 /// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
-const SPRING_SECONDS: f64 = 180.0;
+const SPRING_SECONDS: f64 = 150.0;
 
 /// The spring has room at least for so many times what all memtables together make for compactions: on a device so slow that this is more than
 /// [`SPRING_SECONDS`], full memtables alone would stop writers.
@@ -14,6 +14,9 @@ const SPRING_BUFFERS: f64 = 3.0;
 
 /// What is admitted while little is owed, in parts of what background jobs can sustain.
 const BURST: f64 = 3.0;
+
+/// The same where the WAL is synced: what is written at once costs the device its turns at once, so that nobody gets far ahead, and with less it would be idle in the first seconds, when there is little to compact.
+const BURST_SYNCED: f64 = 3.5;
 
 /// So much is owed, in parts of the most, while another part of what jobs can sustain is admitted; and twice as much with half of that. A database that owes
 /// nothing takes a memtable or two without a delay.
@@ -123,12 +126,13 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let wal = capacity.wal.map_or(0.0, |wal_rate| 1.0 / wal_rate);
         let sustained = 1.0 / (wal * capacity.guessed + 1.0 / flush_rate + amplification / compaction_rate);
         let slack = slack(owed, most);
+        let burst = if capacity.wal.is_some() { BURST_SYNCED } else { BURST };
         let spare = sustained * SPARE * slack / (1.0 - slack);
         let flushed = if capacity.is_flush_guessed { 1.0 / (wal + 1.0 / flush_rate) } else { flush_rate };
         if spare >= flushed {
             return Pace::FREE;
         }
-        let rate = (sustained * BURST * slack + spare).min(flushed).max(least);
+        let rate = (sustained * burst * slack + spare).min(flushed).max(least);
         Pace { rate, cause: StallCause::PendingCompactionBytes }
     });
     gear.min(level0).min(files).min(owed)

@@ -70,6 +70,28 @@ fn stopped_writers_keep_off_neither_writes_that_must_not_wait_nor_changes_of_opt
     db.check().unwrap();
 }
 
+/// While a writer waits for room among the memtables of all families.
+#[test]
+fn a_writer_that_waits_for_memory_keeps_off_no_write_that_must_not_wait() {
+    let disk = SimDisk::new();
+    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env())).db_write_buffer_size(256 << 10);
+    let db = Db::open("/db", &options).unwrap();
+    db.pause_background_work().unwrap();
+    std::thread::scope(|scope| {
+        let stopped =
+            scope.spawn(|| (0..40).try_for_each(|_| db.write(&mut batch(16 << 10), &WriteOptions::default())));
+        let queue = &db.handle.inner.write_queue;
+        while !queue.has_waiting_leader_for_test() && !stopped.is_finished() {
+            std::thread::yield_now();
+        }
+        let refused = db.write(&mut batch(1), &at_once()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Incomplete);
+        db.resume_background_work();
+        stopped.join().unwrap().unwrap();
+    });
+    db.write(&mut batch(1), &at_once()).unwrap();
+}
+
 #[derive(Debug)]
 struct Heard(Mutex<Vec<(Option<StallCause>, Option<StallCause>)>>);
 

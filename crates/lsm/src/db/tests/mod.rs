@@ -9,6 +9,7 @@ mod created_files;
 mod delayed_rate;
 mod early_sync;
 mod expired_blocks;
+mod flush_turns;
 mod held_writers;
 mod ingest;
 mod level0_turns;

@@ -5,12 +5,13 @@ use crate::event::{CompactionInfo, CompactionReason, EventListener, OptionsInfo}
 use crate::metrics::HistogramKind;
 use crate::options::CompactionStyle;
 use crate::{
-    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db, ErrorKind, FlushOptions, WriteAdmission,
+    ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db, DbOptions, ErrorKind, FlushOptions,
+    WriteAdmission,
 };
-use siltstone_base::clock::ManualClock;
+use siltstone_base::clock::{ManualClock, SystemClock};
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::env::sim::SimDisk;
-use siltstone_base::executor::StepExecutor;
+use siltstone_base::executor::{Executor, StepExecutor, ThreadExecutor};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 use std::time::Duration;
 
@@ -70,6 +71,26 @@ fn key(number: u64) -> Vec<u8> {
 
 fn count(db: &Db, level: usize) -> usize {
     db.property(&format!("rocksdb.num-files-at-level{level}")).unwrap().parse().unwrap()
+}
+
+#[test]
+fn more_background_jobs_have_threads_of_their_own() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let db = Db::open(dir.path(), &DbOptions::default().create_if_missing(true)).unwrap();
+    let threads = || db.handle.inner.executor.threads();
+    assert_eq!(threads(), 2);
+    db.set_db_options(&[("max_background_jobs", "5")]).unwrap();
+    assert_eq!(threads(), 5);
+    // Jobs become fewer by their limit; the threads sleep.
+    db.set_db_options(&[("max_background_jobs", "1")]).unwrap();
+    assert_eq!(threads(), 5);
+    // Threads of the caller are his.
+    let (executor, other) =
+        (Arc::new(ThreadExecutor::new(2, Arc::new(SystemClock::new())).unwrap()), dir.path().join("other"));
+    let options = DbOptions::default().create_if_missing(true).executor(Some(executor.clone() as Arc<dyn Executor>));
+    let db = Db::open(other, &options).unwrap();
+    db.set_db_options(&[("max_background_jobs", "5")]).unwrap();
+    assert_eq!(executor.threads(), 2);
 }
 
 #[test]

@@ -122,6 +122,11 @@ fn a_write_of_low_priority_waits_while_others_are_delayed() {
     assert_eq!(put(&low.clone().no_slowdown(true)), Err(ErrorKind::Incomplete));
     put(&low).unwrap();
     assert!(db.metrics().get(Counter::StalledWrites) > delayed);
+    // One that is made if nothing changed is no other.
+    let mut checked = WriteBatch::new();
+    checked.put(b"a", b"1");
+    let refused = db.write_if_unchanged(Vec::new(), &mut checked, &low.clone().no_slowdown(true)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Incomplete);
     db.resume_background_work();
     assert_eq!(*db.get("a").unwrap().unwrap(), *b"1");
 }

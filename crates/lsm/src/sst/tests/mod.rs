@@ -8,6 +8,7 @@ mod filters;
 mod format;
 mod hash_search;
 mod interop;
+mod large_blocks;
 mod ranges;
 mod reading;
 mod round_trip;

@@ -247,6 +247,7 @@ proptest! {
         style in style(),
         incremental in any::<bool>(),
         trigger in 1usize..6,
+        narrowest in 2u32..8,
         num_levels in 2usize..7,
         ages in any::<bool>(),
     ) {
@@ -258,7 +259,7 @@ proptest! {
             .compaction_options_fifo(FifoCompactionOptions::default().max_table_files_size(2_000).allow_compaction(incremental))
             .ttl(if ages { 100 } else { 0 })
             .periodic_compaction_seconds(if ages { 150 } else { 0 })
-            .compaction_options_universal(UniversalCompactionOptions::default().incremental(incremental))
+            .compaction_options_universal(UniversalCompactionOptions::default().incremental(incremental).min_merge_width(narrowest))
             .level_compaction_dynamic_level_bytes(dynamic)
             .level0_sublevels(sublevels)
             .max_bytes_for_level_base(300)
@@ -293,6 +294,9 @@ proptest! {
             tree.check();
         }
         prop_assert!(tree.manual.is_empty(), "a range waits for ever");
+        if tree.options.compaction_style == CompactionStyle::Universal {
+            prop_assert_eq!(level0_load(&tree.version, &tree.options), 0, "runs that stop writers and are never merged");
+        }
         if tree.options.compaction_style != CompactionStyle::Leveled {
             return Ok(());
         }

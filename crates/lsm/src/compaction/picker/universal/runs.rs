@@ -58,8 +58,10 @@ pub(super) fn choices(runs: &[SortedRun], has_oldest: bool, options: &ColumnFami
         choices.push(Choice { runs, reason: CompactionReason::SizeRatio });
     }
     let idle = runs.iter().filter(|run| !run.is_busy).count();
+    // More than are too many, where fewer may not be merged: else writers would be stopped by runs that nothing ever merges.
+    let too_many = (idle + 1).saturating_sub(trigger).max(universal.min_merge_width as usize);
     if idle > trigger
-        && let Some(runs) = of_similar_size(runs, 0, None, widest.min(idle - trigger + 1), options)
+        && let Some(runs) = of_similar_size(runs, 0, None, widest.min(too_many), options)
     {
         choices.push(Choice { runs, reason: CompactionReason::SortedRunCount });
     }

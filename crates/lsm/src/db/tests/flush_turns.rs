@@ -1,0 +1,78 @@
+//! Families take turns at being flushed.
+
+use super::basics::options;
+use crate::event::{EventListener, FlushInfo};
+use crate::{ColumnFamily, ColumnFamilyOptions, Db, FlushOptions, WriteOptions};
+use siltstone_base::clock::ManualClock;
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::StepExecutor;
+use siltstone_base::sync::{Arc, Mutex, Rank};
+
+/// Notes whose flushes begin.
+#[derive(Debug)]
+struct Watch(Mutex<Vec<String>>);
+
+impl EventListener for Watch {
+    fn flush_begin(&self, info: &FlushInfo) {
+        self.0.lock().push(info.column_family.clone());
+    }
+}
+
+/// The family with the lowest number has a sealed memtable whenever its flush ends.
+#[test]
+fn a_family_is_flushed_beside_one_that_is_written_all_the_time() {
+    let disk = SimDisk::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    executor.limit_steps(4);
+    let watch = Arc::new(Watch(Mutex::new(Rank(60_000), Vec::new())));
+    let family = || ColumnFamilyOptions::default().max_write_buffer_number(8).disable_auto_compactions(true);
+    let options = options(&disk).executor(Some(executor.clone())).listeners(vec![watch.clone()]);
+    let db = Db::open_families("/db", &options, &[("default", family())]).unwrap();
+    let (busy, other) = (db.default_family(), db.create_family("other", &family()).unwrap());
+    let seal = |family: &ColumnFamily, key: u32| {
+        for number in 0..100_u32 {
+            let key = [key.to_be_bytes(), number.to_be_bytes()].concat();
+            db.put_cf(family, key, [7; 10], &WriteOptions::default()).unwrap();
+        }
+        db.flush_families(&[family], &FlushOptions::default().wait(false)).unwrap();
+    };
+    seal(&busy, 0);
+    seal(&other, 0);
+    for round in 1.. {
+        if watch.0.lock().iter().any(|name| name == "other") {
+            break;
+        }
+        assert!(round < 20, "{:?}", watch.0.lock());
+        // While its flush runs, the busy family gets another memtable.
+        assert!(executor.step());
+        seal(&busy, round);
+        let begun = watch.0.lock().len();
+        while watch.0.lock().len() == begun && executor.step() {}
+    }
+    assert_eq!(*watch.0.lock(), ["default", "other"]);
+    executor.run_until_idle();
+    db.close().unwrap();
+}
+
+/// A compaction of any family leaves the device to it.
+#[test]
+fn a_flush_that_its_writers_will_wait_for_is_urgent_for_all_families() {
+    let disk = SimDisk::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    executor.limit_steps(4);
+    let options = options(&disk).executor(Some(executor.clone()));
+    let db = Db::open_families("/db", &options, &[("default", ColumnFamilyOptions::default())]).unwrap();
+    let small = ColumnFamilyOptions::default().write_buffer_size(64 << 10);
+    let other = db.create_family("other", &small).unwrap();
+    let put = |number: u32| db.put_cf(&other, number.to_be_bytes(), [7; 100], &WriteOptions::default()).unwrap();
+    let is_urgent = || db.handle.inner.is_flush_urgent();
+    (0..100).for_each(put);
+    db.flush_families(&[&other], &FlushOptions::default().wait(false)).unwrap();
+    (100..450).for_each(put);
+    assert!(!is_urgent(), "no flush runs");
+    assert!(executor.step());
+    assert!(is_urgent());
+    executor.run_until_idle();
+    assert!(!is_urgent());
+    db.close().unwrap();
+}
