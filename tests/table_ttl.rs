@@ -111,6 +111,40 @@ fn after(secs: u64) -> RowExpiry {
     RowExpiry::after(seconds(secs))
 }
 
+/// It would have no entries of rows that are seen again when the clock is right.
+#[test]
+fn no_index_is_made_of_what_a_clock_shows_that_may_be_wrong() {
+    const YEAR: u64 = 365 * 86_400;
+    let first = life();
+    let table = first.db.create_expiring_table(&stones(false), &after(100)).unwrap();
+    first.insert(table, "1", "ab");
+    first.db.close().unwrap();
+    let at = |seconds: u64| {
+        let clock = Arc::new(ManualClock::new(seconds));
+        open(&first.disk, CompactionStyle::Leveled, &clock).unwrap().0
+    };
+    let second_index = IndexSpec::over_columns("again", Some(1..2));
+    let db = at(START + YEAR);
+    let mut spec = stones(false);
+    let table = db.open_expiring_table(&spec, &after(100)).unwrap();
+    let error = db.add_index(table, &second_index).unwrap_err();
+    assert!(error.kind() == ErrorKind::Busy && error.to_string().contains("confirm_clock"), "{error}");
+    db.close().unwrap();
+    let db = at(START + 10);
+    let table = db.open_expiring_table(&spec, &after(100)).unwrap();
+    assert_eq!(db.add_index(table, &second_index).unwrap(), 1);
+    let mut entries = Vec::new();
+    db.scan_index(table, 1, b"", 9, &mut |key| entries.push(text(key))).unwrap();
+    assert_eq!(entries, ["b1"]);
+    db.close().unwrap();
+    // A year later indeed, as somebody says.
+    let db = at(START + YEAR);
+    db.db().confirm_clock().unwrap();
+    spec.indexes.push(second_index);
+    let table = db.open_expiring_table(&spec, &after(100)).unwrap();
+    assert_eq!(db.add_index(table, &IndexSpec::over_columns("third", Some(0..2))).unwrap(), 2);
+}
+
 #[test]
 fn rows_and_their_entries_expire_together_and_stay_away_when_rows_live_longer() {
     let life = life();

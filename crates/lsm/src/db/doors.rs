@@ -98,6 +98,16 @@ impl Db {
         self.handle.inner.write_if_unchanged(watched, batch, options)
     }
 
+    /// Whether rows that are expired at `unix_seconds`, the time of a reader, are so whatever becomes of the clock.
+    pub(crate) fn hides_for_good(&self, unix_seconds: u64) -> bool {
+        self.handle.inner.hides_for_good(unix_seconds)
+    }
+
+    /// Fails while the time by which rows expire is not trusted.
+    pub(crate) fn check_clock(&self) -> Result<()> {
+        self.handle.inner.check_clock()
+    }
+
     /// Charges memory that a transaction holds.
     pub(crate) fn charge(&self, to: ChargedTo) -> MemoryCharge {
         MemoryCharge::new(&self.handle.inner.transaction_memory, to)

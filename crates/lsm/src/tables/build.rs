@@ -33,7 +33,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id, `Busy` while another index is added to any table, `AlreadyExists` if rows have the same key in a unique index, `Corruption` if a
+    /// `NotFound` if no open table has this id, `Busy` while another index is added to any table, or where rows expire and the clock is not [trusted](crate::Db::confirm_clock), `AlreadyExists` if rows have the same key in a unique index, `Corruption` if a
     /// row does not decode, with its position in the order of primary keys, those of [`create_table`](Self::create_table), and those of reads and writes. The table then has no such
     /// index; if the dictionary cannot be written, from the next opening on.
     pub fn add_index(&self, table: TableId, spec: &IndexSpec) -> Result<usize> {
@@ -66,6 +66,10 @@ impl TableDb {
         }
         let table = self.table(id)?;
         table.definition.check_mode(lazy)?;
+        if table.expires() {
+            // Rows that it hides now would have no entries when they are seen again.
+            self.ground.db.check_clock()?;
+        }
         let mut definition = dictionary.table(id)?.clone();
         let new_id = dictionary.next_id;
         definition.add(spec, new_id)?;

@@ -162,6 +162,22 @@ impl DbInner {
         ]);
     }
 
+    /// Whether rows that are expired at `unix_seconds`, the time of a reader, are so whatever becomes of the clock: that time was trusted, or is now.
+    pub(crate) fn hides_for_good(&self, unix_seconds: u64) -> bool {
+        self.surroundings.expiry.clock().is_none_or(|clock| unix_seconds <= clock.trusted_or_known())
+    }
+
+    /// Fails while the time by which rows expire is not trusted.
+    pub(crate) fn check_clock(&self) -> Result<()> {
+        match self.surroundings.expiry.distrusted() {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::Busy,
+                "expiry: the clock is not trusted, and may hide rows that are to be seen: see confirm_clock",
+            )),
+        }
+    }
+
     /// Trusts the clock.
     pub(crate) fn confirm_clock(self: &Arc<Self>) -> Result<()> {
         self.check_writable()?;
