@@ -11,6 +11,8 @@ use siltstone_base::sync::Arc;
 ///
 /// It removes no row that a snapshot sees, and no operand of a merge. Another filter may decide about the rows that stay.
 ///
+/// It believes its clock, however far that is ahead of when the database was closed, as a [policy](crate::Ttl) does not.
+///
 /// ```
 /// use siltstone_base::clock::SystemClock;
 /// use siltstone_lsm::ColumnFamilyOptions;

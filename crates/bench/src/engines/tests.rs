@@ -305,6 +305,7 @@ fn an_engine_that_breaks_a_promise_is_found_out() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "files of foreign engines")]
 fn logs_of_engines_that_do_not_say_what_theirs_occupy_are_not_counted_as_data() {
     let dir = tempfile::TempDir::new().unwrap();
     let tables = dir.path().join("tables");

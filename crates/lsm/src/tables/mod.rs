@@ -272,6 +272,8 @@ impl TableDb {
         tables.resume_expiry()?;
         tables.forget_unfinished()?;
         tables.forget_removed()?;
+        // What was asked for when they were dropped is forgotten with the process.
+        tables.give_space_back(tables.ground.dropped.all());
         Ok(tables)
     }
 

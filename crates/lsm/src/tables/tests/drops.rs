@@ -98,6 +98,21 @@ fn what_a_dropped_table_shares_with_others_is_rewritten_without_being_asked() {
 }
 
 #[test]
+fn a_table_that_was_dropped_right_before_the_end_gives_its_space_back_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let tables = three_tables(&db);
+    db.ground.db.pause_background_work().unwrap();
+    db.drop_table(tables[1]).unwrap();
+    db.close().unwrap();
+    let db = open(dir.path());
+    db.ground.db.wait_for_background_work().unwrap();
+    let b = [tables[1].0, tables[1].0 + 1];
+    assert!(ids(&db).iter().all(|id| !b.contains(id)), "entries of the dropped table are left");
+    assert_eq!(ids(&db).len(), 4);
+}
+
+#[test]
 fn marks_stay_while_entries_are_left() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
