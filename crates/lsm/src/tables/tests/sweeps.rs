@@ -7,9 +7,13 @@ use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::Admin;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::{Executor, StepExecutor};
+use siltstone_ttl::{RowExpiry, TableTtl, TtlDuration};
 use std::time::Duration;
 
 pub(super) const DIR: &str = "/db";
+
+/// When databases are opened first.
+const START: u64 = 1_700_000_000;
 
 pub(super) struct World {
     pub(super) disk: SimDisk,
@@ -31,7 +35,17 @@ pub(super) fn open_disk(
     rows: &ColumnFamilyOptions,
     sweeps: &SweepOptions,
 ) -> (Arc<StepExecutor>, TableDb) {
-    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    open_disk_at(START, disk, rows, sweeps)
+}
+
+/// The same when it is so late.
+fn open_disk_at(
+    unix_seconds: u64,
+    disk: &SimDisk,
+    rows: &ColumnFamilyOptions,
+    sweeps: &SweepOptions,
+) -> (Arc<StepExecutor>, TableDb) {
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(unix_seconds))));
     let shared: Arc<dyn Executor> = Arc::<StepExecutor>::clone(&executor);
     let options = DbOptions::default().create_if_missing(true).env(Some(disk.env())).executor(Some(shared));
     let db = TableDb::open_swept(DIR, &options, rows, &WriteOptions::default(), sweeps).unwrap();
@@ -155,6 +169,43 @@ fn an_entry_that_counts_again_is_not_removed() {
     world.compact();
     world.executor.run_until_idle();
     assert_eq!(world.entries(), (4, 0));
+}
+
+/// The row is there, and is seen again when the clock is right.
+#[test]
+fn an_entry_of_a_row_that_a_distrusted_clock_hides_is_not_removed() {
+    let expiry = RowExpiry::after(TtlDuration::from_seconds(1000).unwrap()).from_column(3);
+    let rows =
+        ColumnFamilyOptions::default().disable_auto_compactions(true).expiry(Some(Arc::new(TableTtl::default())));
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new(DIR)).unwrap();
+    let at = |seconds| {
+        let (executor, db) = open_disk_at(START + seconds, &disk, &rows, &only_found());
+        let table = db.open_expiring_lazy_table(&lazy("t"), &expiry);
+        let table = table.or_else(|_| db.create_expiring_lazy_table(&lazy("t"), &expiry)).unwrap();
+        World { disk: disk.clone(), executor, db, table }
+    };
+    let upsert = |world: &World, text: &str| {
+        let value = [text.as_bytes(), &START.to_be_bytes()].concat();
+        world.db.upsert(world.table, &[Row { primary_key: b"1", value: &value }]).unwrap();
+    };
+    let world = at(0);
+    for text in ["abc", "xyz"] {
+        upsert(&world, text);
+        Admin::flush(&world.db).unwrap();
+    }
+    world.db.close().unwrap();
+    let world = at(400 * 86_400);
+    world.db.sweeper.hold_for_test(true);
+    world.compact();
+    assert_eq!(world.db.sweep_figures().found, 2);
+    upsert(&world, "abc");
+    world.db.sweeper.hold_for_test(false);
+    world.executor.run_until_idle();
+    world.db.close().unwrap();
+    let world = at(10);
+    assert_eq!(world.entries(), (4, 2), "none is missing");
+    assert_eq!(world.db.scan_rows_by(world.table, 0, &IndexScan::all(), &mut |_, _| {}).unwrap(), 1);
 }
 
 #[test]
