@@ -6,7 +6,7 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 use crate::version::Version;
 
 /// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
-const SPRING_SECONDS: f64 = 150.0;
+const SPRING_SECONDS: f64 = 160.0;
 
 /// The spring has room at least for so many times what all memtables together make for compactions: on a device so slow that this is more than
 /// [`SPRING_SECONDS`], full memtables alone would stop writers.
@@ -16,7 +16,7 @@ const SPRING_BUFFERS: f64 = 3.0;
 const BURST: f64 = 3.0;
 
 /// The same where the WAL is synced: what is written at once costs the device its turns at once, so that nobody gets far ahead, and with less it would be idle in the first seconds, when there is little to compact.
-const BURST_SYNCED: f64 = 3.5;
+const BURST_SYNCED: f64 = 3.4;
 
 /// So much is owed, in parts of the most, while another part of what jobs can sustain is admitted; and twice as much with half of that. A database that owes
 /// nothing takes a memtable or two without a delay.
