@@ -64,6 +64,7 @@ mod state;
 mod statistics;
 mod subcompactions;
 mod super_version;
+mod surroundings;
 mod table_files;
 #[cfg(test)]
 mod tests;

@@ -167,7 +167,8 @@ impl TableOutput {
     fn write(&mut self, raw: &[u8], compress: bool, is_data: bool) -> Result<BlockHandle> {
         // An index or a filter of more than that is read as a whole, too, and is stored as it is.
         let is_large = raw.len() > MAX_BLOCK_LEN;
-        if raw.len() > if is_data { MAX_BLOCK_LEN } else { MAX_LARGE_BLOCK_LEN } {
+        let most = if is_data { MAX_BLOCK_LEN } else { MAX_LARGE_BLOCK_LEN };
+        if raw.len() > most {
             let message = format!("block of {} bytes", raw.len());
             return Err(Error::new(ErrorKind::LimitExceeded, message).with_file(&self.path));
         }
