@@ -14,8 +14,11 @@ const RANK: Rank = Rank(312);
 /// So many bytes are always worth a sync of their own.
 const LEAST_BYTES: u64 = 4 << 20;
 
-/// What is expected of a device before the first sync ended: so many bytes in so many seconds. It counts beside what is measured, as if it had been.
-const EXPECTED: (u64, f64) = (10_000_000, 0.1);
+/// What is expected of a device: so many bytes a second. It counts as if it had been measured for so many seconds.
+const EXPECTED: (f64, f64) = (130e6, 0.03);
+
+/// The first so many bytes tell nothing: a device or its limiter may take them at once, whatever it achieves later.
+const TAKEN_AT_ONCE: u64 = 12 << 20;
 
 /// What a sync achieved is believed for so many times its bytes, which the next one may have: a device or its limiter may take a little at once, and much of it slowly.
 const BELIEVED: u64 = 2;
@@ -55,15 +58,20 @@ struct Achieved {
     meter: Meter,
     /// Bytes of the largest one.
     largest: Option<u64>,
+    /// Bytes of [`TAKEN_AT_ONCE`] that were not synced yet.
+    taken_at_once: u64,
     /// When the last one ended: they take turns, and one that waits achieves nothing yet.
     ended_nanos: u64,
 }
 
 impl Achieved {
     fn new() -> Self {
-        let mut meter = Meter::default();
-        meter.add(EXPECTED.0, EXPECTED.1);
-        Self { meter, largest: None, ended_nanos: 0 }
+        Self { meter: Meter::default(), largest: None, taken_at_once: TAKEN_AT_ONCE, ended_nanos: 0 }
+    }
+
+    /// Bytes that are synced a second while a sync runs.
+    fn rate(&self) -> f64 {
+        self.meter.rate_beside(EXPECTED.0, EXPECTED.1).max(LEAST_RATE)
     }
 }
 
@@ -112,7 +120,11 @@ impl WalLag {
         if bytes >= LEAST_MEASURED_BYTES {
             let seconds = now_nanos.saturating_sub(from_nanos) as f64 / 1e9;
             let part = (MOST_SECONDS / seconds).min(1.0);
-            achieved.meter.add((bytes as f64 * part) as u64, seconds * part);
+            let at_once = bytes.min(achieved.taken_at_once);
+            achieved.taken_at_once -= at_once;
+            if bytes > at_once {
+                achieved.meter.add(((bytes - at_once) as f64 * part) as u64, seconds * part);
+            }
             achieved.largest = achieved.largest.max(Some(bytes));
         }
     }
@@ -121,13 +133,13 @@ impl WalLag {
     pub(crate) fn rate(&self) -> Option<f64> {
         self.interval_seconds?;
         let achieved = self.achieved.lock();
-        achieved.largest.and_then(|_| achieved.meter.rate()).map(|rate| rate.max(LEAST_RATE))
+        achieved.largest.map(|_| achieved.rate())
     }
 
     /// The rate, and the bytes of the largest sync; of so many it is believed.
     fn achieved(&self) -> (f64, u64) {
         let achieved = self.achieved.lock();
-        (achieved.meter.rate().unwrap_or_default().max(LEAST_RATE), achieved.largest.unwrap_or(LEAST_BYTES / BELIEVED))
+        (achieved.rate(), achieved.largest.unwrap_or(LEAST_BYTES / BELIEVED))
     }
 
     /// The pace that keeps what is unsynced to what can be synced within the interval.
