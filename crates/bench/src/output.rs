@@ -103,6 +103,8 @@ pub struct ResultLine {
     pub cv_plain: Option<f64>,
     /// The same against a centred 15-s moving median.
     pub cv_detrended: Option<f64>,
+    /// The same of the 5-s rates, against a moving median of 15 such: what lasts for ten seconds is no trend to it.
+    pub cv_five_seconds: Option<f64>,
     /// The worst 1-s rate as a part of the 15-s moving median around it.
     pub worst_second: Option<f64>,
     /// The worst 5-s rate as a part of the moving median of 15 such around it.

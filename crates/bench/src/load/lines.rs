@@ -10,7 +10,8 @@ const LONG: usize = 5;
 impl Measured {
     /// Fills in what does not depend on the experiment: `line` names the run.
     pub(crate) fn line(&self, stats: EngineStats, line: ResultLine) -> ResultLine {
-        let variation = variation(&self.second_rates);
+        let coefficients = variation(&self.second_rates);
+        let five_seconds = by_fives(&self.second_rates);
         let mut line = ResultLine {
             ops: self.ops,
             seconds: self.seconds,
@@ -28,10 +29,11 @@ impl Measured {
             cpu_s: self.usage.cpu_s,
             rss_mb: self.usage.rss_mb,
             segment_ops_per_s: segments(&self.second_rates),
-            cv_plain: variation.map(|(plain, _)| plain),
-            cv_detrended: variation.map(|(_, detrended)| detrended),
+            cv_plain: coefficients.map(|(plain, _)| plain),
+            cv_detrended: coefficients.map(|(_, detrended)| detrended),
+            cv_five_seconds: variation(&five_seconds).map(|(_, detrended)| detrended),
             worst_second: worst(&self.second_rates),
-            worst_five_seconds: worst(&by_fives(&self.second_rates)),
+            worst_five_seconds: worst(&five_seconds),
             ..line
         };
         line.set_latencies(self.latencies.summary());

@@ -310,7 +310,7 @@ impl Mark {
     }
 }
 
-/// The coefficient of variation of 1-s rates: plain, and against a centred 15-s moving median. `None` below 5 rates.
+/// The coefficient of variation of rates: plain, and against a centred moving median of 15. `None` below 5 rates.
 pub(crate) fn variation(rates: &[f64]) -> Option<(f64, f64)> {
     if rates.len() < 5 {
         return None;

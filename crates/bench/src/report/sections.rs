@@ -201,11 +201,12 @@ const FIGURES: [&str; 17] = [
 ];
 
 /// What is shown beside them where an experiment is about evenness.
-const EVENNESS: [(&str, Figure); 8] = [
+const EVENNESS: [(&str, Figure); 9] = [
     ("offered/s", |run| run.result.offered_ops_per_s),
     ("p99.9 us", |run| run.result.p999_us),
     ("CV", |run| run.result.cv_plain),
     ("CV 15 s", |run| run.result.cv_detrended),
+    ("CV of 5 s", |run| run.result.cv_five_seconds),
     ("worst s", |run| run.result.worst_second),
     ("worst 5 s", |run| run.result.worst_five_seconds),
     ("longest gap us", |run| run.result.longest_gap_us),
