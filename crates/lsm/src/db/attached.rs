@@ -106,7 +106,7 @@ impl DbInner {
         batch: WriteBatch,
         options: &WriteOptions,
     ) -> Result<PendingWrite> {
-        self.check_batch(&batch)?;
+        self.check_write(&batch, options)?;
         let mut check = self.first_look(watched)?;
         check.held = Some(snapshot);
         // Whoever begins a group with it must not wait for its sake.

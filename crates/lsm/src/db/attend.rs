@@ -62,7 +62,7 @@ impl DbInner {
         let started = self.metrics.times_operations().then(|| self.clock.now_micros());
         let mut attended = Attended { db: self, requests: VecDeque::new() };
         for (place, (batch, options)) in writes.into_iter().enumerate() {
-            match self.check_batch(&batch) {
+            match self.check_write(&batch, &options) {
                 Ok(()) => {
                     let request = Request::unattended(batch, options);
                     attended.requests.push_back((place, Arc::clone(&request)));

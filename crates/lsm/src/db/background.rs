@@ -11,9 +11,9 @@ use crate::compaction::{self, Compaction, LevelTargets, Running};
 use crate::event::StallInfo;
 use crate::metrics::Counter;
 use crate::options::{ColumnFamilyOptions, CompactionStyle};
-use crate::version::Version;
+use crate::version::{Version, VersionSet};
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
-use siltstone_base::sync::{Arc, Weak};
+use siltstone_base::sync::{Arc, MutexGuard, Weak};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -334,6 +334,27 @@ impl DbInner {
         }
         self.delete_obsolete_files();
         Ok(())
+    }
+
+    /// Writes an edit that somebody waits for. One that failed may be in the MANIFEST after a crash all the same: before others get the locks, and go on with what was before, a new
+    /// MANIFEST says that it is not. Where that cannot be written either, nothing is acknowledged any more.
+    pub(crate) fn write_for_certain<'a, T>(
+        &self,
+        mut versions: MutexGuard<'a, VersionSet>,
+        write: impl FnOnce(&mut VersionSet) -> Result<T>,
+    ) -> Result<(MutexGuard<'a, VersionSet>, T)> {
+        let doubts = versions.doubts();
+        let error = match write(&mut versions) {
+            Ok(written) => return Ok((versions, written)),
+            Err(error) => error,
+        };
+        let is_in_doubt = versions.doubts() != doubts && versions.write_new_manifest(&mut []).is_err();
+        let is_first = is_in_doubt && self.errors.fail(&error);
+        drop(versions);
+        if is_first {
+            self.tell_failure(&error);
+        }
+        Err(error)
     }
 
     /// Makes the engine read-only because of `error`.

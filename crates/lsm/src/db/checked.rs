@@ -90,7 +90,7 @@ impl DbInner {
     ) -> Result<()> {
         let is_empty = batch.is_empty();
         if !is_empty {
-            self.check_batch(batch)?;
+            self.check_write(batch, options)?;
             if options.low_pri {
                 self.yield_to_writers(batch.size_bytes() as u64, options)?;
             }

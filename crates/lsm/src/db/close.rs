@@ -48,8 +48,8 @@ impl DbInner {
         self.let_policies_go();
         self.drop_next_wal();
         let synced = self.close_wal();
-        // Whoever changes the MANIFEST holds this lock and looks at `closing` first.
-        drop(self.versions.lock());
+        // The next opening writes a MANIFEST of its own.
+        self.versions.lock().close();
         drop(self.lock.lock().take());
         // What a failed engine could not sync was never promised; the caller has seen the error.
         match self.errors.cause() {

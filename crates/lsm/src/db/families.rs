@@ -8,7 +8,7 @@ use crate::event::FlushReason;
 use crate::key::ColumnFamilyId;
 use crate::memtable::ImmutableList;
 use crate::options::{ColumnFamilyOptions, FlushOptions};
-use crate::version::{FamilyConfig, Version};
+use crate::version::{FamilyConfig, Version, VersionSet};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -107,13 +107,14 @@ impl DbInner {
 
     fn remove_family_locked(&self, family: &Arc<Family>) -> Result<()> {
         let leader = self.lock_write_side();
-        let mut versions = self.versions.lock();
+        let versions = self.versions.lock();
         self.check_writable()?;
         self.check_readable(family)?;
         let is_own = |other: &Family, _| other.id == family.id;
         let needed_log = self.oldest_needed_log(leader.side.wal_number, is_own);
         let kept_log = self.oldest_prepared_log(is_own).map_or(needed_log, |prepared| prepared.min(needed_log));
-        versions.drop_family(ColumnFamilyId(family.id), kept_log)?;
+        let write = |versions: &mut VersionSet| versions.drop_family(ColumnFamilyId(family.id), kept_log);
+        let (_versions, ()) = self.write_for_certain(versions, write)?;
         family.mark_dropped();
         let mut state = self.state.lock();
         state.families.remove(&family.id);

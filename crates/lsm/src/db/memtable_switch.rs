@@ -119,7 +119,7 @@ impl DbInner {
             } else {
                 self.retired_wals.lock().push(old);
             }
-            if was_broken && size == 0 && self.discard_newest_wal(old_number) {
+            if was_broken && size == 0 && self.discard_newest_wal(old_number)? {
                 // Every attempt to write on a full device would leave one more.
             } else {
                 side.predecessors.push((old_number, size));
@@ -136,8 +136,9 @@ impl DbInner {
         };
         drop(emptied);
         // What an append left that failed may be a decision, and who asked for it was told that there is none. It must not come to count when nothing but what is prepared
-        // keeps the WAL any more, even if nothing else is written until then.
-        match was_broken && self.prepared_logs.oldest().is_some() {
+        // keeps the WAL any more, even if nothing else is written until then. Nor may it count for one family, or be taken for damage, when another one's tables are ahead of it.
+        let matters = self.prepared_logs.oldest().is_some() || self.families.load().len() > 1;
+        match was_broken && !side.predecessors.is_empty() && matters {
             true => self.log_notes(side),
             false => Ok(()),
         }
@@ -156,14 +157,19 @@ impl DbInner {
         outcome
     }
 
-    /// Removes the newest WAL, in which nothing was ever acknowledged. False if it may still be there after a crash.
-    fn discard_newest_wal(&self, number: u64) -> bool {
-        let removed = self.env.remove_file(&FileName::Wal(number).path(&self.dir));
-        if removed.is_err() || self.sync_directory().is_err() {
-            return false;
+    /// Removes the newest WAL, in which nothing was ever acknowledged. False if it is still there. Where nobody knows whether it is there after a crash, the next one could say neither that it
+    /// is nor that it is not: the engine becomes read-only.
+    fn discard_newest_wal(&self, number: u64) -> Result<bool> {
+        let path = FileName::Wal(number).path(&self.dir);
+        if self.env.remove_file(&path).is_err() {
+            return Ok(false);
+        }
+        if let Err(error) = self.sync_directory() {
+            self.fail(&error);
+            return Err(error);
         }
         self.state.lock().wals.pop_back();
-        true
+        Ok(true)
     }
 
     /// Families with nothing in memory need no WAL before `number`: their memtables start there.

@@ -183,7 +183,7 @@ fn panicked() -> Error {
 impl DbInner {
     /// Writes `batch` atomically. It is unchanged afterwards but for its sequence number.
     pub(crate) fn write(self: &Arc<Self>, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
-        self.check_batch(batch)?;
+        self.check_write(batch, options)?;
         if options.low_pri {
             self.yield_to_writers(batch.size_bytes() as u64, options)?;
         }
@@ -207,6 +207,14 @@ impl DbInner {
     pub(crate) fn try_lock_write_side(&self) -> Option<Leader<'_>> {
         let side = self.write_side.try_lock()?;
         Some(Leader { side, _wake: WakeNext(self) })
+    }
+
+    /// Refuses a write that cannot be what its options promise, or whose batch nobody could apply.
+    pub(super) fn check_write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        if options.sync && options.disable_wal {
+            return Err(Error::invalid_argument("sync with disable_wal: without a WAL nothing can be made durable"));
+        }
+        self.check_batch(batch)
     }
 
     pub(super) fn check_batch(&self, batch: &WriteBatch) -> Result<()> {

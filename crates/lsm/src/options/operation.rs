@@ -49,7 +49,8 @@ siltstone_base::define_options! {
     WriteOptions {
         /// Returns only when the WAL that holds the write is durable.
         sync: bool = false,
-        /// Writes no WAL: the write is lost unless its memtable is flushed before the database is closed, or the process ends.
+        /// Writes no WAL: the write is lost unless its memtable is flushed before the database is closed, or the process ends. With [`sync`](Self::sync) it is refused with
+        /// `InvalidArgument`, as RocksDB does.
         disable_wal: bool = false,
         /// Fails with `Incomplete` instead of waiting for room.
         no_slowdown: bool = false,

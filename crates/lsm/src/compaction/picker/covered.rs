@@ -2,6 +2,9 @@
 //!
 //! A table may go if a newer range tombstone lies over all its keys, and no snapshot sees the table without seeing the tombstone. What the table hid lies under the
 //! tombstone too: it is older than the table, and within its keys. The tombstone stays where it is until compactions find nothing beneath it.
+//!
+//! A tombstone counts within the bounds of its table alone: RocksDB writes it uncut into every table of a level that it meets, and what lies beyond one of them may have gone from the others,
+//! because it is done. Rows that were written since may be beneath it there.
 
 use crate::compaction::{Compaction, CompressionType, LevelInputs};
 use crate::event::CompactionReason;
@@ -67,10 +70,11 @@ pub(super) fn pick<'a>(
     })
 }
 
-/// The tables of `level` that meet the keys of `source`.
+/// The tables of `level` that lie within the bounds of `source`.
 fn files_within<'a>(version: &'a Version, level: usize, source: &FileMeta) -> impl Iterator<Item = &'a Arc<FileMeta>> {
     let order = version.comparator().clone();
     let (smallest, largest) = (source.smallest.user_key().to_vec(), source.largest.user_key().to_vec());
+    let ends_before_largest = source.largest.is_exclusive_end();
     let files = version.files(level);
     let first = match level {
         0 => 0,
@@ -82,7 +86,11 @@ fn files_within<'a>(version: &'a Version, level: usize, source: &FileMeta) -> im
         .iter()
         .take_while(move |file| level == 0 || beyond.compare_user(file.smallest.user_key(), &end).is_le())
         .filter(move |file| {
-            !file.ends_before(&order, &smallest) && order.compare_user(file.smallest.user_key(), &largest).is_le()
+            let ends_within = match ends_before_largest {
+                true => file.ends_before(&order, &largest),
+                false => order.compare_user(file.largest.user_key(), &largest).is_le(),
+            };
+            ends_within && order.compare_user(file.smallest.user_key(), &smallest).is_ge()
         })
 }
 

@@ -254,14 +254,8 @@ impl DbInner {
         let intakes = families.iter().map(|(family, tables, older)| Intake::in_two_layers(family, tables, *older));
         let intakes: Vec<_> = intakes.collect();
         let before = leader.side.last_seqno;
-        let installed = self.try_install(&mut leader, &intakes, true);
-        // What could not be synced may be there after a crash all the same. Before anybody else gets the locks and reads what was before, it must be certain that it is not.
-        if let Err(error) = &installed
-            && self.mend_manifest().is_err()
-        {
-            self.fail(error);
-        }
-        installed.map(|_| Some((before + 1, leader.side.last_seqno)))
+        self.try_install(&mut leader, &intakes, true)?;
+        Ok(Some((before + 1, leader.side.last_seqno)))
     }
 
     /// Leads, with little or nothing of the families in memory and what is watched looked at in the tables that there are. Both are done while others may write; what they write meanwhile is

@@ -112,7 +112,7 @@ impl DbInner {
         (first, last): (SeqNo, SeqNo),
         is_offered: &mut bool,
     ) -> Result<Attempt> {
-        let mut versions = self.versions.lock();
+        let versions = self.versions.lock();
         self.check_writable()?;
         let mut seqno = first;
         let mut bounds = Vec::with_capacity(intakes.len());
@@ -132,8 +132,8 @@ impl DbInner {
             edits.push(edit);
         }
         *is_offered = true;
-        let installed = versions.log_and_apply(&mut edits);
-        if let Ok(installed) = &installed {
+        let installed = self.write_for_certain(versions, |versions| versions.log_and_apply(&mut edits));
+        if let Ok((_versions, installed)) = &installed {
             self.publish_with_new_memtables(side, intakes, installed, last);
         }
         let mut state = self.state.lock();
@@ -143,11 +143,10 @@ impl DbInner {
             }
         }
         drop(state);
+        let (versions, _) = installed?;
         drop(versions);
-        if installed.is_ok() {
-            self.notify_of_tables(intakes.iter().flat_map(|intake| intake.tables.iter().map(|table| table.number)));
-        }
-        installed.map(|_| Attempt::Installed)
+        self.notify_of_tables(intakes.iter().flat_map(|intake| intake.tables.iter().map(|table| table.number)));
+        Ok(Attempt::Installed)
     }
 
     /// Finds places, and keeps compactions away from them; `None` if tables are to have the number 0 and cannot. What was published last is current: the

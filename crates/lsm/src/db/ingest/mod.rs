@@ -13,6 +13,7 @@ mod placement;
 
 pub(crate) use changes::{ChangedTables, Depth};
 
+use super::admission::closing;
 use super::column_family::Family;
 use super::state::DbInner;
 use super::timestamps::refuse_writing;
@@ -75,6 +76,8 @@ impl DbInner {
         options: &IngestExternalFileOptions,
         only_at: Option<SeqNo>,
     ) -> Result<SeqNo> {
+        // Names of files are this opening's until what was brought is named in the MANIFEST, or gone.
+        let _making = self.make_files()?;
         self.check_writable()?;
         self.check_readable(family)?;
         refuse_writing(&family.name, &family.options())?;
@@ -151,6 +154,9 @@ impl DbInner {
     fn bring(&self, tables: Vec<ExternalTable>, options: &IngestExternalFileOptions) -> Result<BroughtTables<'_>> {
         let mut brought = BroughtTables { db: self, tables: Vec::with_capacity(tables.len()) };
         for table in tables {
+            if self.is_closing() {
+                return Err(closing());
+            }
             let number = self.file_numbers.allocate();
             brought.tables.push(Brought { table, number, file_crc: None });
             let Some(newest) = brought.tables.last_mut() else { continue };

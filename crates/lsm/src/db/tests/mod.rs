@@ -7,6 +7,7 @@ mod compressed_blocks;
 mod covered;
 mod created_files;
 mod delayed_rate;
+mod doubts;
 mod early_sync;
 mod expired_blocks;
 mod flush_turns;

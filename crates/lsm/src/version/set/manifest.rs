@@ -54,10 +54,8 @@ pub(super) fn sync(config: &VersionSetConfig, writer: &mut WalWriter) -> Result<
     }
 }
 
-/// Creates MANIFEST `number` with `snapshot` and `edits`, makes it durable, and lets CURRENT name it.
-///
-/// After an error CURRENT names either this MANIFEST, whole, or the one before.
-pub(super) fn start(
+/// Creates MANIFEST `number` with `snapshot` and `edits`, and makes it durable. CURRENT does not name it yet.
+pub(super) fn create(
     config: &VersionSetConfig,
     number: u64,
     snapshot: &[VersionEdit],
@@ -68,12 +66,16 @@ pub(super) fn start(
         // CURRENT does not name it, so it is only a waste of space. The error that counts is the first one.
         let _ = config.env.remove_file(&FileName::Manifest(number).path(&config.dir));
     }
-    let mut writer = written?;
+    written
+}
+
+/// Lets CURRENT name MANIFEST `number`, which is durable. After an error CURRENT names either this MANIFEST or the one before.
+pub(super) fn switch_to(config: &VersionSetConfig, number: u64, writer: &mut WalWriter) -> Result<()> {
     switch_current(config, number)?;
     if is_planted(PlantedBug::CurrentBeforeManifest) {
         writer.sync()?;
     }
-    Ok(writer)
+    Ok(())
 }
 
 fn write(config: &VersionSetConfig, number: u64, snapshot: &[VersionEdit], edits: &[VersionEdit]) -> Result<WalWriter> {

@@ -52,6 +52,10 @@ pub(crate) struct VersionSet {
     families: BTreeMap<ColumnFamilyId, Family>,
     counters: Counters,
     manifest: Manifest,
+    /// How many writes failed of which nobody knows whether they are in the MANIFEST after a crash.
+    doubts: u64,
+    /// Whether nothing may be written any more: the directory may be another opening's.
+    is_closed: bool,
     /// The MANIFEST that CURRENT names for certain, or 0.
     manifest_number: u64,
 }
@@ -140,6 +144,16 @@ impl VersionSet {
     /// that failed, because it may come back.
     pub(crate) fn is_manifest_broken(&self) -> bool {
         matches!(self.manifest, Manifest::Broken)
+    }
+
+    /// How many writes failed of which nobody knows whether they are in the MANIFEST after a crash. A [new MANIFEST](Self::write_new_manifest) says that they are not.
+    pub(crate) fn doubts(&self) -> u64 {
+        self.doubts
+    }
+
+    /// Nothing is written any more: all that is asked for fails with `Aborted`.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
     }
 
     /// Raises the log number of a family all whose entries below `log_number` are in tables, because it has none in memory. The
@@ -286,6 +300,7 @@ impl VersionSet {
 
     /// Appends `edits` durably, to the MANIFEST there is or to a new one.
     fn write(&mut self, edits: &[VersionEdit], counters: &Counters) -> Result<()> {
+        self.check_open()?;
         let needs_new = match &self.manifest {
             Manifest::None | Manifest::Broken => true,
             Manifest::Open(writer) => writer.len() >= self.config.max_manifest_file_size,
@@ -297,6 +312,7 @@ impl VersionSet {
         let written = manifest::append(writer, edits).and_then(|()| manifest::sync(&self.config, writer));
         if written.is_err() {
             self.manifest = Manifest::Broken;
+            self.doubts += 1;
             if is_planted(PlantedBug::AppendBehindBrokenManifestRecord) {
                 self.manifest = manifest::reopen(&self.config, self.manifest_number);
             }
@@ -307,6 +323,7 @@ impl VersionSet {
     /// Starts a new MANIFEST: a snapshot, then `edits`, then the counters, without which no MANIFEST is accepted. So one
     /// that lost any of this is known to be damaged.
     fn roll(&mut self, edits: &[VersionEdit], counters: &Counters) -> Result<()> {
+        self.check_open()?;
         let number = self.numbers.allocate();
         let snapshot = self.snapshot();
         let mut edits = edits.to_vec();
@@ -315,10 +332,21 @@ impl VersionSet {
         }
         edits.push(self.snapshot_of_counters(counters));
         self.manifest = Manifest::Broken;
-        let writer = manifest::start(&self.config, number, &snapshot, &edits)?;
+        let mut writer = manifest::create(&self.config, number, &snapshot, &edits)?;
+        if let Err(error) = manifest::switch_to(&self.config, number, &mut writer) {
+            self.doubts += 1;
+            return Err(error);
+        }
         self.manifest = Manifest::Open(writer);
         self.manifest_number = number;
         Ok(())
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.is_closed {
+            true => Err(Error::new(ErrorKind::Aborted, "the database is closed")),
+            false => Ok(()),
+        }
     }
 
     /// Edits that lead from nothing to what the set shows.

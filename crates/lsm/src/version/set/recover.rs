@@ -41,6 +41,8 @@ impl VersionSet {
             families: BTreeMap::from([(id, family)]),
             counters: Counters { db_id, ..Counters::default() },
             manifest: Manifest::None,
+            doubts: 0,
+            is_closed: false,
             manifest_number: 0,
         };
         set.write_new_manifest(&mut [])?;
@@ -78,6 +80,8 @@ impl VersionSet {
             families,
             counters,
             manifest: Manifest::None,
+            doubts: 0,
+            is_closed: false,
             manifest_number,
         })
     }
