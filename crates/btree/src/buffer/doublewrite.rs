@@ -205,7 +205,7 @@ impl DoublewriteFile {
 /// not needed any more once the tablespaces are synced.
 ///
 /// A crash tears pages that were being written after the last `checkpoint`: those before were durable in their places when it was noted. They were changed after it too, and their copies say so. Copies
-/// below the checkpoint are of earlier rounds, which the file still holds. A page that is damaged and has no other copy was not torn: to put that one back would lose what was changed since, silently.
+/// below the checkpoint are of earlier rounds, which the file still holds. Pages whose copies are as new as what is in their places are written once more. A page that is damaged and has no other copy was not torn: to put that one back would lose what was changed since, silently.
 ///
 /// # Errors
 ///
@@ -249,14 +249,18 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
         newest.retain(|_, (lsn, ..)| *lsn >= checkpoint);
     }
     let mut restored = 0;
-    for (id, (_, offset, stored)) in newest {
+    for (id, (lsn, offset, stored)) in newest {
         if !spaces.is_open(id.space) {
             continue;
         }
         spaces.read(id, &mut page, IoPriority::User)?;
-        if !matches!(page::verify(&page, id), Err(Damage::Checksum)) {
-            continue;
-        }
+        let is_torn = match page::verify(&page, id) {
+            Err(Damage::Checksum) => true,
+            // Whole for who reads it now; but what a sync failed for may be torn on the device, where nobody can look. It is written again, so that the sync which follows is one of this
+            // very page, before its copy gives way to others.
+            Ok(in_place) if in_place == lsn => false,
+            _ => continue,
+        };
         let copy = &mut page[..stored];
         let read = file.read_at(offset, copy, context);
         read.map_err(|error| Error::io("read", &path, error).with_offset(offset))?;
@@ -265,7 +269,7 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
         } else {
             spaces.write(id, copy, IoPriority::User)?;
         }
-        restored += 1;
+        restored += usize::from(is_torn);
     }
     for id in named.into_iter().filter(|id| spaces.is_open(id.space)) {
         spaces.read(id, &mut page, IoPriority::User)?;

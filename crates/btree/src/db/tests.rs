@@ -6,7 +6,8 @@ use crate::tree::Value;
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::conformance_all::{Openers, check_all};
 use siltstone_base::engine::{Admin, Durability, KvCursor};
-use siltstone_base::env::sim::SimDisk;
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, OpInfo, SimDisk};
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::{ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -455,4 +456,51 @@ fn a_log_that_changes_a_page_of_no_tablespace_is_refused() {
             "{error}"
         );
     }
+}
+
+/// None of their pages can leave the pool before all are written: readers got `Busy`, and the engine took no more writes.
+#[test]
+fn a_batch_of_long_values_that_the_pool_has_no_room_for_is_refused_and_nothing_else_is() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    for number in 0..500_u32 {
+        db.put(number.to_be_bytes(), [7; 20]).unwrap();
+    }
+    let before = rows(&db);
+    let batch = |rows: u32| {
+        let mut batch = WriteBatch::new();
+        (0..rows).for_each(|number| batch.put((number * 50).to_be_bytes(), vec![8; 2500]));
+        batch
+    };
+    assert_eq!(db.write(&batch(8)).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    assert_eq!(rows(&db), before);
+    db.write(&batch(4)).unwrap();
+    assert_eq!(rows(&db).values().filter(|value| value.len() == 2500).count(), 4);
+    db.check().unwrap();
+}
+
+/// What a sync failed for is whole in the page cache, and may be torn on the device: its copy in the doublewrite file was the only one, and gave way to those of other pages.
+#[test]
+fn a_page_whose_sync_failed_is_written_again_before_its_copy_gives_way() {
+    let disk = new_disk();
+    let options = options().page_size(8192).buffer_pool_bytes(64 * 8192).redo_capacity_bytes(4 << 20);
+    let db = open_on(&disk, &options).unwrap();
+    for number in 0..200_u32 {
+        db.put(number.to_be_bytes(), [7; 200]).unwrap();
+    }
+    let syncs = OpFilter { class: Some(OpClass::Sync), file: Some(FileKind::Page), ..OpFilter::default() };
+    disk.set_fault(FaultPlan::once(FaultKind::SyncFailsVisible, 0).filter(syncs));
+    assert!(db.flush().is_err());
+    assert_eq!(disk.fault_hits().len(), 1);
+    disk.clear_fault();
+    drop(db);
+    disk.start_trace();
+    let db = open_on(&disk, &options).unwrap();
+    let trace = disk.take_trace();
+    let is_write = |file: FileKind| move |op: &&OpInfo| op.class == OpClass::Write && op.file == file;
+    let is_sync_of_pages = |op: &&OpInfo| op.class == OpClass::Sync && op.file == FileKind::Page;
+    let until_sync: Vec<_> = trace.iter().take_while(|op| !is_sync_of_pages(op)).collect();
+    assert!(until_sync.iter().copied().any(|op| is_write(FileKind::Page)(&op)), "{trace:?}");
+    assert!(!until_sync.iter().copied().any(|op| is_write(FileKind::Doublewrite)(&op)), "{trace:?}");
+    assert_eq!(rows(&db).len(), 200);
 }

@@ -178,6 +178,7 @@ impl State {
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let mut needed = (count as u64 + 4) * page_len as u64;
+        let (mut long_pages, most_pages) = (0, self.pool.frames() / 2);
         for (tree, key, value) in sizes {
             if key.len() > page::max_key_len(page_len) {
                 return Err(Error::new(ErrorKind::LimitExceeded, "a key takes no more than an eighth of a page"));
@@ -185,7 +186,17 @@ impl State {
             if value > page_len && value > tree.max_value_len() {
                 return Err(Error::new(ErrorKind::LimitExceeded, TOO_LONG));
             }
+            if value > page_len {
+                long_pages += value / page_len + 1;
+            }
             needed += (key.len() + value) as u64 * 5 / 4 + 128;
+        }
+        if count > 1 && long_pages > most_pages {
+            // None of them can leave the pool before all are written.
+            let message = format!(
+                "a batch of long values that take {long_pages} pages; half of the buffer pool's, {most_pages}, is the most"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         if needed > self.redo.capacity() / 2 {
             let half = self.redo.capacity() / 2;

@@ -38,6 +38,8 @@ pub(crate) struct Space {
     sync_needed: SyncNeeded,
     /// Whether a sync failed: the file may show what was there before it was written.
     is_doubtful: AtomicBool,
+    /// Whether it is being filled, and nothing leads to it: who fills it syncs it. An error of the device is told to one sync of a file alone, which must be that one's.
+    is_being_filled: AtomicBool,
     /// The number of its [`PageCompression`].
     compression: AtomicU8,
     /// Whether the file system refused to take blocks back.
@@ -135,6 +137,7 @@ impl Spaces {
             file,
             sync_needed: SyncNeeded::new(),
             is_doubtful: AtomicBool::new(false),
+            is_being_filled: AtomicBool::new(false),
             compression: AtomicU8::new(PageCompression::None.code()),
             keeps_blocks: AtomicBool::new(false),
             states: Arc::new(LeafStates::new()),
@@ -262,18 +265,25 @@ impl Spaces {
         Ok(())
     }
 
-    /// Makes the pages of one tablespace durable that nothing leads to. A failure is final for its file alone.
-    pub(crate) fn sync_one(&self, space: u32) -> Result<()> {
+    /// A tablespace that nothing leads to is going to be filled. Checkpoints leave it alone until it is [synced](Self::sync_filled).
+    pub(crate) fn begin_filling(&self, space: u32) -> Result<()> {
+        self.get(PageId::new(space, 0))?.is_being_filled.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes the pages of a tablespace durable that was filled and that nothing leads to. A failure is final for its file alone.
+    pub(crate) fn sync_filled(&self, space: u32) -> Result<()> {
         let space = self.get(PageId::new(space, 0))?;
-        // Not taken for synced by a checkpoint, should this fail: its own sync then fails too.
         let synced = space.file.sync_data(context(IoPriority::User));
-        synced.map_err(|error| Error::io("sync", &space.path, error))
+        synced.map_err(|error| Error::io("sync", &space.path, error))?;
+        space.is_being_filled.store(false, Ordering::Release);
+        Ok(())
     }
 
     /// Makes everything durable that was written before the call. A failure is final. The caller is alone.
     pub(crate) fn sync(&self, priority: IoPriority) -> Result<()> {
         let spaces: Vec<Arc<Space>> = self.open.read().values().cloned().collect();
-        for space in spaces {
+        for space in spaces.iter().filter(|space| !space.is_being_filled.load(Ordering::Acquire)) {
             let synced = space.sync_needed.sync(|| space.file.sync_data(context(priority)));
             synced.map_err(|error| {
                 space.is_doubtful.store(true, Ordering::Release);

@@ -66,6 +66,7 @@ pub(crate) struct BulkBuilder<'a> {
 
 impl<'a> BulkBuilder<'a> {
     pub(crate) fn new(spaces: &'a Spaces, space: u32, options: BulkOptions) -> Result<Self> {
+        spaces.begin_filling(space)?;
         let page_len = spaces.page_len();
         let memory = || BlockPool::new(0).alloc_aligned(page_len, DIRECT_ALIGNMENT);
         let compression = spaces.compression(space);

@@ -243,8 +243,15 @@ impl Job for Walk {
             Err(_) if !tree.is_at(self.incarnation) => Progress::After(LEAST_PAUSE),
             Err(error) => {
                 state.note_failure(self.name(), &error);
-                self.begin_anew();
-                Progress::After(expiry.interval().max(10 * RETRY))
+                if self.expired.is_empty() {
+                    // Nobody knows where the next leaf begins.
+                    self.begin_anew();
+                    return Progress::After(expiry.interval().max(10 * RETRY));
+                }
+                // Rows that cannot be removed keep nobody behind them.
+                self.left += self.expired.len() as u64;
+                self.expired.clear();
+                Progress::After(10 * RETRY)
             }
         }
     }

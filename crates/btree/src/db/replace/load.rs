@@ -82,7 +82,7 @@ impl State {
         }
         let built = builder.finish()?;
         if !is_planted(PlantedBug::LoadIsNotSynced) {
-            self.spaces.sync_one(number)?;
+            self.spaces.sync_filled(number)?;
         }
         Ok(built)
     }

@@ -32,10 +32,12 @@ pub struct Transaction {
     pub(super) number: u32,
     /// Whether a change failed and left its record behind: it can only be rolled back.
     pub(super) is_doomed: bool,
+    /// The number down to which changes were to be undone when that failed.
+    half_undone: Option<u32>,
     /// Whether somebody else is responsible for it from now on.
     is_over: bool,
     /// Where the group ends that it has seen, safe or not.
-    seen_end: Option<GroupEnd>,
+    pub(super) seen_end: Option<GroupEnd>,
 }
 
 impl Db {
@@ -58,6 +60,7 @@ impl Db {
             view,
             number: 0,
             is_doomed: false,
+            half_undone: None,
             is_over: false,
             seen_end: None,
         })
@@ -367,6 +370,8 @@ impl Transaction {
                 continue;
             }
             self.check_unchanged(tree, key, stamp)?;
+            // A batch that is not safe yet is safe before this transaction is, also where there is nothing to change any more.
+            self.seen_end = Some(state.redo.closed());
             let is_there = before.as_ref().is_some_and(|(flags, _)| flags & FLAG_DELETED == 0);
             if value.is_none() && !is_there {
                 // There is no row whose stamp could be the lock.
@@ -390,7 +395,7 @@ impl Transaction {
     }
 
     pub(super) fn check_doom(&self) -> Result<()> {
-        if self.is_doomed {
+        if self.is_doomed || self.half_undone.is_some() {
             let message = "a change failed and could not be taken back; the transaction can only be rolled back";
             return Err(Error::new(ErrorKind::Aborted, message));
         }
@@ -431,11 +436,18 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a savepoint of the future; those of I/O, after which it may be called again.
+    /// `InvalidArgument` for a savepoint of the future; those of I/O, after which it may be called again. Until that succeeds, the transaction changes nothing and does not commit (`Aborted`).
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let number = u32::try_from(savepoint.0).ok().filter(|number| *number <= self.number);
         let number = number.ok_or_else(|| Error::invalid_argument("the savepoint is none of this transaction"))?;
-        self.state.undo_all(self.id, number)
+        let undone = self.state.undo_all(self.id, number);
+        match (&undone, self.half_undone) {
+            // A record that is left of a change that was taken back has what the row is now: purge would give its pages away.
+            (Err(_), half_undone) => self.half_undone = Some(half_undone.map_or(number, |before| before.min(number))),
+            (Ok(()), Some(before)) if number <= before => self.half_undone = None,
+            (Ok(()), _) => {}
+        }
+        undone
     }
 
     /// Makes the changes visible, when they are as safe as [`durability`](crate::DbOptions::durability) says.

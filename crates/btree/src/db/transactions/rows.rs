@@ -166,6 +166,8 @@ impl Transaction {
                 continue;
             }
             self.check_unchanged(rows, key, stamp)?;
+            // A batch that is not safe yet is safe before this transaction is, also where there is nothing to change any more.
+            self.seen_end = Some(state.redo.closed());
             let old =
                 live.get(key, |flags, bytes| (flags & FLAG_DELETED == 0).then(|| page::body(flags, bytes).to_vec()))?;
             let old = old.flatten();

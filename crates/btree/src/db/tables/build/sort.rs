@@ -169,7 +169,7 @@ impl<'a, 's> Sorter<'a, 's> {
         }
         let built = builder.finish()?;
         if !is_planted(PlantedBug::LoadIsNotSynced) {
-            state.spaces.sync_one(space.number())?;
+            state.spaces.sync_filled(space.number())?;
         }
         Ok((space, built.rows))
     }

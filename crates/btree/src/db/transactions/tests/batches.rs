@@ -85,3 +85,17 @@ fn a_transaction_must_see_its_own_write_on_a_batch_that_waits_for_its_sync() {
     one.commit().unwrap();
     assert_eq!(rows(&db).into_iter().collect::<Vec<_>>(), [(b"a".to_vec(), b"later".to_vec())]);
 }
+
+/// It was told that there is no row, because of a batch that is not safe yet: after a crash the row was there again.
+#[test]
+fn a_transaction_that_found_nothing_to_delete_vouches_for_the_batch_that_removed_it() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options().durability(Durability::Commit)).unwrap();
+    db.put("a", "1").unwrap();
+    make(&db, &[(&db.0.default_tree, KvOp::Delete { key: b"a" })]);
+    let mut one = db.begin(&TransactionOptions::new(Isolation::ReadCommitted)).unwrap();
+    one.delete("a").unwrap();
+    one.commit().unwrap();
+    let again = open_on(&disk.after_power_loss(), &options()).unwrap();
+    assert!(rows(&again).is_empty());
+}

@@ -191,3 +191,18 @@ fn a_cursor_of_a_transaction_never_shows_pages_that_its_rollback_gave_to_another
     assert_eq!(rows(&db).into_keys().collect::<Vec<_>>(), [b"b"]);
     db.check().unwrap();
 }
+
+/// A row would have what a record says that was before it, and purge would give the pages of that away.
+#[test]
+fn a_transaction_that_is_halfway_back_to_a_savepoint_must_not_commit() {
+    let disk = new_disk();
+    let db = open_on(&disk, &options()).unwrap();
+    db.put("a", vec![1; 1000]).unwrap();
+    let mut one = db.begin(&committed()).unwrap();
+    let first = one.savepoint();
+    one.put("a", "2").unwrap();
+    db.0.undo.damage(Stamp { id: one.id(), number: 1 });
+    assert!(one.rollback_to(first).is_err());
+    assert_eq!(one.put("b", "1").unwrap_err().kind(), ErrorKind::Aborted);
+    assert_eq!(one.commit().unwrap_err().kind(), ErrorKind::Aborted);
+}
