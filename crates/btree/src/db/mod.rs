@@ -157,8 +157,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`put_in`](Self::put_in), and `LimitExceeded` for a batch of more operations than an eighth of the buffer pool has pages, or that may need more than half of the
-    /// redo log. Nothing of the batch was then done.
+    /// Those of [`put_in`](Self::put_in), and `LimitExceeded` for a batch of more operations than an eighth of the buffer pool has pages, whose long values take
+    /// more than half of its pages, or that may need more than half of the redo log. Nothing of the batch was then done.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         let default = &self.0.default_tree;
         let ops = batch.iter().map(|(tree, op)| (tree.map_or(default, |tree| &tree.0), op));
