@@ -8,7 +8,6 @@ use crate::{
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
 use std::path::Path;
-use std::time::Duration;
 
 fn synced() -> WriteOptions {
     WriteOptions::default().sync(true)
@@ -193,11 +192,11 @@ fn closing_waits_for_tables_that_are_being_brought() {
             db.ingest_external_files(&family, &[&path], &IngestExternalFileOptions::default())
         });
         while names(&disk) == before {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         }
         let closing = scope.spawn(|| inner.close());
         while !inner.is_closing() {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         }
         assert_eq!(inner.state.lock().making_files, 1);
         drop(leader);
