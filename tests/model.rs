@@ -33,6 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (family.clone(), key.clone()).prop_map(|(family, key)| Op::Delete { family, key }),
         10 => (family.clone(), key.clone(), 0..40_u16).prop_map(|(family, key, len)| Op::Merge { family, key, len }),
         6 => (family.clone(), key.clone(), 0..KEYS).prop_map(|(family, low, high)| Op::DeleteRange { family, low, high }),
+        1 => (family.clone(), key.clone(), 0..KEYS).prop_map(|(family, low, high)| Op::DeleteFiles { family, low, high }),
         6 => vec((family.clone(), key.clone(), 0..200_u16), 1..12).prop_map(Op::Batch),
         2 => (0..FAMILIES, 0..KEYS, 1..60_u16).prop_map(|(family, first, count)| Op::PutRun { family, first, count }),
         5 => (family.clone(), key.clone()).prop_map(|(family, key)| Op::Get { family, key }),

@@ -4,6 +4,7 @@ use super::options::{self, Draw};
 use siltstone::lsm::testing::Model;
 use siltstone::lsm::{
     ColumnFamily, ColumnFamilyOptions, Db, DbOptions, ErrorKind, FlushOptions, Iter, ReadOptions, Snapshot, WriteBatch,
+    WriteOptions,
 };
 use siltstone_base::clock::ManualClock;
 use siltstone_base::comparator::Comparator;
@@ -25,6 +26,7 @@ pub enum Op {
     PutRun { family: u8, first: u16, count: u16 },
     Delete { family: u8, key: u16 },
     DeleteRange { family: u8, low: u16, high: u16 },
+    DeleteFiles { family: u8, low: u16, high: u16 },
     Merge { family: u8, key: u16, len: u16 },
     Batch(Vec<(u8, u16, u16)>),
     Get { family: u8, key: u16 },
@@ -219,6 +221,11 @@ impl World {
 
     /// Writes a batch to both, unless the engine would have had to wait and was told not to.
     fn write(&mut self, changes: Vec<(u8, Vec<u8>, Change)>, sync: bool) {
+        let options = options::write(&mut self.draw, sync, self.may_skip_wal);
+        self.write_with(changes, &options);
+    }
+
+    fn write_with(&mut self, changes: Vec<(u8, Vec<u8>, Change)>, options: &WriteOptions) {
         let mut batch = WriteBatch::new();
         for (family, key, change) in &changes {
             let handle = self.family(*family);
@@ -235,14 +242,17 @@ impl World {
             Change::DeleteRange(end) => self.orders[*family as usize].compare(key, end).is_gt(),
             _ => false,
         });
-        let options = options::write(&mut self.draw, sync, self.may_skip_wal);
-        match self.db().write(&mut batch, &options) {
+        let refused = refused || (options.sync && options.disable_wal);
+        match self.db().write(&mut batch, options) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Incomplete && options.no_slowdown => return,
             Err(error) if error.kind() == ErrorKind::InvalidArgument && refused => return,
             Err(error) => panic!("write: {error}"),
         }
-        assert!(!refused, "a family took a merge without an operator, or an inverted range");
+        assert!(
+            !refused,
+            "a family took a merge without an operator, an inverted range, or promised what it cannot keep"
+        );
         for (family, key, change) in changes {
             self.unlogged[family as usize] |= options.disable_wal;
             let map = &mut self.maps[family as usize];
@@ -306,6 +316,7 @@ impl World {
                     self.write(vec![(family, begin, Change::DeleteRange(end))], false);
                 }
             }
+            Op::DeleteFiles { family, low, high } => self.delete_files(family, low, high),
             Op::Merge { family, key, len } => {
                 let operand = self.value(len);
                 self.write_one(family, key, Change::Merge(operand), false);
@@ -409,6 +420,18 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Gives the space of a range back, as who drops what is in it: tables go as a whole, and what is left is deleted. Snapshots may lose rows, iterators that were made before do not.
+    fn delete_files(&mut self, family: u8, low: u16, high: u16) {
+        let (begin, end) = self.ordered(family, Some(key_bytes(low)), Some(key_bytes(high)));
+        let (Some(begin), Some(end)) = (begin, end) else { return };
+        for moment in &mut self.snapshots {
+            moment.maps[family as usize] = None;
+            moment.models[family as usize] = None;
+        }
+        self.db().delete_files_in_range(&self.family(family), &begin, &end).unwrap();
+        self.write_with(vec![(family, begin, Change::DeleteRange(end))], &WriteOptions::default().sync(true));
     }
 
     /// What a change is for its key. One that is put once is deleted by single deletes only, before it is put again.

@@ -223,9 +223,11 @@ enum LookupBytes {
 
 impl LookupKey {
     /// The key that seeks the newest version of `user_key` visible at `seqno`.
+    ///
+    /// No entry has the largest number of all, and so has no key that seeks: the exclusive end of a table has it, and comes before all that is of its user key.
     #[inline]
     pub fn new(user_key: &[u8], seqno: SeqNo) -> Self {
-        let trailer = pack_trailer(seqno, SEEK_TYPE).to_le_bytes();
+        let trailer = pack_trailer(seqno.min(MAX_SEQNO - 1), SEEK_TYPE).to_le_bytes();
         let len = user_key.len() + TRAILER_LEN;
         if len <= INLINE {
             let mut bytes = [0; INLINE];

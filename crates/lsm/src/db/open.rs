@@ -377,6 +377,10 @@ fn replay<'a>(
         let family = Family::new(record.id().0, record.name().to_owned(), first, surroundings);
         let family = Arc::new(family.with_timestamp_low(record.timestamp_low()));
         begun(&family)?;
+        if let Some(expiry) = &family.expiry {
+            // Tables that recovery writes tell of their stamps, too.
+            expiry.attach(undecided == Undecided::Ignored)?;
+        }
         merge_operators::check(&family, record.current(), found)?;
         let log_number = record.log_number();
         let edit = VersionEdit::new(record.id());
@@ -396,6 +400,9 @@ fn replay<'a>(
     // RocksDB says nothing of it before its first flush.
     let oldest_kept = Some(versions.min_log_number_to_keep()).filter(|kept| *kept > 0).unwrap_or(oldest_needed);
     let logs = list_logs(&names, oldest_kept);
+    if let (true, Some(wal_dir)) = (logs.is_empty(), found.and_then(OptionsFile::wal_dir)) {
+        refuse_logs_elsewhere(surroundings, wal_dir, oldest_kept)?;
+    }
     let file_numbers = versions.file_numbers();
     let last_seqno = versions.last_sequence();
     let mut recovery = Recovery {
@@ -409,6 +416,7 @@ fn replay<'a>(
         numbers_unknown: false,
         is_whole: true,
         own_log: None,
+        has_foreign: false,
         synced_wals: versions.synced_wals().clone(),
         prepared: PreparedTransactions::default(),
         in_memory: undecided == Undecided::Ignored,
@@ -418,6 +426,20 @@ fn replay<'a>(
         recovery.check_nothing_is_prepared()?;
     }
     Ok(recovery)
+}
+
+/// Refuses a database without WALs whose OPTIONS file names another directory that has some: what they hold would be missing, and the numbers of its writes be given out again. A path that
+/// leads nowhere, or to the same directory, says nothing: directories are copied, and older releases wrote down where they were.
+fn refuse_logs_elsewhere(surroundings: &Surroundings, wal_dir: &Path, oldest_kept: u64) -> Result<()> {
+    let env = &surroundings.env;
+    let (Ok(elsewhere), Ok(own)) = (env.resolve(wal_dir), env.resolve(&surroundings.dir)) else { return Ok(()) };
+    let Ok(entries) = env.list_dir(&elsewhere) else { return Ok(()) };
+    let names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
+    if elsewhere == own || list_logs(&names, oldest_kept).is_empty() {
+        return Ok(());
+    }
+    let what = "wal_dir: the WALs are in another directory; they can be moved beside the tables";
+    Err(Error::not_supported(what).with_file(&elsewhere))
 }
 
 /// What an open database is assembled of.
@@ -437,9 +459,6 @@ fn assemble(parts: Parts, wal_number: u64, read_only: bool) -> Result<DbInner> {
     let mut by_id = BTreeMap::new();
     let mut state = State { wals: VecDeque::<LiveWal>::new(), ..State::default() };
     for family in families {
-        if let Some(expiry) = &family.expiry {
-            expiry.attach(read_only)?;
-        }
         let old = family.super_version.load_full();
         if !read_only {
             family.super_version.store(Arc::new(SuperVersion {

@@ -75,6 +75,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) is_whole: bool,
     /// The WAL that was last found to be this engine's.
     pub(crate) own_log: Option<u64>,
+    /// Whether something was replayed of a WAL that this engine did not write.
+    pub(super) has_foreign: bool,
     /// Bytes of WALs that the MANIFEST says were synced, by number.
     pub(crate) synced_wals: BTreeMap<u64, u64>,
     /// Transactions that are prepared and not yet committed.
@@ -104,14 +106,16 @@ impl Recovery<'_> {
         self.is_whole = counting.len() == logs.len();
         let logs = &counting[..];
         self.check_synced_wals_exist(logs)?;
-        for (index, number) in logs.iter().enumerate() {
-            let predecessor = self.successors_note(*number, &logs[index + 1..])?;
+        let mut index = 0;
+        while let Some(number) = logs.get(index) {
             let later = &logs[index + 1..];
+            index += 1;
+            let predecessor = self.successors_note(*number, later)?;
             let missing = match self.missing_predecessor(*number, logs)? {
                 None => None,
                 Some((missing, error)) => {
                     let point = LogPoint { number: missing, offset: 0 };
-                    Some(self.judge(Damage { point, error, is_torn: false }, None, &logs[index..])?)
+                    Some(self.judge(Damage { point, error, is_torn: false }, None, &logs[index - 1..])?)
                 }
             };
             let end = match missing {
@@ -122,8 +126,11 @@ impl Recovery<'_> {
             match end {
                 ReplayEnd::Complete => {}
                 ReplayEnd::Damaged if is_planted(PlantedBug::ReplayBeyondTornRecord) => {}
-                ReplayEnd::Damaged if missing.is_none() && self.is_continued_by(later)? => {}
-                ReplayEnd::Damaged => return self.check_tables_are_not_ahead(*number),
+                ReplayEnd::Damaged => match self.continued_by(later)? {
+                    // Those between were given up by whoever wrote the one that goes on.
+                    Some(place) if missing.is_none() => index += place,
+                    _ => return self.check_tables_are_not_ahead(*number),
+                },
             }
         }
         Ok(())
@@ -354,10 +361,16 @@ impl Recovery<'_> {
         let mut seqno = batch.seqno();
         let mut replayed = self.replayed_seqno;
         // RocksDB takes tables in without a flush: a table that was merged with them is newer than what its WAL alone holds.
-        let is_own = self.own_log == Some(log_number);
+        let (is_own, is_foreign) = (self.is_own(log_number), self.has_foreign);
         let mut check = |id: ColumnFamilyId| {
             let family = self.families.get(&id.0).filter(|family| log_number >= family.log_number);
             let flushed = family.filter(|_| is_own).map_or(0, |family| family.flushed_range_end);
+            if seqno <= replayed && !is_own && is_foreign {
+                // Each of its batches uses up one number, whatever it has.
+                return Err(Error::not_supported(
+                    "sequence numbers that go back, as a database of write-prepared transactions has them, in a WAL",
+                ));
+            }
             if seqno <= replayed || seqno <= flushed {
                 return Err(Error::corrupt("a write batch is older than the log that it is in"));
             }
@@ -382,7 +395,13 @@ impl Recovery<'_> {
             }
         }
         (self.replayed_seqno, self.numbers_unknown) = (replayed, numbers_unknown);
+        self.has_foreign |= !is_own;
         Ok(())
+    }
+
+    /// Whether the WAL that is being replayed says that this engine wrote it.
+    pub(super) fn is_own(&self, log_number: u64) -> bool {
+        self.own_log == Some(log_number)
     }
 
     fn write_full_memtables(&mut self) -> Result<()> {
@@ -440,7 +459,7 @@ fn is_supported(kind: ValueType) -> bool {
 }
 
 /// Refuses a batch that was written to another WAL; whether it says that it was written to this one, as the first one of every WAL of this engine does.
-fn check_origin(log_number: u64, mut batch: BatchReader<'_>) -> Result<bool> {
+pub(super) fn check_origin(log_number: u64, mut batch: BatchReader<'_>) -> Result<bool> {
     let mut is_own = false;
     while let Some(record) = batch.next_record()? {
         // A WAL says its number at the front of its first batch.

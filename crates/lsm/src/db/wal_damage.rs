@@ -1,7 +1,8 @@
 //! What recovery does with a torn or damaged WAL, by its mode and by what is known to have been durable.
 
-use super::recovery::{Recovery, notes_of};
+use super::recovery::{Recovery, check_origin, notes_of};
 use super::wal_note::{LogPoint, parse_promise};
+use crate::batch::BatchReader;
 use crate::options::WalRecoveryMode;
 use crate::wal::{ReadOutcome, WalReader};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -39,8 +40,14 @@ impl Recovery<'_> {
             WalRecoveryMode::TolerateCorruptedTailRecords if !damage.is_torn => return Err(damage.error),
             WalRecoveryMode::TolerateCorruptedTailRecords | WalRecoveryMode::PointInTime => {}
         }
-        if self.tables_cover(damage.point.number) || self.promised(reader, later)? > damage.point {
+        if self.promised(reader, later)? > damage.point {
             return Err(damage.error);
+        }
+        if self.tables_cover(damage.point.number) {
+            // RocksDB may leave WALs in the directory that it has replayed, torn as a crash left them, and go on in another one.
+            let is_given_up =
+                damage.is_torn && !self.is_own(damage.point.number) && self.continued_by(later)?.is_some();
+            return if is_given_up { Ok(Verdict::Stop) } else { Err(damage.error) };
         }
         match self.surroundings.options.wal_recovery_mode {
             WalRecoveryMode::TolerateCorruptedTailRecords => Ok(Verdict::NextLog),
@@ -91,20 +98,25 @@ impl Recovery<'_> {
         }
     }
 
-    /// Whether the first record of a WAL in `later` goes on exactly behind the last entry that was replayed, so that nothing between is missing.
-    pub(super) fn is_continued_by(&self, later: &[u64]) -> Result<bool> {
+    /// The place in `later` of the WAL whose first record goes on exactly behind the last entry that was replayed, so that nothing between is missing. Before it there may be WALs that
+    /// RocksDB did not use either when it met the damage; one of this engine is not passed by.
+    pub(super) fn continued_by(&self, later: &[u64]) -> Result<Option<usize>> {
         // A decision about what is prepared may be missing, which takes no number. And where the last number is not known, nothing shows that the next one follows.
-        if self.prepared.pending().is_some() || self.numbers_unknown {
-            return Ok(false);
+        if self.prepared.pending().is_some() || self.numbers_unknown || self.replayed_seqno == 0 {
+            return Ok(None);
         }
         let mut record = Vec::new();
-        for number in later {
+        for (place, number) in later.iter().enumerate() {
             // Damage here is met again, and judged, when this WAL is replayed.
-            if let Ok(ReadOutcome::Record { .. }) = self.reader(*number)?.next_record(&mut record) {
-                let first = crate::batch::BatchReader::new(&record).map(|batch| batch.seqno());
-                return Ok(self.replayed_seqno > 0 && first.is_ok_and(|first| first == self.replayed_seqno + 1));
+            let Ok(ReadOutcome::Record { .. }) = self.reader(*number)?.next_record(&mut record) else { continue };
+            let Ok(batch) = BatchReader::new(&record) else { return Ok(None) };
+            if batch.seqno() == self.replayed_seqno + 1 {
+                return Ok(Some(place));
+            }
+            if check_origin(*number, batch)? {
+                return Ok(None);
             }
         }
-        Ok(false)
+        Ok(None)
     }
 }

@@ -144,6 +144,20 @@ fn one_user_key_may_be_in_two_neighbours() {
     assert_eq!((find(MAX_SEQNO), find(9), find(8), find(5)), (Some(2), Some(2), Some(3), Some(3)));
 }
 
+/// A newer version of the key would be missed where somebody looks whether it changed.
+#[test]
+fn a_table_that_ends_before_a_key_is_not_the_one_that_has_it() {
+    let end = InternalKey::new(b"k", MAX_SEQNO, ValueType::RangeDelete);
+    let first = FileMetaData { largest: end, ..file(2, "a", "k") };
+    let second = FileMetaData { smallest: InternalKey::new(b"k", 9, ValueType::Put), ..file(3, "k", "m") };
+    let version = build(None, &[], &[(1, first), (1, second)]).unwrap().version;
+    for seqno in [MAX_SEQNO, MAX_SEQNO - 1, 9] {
+        let key = LookupKey::new(b"k", seqno);
+        let found = version.levels[1].find(version.comparator(), key.internal_key()).map(|file| file.number);
+        assert_eq!(found, Some(3), "{seqno}");
+    }
+}
+
 #[test]
 fn epochs_that_are_missing_follow_the_order_of_sequence_numbers() {
     let without = |number, level: usize, seqnos: (u64, u64)| {

@@ -189,6 +189,12 @@ fn ranges_delete_what_was_there_before() {
     put(&db, 60..61, "last");
     let all = expected(&[(0..10, "first"), (90..100, "first"), (50..51, "taken"), (60..61, "last")]);
     assert_eq!(rows(&db), all);
+    for number in 0..100 {
+        let (key, wanted) = (key(number), all.get(&key(number)).map(String::as_bytes));
+        assert_eq!(db.get(&key).unwrap().as_deref(), wanted, "{key}");
+        let together = db.multi_get_cf(&db.default_family(), &[key.as_bytes()], &ReadOptions::default());
+        assert_eq!(together[0].as_ref().unwrap().as_deref(), wanted, "{key}");
+    }
     db.check().unwrap();
     db.close().unwrap();
     let db = Db::open("/db", &quiet(&disk)).unwrap();

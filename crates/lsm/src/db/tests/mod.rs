@@ -11,6 +11,7 @@ mod doubts;
 mod early_sync;
 mod expired_blocks;
 mod flush_turns;
+mod foreign_logs;
 mod held_writers;
 mod ingest;
 mod level0_turns;

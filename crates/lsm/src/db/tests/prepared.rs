@@ -11,7 +11,7 @@ use std::path::Path;
 const DIR: &str = "/db";
 
 /// Records of a batch: `+key` puts the key, `-key` deletes it; the others are markers.
-fn record(script: &str) -> (Vec<u8>, u32) {
+pub(super) fn record(script: &str) -> (Vec<u8>, u32) {
     let (mut body, mut count) = (Vec::new(), 0);
     let put = |body: &mut Vec<u8>, tag: u8, parts: &[&str]| {
         body.push(tag);
@@ -63,7 +63,7 @@ fn database(batches: &[(u64, &str)]) -> SimDisk {
     disk
 }
 
-fn keys(db: &Db) -> String {
+pub(super) fn keys(db: &Db) -> String {
     let mut iter = db.iter(&Default::default()).unwrap();
     let mut keys = Vec::new();
     iter.seek_to_first();
@@ -137,5 +137,21 @@ fn other_policies_and_broken_sections_are_refused() {
         let strict = options(&disk).wal_recovery_mode(crate::WalRecoveryMode::AbsoluteConsistency);
         assert_eq!(Db::open(DIR, &strict).unwrap_err().kind(), ErrorKind::Corruption, "{script}");
         assert_eq!(keys(&Db::open(DIR, &options(&disk)).unwrap()), "z", "{script}");
+    }
+}
+
+/// Each of its batches uses up one number, whatever it has: what comes behind the first one was left out, and its WAL deleted.
+#[test]
+fn a_wal_of_write_prepared_transactions_is_refused_and_stays() {
+    for batches in [&[(1, "noop +a +b +c"), (2, "noop +d")][..], &[(1, "+a +b +c"), (3, "+d")]] {
+        let disk = database(batches);
+        let names = || -> Vec<_> {
+            let entries = disk.env().list_dir(Path::new(DIR)).unwrap();
+            entries.into_iter().map(|entry| entry.name).filter(|name| name.ends_with(".log")).collect()
+        };
+        let before = names();
+        assert_eq!(Db::open(DIR, &options(&disk)).unwrap_err().kind(), ErrorKind::NotSupported);
+        assert_eq!(Db::open_read_only(DIR, &options(&disk), &[]).unwrap_err().kind(), ErrorKind::NotSupported);
+        assert_eq!(names(), before);
     }
 }

@@ -171,6 +171,12 @@ impl OptionsFile {
         Ok(Some(table))
     }
 
+    /// Where the WALs are, if the file names a place.
+    pub(crate) fn wal_dir(&self) -> Option<&Path> {
+        let named = self.ini.section(DATABASE, None)?.get("wal_dir", false)?.value.as_str();
+        (!named.is_empty()).then(|| Path::new(named))
+    }
+
     fn rocksdb_version(&self) -> Option<&str> {
         Some(self.ini.section(VERSION, None)?.get("rocksdb_version", false)?.value.as_str())
     }

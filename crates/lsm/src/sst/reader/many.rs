@@ -117,7 +117,7 @@ impl TableReader {
         let found = match (found, &self.ranges) {
             (Ok(found), Some(ranges)) => {
                 let covered: SeqNo = ranges.0.covering(key.lookup.user_key(), key.lookup.seqno());
-                if covered == 0 || found.as_ref().is_some_and(|entry| entry.seqno > covered) {
+                if covered == 0 || found.as_ref().is_some_and(|entry| entry.seqno >= covered) {
                     Ok(found)
                 } else {
                     let value = PinnedBytes::from(Vec::new());

@@ -214,7 +214,7 @@ impl TableReader {
     ) -> Result<Option<TableEntry>> {
         let covered = fragments.covering(key.user_key(), key.seqno());
         let found = self.get_point(options, key, key_hash, counts)?;
-        if covered == 0 || found.as_ref().is_some_and(|entry| entry.seqno > covered) {
+        if covered == 0 || found.as_ref().is_some_and(|entry| entry.seqno >= covered) {
             return Ok(found);
         }
         Ok(Some(TableEntry { seqno: covered, value_type: ValueType::Delete, value: PinnedBytes::from(Vec::new()) }))
