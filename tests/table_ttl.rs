@@ -482,3 +482,36 @@ fn a_column_that_holds_no_time_in_seconds_is_refused() {
         assert!(is_good || outcome.unwrap_err().kind() == ErrorKind::InvalidArgument);
     }
 }
+
+/// As in a backup, which has the dictionary and not EXPIRY: the entry of what was written before led to the row that has its place.
+#[test]
+fn entries_of_rows_that_were_expired_stay_away_where_only_the_dictionary_is_left() {
+    let Life { disk, clock, db } = life();
+    let table = db.create_expiring_table(&stones(false), &after(100)).unwrap();
+    db.insert(table, &[row("1", "ab")]).unwrap();
+    clock.advance(Duration::from_secs(200));
+    db.insert(table, &[row("1", "cd")]).unwrap();
+    db.set_row_duration(table, seconds(10_000)).unwrap();
+    db.close().unwrap();
+    disk.env().remove_file(&Path::new(DIR).join("EXPIRY")).unwrap();
+    let (db, _) = open(&disk, CompactionStyle::Leveled, &clock).unwrap();
+    let life = Life { disk, clock, db };
+    let table = life.db.open_expiring_table(&stones(false), &after(10_000)).unwrap();
+    let (entries, rows) = life.seen(table);
+    assert_eq!((entries.split(' ').count(), rows.as_str()), (1, "1=cd"), "{entries}");
+    life.check(table);
+}
+
+/// What was only in the WAL goes to a table when the database is opened, before anybody asks for the tables' durations: it was told to have no stamps, and stayed for ever.
+#[test]
+fn rows_that_recovery_writes_expire_with_their_space() {
+    let Life { disk, clock, db } = life();
+    let table = db.create_expiring_table(&stones(false), &after(100)).unwrap();
+    db.insert(table, &[row("1", "ab"), row("2", "cd")]).unwrap();
+    db.close().unwrap();
+    let (db, _) = open(&disk, CompactionStyle::Leveled, &clock).unwrap();
+    let table = db.open_expiring_table(&stones(false), &after(100)).unwrap();
+    clock.advance(Duration::from_secs(101));
+    let told = db.expiry_report(table).unwrap().unwrap();
+    assert_eq!((told.entries, told.expired_entries, told.unknown_tables), (4, 4, 0), "{told:?}");
+}

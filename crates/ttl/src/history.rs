@@ -41,6 +41,11 @@ impl History {
         Self { horizon: None, steps: vec![Step { since: 0, duration }], current: duration }
     }
 
+    /// The same, with rows of a stamp, and of earlier ones, that are expired whatever the durations are.
+    pub(crate) fn expired_until(self, stamp: Option<u64>) -> Self {
+        Self { horizon: self.horizon.max(stamp), ..self }
+    }
+
     /// The duration that was given last.
     pub(crate) fn current(&self) -> TtlDuration {
         self.current
@@ -92,13 +97,15 @@ impl History {
 
     /// What it says from now on, to somebody who reads nothing older: `duration` is in force from `now` on, and what was expired by then stays so.
     pub(crate) fn resumed(&self, duration: TtlDuration, now: u64) -> Self {
-        let is_same = self.current == duration;
+        // By others nobody has read: they are as if they never were.
+        let in_force = || self.steps.iter().filter(|step| step.since <= now);
+        let is_same = in_force().next_back().is_some_and(|last| last.duration == duration);
         let mut horizon = self.horizon;
-        for (index, step) in self.steps.iter().enumerate() {
-            let end = match self.steps.get(index + 1) {
+        for (index, step) in in_force().enumerate() {
+            let end = match in_force().nth(index + 1) {
                 Some(next) => next.since - 1,
                 None if is_same => continue,
-                None => now.max(step.since),
+                None => now,
             };
             horizon = horizon.max(end.checked_sub(step.duration.seconds()));
         }
@@ -213,6 +220,9 @@ mod tests {
         assert_eq!(mended, History::new(seconds(1000)));
         let other = history.changed(seconds(500), 100).unwrap();
         assert_eq!(other, History::new(seconds(1000)).changed(seconds(500), 100).unwrap());
+        // Nor is it where the slip is mended by opening again while time stands still.
+        assert_eq!(history.resumed(seconds(1000), 100), History::new(seconds(1000)));
+        assert_eq!(history.resumed(seconds(500), 100).bound(100), History::new(seconds(500)).bound(100));
         // A second later it was.
         let late = history.changed(seconds(1000), 101).unwrap();
         assert_eq!((late.bound(101), late.bound(500)), (Some(100), Some(100)));

@@ -234,7 +234,12 @@ impl ExpiryRoom {
 
     fn write(&self, record: &Record) -> Result<()> {
         let RoomSettings { env, path, temporary, .. } = &self.settings;
-        write_file_atomically(&**env, path, temporary, &record.encode(), FileKind::Other)
+        let bytes = record.encode();
+        if bytes.len() as u64 > MAX_RECORD_BYTES {
+            let message = "expiry: more policies and durations than the file EXPIRY takes";
+            return Err(Error::new(ErrorKind::LimitExceeded, message).with_file(path));
+        }
+        write_file_atomically(&**env, path, temporary, &bytes, FileKind::Other)
             .map_err(|error| Error::io("write", path, error))
     }
 }

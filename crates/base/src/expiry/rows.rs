@@ -72,6 +72,8 @@ pub struct ExpiringTable {
     pub indexes: Vec<u32>,
     /// How long its rows live.
     pub duration: TtlDuration,
+    /// Rows of this stamp and of earlier ones are expired whatever the duration is: they were when it was changed last. `None`: it never was.
+    pub expired_until: Option<u64>,
 }
 
 /// The side of a policy that engines of tables tell which tables there are.
@@ -89,4 +91,7 @@ pub trait TablePolicy: Send + Sync {
     ///
     /// `LimitExceeded` for one change of durations too many, `Busy` for a change while the clock is not trusted, and those of saving a file; nothing has changed then.
     fn adopt(&self, table: &ExpiringTable) -> Result<()>;
+
+    /// The latest stamp of the rows of a table that are expired now; `None` if none are, or the policy does not know the table.
+    fn expired_until(&self, table: &ExpiringTable) -> Option<u64>;
 }

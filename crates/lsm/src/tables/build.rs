@@ -13,7 +13,7 @@ use super::{AnyTableId, TableDb};
 use crate::batch::WriteBatch;
 use crate::db::Watched;
 use crate::key::SeqNo;
-use crate::options::ReadOptions;
+use crate::options::{FlushOptions, ReadOptions};
 use crate::snapshot::Snapshot;
 use siltstone_base::engine::{LazyTableId, Row, TableId};
 use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
@@ -49,11 +49,20 @@ impl TableDb {
         self.add(table.into(), &eager_spec(spec), true)
     }
 
+    /// What says that an index is whole must not outlive its entries.
+    fn keep_entries(&self) -> Result<()> {
+        match self.ground.write_options.disable_wal {
+            true => self.ground.db.flush_families(&[&self.ground.rows], &FlushOptions::default()),
+            false => Ok(()),
+        }
+    }
+
     fn add(&self, id: AnyTableId, spec: &IndexSpec, lazy: bool) -> Result<usize> {
         let (table, index, learned) = self.begin_index(id, spec, lazy)?;
         let position = table.indexes.len() - 1;
         let waited = self.writers.wait_for_earlier(self.ground.db.executor());
         let filled = waited.and_then(|()| self.fill_index(&table, &index, learned));
+        let filled = filled.and_then(|()| self.keep_entries());
         self.end_index(id, index.id, filled.is_ok())?;
         filled.map(|()| position)
     }

@@ -5,10 +5,10 @@
 //! | kind | key behind it | value |
 //! | --- | --- | --- |
 //! | 1 | nothing | format (2 bytes), the smallest index id never given out (4 bytes) |
-//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes; the highest bit: it is lazy; the next: its rows expire), for each: id, flags (1 byte), length of all index keys (4 bytes; 0 if entries say it), and three texts behind their lengths (2 bytes each): name, identity of the extractor, identity of what reads the covered columns; then, if rows expire: how long they live (seconds, 8 bytes), 1 if a column says since when (1 byte), where it begins (4 bytes) |
+//! | 2 | name of the table | format (2 bytes), id of the primary index, number of secondary indexes (2 bytes; the highest bit: it is lazy; the next: its rows expire), for each: id, flags (1 byte), length of all index keys (4 bytes; 0 if entries say it), and three texts behind their lengths (2 bytes each): name, identity of the extractor, identity of what reads the covered columns; then, if rows expire: how long they live (seconds, 8 bytes), flags (1 byte), where the column begins that says since when (4 bytes), a stamp (8 bytes, if the flags say so): rows of that one and of earlier ones are expired, whatever the duration |
 //! | 3 | index id (4 bytes) | nothing: the index is dropped |
 //!
-//! Flags of an index: 1 unique, 2 covering, 4 entries say how long their index key is, 8 entries hold columns beside, 16 it is being built.
+//! Flags of expiry: 1 a column says since when rows live, 2 a stamp follows. Flags of an index: 1 unique, 2 covering, 4 entries say how long their index key is, 8 entries hold columns beside, 16 it is being built.
 
 use super::layout::{FIRST_ID, IndexId, LAST_ID};
 use siltstone_base::engine::TableSpec;
@@ -44,6 +44,10 @@ const LAZY: u16 = 0x8000;
 
 /// In the number of indexes: rows expire. Versions that do not know of it take it for too many indexes, and refuse.
 const EXPIRES: u16 = 0x4000;
+
+/// Flags of a table's expiry.
+const BY_COLUMN: u8 = 1;
+const EXPIRED_UNTIL: u8 = 2;
 
 /// Kinds of dictionary rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +86,8 @@ pub(crate) struct TableDefinition {
     pub(crate) lazy: bool,
     /// Its rows expire.
     pub(crate) expiry: Option<RowExpiry>,
+    /// Rows of this stamp and of earlier ones are expired whatever the duration is. A backup has the dictionary, and not what the policy saves.
+    pub(crate) expired_until: Option<u64>,
     /// The secondary indexes, in the order of their positions.
     pub(crate) indexes: Vec<IndexDefinition>,
 }
@@ -225,8 +231,14 @@ impl TableDefinition {
     /// `InvalidArgument` for a bad or double name, `LimitExceeded` for too many indexes or when the ids are used up.
     pub(crate) fn new(spec: &TableSpec, first_id: u32, lazy: bool) -> Result<Self> {
         check_name("table", &spec.name)?;
-        let mut definition =
-            Self { name: spec.name.clone(), primary: IndexId(first_id), lazy, expiry: None, indexes: Vec::new() };
+        let mut definition = Self {
+            name: spec.name.clone(),
+            primary: IndexId(first_id),
+            lazy,
+            expiry: None,
+            expired_until: None,
+            indexes: Vec::new(),
+        };
         if first_id > LAST_ID.0 {
             return Err(no_ids_left());
         }
@@ -323,8 +335,12 @@ impl TableDefinition {
         }
         if let Some(expiry) = &self.expiry {
             value.extend_from_slice(&expiry.duration().seconds().to_be_bytes());
-            value.push(u8::from(expiry.column().is_some()));
+            let column = if expiry.column().is_some() { BY_COLUMN } else { 0 };
+            value.push(column | if self.expired_until.is_some() { EXPIRED_UNTIL } else { 0 });
             value.extend_from_slice(&expiry.column().unwrap_or(0).to_be_bytes());
+            if let Some(stamp) = self.expired_until {
+                value.extend_from_slice(&stamp.to_be_bytes());
+            }
         }
         (table_key(&self.name), value)
     }
@@ -365,9 +381,9 @@ impl TableDefinition {
             }
             indexes.push(index);
         }
-        let expiry = if expires { Some(value.expiry()?) } else { None };
+        let (expiry, expired_until) = if expires { value.expiry()? } else { (None, None) };
         value.end()?;
-        Ok(Self { name, primary, lazy, expiry, indexes })
+        Ok(Self { name, primary, lazy, expiry, expired_until, indexes })
     }
 }
 
@@ -420,16 +436,26 @@ impl<'a> Reader<'a> {
         Ok(self.take(4)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
     }
 
-    /// When rows expire.
-    fn expiry(&mut self) -> Result<RowExpiry> {
-        let seconds = self.take(8)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    fn u64(&mut self) -> Result<u64> {
+        Ok(self.take(8)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    /// When rows expire, and up to which stamp they are expired.
+    fn expiry(&mut self) -> Result<(Option<RowExpiry>, Option<u64>)> {
+        let seconds = self.u64()?;
         let duration = TtlDuration::from_seconds(seconds).map_err(|_| damaged("a duration is out of bounds"))?;
         let expiry = RowExpiry::after(duration);
-        match (self.take(1)?.first(), self.u32()?) {
-            (Some(0), 0) => Ok(expiry),
-            (Some(1), at) => Ok(expiry.from_column(at)),
-            _ => Err(damaged("the column that says when rows expire is none")),
+        let flags = self.take(1)?.first().copied().unwrap_or(0);
+        if flags & !(BY_COLUMN | EXPIRED_UNTIL) != 0 {
+            return Err(Error::not_supported("the expiry of a table in the dictionary has an unknown flag"));
         }
+        let expiry = match (flags & BY_COLUMN != 0, self.u32()?) {
+            (false, 0) => expiry,
+            (true, at) => expiry.from_column(at),
+            (false, _) => return Err(damaged("the column that says when rows expire is none")),
+        };
+        let expired_until = if flags & EXPIRED_UNTIL != 0 { Some(self.u64()?) } else { None };
+        Ok((Some(expiry), expired_until))
     }
 
     /// Bytes behind their length.

@@ -111,7 +111,8 @@ impl Index {
 /// The table as the policy knows it; `None` if it does not expire.
 fn expiring(definition: &TableDefinition) -> Option<ExpiringTable> {
     let duration = definition.expiry?.duration();
-    Some(ExpiringTable { indexes: definition.ids().map(|IndexId(id)| id).collect(), duration })
+    let indexes = definition.ids().map(|IndexId(id)| id).collect();
+    Some(ExpiringTable { indexes, duration, expired_until: definition.expired_until })
 }
 
 impl TableDb {
@@ -187,14 +188,22 @@ impl TableDb {
             return Err(Error::invalid_argument(format!("ttl: rows of table {} do not expire", definition.name)));
         };
         definition.expiry = Some(expiry.with_duration(duration));
-        self.change_expiry(&mut dictionary, definition, expiry)
+        self.change_expiry(&mut dictionary, definition, expiry).map(drop)
     }
 
     /// Lets rows expire as a changed definition says. The dictionary comes first: what a crash leaves in it alone is in force from the next opening on, while a duration that the policy alone knew would have had rows
     /// removed that the dictionary says live.
-    fn change_expiry(&self, dictionary: &mut Dictionary, definition: TableDefinition, before: RowExpiry) -> Result<()> {
+    fn change_expiry(
+        &self,
+        dictionary: &mut Dictionary,
+        mut definition: TableDefinition,
+        before: RowExpiry,
+    ) -> Result<TableDefinition> {
+        let expired = expiring(&definition).zip(self.table_policy().ok());
+        definition.expired_until =
+            definition.expired_until.max(expired.and_then(|(table, policy)| policy.expired_until(&table)));
         self.store_definition(dictionary, definition.clone(), None, &[])?;
-        let Err(error) = self.adopt(&definition) else { return Ok(()) };
+        let Err(error) = self.adopt(&definition) else { return Ok(definition) };
         // Where that fails, too, it is in force from the next opening on.
         let _ = self.store_definition(dictionary, TableDefinition { expiry: Some(before), ..definition }, None, &[]);
         Err(error)
@@ -233,7 +242,7 @@ impl TableDb {
     ) -> Result<TableDefinition> {
         match (std::mem::replace(&mut definition.expiry, expiry), expiry) {
             (Some(before), Some(now)) if before != now => {
-                self.change_expiry(dictionary, definition.clone(), before)?;
+                definition = self.change_expiry(dictionary, definition, before)?;
             }
             (_, Some(_)) => self.adopt(&definition)?,
             (before, None) => definition.expiry = before,

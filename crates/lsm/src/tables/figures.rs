@@ -168,12 +168,16 @@ impl LazyCounts {
         self.entries.store(entries, Ordering::Relaxed);
         self.stale.store(stale, Ordering::Relaxed);
         self.is_known.store(1, Ordering::Relaxed);
-        self.written.fetch_sub(mark.written, Ordering::Relaxed);
-        self.new.fetch_sub(mark.new, Ordering::Relaxed);
-        self.removed.fetch_sub(mark.removed, Ordering::Relaxed);
-        self.found.fetch_sub(mark.found, Ordering::Relaxed);
-        let gone = self.gone.load(Ordering::Relaxed);
-        self.gone.store(gone.saturating_sub(mark.removed), Ordering::Relaxed);
+        // A sweep that went on while a sample was taken has a mark that counts what the sample has taken off already.
+        let take_off = |counter: &AtomicU64, count: u64| {
+            let _ = counter
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |counted| Some(counted.saturating_sub(count)));
+        };
+        take_off(&self.written, mark.written);
+        take_off(&self.new, mark.new);
+        take_off(&self.removed, mark.removed);
+        take_off(&self.found, mark.found);
+        take_off(&self.gone, mark.removed);
     }
 
     /// Entries that there are at most, what was written since the index was last measured but for new rows, and what was removed for certain.

@@ -235,6 +235,10 @@ impl TableDb {
             return Err(Error::invalid_argument("comparator: tables need the bytewise order"));
         }
         rows.check_keeps_all()?;
+        if rows.expiry.as_ref().is_some_and(|policy| policy.tables().is_none()) {
+            // It would take for a stamp whatever a row begins or ends with, and leave the entries of what it removes.
+            return Err(Error::invalid_argument("expiry: rows of tables expire by a policy of tables"));
+        }
         let dropped = Arc::new(DroppedIndexes::default());
         let filter = DropFilter { dropped: Arc::clone(&dropped), user: rows.compaction_filter.clone() };
         let rows = rows.clone().compaction_filter(Some(Arc::new(filter)));

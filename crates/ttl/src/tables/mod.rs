@@ -155,9 +155,10 @@ impl TablePolicy for TableTtl {
         for table in tables {
             let history = match known.history(table) {
                 Some(history) => history.resumed(table.duration, now),
+                // What is saved was lost, as in a backup.
                 None => History::new(table.duration),
             };
-            resumed.insert(&table.indexes, history);
+            resumed.insert(&table.indexes, history.expired_until(table.expired_until));
         }
         self.store(&*home, resumed)
     }
@@ -173,10 +174,17 @@ impl TablePolicy for TableTtl {
                 self.store(&*home, tables.clone())
             }),
             known => {
-                tables.insert(&table.indexes, known.unwrap_or_else(|| History::new(table.duration)));
+                let history = known.unwrap_or_else(|| History::new(table.duration).expired_until(table.expired_until));
+                tables.insert(&table.indexes, history);
                 self.store(&*home, tables)
             }
         }
+    }
+
+    fn expired_until(&self, table: &ExpiringTable) -> Option<u64> {
+        let home = self.home.0.lock();
+        let now = Self::home(&home).ok()?.trusted_now();
+        self.tables.load().history(table)?.bound(now)
     }
 }
 

@@ -283,3 +283,38 @@ fn an_index_that_is_being_built_is_not_read_nor_left_behind() {
     db.reclaim().unwrap();
     assert_eq!(scan(&db, table, 1, "", 9), ["bc1"]);
 }
+
+/// That an index is whole is in the WAL, and its entries were in memory alone.
+#[test]
+fn an_index_that_is_added_without_a_wal_is_whole_after_the_next_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DbOptions::default().create_if_missing(true);
+    let open = |writes: &WriteOptions| {
+        let sweeps = SweepOptions::default().in_background(false);
+        TableDb::open_swept(dir.path(), &options, &ColumnFamilyOptions::default(), writes, &sweeps).unwrap()
+    };
+    let db = open(&WriteOptions::default().disable_wal(true));
+    let table = db.create_table(&spec("t", 1)).unwrap();
+    insert(&db, table, &[("1", "abc"), ("2", "abd"), ("3", "xyz")]);
+    db.db().flush_families(&[&db.ground.rows], &FlushOptions::default()).unwrap();
+    let unique = IndexSpec::over_columns("unique", Some(0..3)).unique(true);
+    db.add_index(table, &unique).unwrap();
+    db.close().unwrap();
+    let db = open(&WriteOptions::default());
+    let mut wanted = spec("t", 1);
+    wanted.indexes.push(unique);
+    let table = db.open_table(&wanted).unwrap();
+    sound(&db, table, 3);
+    assert_eq!(db.insert(table, &[row("4", "abc")]).unwrap_err().kind(), ErrorKind::AlreadyExists);
+}
+
+/// It would take whatever a row begins with for a stamp, and leave the entries of what it removes.
+#[test]
+fn a_policy_that_knows_nothing_of_tables_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = Arc::new(crate::expiry::test_policy::AtItsStamp);
+    let rows = ColumnFamilyOptions::default().expiry(Some(policy));
+    let options = DbOptions::default().create_if_missing(true);
+    let opened = TableDb::open(dir.path(), &options, &rows, &WriteOptions::default());
+    assert_eq!(opened.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}

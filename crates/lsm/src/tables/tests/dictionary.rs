@@ -24,6 +24,7 @@ fn definition() -> TableDefinition {
         primary: IndexId(300),
         lazy: false,
         expiry: None,
+        expired_until: None,
         indexes: vec![index(301, "by_age", true), index(302, "é", false)],
     }
 }
@@ -66,6 +67,13 @@ fn rows_have_these_bytes() {
             decode_row(&key, &value).unwrap(),
             DictionaryRow::Table(TableDefinition { expiry: Some(expiry), ..definition() })
         );
+        let until = TableDefinition { expiry: Some(expiry), expired_until: Some(5), ..definition() };
+        let (key, longer) = until.encode();
+        assert_eq!(
+            (longer[longer.len() - 13], &longer[longer.len() - 8..]),
+            (bytes[0] | 2, &b"\0\0\0\0\0\0\0\x05"[..])
+        );
+        assert_eq!(decode_row(&key, &longer).unwrap(), DictionaryRow::Table(until));
         let mut endless = value.clone();
         endless[value.len() - 6] = 0;
         assert_eq!(decode_row(&key, &endless).unwrap_err().kind(), ErrorKind::Corruption, "a duration of zero");

@@ -368,3 +368,14 @@ fn few_large_rows_are_held_at_a_time() {
     assert_eq!(db.scan_rows_by(table, 0, &all(), &mut |_, _| {}).unwrap(), 20);
     assert!(db.check_table(table).unwrap().iter().all(|check| check.is_sound() && check.stale == 0));
 }
+
+/// What the sample took off was taken off once more: the index had as many entries as there are numbers.
+#[test]
+fn a_sweep_by_hand_that_a_sample_came_between_leaves_figures_that_can_be() {
+    let counts = figures::LazyCounts::default();
+    counts.note_written(10, 5);
+    let by_hand = counts.mark();
+    counts.note_sampled(counts.mark(), 10, 10, 2);
+    counts.note_swept(by_hand, 10, 2);
+    assert_eq!((counts.figures().entries, counts.at_worst()), (10, (10, 0)));
+}
