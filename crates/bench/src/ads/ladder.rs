@@ -22,12 +22,10 @@ const BLOCK_BYTES: usize = 16 << 10;
 /// Tables into which compactions write as much as a write buffer holds.
 const TABLES_OF_A_BUFFER: u64 = 8;
 
-/// The same where each has a dictionary, and the bytes of that: a few samples as they are, since training takes ten times as long as all else.
-const TABLES_WITH_DICTIONARY: u64 = 4;
-const DICTIONARY_BYTES: usize = 16 << 10;
-
-/// Effort of Zstd where space is what counts.
-const DENSE_LEVEL: i32 = 9;
+/// The same where space is what counts, the bytes of a block there, and the effort of Zstd: long blocks leave dictionaries nothing to do.
+const DENSE_TABLES_OF_A_BUFFER: u64 = 12;
+const DENSE_BLOCK_BYTES: usize = 64 << 10;
+const DENSE_LEVEL: i32 = 12;
 
 /// Where stamps lie in values.
 pub(super) const LAYOUT: StampLayout = StampLayout::Prefix;
@@ -45,7 +43,7 @@ pub enum Row {
     PageCache,
     /// The engine's own expiry in place of the filter, and nothing is compacted by hand.
     Ttl,
-    /// The same for who has little space: Zstd level 9 on all levels, with a dictionary in each table.
+    /// The same for who has little space: Zstd level 12 on all levels, and blocks four times as long.
     Dense,
     /// The filter again, and nothing is compacted by hand: what nobody writes to is not visited.
     ExpiryOff,
@@ -150,15 +148,16 @@ impl Row {
         // As many levels as data of the published size has under the default sizes, the upper of which are small beside the last, and some of its thousands of tables: what expires in
         // one of them is little of the whole.
         let buffer = settings.write_buffer_bytes as u64;
-        let tables = if self == Self::Dense { TABLES_WITH_DICTIONARY } else { TABLES_OF_A_BUFFER };
+        let (tables, block_bytes) = match self {
+            Self::Dense => (DENSE_TABLES_OF_A_BUFFER, DENSE_BLOCK_BYTES),
+            _ => (TABLES_OF_A_BUFFER, BLOCK_BYTES),
+        };
         let family = family.target_file_size_base(buffer / tables).max_bytes_for_level_base(buffer / 2);
-        let blocks = family.table.clone().block_size(BLOCK_BYTES);
+        let blocks = family.table.clone().block_size(block_bytes);
         let family = family.table(blocks);
         let family = match self {
             Self::Commit | Self::Second => family.compression(CompressionType::Snappy),
-            Self::Dense => {
-                family.compression(CompressionType::Zstd).zstd_level(DENSE_LEVEL).max_dict_bytes(DICTIONARY_BYTES)
-            }
+            Self::Dense => family.compression(CompressionType::Zstd).zstd_level(DENSE_LEVEL),
             _ => family
                 .compression(CompressionType::Lz4)
                 .bottommost_compression(Some(CompressionType::Zstd))
