@@ -110,10 +110,12 @@ impl Recovery<'_> {
             // Damage here is met again, and judged, when this WAL is replayed.
             let Ok(ReadOutcome::Record { .. }) = self.reader(*number)?.next_record(&mut record) else { continue };
             let Ok(batch) = BatchReader::new(&record) else { return Ok(None) };
+            // What is of another log is no beginning of this one.
+            let Ok(is_own) = check_origin(*number, batch.clone()) else { return Ok(None) };
             if batch.seqno() == self.replayed_seqno + 1 {
                 return Ok(Some(place));
             }
-            if check_origin(*number, batch)? {
+            if is_own {
                 return Ok(None);
             }
         }
