@@ -511,6 +511,10 @@ fn rows_that_recovery_writes_expire_with_their_space() {
     db.close().unwrap();
     let (db, _) = open(&disk, CompactionStyle::Leveled, &clock).unwrap();
     let table = db.open_expiring_table(&stones(false), &after(100)).unwrap();
+    // Their properties are read in the background.
+    db.db().wait_for_background_work().unwrap();
+    let told = db.expiry_report(table).unwrap().unwrap();
+    assert_eq!((told.entries, told.unknown_tables), (4, 0), "{told:?}");
     clock.advance(Duration::from_secs(101));
     let told = db.expiry_report(table).unwrap().unwrap();
     assert_eq!((told.entries, told.expired_entries, told.unknown_tables), (4, 4, 0), "{told:?}");
