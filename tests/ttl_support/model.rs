@@ -53,16 +53,13 @@ impl Model {
 
     /// The engine was opened at `known`, a time that is trusted, with `duration`.
     pub fn reopened(&mut self, duration: u64, known: u64) {
-        let since = match self.next.take() {
-            Some((since, given)) => {
-                self.floor = self.floor.max((since - 1).saturating_sub(self.duration));
-                self.duration = given;
-                since
-            }
-            None => 0,
-        };
+        // One that is in force from a later second on never was: nobody has read by it.
+        if let Some((since, given)) = self.next.take().filter(|(since, _)| *since <= known) {
+            self.floor = self.floor.max((since - 1).saturating_sub(self.duration));
+            self.duration = given;
+        }
         if duration != self.duration {
-            self.floor = self.bound(known.max(since));
+            self.floor = self.bound(known);
             self.duration = duration;
         }
     }
