@@ -170,6 +170,18 @@ impl Default for TableProperties {
 }
 
 impl TableProperties {
+    /// Whether range tombstones are among the entries that the table counts, and it says how many they are: as of RocksDB 6.0. Who names a session is of a later release.
+    pub(crate) fn counts_ranges(&self) -> bool {
+        !self.session_id.is_empty()
+    }
+
+    /// How many entries the table has at least and at most, but for its range tombstones. 5.15 to 5.18 did not count those among the entries, and earlier releases do not say how many there
+    /// are: of such a table there are `ranges`.
+    pub(crate) fn point_entries(&self, ranges: u64) -> (u64, u64) {
+        let least = self.num_entries.saturating_sub(self.num_range_deletions.max(ranges));
+        (least, if ranges > 0 { self.num_entries } else { least })
+    }
+
     /// RocksDB's unique id of the table, if what it is made from is known.
     pub(crate) fn unique_id(&self) -> Option<[u8; 16]> {
         unique_id(&self.db_id, &self.session_id, self.original_file_number)

@@ -207,7 +207,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::open`]; `InvalidArgument` if the comparator of `rows` is not bytewise, its compaction style is FIFO, which would delete rows without their entries and entries without their rows, or the directory holds keys
+    /// Those of [`Db::open`]; `InvalidArgument` if the comparator of `rows` is not bytewise, its compaction style is FIFO, which would delete rows without their entries and entries without their rows, its expiry policy is none of tables, or the directory holds keys
     /// that belong to no table; `Corruption` or `NotSupported` for a damaged or newer dictionary.
     pub fn open(
         dir: impl AsRef<Path>,

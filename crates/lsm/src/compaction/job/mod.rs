@@ -8,13 +8,6 @@
 
 mod ranges;
 mod shares;
-/// How many entries a table has at least and at most, but for its `ranges` range tombstones. Whether those are among the `entries` that it says is a matter of the release that wrote it: they
-/// were not in 5.15 to 5.18, and earlier ones do not say either how many there are.
-fn entry_bounds(entries: u64, range_deletions: u64, ranges: u64) -> (u64, u64) {
-    let ranges = ranges.max(range_deletions);
-    (entries.saturating_sub(ranges), entries)
-}
-
 #[cfg(test)]
 mod tests;
 
@@ -301,10 +294,12 @@ impl CompactionJob {
                 return Ok(());
             }
             let ranges = match reader.range_fragments() {
-                Some(_) => reader.read_range_tombstones(self.read_context())?.len() as u64,
-                None => 0,
+                Some(_) if !properties.counts_ranges() => {
+                    reader.read_range_tombstones(self.read_context())?.len() as u64
+                }
+                _ => 0,
             };
-            let (fewest, all) = entry_bounds(properties.num_entries, properties.num_range_deletions, ranges);
+            let (fewest, all) = properties.point_entries(ranges);
             (least, most) = (least + fewest, most + all);
         }
         if (least..=most).contains(&entries_in) || is_planted(PlantedBug::CompactionSwallowsReadError) {

@@ -74,7 +74,7 @@ pub(super) fn pick<'a>(
 fn files_within<'a>(version: &'a Version, level: usize, source: &FileMeta) -> impl Iterator<Item = &'a Arc<FileMeta>> {
     let order = version.comparator().clone();
     let (smallest, largest) = (source.smallest.user_key().to_vec(), source.largest.user_key().to_vec());
-    let ends_before_largest = source.largest.is_exclusive_end();
+    let ends_exclusively = source.largest.is_exclusive_end();
     let files = version.files(level);
     let first = match level {
         0 => 0,
@@ -86,7 +86,7 @@ fn files_within<'a>(version: &'a Version, level: usize, source: &FileMeta) -> im
         .iter()
         .take_while(move |file| level == 0 || beyond.compare_user(file.smallest.user_key(), &end).is_le())
         .filter(move |file| {
-            let ends_within = match ends_before_largest {
+            let ends_within = match ends_exclusively {
                 true => file.ends_before(&order, &largest),
                 false => order.compare_user(file.largest.user_key(), &largest).is_le(),
             };

@@ -4,6 +4,7 @@ use crate::key::{InternalKey, LookupKey, MAX_SEQNO, ValueType};
 use crate::options::{CompressionType, TableOptions};
 use crate::range_tombstones::RangeTombstone;
 use crate::sst::block_builder::BlockBuilder;
+use crate::sst::properties::TableProperties;
 use crate::sst::range_del_block::decode;
 use crate::sst::test_util::{build_with_ranges, builder_options, comparator, open, reader_options};
 use crate::sst::{TableBuilderOptions, TableReadOptions};
@@ -90,4 +91,21 @@ fn what_is_no_range_is_refused() {
     assert_eq!(block(&start, b"b").unwrap(), [range("b", "b", 4)]);
     assert_eq!(block(&start, b"a"), Err(ErrorKind::Corruption));
     assert_eq!(block(&InternalKey::new(b"b", 4, ValueType::Put), b"c"), Err(ErrorKind::Corruption));
+}
+
+/// Tables of RocksDB 5 turned the engine read-only at their first compaction. Others are held to their counts as before.
+#[test]
+fn tables_count_their_range_tombstones_as_their_release_did() {
+    let bounds = |num_entries, num_range_deletions, session: &str, ranges| {
+        let session_id = session.to_owned();
+        let properties = TableProperties { num_entries, num_range_deletions, session_id, ..TableProperties::default() };
+        properties.point_entries(if properties.counts_ranges() { 0 } else { ranges })
+    };
+    // 6.0 to 6.12, 5.15 to 5.18, earlier: two tombstones and eight other entries.
+    for (entries, range_deletions) in [(10, 2), (8, 2), (10, 0)] {
+        let (least, most) = bounds(entries, range_deletions, "", 2);
+        assert!((least..=most).contains(&8), "{entries}, {range_deletions}");
+    }
+    assert_eq!(bounds(8, 0, "", 0), (8, 8));
+    assert_eq!(bounds(10, 2, "session", 2), (8, 8));
 }

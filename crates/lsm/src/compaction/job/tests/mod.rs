@@ -428,14 +428,3 @@ proptest! {
         }
     }
 }
-
-/// Tables of RocksDB 5 turned the engine read-only at their first compaction.
-#[test]
-fn tables_count_their_range_tombstones_as_their_release_did() {
-    // 6.0 and later, 5.15 to 5.18, earlier: two tombstones and eight other entries.
-    for (entries, range_deletions) in [(10, 2), (8, 2), (10, 0)] {
-        let (least, most) = entry_bounds(entries, range_deletions, 2);
-        assert!((least..=most).contains(&8), "{entries}, {range_deletions}");
-    }
-    assert_eq!(entry_bounds(8, 0, 0), (8, 8));
-}
