@@ -39,35 +39,6 @@ pub(crate) enum Gap {
 }
 
 #[cfg(test)]
-mod once {
-    use super::Gap;
-    use std::cell::RefCell;
-
-    type Act = Box<dyn FnOnce()>;
-
-    thread_local! {
-        static ACTS: RefCell<Vec<(Gap, Act)>> = const { RefCell::new(Vec::new()) };
-    }
-
-    /// Has `act` done when this thread comes to `gap` next.
-    pub(crate) fn once_at(gap: Gap, act: impl FnOnce() + 'static) {
-        ACTS.with_borrow_mut(|acts| acts.push((gap, Box::new(act))));
-    }
-
-    /// Whether nothing is left to be done at `gap`.
-    pub(crate) fn has_happened(gap: Gap) -> bool {
-        ACTS.with_borrow(|acts| acts.iter().all(|(other, _)| *other != gap))
-    }
-
-    pub(super) fn take(gap: Gap) -> Option<Act> {
-        ACTS.with_borrow_mut(|acts| {
-            let position = acts.iter().position(|(other, _)| *other == gap)?;
-            Some(acts.remove(position).1)
-        })
-    }
-}
-
-#[cfg(test)]
 pub(crate) use once::{has_happened, once_at};
 
 /// This thread is at `gap`.
@@ -146,3 +117,32 @@ pub(crate) use enabled::{Background, meanwhile, opened};
 #[cfg(not(feature = "testing"))]
 #[inline(always)]
 pub(crate) fn meanwhile(_: Moment) {}
+
+#[cfg(test)]
+mod once {
+    use super::Gap;
+    use std::cell::RefCell;
+
+    type Act = Box<dyn FnOnce()>;
+
+    thread_local! {
+        static ACTS: RefCell<Vec<(Gap, Act)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Has `act` done when this thread comes to `gap` next.
+    pub(crate) fn once_at(gap: Gap, act: impl FnOnce() + 'static) {
+        ACTS.with_borrow_mut(|acts| acts.push((gap, Box::new(act))));
+    }
+
+    /// Whether nothing is left to be done at `gap`.
+    pub(crate) fn has_happened(gap: Gap) -> bool {
+        ACTS.with_borrow(|acts| acts.iter().all(|(other, _)| *other != gap))
+    }
+
+    pub(super) fn take(gap: Gap) -> Option<Act> {
+        ACTS.with_borrow_mut(|acts| {
+            let position = acts.iter().position(|(other, _)| *other == gap)?;
+            Some(acts.remove(position).1)
+        })
+    }
+}

@@ -49,7 +49,8 @@ pub(super) fn open(dir: &Path, options: &DbOptions) -> Result<Arc<State>> {
     };
     let begun = executor.clock().now_micros();
     let lock = lock_dir(&*env, dir, options)?;
-    let identity = match Identity::read(&*env, dir)? {
+    let found = Identity::read(&*env, dir)?;
+    let identity = match found {
         Some(_) if options.error_if_exists => {
             return Err(Error::new(ErrorKind::AlreadyExists, "error_if_exists: the database exists").with_file(dir));
         }
@@ -60,7 +61,17 @@ pub(super) fn open(dir: &Path, options: &DbOptions) -> Result<Arc<State>> {
         }
         None => create(&*env, dir, options, executor.clock().unix_seconds())?,
     };
-    open_existing(dir, options, identity, env, executor, lock, begun)
+    let expiry = RowExpiry::open(options, &env, dir, identity.id, found.is_none(), executor.clock())?;
+    open_existing(dir, options, Beginning { identity, expiry, lock, begun }, env, executor)
+}
+
+/// What there is before the files are opened.
+struct Beginning {
+    identity: Identity,
+    expiry: Option<Arc<RowExpiry>>,
+    lock: Box<dyn FileLock>,
+    /// When the call came, in microseconds.
+    begun: u64,
 }
 
 fn lock_dir(env: &dyn Env, dir: &Path, options: &DbOptions) -> Result<Box<dyn FileLock>> {
@@ -125,12 +136,11 @@ fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Id
 fn open_existing(
     dir: &Path,
     options: &DbOptions,
-    identity: Identity,
+    beginning: Beginning,
     env: Arc<dyn Env>,
     executor: Arc<dyn Executor>,
-    lock: Box<dyn FileLock>,
-    begun: u64,
 ) -> Result<Arc<State>> {
+    let Beginning { identity, expiry, lock, begun } = beginning;
     let page_len = identity.page_size;
     let frames = options.buffer_pool_bytes / page_len;
     if frames < 64 {
@@ -210,11 +220,13 @@ fn open_existing(
     let changes = ChangeBuffer::new(Arc::clone(&pool), options.change_buffering, options.change_buffer_max_percent)?;
     let changes = Arc::new(changes);
     let gate = Arc::new(ChangesGate::new(Arc::clone(&changes)));
-    let expiry = RowExpiry::open(options, &env, dir, identity.id, executor.clock())?;
-    let (catalog, trees, tables) = open_trees(&pool, &spaces, &gate, expiry)?;
+    let (catalog, trees, tables) = open_trees(&pool, &spaces, &gate, expiry.clone())?;
     let default_tree = trees.get(DEFAULT_NAME).cloned();
     let default_tree = default_tree
         .ok_or_else(|| Error::corruption(&spaces.path(CATALOG_SPACE), 0, "the catalog lacks the default tree"))?;
+    if let Some(expiry) = &expiry {
+        expiry.attach()?;
+    }
     let writer = Writers::new(Arc::clone(&redo));
     let state = Arc::new(State {
         pool,

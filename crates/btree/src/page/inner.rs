@@ -35,6 +35,15 @@ pub fn child_at<P: PageRead + ?Sized>(page: &P, index: usize) -> Option<u32> {
     Some(child as u32)
 }
 
+/// The separator of slot `index`, which exists. `None` if the page makes no sense.
+pub fn separator_at<P: PageRead + ?Sized>(page: &P, index: usize) -> Option<Vec<u8>> {
+    let slot = Slot::from_word(page.word(slot_at(index)));
+    let start = slot.offset + CELL_HEADER_LEN;
+    let end = start + slot.key_len;
+    let byte = |at: usize| (page.word(at / 8 * 8) >> (at % 8 * 8)) as u8;
+    (end <= page.page_len().checked_sub(TRAILER_LEN)?).then(|| (start..end).map(byte).collect())
+}
+
 /// The shortest key that is greater than `left` and not greater than `right`; `left` is less than `right`.
 pub fn shortest_separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
     let shared = left.iter().zip(right).take_while(|(left, right)| left == right).count();

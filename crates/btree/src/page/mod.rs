@@ -35,7 +35,7 @@ pub use check::check;
 pub use compressed::{PageCompressor, block_len, decompress, is_compressed, stored_len};
 pub use dump::dump;
 pub use header::{Header, PageId, PageKind};
-pub use inner::{child_at, child_for, shortest_separator};
+pub use inner::{child_at, child_for, separator_at, shortest_separator};
 pub use leaf::find;
 pub use overflow::{OverflowRef, overflow_payload};
 pub use seal::{Damage, seal, verify};

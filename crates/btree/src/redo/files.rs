@@ -95,6 +95,11 @@ fn file_name(index: u64) -> String {
     format!("redo-{index}.log")
 }
 
+/// Whether a file of this name belongs to a ring.
+pub(crate) fn is_redo_file(name: &str) -> bool {
+    (0..FILES).any(|index| name == file_name(index))
+}
+
 /// The name of a file that is to take another's place.
 fn new_name(index: u64) -> String {
     format!("redo-{index}.new")

@@ -14,7 +14,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use files::{Checkpoint, FIRST_LSN, RedoFiles};
+pub(crate) use files::{Checkpoint, FIRST_LSN, RedoFiles, is_redo_file};
 pub(crate) use position::GroupEnd;
 pub(crate) use reader::{Group, RedoReader};
 pub(crate) use record::{END, Entries, Entry, encode_change, encode_drop};

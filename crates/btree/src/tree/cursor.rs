@@ -9,6 +9,7 @@ use super::search::Route;
 use crate::buffer::{Place, SharedGuard, Trail};
 use crate::meanwhile::{Gap, passing};
 use crate::page::{self, Header, PageKind};
+use crate::space::SpaceHeader;
 use siltstone_base::Result;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use std::cell::RefCell;
@@ -109,6 +110,15 @@ pub(crate) enum Start<'a> {
     Beyond(&'a [u8]),
 }
 
+/// The way to the leaf at which a reader begins.
+fn route_of(start: Start<'_>, is_forward: bool) -> Route<'_> {
+    match start {
+        Start::End if is_forward => Route::First,
+        Start::End => Route::Last,
+        Start::At(key) | Start::Beyond(key) => Route::Key(key),
+    }
+}
+
 /// Where a reader stopped: the slot that is next, or one above it for a reader that goes back.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Position {
@@ -183,6 +193,19 @@ impl Tree {
         }
     }
 
+    /// Where the leaf begins that is behind the one at which a reader begins that goes forward, as the pages above them say; `None` if that is the last one. Neither need be readable.
+    pub(crate) fn next_leaf(&self, start: Start<'_>) -> Result<Option<Vec<u8>>> {
+        let end = self.end_of(route_of(start, true))?;
+        let is_behind = |end: &Vec<u8>| match start {
+            Start::End => true,
+            Start::At(key) | Start::Beyond(key) => key < end.as_slice(),
+        };
+        match end {
+            Some(end) if !is_behind(&end) => Err(self.corruption(SpaceHeader::ROOT, "separators are out of order")),
+            end => Ok(end),
+        }
+    }
+
     fn resume(&self, position: &mut Position) -> Option<(u32, SharedGuard<'_>, usize)> {
         let (place, number, slot) = position.place.take()?;
         let leaf = self.pool.resume(&place)?;
@@ -190,12 +213,7 @@ impl Tree {
     }
 
     fn locate(&self, start: Start<'_>, is_forward: bool) -> Result<(u32, SharedGuard<'_>, usize)> {
-        let route = match start {
-            Start::End if is_forward => Route::First,
-            Start::End => Route::Last,
-            Start::At(key) | Start::Beyond(key) => Route::Key(key),
-        };
-        let (number, leaf) = self.leaf_shared(route)?;
+        let (number, leaf) = self.leaf_shared(route_of(start, is_forward))?;
         let slot = match start {
             Start::End if is_forward => 0,
             Start::End => usize::from(Header::read(leaf.bytes()).count),

@@ -35,6 +35,7 @@ pub(crate) use check::TreeReport;
 pub(crate) use cursor::{Chunk, Position, Start};
 pub(crate) use entry::EntryOp;
 pub(crate) use overflow::{TOO_LONG, Value};
+pub(crate) use search::is_unreadable;
 pub use shape::{LevelShape, TreeShape};
 pub(crate) use waiting::Gate;
 
@@ -90,6 +91,15 @@ impl Tree {
     #[inline]
     fn root(&self) -> PageId {
         self.page_id(SpaceHeader::ROOT)
+    }
+
+    /// The error that what has a key makes no sense: it names the leaf to which the key belongs, if the pages above it can be read.
+    #[cold]
+    pub(crate) fn corruption_at(&self, key: &[u8], what: &str) -> siltstone_base::Error {
+        match self.number_of(search::Route::Key(key)) {
+            Ok(number) => self.corruption(number.unwrap_or(SpaceHeader::ROOT), what),
+            Err(_) => siltstone_base::Error::corrupt(what.to_owned()).with_file(&self.pool.spaces.path(self.space)),
+        }
     }
 
     /// The error that a page makes no sense.

@@ -54,6 +54,11 @@ enum Miss {
     Failed(Error),
 }
 
+/// Whether an error says that a page cannot be read, whoever asks for it.
+pub(crate) fn is_unreadable(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io)
+}
+
 impl Tree {
     /// The leaf of a route, for reading.
     #[inline]
@@ -223,7 +228,7 @@ impl Tree {
     /// The number of the leaf of a route, which is not looked at; `None` if the root is a leaf.
     pub(super) fn number_of(&self, route: Route<'_>) -> Result<Option<u32>> {
         for _ in 0..MAX_RESTARTS {
-            match self.try_number_of(route) {
+            match self.try_number_of(route, |_, _, _| true) {
                 Ok(found) => return Ok(found),
                 Err(Miss::Failed(error)) => return Err(error),
                 Err(_) => self.pool.metrics.add(Counter::DescentRestarts, 1),
@@ -232,24 +237,57 @@ impl Tree {
         Err(Error::new(ErrorKind::Busy, TOO_SMALL))
     }
 
-    fn try_number_of(&self, route: Route<'_>) -> Result<Option<u32>, Miss> {
+    /// Where the leaf begins that is behind the one of a route, as the pages above them say; `None` if there is none. Neither is looked at: where one can't be read, or a page above it, it says
+    /// where the next one begins that other pages lead to.
+    pub(super) fn end_of(&self, route: Route<'_>) -> Result<Option<Vec<u8>>> {
+        for _ in 0..MAX_RESTARTS {
+            // The lowest page that has another child behind knows it best.
+            let mut end = None;
+            let outcome = self.try_number_of(route, |page, header, slot| {
+                let next = (slot + 1 < usize::from(header.count)).then(|| page::separator_at(page, slot + 1));
+                let makes_sense = next.as_ref().is_none_or(Option::is_some);
+                end = next.flatten().or_else(|| end.take());
+                makes_sense
+            });
+            match outcome {
+                Ok(_) => return Ok(end),
+                Err(Miss::Failed(error)) if end.is_none() || !is_unreadable(&error) => return Err(error),
+                Err(Miss::Failed(_)) => return Ok(end),
+                Err(_) => self.pool.metrics.add(Counter::DescentRestarts, 1),
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, TOO_SMALL))
+    }
+
+    /// Descends to above the leaf. `meet` is handed each inner page on the way, which may change meanwhile, and the slot of the child that is next; it says whether that makes sense.
+    #[inline]
+    fn try_number_of(
+        &self,
+        route: Route<'_>,
+        mut meet: impl FnMut(&dyn PageRead, &Header, usize) -> bool,
+    ) -> Result<Option<u32>, Miss> {
         let mut number = self.root().number;
         let mut look = self.look_at_root()?;
         let mut level = None;
         loop {
             let header = Header::read(look.page());
             let child = route.child(look.page(), &header);
+            let is_inner = header.kind_code == PageKind::Inner.code() && header.level > 0;
+            let is_below = level.is_none_or(|above: u8| header.level == above - 1);
+            let makes_sense = match child {
+                Some((slot, _)) if is_inner && is_below => meet(look.page(), &header, slot),
+                _ => true,
+            };
             if !look.is_valid() {
                 return Err(Miss::Changed);
             }
             if level.is_none() && header.kind_code == PageKind::Leaf.code() {
                 return Ok(None);
             }
-            let is_inner = header.kind_code == PageKind::Inner.code() && header.level > 0;
-            let (Some((_, child)), true) = (child, is_inner) else {
+            let (Some((_, child)), true, true) = (child, is_inner, makes_sense) else {
                 return Err(Miss::Failed(self.corruption(number, "an inner page makes no sense")));
             };
-            if level.is_some_and(|above: u8| header.level != above - 1) {
+            if !is_below {
                 return Err(Miss::Failed(self.corruption(number, "a page is on the wrong level")));
             }
             if header.level == 1 {

@@ -10,6 +10,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod witness;
 
 pub use report::ExpiryReport;
 pub(super) use walk::start_walk;
@@ -22,6 +23,7 @@ use siltstone_base::expiry::{ExpiryPolicy, ExpiryRoom, Known, PolicyHome, RoomSe
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use std::path::Path;
+use witness::Recorder;
 
 /// What is remembered of expired rows, and the name under which it is written first.
 pub(super) const NAME: &str = "EXPIRY";
@@ -47,18 +49,23 @@ struct Counts {
     walks: AtomicU64,
     /// Expired rows that the last whole walk left, because transactions had their locks.
     left: AtomicU64,
+    /// Leaves that it could not read.
+    damaged: AtomicU64,
 }
 
 impl RowExpiry {
-    /// That of the default tree, if the options name a policy. Before the first read.
+    /// That of the default tree, if the options name a policy. Before this opening changes a file that was there: where there is no EXPIRY those tell of time, and what they tell is written down before they tell of
+    /// this opening's clock.
     pub(super) fn open(
         options: &DbOptions,
         env: &Arc<dyn Env>,
         dir: &Path,
         database: u64,
+        is_new: bool,
         clock: &Arc<dyn Clock>,
     ) -> Result<Option<Arc<Self>>> {
         let Some(policy) = &options.expiry else { return Ok(None) };
+        let newest_table = if is_new { None } else { witness::last_change(&**env, dir)? };
         let room = ExpiryRoom::new(RoomSettings {
             env: Arc::clone(env),
             path: dir.join(NAME),
@@ -67,10 +74,15 @@ impl RowExpiry {
             pace: Arc::clone(clock),
             jump_limit: options.max_clock_jump_seconds,
         });
-        room.set_known(Known { db_id: format!("{database:016x}"), newest_table: None });
+        room.set_known(Known { db_id: format!("{database:016x}"), newest_table });
         let home = PolicyHome::new(&room, DEFAULT_TREE);
-        home.attach(&**policy, false)?;
+        home.attach(&Recorder { policy: &**policy, room: &room }, false)?;
         Ok(Some(Arc::new(Self { policy: Arc::clone(policy), room, home, counts: Counts::default() })))
+    }
+
+    /// Tells the policy where it is. Before the first read, and once nothing else can keep the database from opening: what the policy says then counts.
+    pub(super) fn attach(&self) -> Result<()> {
+        self.home.attach(&*self.policy, false)
     }
 
     /// The second as of which somebody reads who begins now.

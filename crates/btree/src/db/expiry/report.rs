@@ -20,6 +20,8 @@ pub struct ExpiryReport {
     pub walks: u64,
     /// Expired rows that the last of them left, because transactions had their locks.
     pub rows_left: u64,
+    /// Leaves that it could not read: their rows stay. An event names each.
+    pub leaves_damaged: u64,
     /// Nothing is removed because the clock went forward further than is trusted: see [`Db::confirm_clock`].
     pub distrusted: Option<ClockJump>,
     /// By how many seconds the time is behind the wall clock, which went forward faster than the monotonic clock: see [`Db::confirm_clock`].
@@ -35,6 +37,7 @@ impl RowExpiry {
             rows_removed: count(&self.counts.removed),
             walks: count(&self.counts.walks),
             rows_left: count(&self.counts.left),
+            leaves_damaged: count(&self.counts.damaged),
             distrusted: self.room.distrusted(),
             seconds_behind: self.room.clock().map_or(0, TrustedClock::behind),
         }

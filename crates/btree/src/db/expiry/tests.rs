@@ -1,19 +1,32 @@
 //! Tests of rows that expire.
 
 use super::ExpiryReport;
-use crate::{Db, DbOptions, Durability, ErrorKind, Isolation, KvCursor, Result, TransactionOptions};
+use crate::page::{Header, PageId, PageKind};
+use crate::{
+    Db, DbOptions, Durability, ErrorKind, Event, EventListener, Isolation, KvCursor, Result, TransactionOptions,
+};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
+use siltstone_base::env::{Env, PosixEnv};
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::expiry::{ExpiryHome, ExpiryPolicy, Stamp};
-use siltstone_base::sync::{Arc, Weak};
-use std::time::Duration;
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::{Arc, Mutex, Rank, Weak};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 const START: u64 = 1_700_000_000;
+const YEAR: u64 = 365 * 86_400;
 
-/// Rows begin with their stamps, 8 bytes, and live for so many seconds.
+/// Rows begin with their stamps, 8 bytes, and live for so many seconds. Saves nothing, and knows whether it was ever told where it is.
 #[derive(Debug)]
-struct Lives(u64);
+struct Lives(u64, AtomicBool);
+
+impl Lives {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(1000, AtomicBool::new(false)))
+    }
+}
 
 impl ExpiryPolicy for Lives {
     fn name(&self) -> &str {
@@ -34,8 +47,20 @@ impl ExpiryPolicy for Lives {
     }
 
     fn attach(&self, _: Weak<dyn ExpiryHome>, _: &[u8]) -> Result<()> {
+        self.1.store(true, Ordering::Relaxed);
         Ok(())
     }
+}
+
+fn options(env: Arc<dyn Env>) -> DbOptions {
+    DbOptions::default()
+        .create_if_missing(true)
+        .page_size(4096)
+        .buffer_pool_bytes(64 * 4096)
+        .redo_capacity_bytes(1 << 20)
+        .durability(Durability::Os)
+        .env(Some(env))
+        .expiry(Some(Lives::new()))
 }
 
 struct Life {
@@ -46,18 +71,13 @@ struct Life {
 
 impl Life {
     fn open(disk: &SimDisk, now: u64, durability: Durability) -> Self {
+        Self::open_in(Path::new("/db"), now, options(disk.env()).durability(durability))
+    }
+
+    fn open_in(dir: &Path, now: u64, options: DbOptions) -> Self {
         let clock = Arc::new(ManualClock::new(now));
         let executor = Arc::new(StepExecutor::new(Arc::clone(&clock)));
-        let options = DbOptions::default()
-            .create_if_missing(true)
-            .page_size(4096)
-            .buffer_pool_bytes(64 * 4096)
-            .redo_capacity_bytes(1 << 20)
-            .durability(durability)
-            .env(Some(disk.env()))
-            .executor(Some(executor.clone()))
-            .expiry(Some(Arc::new(Lives(1000))));
-        Self { db: Db::open("/db", &options).unwrap(), clock, executor }
+        Self { db: Db::open(dir, &options.executor(Some(executor.clone()))).unwrap(), clock, executor }
     }
 
     fn new() -> (SimDisk, Self) {
@@ -198,7 +218,6 @@ fn a_row_that_is_written_anew_while_a_walk_is_at_it_stays() {
 
 #[test]
 fn a_clock_a_year_ahead_removes_nothing_until_it_is_confirmed() {
-    const YEAR: u64 = 365 * 86_400;
     let (disk, life) = Life::new();
     life.put("row", START);
     life.db.close().unwrap();
@@ -216,6 +235,152 @@ fn a_clock_a_year_ahead_removes_nothing_until_it_is_confirmed() {
     fourth.db.confirm_clock().unwrap();
     fourth.pass(60);
     assert_eq!((fourth.told().rows_removed, fourth.stored()), (1, 0));
+}
+
+/// Lets the files of a directory say that they changed last in this second.
+#[expect(clippy::disallowed_methods, reason = "the engine has no door to the times of files")]
+fn date_files(dir: &Path, seconds: u64) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let file = std::fs::File::options().write(true).open(entry.unwrap().path()).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+}
+
+/// One that had no policy until now, or lost its record: nothing is known of time but when its files changed.
+#[test]
+fn a_directory_without_a_record_loses_no_row_to_a_clock_a_year_ahead() {
+    for had_policy in [false, true] {
+        let (dir, env) = (tempfile::tempdir().unwrap(), Arc::new(PosixEnv::new()));
+        let open = |now: u64, has_policy: bool| {
+            let options = options(env.clone());
+            let options = if has_policy { options } else { options.expiry(None) };
+            Life::open_in(dir.path(), now, options)
+        };
+        let first = open(START, had_policy);
+        first.put("row", START);
+        first.db.close().unwrap();
+        if had_policy {
+            env.remove_file(&dir.path().join("EXPIRY")).unwrap();
+        }
+        date_files(dir.path(), START);
+        for _ in 0..2 {
+            // The second time there is a record, of a time that was not trusted; the files tell of that one.
+            let ahead = open(START + YEAR, true);
+            ahead.put("another", START + YEAR);
+            ahead.db.flush().unwrap();
+            ahead.pass(100);
+            let jump = ahead.told().distrusted.unwrap();
+            assert_eq!((jump.known, jump.found), (START, START + YEAR));
+            assert_eq!((ahead.told().rows_removed, ahead.stored()), (0, 2));
+            ahead.db.close().unwrap();
+            drop(ahead);
+            date_files(dir.path(), START + YEAR);
+        }
+        let right = open(START + 60, true);
+        assert_eq!(keys(right.db.cursor().unwrap()), ["another", "row"]);
+        assert_eq!(right.told().distrusted, None);
+    }
+}
+
+/// A new one has nothing to lose, whatever its clock says.
+#[test]
+fn a_new_database_trusts_its_clock() {
+    let (dir, env) = (tempfile::tempdir().unwrap(), Arc::new(PosixEnv::new()));
+    let life = Life::open_in(dir.path(), START + 1000 * YEAR, options(env));
+    assert_eq!(life.told().distrusted, None);
+}
+
+/// A shorter duration that was tried in vain would hide rows for good.
+#[test]
+fn an_opening_that_fails_puts_no_duration_in_force() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, START, Durability::Os);
+    life.db.create_tree("other").unwrap();
+    life.db.close().unwrap();
+    drop(life);
+    let env = disk.env();
+    let (path, aside) = (Path::new("/db/000004.pages"), Path::new("/db/aside"));
+    env.rename(path, aside).unwrap();
+    let policy = Lives::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START))));
+    let options = options(env.clone()).expiry(Some(policy.clone())).executor(Some(executor));
+    assert_eq!(Db::open("/db", &options).unwrap_err().kind(), ErrorKind::MissingFile);
+    assert!(!policy.1.load(Ordering::Relaxed));
+    env.rename(aside, path).unwrap();
+    Db::open("/db", &options).unwrap().close().unwrap();
+    assert!(policy.1.load(Ordering::Relaxed));
+}
+
+/// Takes note of what its jobs could not do.
+#[derive(Debug)]
+struct Failures(Mutex<Vec<String>>);
+
+impl EventListener for Failures {
+    fn on_event(&self, event: &Event) {
+        if let Event::BackgroundFailed { job: "expiry", error } = event {
+            self.0.lock().push(error.to_string());
+        }
+    }
+}
+
+/// Pages of the default tree that are like this, in the order of their numbers.
+fn pages_like(db: &Db, is_like: impl Fn(&Header) -> bool) -> Vec<u32> {
+    let handle = db.default_tree();
+    let tree = handle.0.tree();
+    let is_wanted = |number: &u32| {
+        let page = tree.pool().shared(PageId::new(tree.space(), *number));
+        page.is_ok_and(|page| is_like(&Header::read(page.bytes())))
+    };
+    (1..tree.page_count().unwrap()).filter(is_wanted).collect()
+}
+
+/// One page that cannot be read kept the rows of all leaves behind it for ever.
+#[test]
+fn rows_behind_a_page_that_is_damaged_are_removed_none_the_less() {
+    let is_between = |header: &Header| header.left != 0 && header.right != 0;
+    let is_leaf = |header: &Header| header.kind() == Some(PageKind::Leaf);
+    type IsLike<'a> = &'a dyn Fn(&Header) -> bool;
+    let cases: [(IsLike<'_>, usize); 4] = [
+        (&|header| is_leaf(header) && is_between(header), 1),
+        (&|header| is_leaf(header) && is_between(header), 3),
+        (&|header| is_leaf(header) && header.right == 0, 1),
+        (&|header| header.kind() == Some(PageKind::Inner) && header.level == 1 && is_between(header), 1),
+    ];
+    for (case, (is_like, count)) in cases.into_iter().enumerate() {
+        let disk = SimDisk::new();
+        let failures = Arc::new(Failures(Mutex::new(Rank(1), Vec::new())));
+        let options = options(disk.env()).page_size(512).buffer_pool_bytes(512 * 512);
+        let open = |now: u64| {
+            let told: Arc<dyn EventListener> = failures.clone();
+            Life::open_in(Path::new("/db"), now, options.clone().listeners(vec![told]))
+        };
+        let life = open(START);
+        (0..1000).for_each(|number| life.db.put(format!("row{number:04}"), row(START, 20)).unwrap());
+        let broken: Vec<u32> = pages_like(&life.db, is_like).into_iter().take(count).collect();
+        assert_eq!(broken.len(), count, "case {case}");
+        life.db.close().unwrap();
+        drop(life);
+        for number in &broken {
+            disk.flip(Path::new("/db/000001.pages"), u64::from(*number) * 512 + 300, 1).unwrap();
+        }
+        let again = open(START + 10);
+        again.pass(2500);
+        let (told, kept) = (again.told(), 1000 - again.told().rows_removed);
+        assert!(told.walks > 1, "case {case}: {told:?}");
+        let failures = failures.0.lock();
+        for number in &broken {
+            let named = format!("page 1:{number}:");
+            assert!(failures.iter().any(|error| error.contains(&named)), "case {case}: {failures:?}");
+        }
+        if case < 3 {
+            // Eight rows fill a leaf.
+            assert_eq!(told.leaves_damaged, count as u64, "case {case}: {told:?}");
+            assert!((1..=8 * count as u64).contains(&kept), "case {case}: {told:?}");
+        } else {
+            assert!((9..250).contains(&kept), "case {case}: {told:?}");
+        }
+        again.put("row", START);
+    }
 }
 
 #[test]

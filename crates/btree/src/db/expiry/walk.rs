@@ -4,19 +4,22 @@
 //! 2. Under the lock of writers each is looked at again: somebody may have written it anew. Those that are still expired are deleted as one group, as a batch of a user
 //!    is, but for rows that transactions have locks of. The next walk meets those again.
 //!
+//! A leaf that cannot be read keeps nobody behind it: the walk tells of it and goes on where the next one begins, as the pages above say.
+//!
 //! It is paced: so many leaves a second that a walk takes as long as lies between two of them.
 
 use super::super::state::{OpenTree, State};
 use super::super::steps::WeakState;
 use super::RowExpiry;
 use crate::page::{self, FLAG_DELETED, Stamp};
-use crate::tree::{Chunk, Position, Start};
-use siltstone_base::Result;
+use crate::tree::{Chunk, Position, Start, Tree, is_unreadable};
 use siltstone_base::engine::KvOp;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::expiry::Stamp as RowStamp;
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::sync::{Arc, Weak};
+use siltstone_base::{Error, Result};
+use std::ops::Bound;
 use std::time::Duration;
 
 /// Walks while a row lives.
@@ -46,14 +49,18 @@ struct Walk {
     tree: Weak<OpenTree>,
     /// The incarnation that is walked through.
     incarnation: u32,
-    /// The key behind which it goes on; `None` before the first row.
-    last: Option<Vec<u8>>,
+    /// Where it goes on: at a key, behind one, or at the first row.
+    from: Bound<Vec<u8>>,
     position: Position,
     chunk: Chunk,
     /// Keys of rows that were expired when they were met.
     expired: Vec<Vec<u8>>,
     /// Expired rows that this walk left.
     left: u64,
+    /// Leaves that it could not read.
+    damaged: u64,
+    /// The error about the last of them.
+    told: Option<String>,
     /// Leaves of each step, and what lies between two of them. `None`: the walk has not begun.
     pace: Option<(u32, Duration)>,
 }
@@ -67,11 +74,13 @@ pub(in super::super) fn start_walk(state: &Arc<State>, tree: &Arc<OpenTree>) {
         state: state.weak(),
         tree: Arc::downgrade(tree),
         incarnation: 0,
-        last: None,
+        from: Bound::Unbounded,
         position: Position::default(),
         chunk: Chunk::default(),
         expired: Vec::new(),
         left: 0,
+        damaged: 0,
+        told: None,
         pace: None,
     };
     state.executor.submit(Priority::Low, Box::new(walk));
@@ -95,6 +104,15 @@ fn pace(pages: u32, interval: Duration) -> (u32, Duration) {
     (leaves, (pause * leaves).max(LEAST_PAUSE))
 }
 
+/// What a walk met.
+enum Met {
+    Leaf,
+    /// A leaf that cannot be read.
+    Damage,
+    /// Nothing more.
+    End,
+}
+
 impl Walk {
     fn step_of(&mut self, state: &Arc<State>, tree: &Arc<OpenTree>, expiry: &RowExpiry) -> Result<Progress> {
         let Some(time) = expiry.removal_time() else { return Ok(Progress::After(expiry.interval())) };
@@ -103,7 +121,7 @@ impl Walk {
             self.begin_anew();
             self.incarnation = tree.incarnation()?;
         }
-        let (leaves, pause) = match self.pace {
+        let (leaves, mut pause) = match self.pace {
             Some(pace) => pace,
             None => *self.pace.insert(pace(tree.live()?.page_count()?, expiry.interval())),
         };
@@ -112,33 +130,69 @@ impl Walk {
             if self.expired.len() >= most {
                 break;
             }
-            if !self.read_leaf(tree, expiry, time)? {
-                self.remove(state, tree, expiry, time, most)?;
-                return Ok(if self.expired.is_empty() {
-                    self.end(state, expiry, pause)
-                } else {
-                    Progress::After(RETRY)
-                });
+            match self.read_leaf(state, tree, expiry, time)? {
+                Met::Leaf => {}
+                Met::Damage => {
+                    // Whoever is told of many such leaves has time to listen.
+                    pause = pause.max(10 * RETRY);
+                    break;
+                }
+                Met::End => {
+                    self.remove(state, tree, expiry, time, most)?;
+                    return Ok(if self.expired.is_empty() {
+                        self.end(state, expiry, pause)
+                    } else {
+                        Progress::After(RETRY)
+                    });
+                }
             }
         }
         self.remove(state, tree, expiry, time, most)?;
         Ok(Progress::After(if self.expired.is_empty() { pause } else { pause.min(RETRY) }))
     }
 
-    /// Gathers the expired rows of the next leaf. Returns whether there is one.
-    fn read_leaf(&mut self, tree: &OpenTree, expiry: &RowExpiry, time: u64) -> Result<bool> {
-        let start = self.last.as_deref().map_or(Start::End, Start::Beyond);
-        tree.at(self.incarnation)?.read_chunk(start, true, &mut self.position, ROWS, &mut self.chunk)?;
+    /// Gathers the expired rows of the next leaf, as far as it can be read.
+    fn read_leaf(&mut self, state: &State, tree: &OpenTree, expiry: &RowExpiry, time: u64) -> Result<Met> {
+        let live = tree.at(self.incarnation)?;
+        let read = live.read_chunk(start_at(&self.from), true, &mut self.position, ROWS, &mut self.chunk);
+        // Pages that were given back since are not those of the tree.
+        tree.at(self.incarnation)?;
         for index in 0..self.chunk.len() {
             let Some((key, value)) = self.chunk.get(index) else { break };
             if expiry.is_expired(key, self.chunk.flags(index), value, time) {
                 self.expired.push(key.to_vec());
             }
         }
-        let last = self.chunk.len().checked_sub(1).and_then(|last| self.chunk.get(last)).map(|(key, _)| key.to_vec());
-        let is_there = last.is_some();
-        self.last = last.or_else(|| self.last.take());
-        Ok(is_there)
+        match read {
+            Ok(()) => {}
+            Err(error) if is_unreadable(&error) => return self.pass_by(state, live, error),
+            Err(error) => return Err(error),
+        }
+        let last = self.chunk.len().checked_sub(1).and_then(|last| self.chunk.get(last));
+        let Some((last, _)) = last else { return Ok(Met::End) };
+        self.from = Bound::Excluded(last.to_vec());
+        Ok(Met::Leaf)
+    }
+
+    /// Goes on where the next leaf begins, because of an error that stands.
+    #[cold]
+    fn pass_by(&mut self, state: &State, tree: &Tree, error: Error) -> Result<Met> {
+        self.position = Position::default();
+        let Ok(next) = tree.next_leaf(start_at(&self.from)) else { return Err(error) };
+        // A leaf is met by way of its neighbour, and once more by way of its parent.
+        let told = error.to_string();
+        if self.told.as_ref() != Some(&told) {
+            state.note_failure(Job::name(self), &error);
+            self.damaged += 1;
+            self.told = Some(told);
+        }
+        Ok(match next {
+            Some(next) => {
+                self.from = Bound::Included(next);
+                Met::Damage
+            }
+            None => Met::End,
+        })
     }
 
     /// Removes the rows that were gathered, up to `most` at a time, as long as there is room in the redo log.
@@ -167,6 +221,7 @@ impl Walk {
     fn end(&mut self, state: &State, expiry: &RowExpiry, pause: Duration) -> Progress {
         expiry.counts.walks.fetch_add(1, Ordering::Relaxed);
         expiry.counts.left.store(self.left, Ordering::Relaxed);
+        expiry.counts.damaged.store(self.damaged, Ordering::Relaxed);
         self.begin_anew();
         if state.health.error().is_none() {
             expiry.room.note_time();
@@ -176,8 +231,17 @@ impl Walk {
 
     /// Goes back to the first row.
     fn begin_anew(&mut self) {
-        (self.last, self.pace, self.position, self.left) = (None, None, Position::default(), 0);
+        (self.from, self.pace, self.position) = (Bound::Unbounded, None, Position::default());
+        (self.left, self.damaged, self.told) = (0, 0, None);
         self.expired.clear();
+    }
+}
+
+fn start_at(from: &Bound<Vec<u8>>) -> Start<'_> {
+    match from {
+        Bound::Unbounded => Start::End,
+        Bound::Included(key) => Start::At(key),
+        Bound::Excluded(key) => Start::Beyond(key),
     }
 }
 

@@ -18,16 +18,19 @@ impl State {
         let mut entry = Vec::new();
         let mut rows = Cursor::with_view(self, &table.table.rows, view.again())?;
         let mut is_there = rows.seek_to_first()?;
+        let mut row = 0_u64;
         while is_there {
             for ((tree, form, spec), expected) in table.indexes().zip(&mut expected) {
                 entry.clear();
                 if form.put(spec, rows.key(), rows.value(), &mut entry)?.is_some() {
                     *expected += 1;
                     if self.read_row(view, tree.live()?, &entry)?.is_none() {
-                        return Err(self.unfit(tree, "lacks the entry of a row"));
+                        let what = format!("lacks the entry of row {row}, in the order of primary keys from 0");
+                        return Err(unfit(tree, &entry, &what));
                     }
                 }
             }
+            row += 1;
             is_there = rows.next()?;
         }
         for ((tree, _, _), expected) in table.indexes().zip(&expected) {
@@ -36,20 +39,23 @@ impl State {
             let mut is_there = entries.seek_to_first()?;
             while is_there {
                 if !entries.value().is_empty() {
-                    return Err(self.unfit(tree, "has an entry with a value"));
+                    let what = format!("has a value at entry {found}, from 0");
+                    return Err(unfit(tree, entries.key(), &what));
                 }
                 found += 1;
                 is_there = entries.next()?;
             }
             if found != *expected {
-                return Err(self.unfit(tree, "has entries of no row"));
+                let what = format!("the index {} has {found} entries, and its rows {expected}", tree.name);
+                return Err(Error::corrupt(what).with_file(&self.spaces.path(tree.tree().space())));
             }
         }
         Ok(expected.iter().sum())
     }
+}
 
-    #[cold]
-    fn unfit(&self, tree: &OpenTree, what: &str) -> Error {
-        Error::corrupt(format!("the index {} {what}", tree.name)).with_file(&self.spaces.path(tree.tree().space()))
-    }
+/// The error that an index does not fit its rows, as the leaf shows to which a key belongs.
+#[cold]
+fn unfit(tree: &OpenTree, key: &[u8], what: &str) -> Error {
+    tree.tree().corruption_at(key, &format!("the index {} {what}", tree.name))
 }

@@ -82,6 +82,20 @@ impl EntryForm {
         }
     }
 
+    /// The key that an entry has in the tree.
+    pub(super) fn key(self, entry: IndexEntry<'_>) -> Vec<u8> {
+        let mut key = entry.index_key.to_vec();
+        match self {
+            Self::Plain => key.extend_from_slice(entry.primary_key),
+            Self::Sized => {
+                put_bytes(&mut key, entry.primary_key);
+                key.extend_from_slice(entry.covered);
+                key.extend_from_slice(&u32::try_from(entry.index_key.len()).unwrap_or(u32::MAX).to_le_bytes());
+            }
+        }
+        key
+    }
+
     /// A range as the tree has it.
     pub(super) fn range<S: Clone>(self, cursor: &mut dyn KvCursor, scan: &IndexScan<S>) -> Result<IndexScan<S>> {
         if self == Self::Plain {
@@ -163,6 +177,7 @@ mod tests {
             let mut buffer = b"old".to_vec();
             let read = form.read(&spec, &entry[1..], &mut buffer).unwrap();
             assert_eq!(read, IndexEntry { index_key: &expected[..len], primary_key: b"7", covered });
+            assert_eq!(form.key(read), expected);
             assert_eq!(form.put(&spec, b"7", b"", &mut entry).unwrap(), None);
             assert_eq!(&entry[1..], expected, "a row without an entry leaves nothing");
         }

@@ -12,7 +12,7 @@ use super::entry::EntryForm;
 use super::read::walk;
 use siltstone_base::engine::TableId;
 use siltstone_base::index_scan::{IndexEntries, IndexEntry, IndexScan, NoSnapshot, walk_entries};
-use siltstone_base::{Error, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 
 /// Rows that are fetched together: few at first, for scans that end soon.
 const FIRST_BATCH: usize = 16;
@@ -29,8 +29,33 @@ impl OpenTable {
     ) -> Result<usize> {
         let (form, spec) = self.spec(index)?;
         let scan = form.range(cursor, scan)?;
-        let mut primary_key = Vec::new();
-        walk_entries(cursor, &[], &scan, &mut |entry| found(form.read(spec, entry, &mut primary_key)?))
+        let (mut primary_key, mut position) = (Vec::new(), 0);
+        walk_entries(cursor, &[], &scan, &mut |entry| {
+            let read = form.read(spec, entry, &mut primary_key);
+            found(read.map_err(|error| self.damaged(index, entry, position, error))?)?;
+            position += 1;
+            Ok(())
+        })
+    }
+
+    /// Says where a scan met an entry that does not decode.
+    #[cold]
+    fn damaged(&self, index: usize, entry: &[u8], position: usize, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Corruption => self.wrong_entry(index, entry, position, "is damaged").with_source(error),
+            _ => error,
+        }
+    }
+
+    /// The error that something is wrong with an entry that a scan met: which one of the scan it was, and the leaf in which it is.
+    #[cold]
+    fn wrong_entry(&self, index: usize, entry: &[u8], position: usize, what: &str) -> Error {
+        let name = self.specs.get(index).map_or("", |spec| spec.name.as_str());
+        let message = format!("index {name}: entry {position} of a scan, from 0, {what}");
+        match self.index(index).and_then(|tree| tree.live()) {
+            Ok(tree) => tree.corruption_at(entry, &message),
+            Err(_) => Error::corrupt(message),
+        }
     }
 
     /// Hands up to `limit` entries, from the first one at or after `from`, to `found`: index key and primary key, one behind the other.
@@ -64,7 +89,7 @@ impl Db {
     /// # Errors
     ///
     /// `NotFound` if no open table has this id or it has no such index; `NotSupported` for an index with keys of different lengths that an earlier version made: its entries do not say where
-    /// they end; `Corruption` for an entry that is damaged; those of [`get`](Self::get).
+    /// they end; `Corruption` for an entry that is damaged, with its position in the scan and the leaf that has it; those of [`get`](Self::get).
     pub fn scan_entries(
         &self,
         table: TableId,
@@ -84,7 +109,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`scan_entries`](Self::scan_entries); `Corruption` for an entry that leads to no row.
+    /// Those of [`scan_entries`](Self::scan_entries); `Corruption` for an entry that leads to no row, with its position in the scan and the leaf that has it.
     pub fn scan_rows_by(
         &self,
         table: TableId,
@@ -95,8 +120,12 @@ impl Db {
         let table = self.0.tables.get(table)?;
         let mut cursor = Cursor::new(&self.0, table.index(index)?)?;
         let view = cursor.view().again();
-        let mut fetch = |entries: &IndexEntries| self.0.hand_rows_out(&table, index, &view, entries, found);
-        let (mut entries, mut batch) = (IndexEntries::default(), FIRST_BATCH);
+        let (mut entries, mut batch, mut first) = (IndexEntries::default(), FIRST_BATCH, 0);
+        let mut fetch = |entries: &IndexEntries| {
+            self.0.hand_rows_out(&table, index, &view, entries, first, found)?;
+            first += entries.len();
+            Ok(())
+        };
         let seen = table.each_entry(index, &mut cursor, scan, &mut |entry| {
             entries.push(entry);
             if entries.len() == batch {
@@ -112,12 +141,14 @@ impl Db {
 }
 
 impl State {
+    /// Hands out the rows of entries, of which the first one has this position in the scan.
     fn hand_rows_out(
         &self,
         table: &OpenTable,
         index: usize,
         view: &View,
         entries: &IndexEntries,
+        first: usize,
         found: &mut dyn FnMut(IndexEntry<'_>, &[u8]),
     ) -> Result<()> {
         let mut rows: Vec<Option<Vec<u8>>> = (0..entries.len()).map(|_| None).collect();
@@ -127,15 +158,13 @@ impl State {
             }
         }
         for (at, row) in rows.into_iter().enumerate() {
-            let row = row.ok_or_else(|| leads_nowhere(table, index))?;
-            found(entries.get(at), &row);
+            let entry = entries.get(at);
+            let Some(row) = row else {
+                let key = table.spec(index)?.0.key(entry);
+                return Err(table.wrong_entry(index, &key, first + at, "leads to no row"));
+            };
+            found(entry, &row);
         }
         Ok(())
     }
-}
-
-#[cold]
-fn leads_nowhere(table: &OpenTable, index: usize) -> Error {
-    let name = table.specs.get(index).map_or("", |spec| spec.name.as_str());
-    Error::corrupt(format!("an entry of index {name} leads to no row"))
 }

@@ -1,6 +1,8 @@
 //! Ranges of indexes, and what entries hold beside their keys, against what the rows say.
 
 use super::{Db, Row, TableId, TableSpec, row, small};
+use crate::mtr::{Close, close_group};
+use crate::tree::Value;
 use crate::{ErrorKind, TransactionOptions};
 use proptest::prelude::*;
 use siltstone_base::engine::RowChange;
@@ -299,5 +301,45 @@ fn a_table_is_not_opened_with_other_covered_columns() {
         assert_eq!(db.open_table(&other).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
     db.open_table(&covering(1)).unwrap();
+    db.close().unwrap();
+}
+
+/// Who is told of the index alone looks for one entry among millions.
+#[test]
+fn an_entry_that_is_damaged_or_leads_to_no_row_is_named_by_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    let indexes = vec![word("word", 0).unique(true), IndexSpec::over_columns("fixed", Some(1..4)).unique(true)];
+    let id = db.create_table(&TableSpec { name: "stones".to_owned(), indexes }).unwrap();
+    for number in 0..100 {
+        db.insert(id, &[row(&format!("k{number:02}"), &format!("w{number:03}"))]).unwrap();
+    }
+    let open = db.0.tables.get(id).unwrap();
+    let add = |index: usize, entry: &[u8]| {
+        let _writer = db.0.lock_with_room(64 << 10).unwrap();
+        let tree = open.index(index).unwrap().tree();
+        tree.put(entry, Value::inline(b""), false, Close::Open, Close::Open, &mut |_| Ok(())).unwrap();
+        close_group(tree.pool()).unwrap();
+    };
+    add(0, b"w050\0zzzz");
+    add(0, b"w070\0kkk\0\0\0\0\0\x03\x05\0\0\0");
+    add(1, b"0");
+    add(1, b"070zz");
+    let told = |index: usize, from: &str, says: &str| {
+        let scan = IndexScan::all().starting_at(from);
+        let error = db.scan_rows_by(id, index, &scan, &mut |_, _| {}).unwrap_err();
+        let path = db.0.spaces.path(open.index(index).unwrap().tree().space());
+        assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(path.as_path())), "{error}");
+        // A leaf behind the first one, which is where the root was.
+        assert!(error.offset().is_some_and(|offset| offset > 1024 && offset % 512 == 0), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    };
+    told(0, "", "index word: entry 51 of a scan, from 0, is damaged");
+    told(0, "w060", "index word: entry 11 of a scan, from 0, leads to no row");
+    told(1, "", "index fixed: entry 0 of a scan, from 0, is damaged");
+    told(1, "060", "index fixed: entry 11 of a scan, from 0, leads to no row");
+    db.scan_rows_by(id, 0, &IndexScan::all().starting_at("w071"), &mut |_, _| {}).unwrap();
+    let error = db.check().unwrap_err();
+    assert!(error.to_string().contains("102 entries, and its rows 100"), "{error}");
     db.close().unwrap();
 }
