@@ -1,5 +1,5 @@
 //! Tables whose rows expire, against a naive model: rows with their stamps in maps, and entries that are made of the visible ones anew for every comparison. Eager and lazy, over every
-//! style of compaction; the clock, durations, snapshots, sweeps, new indexes, crashes.
+//! style of compaction; the clock, which is set as well, durations, snapshots, sweeps, new indexes, crashes.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -8,7 +8,7 @@ mod table_ttl_support;
 
 use expiry_support::{DIR, START, seconds};
 use siltstone::lsm::{ColumnFamilyOptions, CompactionStyle, ErrorKind, FlushOptions, IndexScan, TableDb, WriteOptions};
-use siltstone::ttl::{RowExpiry, TtlDuration};
+use siltstone::ttl::{RowExpiry, StampLayout, TtlDuration, TtlFilter};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::{Admin, LazyTableSpec, Row, TableId, TableSpec};
 use siltstone_base::env::sim::{FaultKind, FaultPlan, SimDisk};
@@ -413,6 +413,74 @@ fn a_row_that_is_written_while_an_index_is_added_keeps_its_entry_as_long_as_it_l
         clock.advance(Duration::from_secs(50));
         assert!(seen().is_empty());
     }
+}
+
+/// Two rows have one key, and one of them expires before its turn comes.
+#[test]
+fn a_unique_index_is_made_though_a_row_with_the_key_of_another_one_expires_meanwhile() {
+    let Life { clock, db, .. } = life();
+    let table = db.create_expiring_table(&TableSpec { name: "stones".to_owned(), indexes: Vec::new() }, &after(100));
+    let table = table.unwrap();
+    db.insert(table, &[row("2", "ab"), row("3", "cd")]).unwrap();
+    clock.advance(Duration::from_secs(50));
+    db.insert(table, &[row("1", "ax")]).unwrap();
+    let time = Arc::clone(&clock);
+    let meanwhile = move || time.advance(Duration::from_secs(50));
+    let extractor = Arc::new(Meanwhile { first: Mutex::new(Rank(u16::MAX), Some(Box::new(meanwhile))) });
+    assert_eq!(db.add_index(table, &IndexSpec::new("kind", extractor).unique(true)).unwrap(), 0);
+    let mut entries = Vec::new();
+    db.scan_index(table, 0, b"", 9, &mut |entry| entries.push(text(entry))).unwrap();
+    assert_eq!(entries, ["a1"]);
+    assert!(db.check_table(table).unwrap().iter().all(|check| check.is_sound()));
+    // Two that live are still two.
+    db.insert(table, &[row("4", "xa"), row("5", "xb")]).unwrap_err();
+    db.drop_index(table, "kind").unwrap();
+    db.insert(table, &[row("4", "xa"), row("5", "xb")]).unwrap();
+    let error = db.add_index(table, &IndexSpec::over_columns("kind", Some(0..1)).unique(true)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+}
+
+/// The time that a crash leaves is that of the last look, and the machine's clock is late: entries that were expired live again beside rows that were written since.
+#[test]
+fn an_entry_that_a_crash_brings_back_shows_no_row_that_was_written_since() {
+    const DAY: u64 = 86_400;
+    for is_unique in [false, true] {
+        let life = life();
+        let table = life.db.create_expiring_table(&stones(is_unique), &after(DAY)).unwrap();
+        life.insert(table, "1", "ab");
+        life.insert(table, "2", "ef");
+        life.pass(DAY + 60);
+        life.insert(table, "1", "cd");
+        life.insert(table, "2", "gh");
+        life.db.delete(table, &[row("2", "gh")]).unwrap();
+        assert_eq!(life.seen(table), ("c1".to_owned(), "1=cd".to_owned()));
+        let disk = life.disk.after_power_loss();
+        life.disk.power_off();
+        let clock = Arc::new(ManualClock::new(START + DAY - 200));
+        let (db, _) = open(&disk, CompactionStyle::Leveled, &clock).unwrap();
+        let table = db.open_expiring_table(&stones(is_unique), &after(DAY)).unwrap();
+        let again = Life { disk, clock, db };
+        assert_eq!(again.seen(table).1, "1=cd", "unique: {is_unique}");
+        again.pass(200);
+        assert_eq!(again.seen(table), ("c1".to_owned(), "1=cd".to_owned()));
+        again.check(table);
+    }
+}
+
+/// It reads stamps out of what rows begin or end with: rows would go, and their entries stay.
+#[test]
+fn tables_are_not_opened_with_a_filter_that_takes_rows_without_their_entries() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new(DIR)).unwrap();
+    let clock = Arc::new(ManualClock::new(START));
+    let executor = Arc::new(StepExecutor::new(Arc::clone(&clock)));
+    let filter = TtlFilter::new(StampLayout::Suffix, seconds(100), clock);
+    let rows = ColumnFamilyOptions::default().compaction_filter(Some(Arc::new(filter)));
+    let options = expiry_support::options(&disk, &executor);
+    let error = TableDb::open(DIR, &options, &rows, &WriteOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("compaction_filter"), "{error}");
+    assert!(TableDb::open(DIR, &options, &ColumnFamilyOptions::default(), &WriteOptions::default()).is_ok());
 }
 
 /// Rows would have been removed after ten seconds of a table that says that they live for hours, or an index would have been there half.

@@ -1,12 +1,12 @@
 //! Tables of the LSM engine against a naive model: rows in maps, and entries that are made of them anew for every comparison. An eager and a lazy table in one database, over
-//! every style of compaction; snapshots, sweeps, indexes that come and go, crashes.
+//! every style of compaction; snapshots, sweeps, indexes and tables that come and go, crashes.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
 use siltstone::ttl::{RowExpiry, TableTtl, TtlDuration};
 use siltstone_base::clock::ManualClock;
-use siltstone_base::engine::{Admin, LazyTableId, LazyTableSpec, Row, TableId, TableSpec};
+use siltstone_base::engine::{Admin, LazyTableId, LazyTableSpec, Row, RowChange, TableId, TableSpec};
 use siltstone_base::env::sim::{CrashConfig, CrashStates, SimDisk};
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::index_spec::{FixedColumns, IndexExtractor, IndexSpec, LazyIndexSpec};
@@ -94,6 +94,8 @@ struct Scan {
 #[derive(Debug, Clone)]
 enum Step {
     Eager(Verb, Vec<(u8, Draft)>),
+    /// Changes of all kinds in one call.
+    Commit(Vec<(u8, Option<Draft>)>),
     Upsert(Vec<(u8, Draft)>),
     DeleteKeys(Vec<u8>),
     Scan(bool, Scan),
@@ -104,8 +106,10 @@ enum Step {
     Settle,
     Work(u8),
     Sweep(usize),
+    SweepAbove(usize),
     AddIndex(bool),
     DropIndex(bool, usize),
+    DropTable(bool),
     Check,
     Reopen,
     Crash(bool),
@@ -136,6 +140,7 @@ fn step() -> impl Strategy<Value = Step> {
     let verb = prop_oneof![3 => Just(Verb::Insert), 3 => Just(Verb::Update), 2 => Just(Verb::Delete)];
     prop_oneof![
         12 => (verb, rows()).prop_map(|(verb, rows)| Step::Eager(verb, rows)),
+        6 => prop::collection::vec((0..12_u8, prop::option::weighted(0.7, draft())), 1..6).prop_map(Step::Commit),
         12 => rows().prop_map(Step::Upsert),
         4 => prop::collection::vec(0..12_u8, 1..3).prop_map(Step::DeleteKeys),
         10 => scan(),
@@ -146,8 +151,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Settle),
         3 => (1..9_u8).prop_map(Step::Work),
         3 => prop_oneof![1..9_usize, Just(usize::MAX)].prop_map(Step::Sweep),
+        1 => (1..9_usize).prop_map(Step::SweepAbove),
         1 => any::<bool>().prop_map(Step::AddIndex),
         1 => (any::<bool>(), 0..4_usize).prop_map(|(is_lazy, index)| Step::DropIndex(is_lazy, index)),
+        1 => any::<bool>().prop_map(Step::DropTable),
         1 => Just(Step::Check),
         1 => Just(Step::Reopen),
         1 => any::<bool>().prop_map(Step::Crash),
@@ -264,6 +271,55 @@ impl World {
             false => prop_assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists),
         }
         Ok(())
+    }
+
+    /// Rows that are there are deleted or replaced, others come; each row may take the number of one that goes.
+    fn commit(&mut self, drafts: &[(u8, Option<Draft>)]) -> Result<(), TestCaseError> {
+        let mut after = self.rows[0].clone();
+        let mut changes = Vec::new();
+        for (key, draft) in BTreeMap::from_iter(drafts.iter().copied()) {
+            let (old, new) = (after.remove(&key), draft.map(value));
+            after.extend(new.clone().map(|new| (key, new)));
+            changes.push((name(key), old, new));
+        }
+        let changes: Vec<(TableId, RowChange<'_>)> = changes
+            .iter()
+            .filter_map(|(primary_key, old, new)| {
+                let row = |value| Row { primary_key, value };
+                let change = match (old, new) {
+                    (None, None) => return None,
+                    (None, Some(new)) => RowChange::Insert(row(new)),
+                    (Some(old), Some(new)) => RowChange::Update(row(old), row(new)),
+                    (Some(old), None) => RowChange::Delete(row(old)),
+                };
+                Some((self.eager, change))
+            })
+            .collect();
+        let outcome = self.db().commit(&changes);
+        match self.is_unique(&after) {
+            true => {
+                prop_assert!(outcome.is_ok(), "{:?}", outcome);
+                self.rows[0] = after;
+            }
+            false => prop_assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists),
+        }
+        Ok(())
+    }
+
+    /// A table goes, and one of its name comes, without rows.
+    fn drop_table(&mut self, is_lazy: bool) {
+        self.snapshots.clear();
+        match is_lazy {
+            true => {
+                self.db().drop_table(self.lazy).unwrap();
+                self.lazy = self.db().create_lazy_table(&self.lazy_spec).unwrap();
+            }
+            false => {
+                self.db().drop_table(self.eager).unwrap();
+                self.eager = self.db().create_table(&self.eager_spec).unwrap();
+            }
+        }
+        self.rows[usize::from(is_lazy)].clear();
     }
 
     fn upsert(&mut self, drafts: &[(u8, Draft)]) {
@@ -424,6 +480,7 @@ impl World {
     fn act(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
             Step::Eager(verb, rows) => self.change(*verb, rows)?,
+            Step::Commit(drafts) => self.commit(drafts)?,
             Step::Upsert(rows) => self.upsert(rows),
             Step::DeleteKeys(keys) => {
                 let names: Vec<Vec<u8>> = keys.iter().map(|key| name(*key)).collect();
@@ -450,8 +507,10 @@ impl World {
                 }
             }
             Step::Sweep(budget) => drop(self.db().sweep(self.lazy, *budget).unwrap()),
+            Step::SweepAbove(budget) => drop(self.db().sweep_above(self.lazy, 0.1, *budget).unwrap()),
             Step::AddIndex(is_lazy) => self.add_index(*is_lazy)?,
             Step::DropIndex(is_lazy, index) => self.drop_index(*is_lazy, *index),
+            Step::DropTable(is_lazy) => self.drop_table(*is_lazy),
             Step::Check => self.check()?,
             Step::Reopen => {
                 self.snapshots.clear();

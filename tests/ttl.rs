@@ -8,8 +8,8 @@ mod ttl_support;
 use expiry_support::{Rng, START, seconds};
 use siltstone::lsm::{
     BackupEngine, BackupEngineOptions, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType,
-    Counter, CreateBackupOptions, Db, DbOptions, ErrorKind, ExpiryBlocker, ExpiryReport, FlushOptions, ReadOptions,
-    RestoreOptions, WriteBatch, WriteOptions,
+    Counter, CreateBackupOptions, Db, DbOptions, ErrorKind, ExpiryBlocker, ExpiryReport, FlushOptions, Follower,
+    ReadOptions, RestoreOptions, WalRecoveryMode, WriteBatch, WriteOptions,
 };
 use siltstone::ttl::{StampLayout, Ttl, TtlDuration, TtlFilter};
 use siltstone_base::clock::{Clock, FastClock, ManualClock};
@@ -30,13 +30,16 @@ fn every_read_shows_what_is_not_expired() {
     let mut rows_removed = 0;
     let mut files_dropped = 0;
     let mut blocks_skipped = 0;
+    let mut went_back = 0;
     for seed in 0..CASES {
         let mut trial = Trial::new(seed);
         trial.run();
         rows_removed += trial.rows_removed;
         files_dropped += trial.files_dropped;
         blocks_skipped += trial.blocks_skipped;
+        went_back += trial.went_back;
     }
+    assert!(went_back > 10, "{went_back} times rows were seen again");
     assert!(rows_removed > 3000 && files_dropped > 50, "{rows_removed} rows removed, {files_dropped} files dropped");
     assert!(blocks_skipped > 1000, "{blocks_skipped} blocks skipped");
 }
@@ -330,6 +333,164 @@ fn a_duration_is_not_changed_in_a_view_for_reading() {
     let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
     let _view = Db::open_read_only("/db", &options, &[("default", family)]).unwrap();
     assert_eq!(ttl.set_duration(seconds(10)).unwrap_err().kind(), ErrorKind::ReadOnly);
+}
+
+/// A slip of the user's, and an opening that fails for another reason: nobody ever read by that duration.
+#[test]
+fn an_opening_that_fails_lets_no_row_expire() {
+    let month = seconds(30 * 86_400);
+    let disk = SimDisk::new();
+    let first = life(&disk, &Arc::new(Ttl::new(StampLayout::Prefix, month)), START);
+    first.db.create_family("other", &small_family(CompactionStyle::Leveled)).unwrap();
+    put(&first.db, &Ttl::new(StampLayout::Prefix, month), "row", START);
+    first.close();
+    let slip = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1)));
+    let elsewhere = SimDisk::new();
+    let taken = Arc::new(Ttl::new(StampLayout::Prefix, month));
+    let holder = life(&elsewhere, &taken, START);
+    let try_to_open = |default: &Arc<Ttl>, other: &Arc<Ttl>| {
+        let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START + 100))));
+        let family = |ttl: &Arc<Ttl>| small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
+        let families = [("default", family(default)), ("other", family(other))];
+        Db::open_families("/db", &expiry_support::options(&disk, &executor), &families)
+    };
+    assert_eq!(try_to_open(&slip, &taken).unwrap_err().kind(), ErrorKind::Busy);
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, month));
+    let opened = try_to_open(&ttl, &Arc::new(Ttl::new(StampLayout::Prefix, month))).unwrap();
+    compact(&opened);
+    assert_eq!(keys(&opened, &ReadOptions::default()), ["row"]);
+    assert_eq!(ttl.duration(), month);
+    opened.close().unwrap();
+    // One that succeeds counts.
+    drop(try_to_open(&slip, &Arc::new(Ttl::new(StampLayout::Prefix, month))).unwrap());
+    let again = life(&disk, &Arc::new(Ttl::new(StampLayout::Prefix, month)), START + 100);
+    assert!(keys(&again.db, &ReadOptions::default()).is_empty());
+    holder.close();
+}
+
+/// A WAL that is damaged is found after policies were asked.
+#[test]
+fn an_opening_that_meets_a_damaged_wal_lets_no_row_expire() {
+    let disk = SimDisk::new();
+    let month = seconds(30 * 86_400);
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, month));
+    let first = life(&disk, &ttl, START);
+    put(&first.db, &ttl, "flushed", START);
+    first.db.flush(&FlushOptions::default()).unwrap();
+    put(&first.db, &ttl, "damaged", START);
+    put(&first.db, &ttl, "behind", START);
+    first.close();
+    let names = disk.env().list_dir(Path::new("/db")).unwrap();
+    let wal = names.iter().rev().find(|entry| entry.name.ends_with(".log")).unwrap();
+    let path = Path::new("/db").join(&wal.name);
+    disk.flip(&path, 20, 1).unwrap();
+    let slip = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1)));
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START + 100))));
+    let options = expiry_support::options(&disk, &executor).wal_recovery_mode(WalRecoveryMode::AbsoluteConsistency);
+    let family = small_family(CompactionStyle::Leveled).expiry(Some(slip));
+    let error = Db::open_families("/db", &options, &[("default", family)]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    disk.flip(&path, 20, 1).unwrap();
+    let again = life(&disk, &Arc::new(Ttl::new(StampLayout::Prefix, month)), START + 100);
+    assert_eq!(keys(&again.db, &ReadOptions::default()), ["behind", "damaged", "flushed"]);
+}
+
+fn follower(disk: &SimDisk, ttl: &Arc<Ttl>, now: u64) -> (Follower, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new(now));
+    let options = expiry_support::options(disk, &Arc::new(StepExecutor::new(clock.clone())));
+    let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
+    (Follower::open("/db", &options, &[("default", family)]).unwrap(), clock)
+}
+
+/// Whoever follows would show rows that are expired, or hide rows that live.
+#[test]
+fn a_follower_shows_rows_by_the_durations_of_who_writes() {
+    for (writers, followers, later) in [(10, 1000, 500), (1000, 10, 5)] {
+        let disk = SimDisk::new();
+        let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(writers)));
+        let life = life(&disk, &ttl, START);
+        put(&life.db, &ttl, "row", START);
+        put(&life.db, &ttl, "next", START + 80);
+        life.db.flush(&FlushOptions::default()).unwrap();
+        let own = Arc::new(Ttl::new(StampLayout::Prefix, seconds(followers)));
+        let (follower, clock) = follower(&disk, &own, START);
+        for pass in [50, 50] {
+            life.pass(pass);
+            clock.advance(Duration::from_secs(pass));
+            let seen = keys(&life.db, &ReadOptions::default());
+            assert_eq!(keys(&follower.db(), &ReadOptions::default()), seen, "{writers} s and {followers} s");
+        }
+        // Nothing but the duration changes.
+        ttl.set_duration(seconds(later)).unwrap();
+        follower.catch_up().unwrap();
+        for pass in [1, 30, 200] {
+            life.clock.advance(Duration::from_secs(pass));
+            clock.advance(Duration::from_secs(pass));
+            let seen = keys(&life.db, &ReadOptions::default());
+            assert_eq!(keys(&follower.db(), &ReadOptions::default()), seen, "{writers} s, then {later} s");
+        }
+        assert_eq!(own.duration(), seconds(followers), "what was given");
+    }
+}
+
+/// Rows of the one would be judged by the durations of the other.
+#[test]
+fn one_policy_reads_no_two_databases() {
+    let disks = [SimDisk::new(), SimDisk::new()];
+    let own = Arc::new(Ttl::new(StampLayout::Prefix, seconds(50)));
+    for (disk, duration) in disks.iter().zip([10, 1000]) {
+        let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(duration)));
+        let life = life(disk, &ttl, START);
+        put(&life.db, &ttl, "row", START);
+        life.close();
+    }
+    let view = |disk| {
+        let options =
+            expiry_support::options(disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START + 20)))));
+        let family = small_family(CompactionStyle::Leveled).expiry(Some(own.clone()));
+        Db::open_read_only("/db", &options, &[("default", family)])
+    };
+    let (first, same) = (view(&disks[0]).unwrap(), view(&disks[0]).unwrap());
+    assert_eq!(view(&disks[1]).unwrap_err().kind(), ErrorKind::Busy);
+    assert!(keys(&first, &ReadOptions::default()).is_empty() && keys(&same, &ReadOptions::default()).is_empty());
+    first.close().unwrap();
+    same.close().unwrap();
+    assert_eq!(keys(&view(&disks[1]).unwrap(), &ReadOptions::default()), ["row"]);
+}
+
+/// A process that ran for a month, or a database that nobody wrote for longer, knows what time it is when its first policy comes.
+#[test]
+fn a_policy_that_comes_late_removes_rows() {
+    const DAY: u64 = 86_400;
+    for (before, after) in [(40, 0), (0, 31), (40, 31)] {
+        let disk = SimDisk::new();
+        let open = |now: u64| {
+            let clock = Arc::new(ManualClock::new(now));
+            let executor = Arc::new(StepExecutor::new(clock.clone()));
+            (Db::open("/db", &expiry_support::options(&disk, &executor)).unwrap(), clock)
+        };
+        let (db, _) = open(START);
+        db.put("row", "value").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+        db.close().unwrap();
+        let (db, clock) = open(START + before * DAY);
+        clock.advance(Duration::from_secs(after * DAY));
+        let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(100)));
+        let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
+        let family = db.create_family("late", &family).unwrap();
+        let told = db.expiry_report(&family).unwrap().unwrap();
+        assert!(!is_distrusted(&told), "{before} days before, {after} days after: {told:?}");
+        ttl.set_duration(seconds(50)).unwrap();
+    }
+    // A wall clock that jumps while the process runs is as doubtful as ever.
+    let disk = SimDisk::new();
+    let clock = Arc::new(ManualClock::new(START));
+    let db = Db::open("/db", &expiry_support::options(&disk, &Arc::new(StepExecutor::new(clock.clone())))).unwrap();
+    clock.move_wall(365 * DAY as i64);
+    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(100)));
+    let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl));
+    let family = db.create_family("late", &family).unwrap();
+    assert!(is_distrusted(&db.expiry_report(&family).unwrap().unwrap()));
 }
 
 /// A machine without a battery for its clock: the time comes from the network when the database is open already.

@@ -11,7 +11,9 @@ use siltstone::lsm::{
 use siltstone::ttl::{ErrorKind, Result, StampLayout, Ttl};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
+use siltstone_base::env::{FileKind, read_file};
 use siltstone_base::executor::StepExecutor;
+use siltstone_base::expiry::{MAX_RECORD_BYTES, Record};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +76,8 @@ pub struct Trial {
     pub rows_removed: u64,
     pub files_dropped: u64,
     pub blocks_skipped: u64,
+    /// Openings that showed rows again that had expired before a crash.
+    pub went_back: u64,
 }
 
 impl Trial {
@@ -114,6 +118,7 @@ impl Trial {
             rows_removed: 0,
             files_dropped: 0,
             blocks_skipped: 0,
+            went_back: 0,
         }
     }
 
@@ -461,8 +466,9 @@ impl Trial {
         let before = self.known.unwrap_or(now);
         let mut known = None;
         let clock = match self.rng.below(8) {
-            // A crash may forget the last seconds of the time.
+            // A crash forgets the time since it was written down last.
             0 if !is_crash => before - self.rng.below(100_000),
+            0 | 1 if self.known.is_none() => self.back_to(before),
             1 if !is_crash => {
                 known = Some(before);
                 before + FAR_SECONDS + self.rng.below(1000)
@@ -480,15 +486,40 @@ impl Trial {
         let opened = Engine::open(&self.disk, &self.kin, clock);
         self.engine = Some(opened.unwrap_or_else(|error| panic!("{error}: {}", self.told())));
         let opened_at = self.now();
-        assert!(opened_at >= clock.max(before), "{}", self.told());
+        assert!(opened_at >= if is_crash { clock } else { clock.max(before) }, "{}", self.told());
         (self.known, self.latest) = (known, opened_at);
-        for kin in &mut self.kin {
+        for which in 0..self.kin.len() {
+            let kin = &mut self.kin[which];
             kin.model.reopened(kin.ttl.duration().seconds(), known.unwrap_or(opened_at));
+            if opened_at < before {
+                self.look_back(which, opened_at);
+            }
         }
         if known.is_some() && self.rng.below(3) == 0 {
             self.steps.push("the clock is right".to_owned());
             self.confirm();
         }
+    }
+
+    /// A time from when it was written down last to `before`.
+    fn back_to(&mut self, before: u64) -> u64 {
+        let file = read_file(&*self.disk.env(), &Path::new(DIR).join("EXPIRY"), FileKind::Other, MAX_RECORD_BYTES);
+        let written = Record::decode(&file.unwrap()).unwrap().seen;
+        let changed = self.kin.iter().map(|kin| kin.model.changed).max().unwrap_or(0);
+        let first = written.max(changed).min(before);
+        self.kin.iter_mut().for_each(|kin| kin.model.look(before, true));
+        first + self.rng.below(before - first + 1)
+    }
+
+    /// Time went back by a crash: what was seen last is seen, and of what had expired since, whatever was not removed, as it was.
+    fn look_back(&mut self, which: usize, now: u64) {
+        let must = self.kin[which].model.went_back(now);
+        let may = self.kin[which].model.visible(now);
+        let found = self.walk(which, &ReadOptions::default(), true);
+        assert!(must.iter().all(|(key, value)| found.get(key) == Some(value)), "{which}: {}", self.told());
+        assert!(found.iter().all(|(key, value)| may.get(key) == Some(value)), "{which}: {}", self.told());
+        self.kin[which].model.rows.retain(|key, _| found.contains_key(key) || !may.contains_key(key));
+        self.went_back += u64::from(found.len() > must.len());
     }
 
     fn check(&mut self) {

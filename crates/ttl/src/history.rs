@@ -31,7 +31,7 @@ pub(crate) struct History {
     horizon: Option<u64>,
     /// Those that ended, oldest first, and the one in force.
     steps: Vec<Step>,
-    /// The last of all.
+    /// The last that was given.
     current: TtlDuration,
 }
 
@@ -44,6 +44,11 @@ impl History {
     /// The same, with rows of a stamp, and of earlier ones, that are expired whatever the durations are.
     pub(crate) fn expired_until(self, stamp: Option<u64>) -> Self {
         Self { horizon: self.horizon.max(stamp), ..self }
+    }
+
+    /// The same, where the caller gave `duration`, which is not in force.
+    pub(crate) fn given(self, duration: TtlDuration) -> Self {
+        Self { current: duration, ..self }
     }
 
     /// The duration that was given last.

@@ -12,7 +12,8 @@ const RANK: Rank = Rank(4);
 /// Lets the rows of one family expire a duration after their stamps.
 ///
 /// The policy is given to the family by its option `expiry`, and serves that one family while its database is open. The duration may be another one at every opening,
-/// and be [changed](Self::set_duration) in between: nothing is rewritten, a shorter one counts at once, and a longer one brings no row back that was expired.
+/// and be [changed](Self::set_duration) in between: nothing is rewritten, a shorter one counts at once, and a longer one brings no row back that was expired. Where the database is opened for reading
+/// only, rows expire by the durations that its writer has saved, and by the policy's own if there are none.
 ///
 /// Thread safety: every method may be called from any thread; reads take no lock.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Ttl {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` for the 256th change since the database was opened, `Busy` while its clock is not trusted (see `Db::confirm_clock`), `ReadOnly` where it
+    /// `LimitExceeded` for the 256th change since the database was opened, `Busy` while it is being opened or its clock is not trusted (see `Db::confirm_clock`), `ReadOnly` where it
     /// was opened for reading only, and those of writing a file; the duration then stays as it was.
     pub fn set_duration(&self, duration: TtlDuration) -> Result<()> {
         let home = self.home.lock();
@@ -97,10 +98,12 @@ impl ExpiryPolicy for Ttl {
         let duration = self.duration();
         let history = match saved {
             [] => History::new(duration),
+            // Whoever writes says by which durations rows expire.
+            saved if strong.is_read_only() => History::decode(saved)?.given(duration),
             saved => History::decode(saved)?.resumed(duration, strong.trusted_now()),
         };
         let state = history.encode();
-        if state != saved {
+        if state != saved && !strong.is_read_only() {
             strong.save(&state)?;
         }
         self.history.store(Arc::new(history));

@@ -122,8 +122,10 @@ impl Trial {
         self.db.as_ref().unwrap()
     }
 
+    /// The time by which rows expire.
     fn now(&self) -> u64 {
-        self.clock.unix_seconds()
+        let db = self.db().db();
+        db.expiry_report(&db.default_family()).unwrap().unwrap().unix_seconds
     }
 
     fn visible(&self, table: usize) -> Rows {
@@ -198,6 +200,7 @@ impl Trial {
 
     fn open_again(&mut self) {
         let (db, executor) = open(&self.disk, self.style, &self.clock).unwrap();
+        (self.db, self.executor) = (Some(db), executor);
         let now = self.now();
         self.durations.iter_mut().for_each(|durations| durations.reopened(now));
         for table in 0..TABLES {
@@ -207,9 +210,8 @@ impl Trial {
             }
         }
         let expiries = [0, 1].map(|table| expiry(self.durations[table].current(), self.by_column[table]));
-        assert_eq!(db.open_expiring_table(&self.eager_spec, &expiries[0]).unwrap(), self.eager);
-        assert_eq!(db.open_expiring_lazy_table(&self.lazy_spec, &expiries[1]).unwrap(), self.lazy);
-        (self.db, self.executor) = (Some(db), executor);
+        assert_eq!(self.db().open_expiring_table(&self.eager_spec, &expiries[0]).unwrap(), self.eager);
+        assert_eq!(self.db().open_expiring_lazy_table(&self.lazy_spec, &expiries[1]).unwrap(), self.lazy);
     }
 
     fn note(&mut self) {
@@ -222,8 +224,23 @@ impl Trial {
         self.blocks_skipped += skipped;
     }
 
+    /// The machine's clock is set. Time never goes back because of it, and stands still while the clock is behind.
+    fn move_wall(&mut self) {
+        let (before, seconds) = (self.now(), self.rng.below(200) as i64 - 100);
+        self.clock.move_wall(seconds);
+        assert!(self.now() >= before, "the clock was set by {seconds} s");
+    }
+
+    /// A clock that is behind is right again.
+    fn end_lag(&self) {
+        let behind = self.now().saturating_sub(self.clock.unix_seconds());
+        self.clock.move_wall(behind as i64);
+    }
+
     fn crash(&mut self, is_power_loss: bool) {
         self.note();
+        // A crash forgets the time since it was written down last: that the clock is behind as well is another test's matter.
+        self.end_lag();
         self.snapshots.clear();
         let left = if is_power_loss { self.disk.after_power_loss() } else { self.disk.after_process_death() };
         self.disk.power_off();
@@ -247,7 +264,7 @@ impl Trial {
     }
 
     fn step(&mut self) {
-        let verb = self.rng.below(24);
+        let verb = self.rng.below(26);
         self.act(verb);
     }
 
@@ -288,6 +305,7 @@ impl Trial {
                     self.executor.step();
                 }
             }
+            20 if self.rng.below(3) == 0 => drop(self.db().sweep_above(self.lazy, 0.1, 8).unwrap()),
             20 => drop(self.db().sweep(self.lazy, usize::MAX).unwrap()),
             STEADY_VERBS => self.add_index(),
             22 => {
@@ -296,6 +314,7 @@ impl Trial {
                 self.db.take().unwrap().close().unwrap();
                 self.open_again();
             }
+            23 => self.move_wall(),
             _ => {
                 let is_power_loss = self.rng.below(2) == 0;
                 self.crash(is_power_loss);
@@ -407,6 +426,7 @@ impl Trial {
         while !self.db().sweep(self.lazy, usize::MAX).unwrap().is_through {}
         self.compare_all();
         Admin::flush(self.db()).unwrap();
+        self.end_lag();
         self.clock.advance(Duration::from_secs(300));
         assert!((0..TABLES).all(|table| self.visible(table).is_empty()));
         self.compare_all();

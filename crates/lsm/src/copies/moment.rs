@@ -1,13 +1,15 @@
 //! A directory that somebody writes, as it was at one moment: CURRENT, the MANIFEST and the WALs end where they ended then, and are there even if they were deleted since.
 //!
 //! The moment is one at which the MANIFEST was the same before and after the WALs were listed. All of them but the newest are finished, and of the newest the length
-//! was read in between: so what this shows is everything that was written up to then, and nothing else. Tables never change; they are opened by name, as long as they are there.
+//! was read in between: so what this shows is everything that was written up to then, and nothing else. Tables never change; they are opened by name, as long as they are there. So is EXPIRY: it is replaced as a whole,
+//! and says no less of a moment that is past.
 
 use crate::file_names::FileName;
 use siltstone_base::env::{
     Access, AppendFile, DirEntry, Env, FileKind, FileLock, FileOptions, IoContext, IoStats, RandomFile,
     RandomWriteFile, read_file,
 };
+use siltstone_base::expiry::{MAX_RECORD_BYTES, Record, Saved};
 use siltstone_base::sync::{Arc, Mutex, Rank, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -27,13 +29,15 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// The longest CURRENT.
 const MAX_CURRENT_BYTES: u64 = 64;
 
-/// What tells one moment from another: the MANIFEST that is alive, and the logs with their lengths.
+/// What tells one moment from another: the MANIFEST that is alive, the logs with their lengths, and what policies of rows that expire have saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Marks {
     current: Vec<u8>,
     manifest_len: u64,
     /// Ascending.
     wals: Vec<(u64, u64)>,
+    /// `None` where that cannot be read: whoever opens the database is told so.
+    policies: Option<BTreeMap<u32, Saved>>,
 }
 
 /// The directory at a moment.
@@ -71,8 +75,8 @@ pub(super) fn now(dir: &Path, inner: &Arc<dyn Env>) -> Result<(Marks, Arc<Moment
             continue;
         }
         let current_len = current.len() as u64;
-        let marks =
-            Marks { current, manifest_len, wals: wals.iter().map(|(number, pinned)| (*number, pinned.len)).collect() };
+        let lengths = wals.iter().map(|(number, pinned)| (*number, pinned.len)).collect();
+        let marks = Marks { current, manifest_len, wals: lengths, policies: policies(dir, &**inner) };
         let mut pinned = BTreeMap::from([
             (current_path, Arc::new(Pinned { file: pinned_current, len: current_len })),
             (manifest, Arc::new(Pinned { file: pinned_manifest, len: manifest_len })),
@@ -109,6 +113,14 @@ fn wals(dir: &Path, env: &dyn Env) -> Result<Option<Vec<(u64, Pinned)>>> {
     }
     wals.sort_unstable_by_key(|(number, _)| *number);
     Ok(Some(wals))
+}
+
+/// What EXPIRY has of policies. The time that it tells as well is that of whoever writes.
+fn policies(dir: &Path, env: &dyn Env) -> Option<BTreeMap<u32, Saved>> {
+    match read_file(env, &FileName::Expiry.path(dir), FileKind::Other, MAX_RECORD_BYTES) {
+        Ok(bytes) => Record::decode(&bytes).ok().map(|record| record.states),
+        Err(error) => (error.kind() == io::ErrorKind::NotFound).then(BTreeMap::new),
+    }
 }
 
 /// Opens a file; `None` if it is not there any more.

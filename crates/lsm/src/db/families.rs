@@ -1,6 +1,7 @@
 //! Creating, dropping and flushing column families.
 
 use super::column_family::Family;
+use super::expiry::FamilyExpiry;
 use super::state::{DbInner, FamilyState};
 use super::super_version::SuperVersion;
 use super::timestamps::refuse_writing;
@@ -9,6 +10,7 @@ use crate::key::ColumnFamilyId;
 use crate::memtable::ImmutableList;
 use crate::options::{ColumnFamilyOptions, FlushOptions};
 use crate::version::{FamilyConfig, Version, VersionSet};
+use siltstone_base::expiry::Known;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -17,12 +19,18 @@ impl DbInner {
     /// Creates a family and writes an OPTIONS file that has it.
     pub(crate) fn create_family(self: &Arc<Self>, name: &str, options: &ColumnFamilyOptions) -> Result<Arc<Family>> {
         let family = self.add_family(name, options)?;
+        if let Some(expiry) = &family.expiry
+            && let Err(error) = expiry.opened()
+        {
+            self.drop_family(&family)?;
+            return Err(error);
+        }
         // The family exists; a file that could not be written is tried again with the next change.
         let _ = self.write_options_file();
         Ok(family)
     }
 
-    /// Creates a family. It starts with the WAL that is being written.
+    /// Creates a family. It starts with the WAL that is being written. What its policy saves is kept back.
     pub(crate) fn add_family(self: &Arc<Self>, name: &str, options: &ColumnFamilyOptions) -> Result<Arc<Family>> {
         self.check_writable()?;
         options.validate()?;
@@ -53,12 +61,20 @@ impl DbInner {
         self.families.store(Arc::new(families));
         drop((state, versions, leader));
         if let Some(expiry) = &family.expiry
-            && let Err(error) = expiry.attach(false)
+            && let Err(error) = self.attach_policy(expiry)
         {
             self.drop_family(&family)?;
             return Err(error);
         }
         Ok(family)
+    }
+
+    /// Tells the policy of a new family where it is. If it is the first one of this opening, nothing of the database expires that was there before: time is known to be what it was at the opening, and has
+    /// gone on since.
+    fn attach_policy(&self, expiry: &FamilyExpiry) -> Result<()> {
+        let known = Known { db_id: self.db_id.clone(), newest_table: Some(self.time_since_opening.now()) };
+        self.surroundings.expiry.set_known(known);
+        expiry.attach(&self.surroundings, false)
     }
 
     /// Drops a family.

@@ -5,6 +5,7 @@ use super::column_family::Family;
 use super::compaction_log::CompactionLog;
 use super::directory::{lock, read_identity, refuse_remains, write_identity};
 use super::error_state::ErrorState;
+use super::expiry::FamilyExpiry;
 use super::io_rate::IoRate;
 use super::memory::TransactionMemory;
 use super::merge_operators::{self, with_known_operator};
@@ -125,7 +126,9 @@ fn open_for(
         None => write_identity(&*env, dir, versions.db_id())?,
     };
     versions.set_db_id(surroundings.db_id.clone());
-    surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
+    if versions.families().any(|record| families.of(record).expiry.is_some()) {
+        surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
+    }
 
     let mut recovery = replay(&surroundings, &versions, &families, undecided, &mut |_| Ok(()))?;
     let wal_number = versions.file_numbers().allocate();
@@ -199,6 +202,8 @@ fn start(inner: &Arc<DbInner>, named: &[(&str, ColumnFamilyOptions)]) -> Result<
     for family in inner.families.load().values() {
         inner.update_pressure(family);
     }
+    // Nothing fails behind this, and nothing was removed before it.
+    inner.families.load().values().filter_map(|family| family.expiry.as_ref()).try_for_each(FamilyExpiry::opened)?;
     inner.start_wal_sync();
     inner.schedule();
     if inner.is_unwatched() {
@@ -325,7 +330,7 @@ impl FamilyOptions<'_> {
     }
 }
 
-/// What a database tells of itself and of time, before this opening writes anything.
+/// What a database tells of itself and of time, before this opening writes anything. Where no family has a policy, that is asked when [one comes](DbInner::add_family).
 fn known_before(db_id: &str, versions: &VersionSet) -> Known {
     let tables = versions.families().flat_map(|record| record.current().all_files());
     let newest_table = tables.map(|(_, file)| file.file_creation_time).filter(|seconds| *seconds > 0).max();
@@ -379,7 +384,7 @@ fn replay<'a>(
         begun(&family)?;
         if let Some(expiry) = &family.expiry {
             // Tables that recovery writes tell of their stamps, too.
-            expiry.attach(undecided == Undecided::Ignored)?;
+            expiry.attach(surroundings, undecided == Undecided::Ignored)?;
         }
         merge_operators::check(&family, record.current(), found)?;
         let log_number = record.log_number();

@@ -36,7 +36,7 @@ use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::Clock;
 use siltstone_base::env::{Env, FileLock, SyncHandle};
 use siltstone_base::executor::Executor;
-use siltstone_base::expiry::ExpiryRoom;
+use siltstone_base::expiry::{ExpiryRoom, TrustedClock};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, ArcSwap, CachePadded, Mutex, OnceLock, Rank, Signal, Weak};
 use siltstone_base::{Error, ErrorKind};
@@ -219,6 +219,8 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Arc<dyn Clock>,
     /// The time by which rows expire.
     pub(crate) expiry: Arc<ExpiryRoom>,
+    /// The same clock as the process saw it from the opening on, whatever the directory says.
+    pub(crate) time_since_opening: TrustedClock,
     pub(crate) db_id: String,
     pub(crate) session_id: String,
     /// Tells this opening from every other, for handles.

@@ -11,7 +11,7 @@ use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::SystemClock;
 use siltstone_base::env::{Env, PosixEnv};
 use siltstone_base::executor::{Executor, Priority, ThreadExecutor};
-use siltstone_base::expiry::{ExpiryRoom, RoomSettings};
+use siltstone_base::expiry::{ExpiryRoom, RoomSettings, TrustedClock};
 use siltstone_base::sync::{Arc, ArcSwap};
 use siltstone_base::{Error, Result};
 use std::path::Path;
@@ -66,12 +66,14 @@ pub(super) fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundin
     let metrics = Arc::new(Metrics::with_clock(Arc::clone(&clock)));
     let blob_files = BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads, Arc::clone(&metrics));
     let blob_files = Arc::new(blob_files);
+    let expiry_clock = options.expiry_clock.clone().unwrap_or_else(|| Arc::clone(&clock));
+    let time_since_opening = TrustedClock::new(Arc::clone(&expiry_clock), None, 0);
     let expiry = ExpiryRoom::new(RoomSettings {
         env: Arc::clone(&env),
         path: FileName::Expiry.path(dir),
         // Only opening a database uses the name too, for a file that it needs before.
         temporary: FileName::Temporary(0).path(dir),
-        clock: options.expiry_clock.clone().unwrap_or_else(|| Arc::clone(&clock)),
+        clock: expiry_clock,
         pace: Arc::clone(&clock),
         jump_limit: options.max_clock_jump_seconds,
     });
@@ -101,6 +103,7 @@ pub(super) fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundin
         owns_executor,
         clock,
         expiry,
+        time_since_opening,
         db_id: String::new(),
         session_id: encode_session_id(upper, lower.max(1)),
         instance: upper ^ lower.rotate_left(32),

@@ -148,7 +148,7 @@ impl TableDb {
         while rows.valid() {
             let row = Row { primary_key: without_id(rows.key()), value: rows.value() };
             let (mut key, mut value) = (Vec::new(), Vec::new());
-            if index.entry(&row, &mut key, &mut value).map_err(|error| at_position(error, number))? {
+            if index.entry_to_fill(&row, number, &mut key, &mut value).map_err(|error| at_position(error, number))? {
                 entries.push((rows.key().to_vec(), key, value));
             }
             if entries.len() == most {
@@ -193,7 +193,8 @@ impl TableDb {
                             table.definition.name,
                             Shown(without_id(key))
                         );
-                        return match is_changed(row)? {
+                        // A row that has expired since the snapshot gives its key up, too.
+                        return match is_changed(row)? || (table.expires() && self.ground.db.get(row)?.is_none()) {
                             true => Ok(()),
                             false => Err(Error::new(ErrorKind::AlreadyExists, message)),
                         };

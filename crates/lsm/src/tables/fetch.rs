@@ -1,7 +1,9 @@
 //! Rows by a secondary index: entries are gathered, their rows are read together in the order of primary keys, and handed out in the order of the index.
 //!
 //! Entries and rows are read at one snapshot. An entry of a lazy table counts if its row at that snapshot yields it: whatever wrote the row last wrote the entry with it, so
-//! an entry that counts is never missing, and one that does not is left over from an older version of the row. An entry of an eager table always leads to a row.
+//! an entry that counts is never missing, and one that does not is left over from an older version of the row. An entry of an eager table always leads to a row, unless rows expire.
+//!
+//! Where they do, an entry counts if its stamp is the row's. One that was expired when its row was written or deleted is left as it is, and may be seen again where a crash sets time back.
 
 use super::expiring::without_stamp;
 use super::ground::Ground;
@@ -107,7 +109,7 @@ impl TableDb {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id or it has no such index, or it is dropped at the same time, `Busy` if the index is being built, `InvalidArgument` for a snapshot from before the index, `Corruption` if an entry does not decode or, of an eager table,
+    /// `NotFound` if no open table has this id or it has no such index, or it is dropped at the same time, `Busy` if the index is being built, `InvalidArgument` for a snapshot from before the index, `Corruption` if an entry does not decode or, of an eager table whose rows do not expire,
     /// leads to no row, with its position in the scan, or if a row does not decode, `Poisoned` if an extractor panics, and those of a read.
     pub fn scan_rows_by(
         &self,
@@ -120,15 +122,17 @@ impl TableDb {
         let index = table.index(index)?;
         let (scan, snapshot) = at_one_moment(scan, self);
         let mut walk = Walk::new(&self.ground, index, &scan)?;
-        let (mut entries, mut yields) = (IndexEntries::default(), Yields::default());
+        let (mut entries, mut stamps, mut yields) = (IndexEntries::default(), Vec::new(), Yields::default());
         let (mut seen, mut batch_len) = (0, BatchLen::default());
         while seen < scan.most() {
             entries.clear();
+            stamps.clear();
             let first = walk.position();
             while entries.len() < batch_len.get().min(scan.most() - seen)
                 && let Some(entry) = walk.wanted()?
             {
                 entries.push(entry);
+                stamps.extend(walk.stamp());
                 walk.advance();
             }
             if entries.is_empty() {
@@ -140,11 +144,15 @@ impl TableDb {
                 let entry = entries.get(at);
                 let position = first + at as u64;
                 let Some(row) = row else {
-                    if table.definition.lazy {
+                    if table.definition.lazy || index.expires {
                         continue;
                     }
                     return Err(leads_nowhere(index, position));
                 };
+                let is_anothers = |stamp| row.first_chunk().is_some_and(|own| own != stamp);
+                if stamps.get(at).is_some_and(is_anothers) {
+                    continue;
+                }
                 if table.definition.lazy {
                     let row = Row { primary_key: entry.primary_key, value: row };
                     let is_yielded = yields.yields(index, &row, entry.index_key);

@@ -44,7 +44,7 @@ impl TableDb {
         while rows.valid() {
             let row = Row { primary_key: without_id(rows.key()), value: rows.value() };
             key.clear();
-            if index.entry(&row, &mut key, &mut value).map_err(|error| at_position(error, number))? {
+            if index.entry_to_fill(&row, number, &mut key, &mut value).map_err(|error| at_position(error, number))? {
                 match &mut loader {
                     Some(loader) => {
                         if !is_taken(loader.put(&key, &value))? {

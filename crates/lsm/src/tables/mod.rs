@@ -71,6 +71,9 @@ use writers::Writers;
 /// Memory for the locks of keys of unique indexes.
 const MAX_LOCK_BYTES: usize = 256 << 20;
 
+/// The name of `TtlFilter` of `siltstone-ttl`, which would take for a stamp whatever a row begins or ends with.
+const BLIND_FILTER: &str = "siltstone.TtlFilter";
+
 /// Rank of the dictionary: taken before every lock of the database, held while its rows are written.
 const RANK: Rank = Rank(5);
 
@@ -203,11 +206,11 @@ impl Dictionary {
 
 impl TableDb {
     /// Opens the database of tables in `dir`. `rows` are the options of the family that the tables share; every insert is written
-    /// with `writes`.
+    /// with `writes`. A compaction filter of `rows` sees rows and index entries as they are stored, and must keep them all: what it removes or changes of the one does not go, or change, in the other.
     ///
     /// # Errors
     ///
-    /// Those of [`Db::open`]; `InvalidArgument` if the comparator of `rows` is not bytewise, its compaction style is FIFO, which would delete rows without their entries and entries without their rows, its expiry policy is none of tables, or the directory holds keys
+    /// Those of [`Db::open`]; `InvalidArgument` if the comparator of `rows` is not bytewise, its compaction style is FIFO, which would delete rows without their entries and entries without their rows, its expiry policy is none of tables, its compaction filter is `TtlFilter` of `siltstone-ttl`, or the directory holds keys
     /// that belong to no table; `Corruption` or `NotSupported` for a damaged or newer dictionary.
     pub fn open(
         dir: impl AsRef<Path>,
@@ -238,6 +241,9 @@ impl TableDb {
         if rows.expiry.as_ref().is_some_and(|policy| policy.tables().is_none()) {
             // It would take for a stamp whatever a row begins or ends with, and leave the entries of what it removes.
             return Err(Error::invalid_argument("expiry: rows of tables expire by a policy of tables"));
+        }
+        if rows.compaction_filter.as_ref().is_some_and(|filter| filter.name() == BLIND_FILTER) {
+            return Err(Error::invalid_argument("compaction_filter: rows of tables expire by a policy of tables"));
         }
         let dropped = Arc::new(DroppedIndexes::default());
         let filter = DropFilter { dropped: Arc::clone(&dropped), user: rows.compaction_filter.clone() };

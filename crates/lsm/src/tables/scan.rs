@@ -9,6 +9,7 @@ use crate::options::ReadOptions;
 use crate::snapshot::Snapshot;
 use siltstone_base::Result;
 use siltstone_base::engine::TableId;
+use siltstone_base::expiry::ROW_STAMP_LEN;
 use siltstone_base::index_scan::IndexEntry;
 
 /// Which entries of an index are wanted, in which order, and at which [snapshot](TableDb::snapshot).
@@ -109,6 +110,11 @@ impl<'a> Walk<'a> {
             return Ok(None);
         }
         self.entry()
+    }
+
+    /// The stamp of the entry at hand, where rows expire.
+    pub(super) fn stamp(&self) -> Option<[u8; ROW_STAMP_LEN]> {
+        (self.index.expires && self.entries.valid()).then(|| self.entries.value().first_chunk().copied()).flatten()
     }
 
     /// The entry at hand as it counts: its index key followed by its primary key.

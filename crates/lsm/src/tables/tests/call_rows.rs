@@ -85,6 +85,34 @@ fn a_commit_names_a_row_by_its_place_among_the_changes_of_all_tables() {
     assert_eq!(stored(&world.db, &world.db.ground.rows), Vec::<Vec<u8>>::new());
 }
 
+/// A row that is written again would leave the entry of its first answer behind.
+#[test]
+fn an_extractor_that_changes_its_mind_fills_no_index_of_rows_that_were_there() {
+    // Few entries are put one by one, and many are sorted.
+    for (rows, bad) in [(10, 7), (2_000, 1_984)] {
+        let world = World::new();
+        let eager = world.db.create_table(&TableSpec { name: "bare".to_owned(), indexes: Vec::new() }).unwrap();
+        let spec = LazyTableSpec { name: "bare lazy".to_owned(), indexes: Vec::new() };
+        let lazy = world.db.create_lazy_table(&spec).unwrap();
+        let names: Vec<String> = (0..rows).map(|number| format!("{number:04}")).collect();
+        let mut all: Vec<Row<'_>> = names.iter().map(|key| row(key, "good")).collect();
+        all[bad] = row(&names[bad], "changes");
+        world.db.insert(eager, &all).unwrap();
+        world.db.upsert(lazy, &all).unwrap();
+        let moody = || Arc::new(Moody::default());
+        for outcome in [
+            world.db.add_index(eager, &IndexSpec::new("moody", moody())),
+            world.db.add_lazy_index(lazy, &LazyIndexSpec::new("moody", moody())),
+        ] {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+            assert_eq!(error.message(), format!("the row of entry {bad} of a scan, from 0"));
+            assert!(error.to_string().contains("index moody"), "{error}");
+        }
+        assert!(world.db.scan_index(eager, 0, b"", 9, &mut |_| {}).is_err());
+    }
+}
+
 /// What an extractor yields once and never again stays in the index for ever.
 #[test]
 fn an_extractor_that_changes_its_mind_about_one_row_of_sixteen_writes_nothing() {
