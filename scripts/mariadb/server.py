@@ -1,15 +1,22 @@
 """A MariaDB server on a private socket, with InnoDB or MyRocks set up as Siltstone's engines are in the laboratory."""
 
 import atexit
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 MIB = 1 << 20
 PACKAGES = ["mariadb-server", "mariadb-client", "mariadb-plugin-rocksdb", "sysbench"]
 LOG_BYTES = 2 << 30
+# A server that has settled has no more dirty pages than this, and its process reads and writes no more than this in a second.
+FEW_PAGES, FEW_BYTES = 16, MIB
+# It must have settled within so many seconds.
+MOST_SECONDS = 3600
 
 
 def install():
@@ -79,9 +86,15 @@ class Server:
     """Runs until `stop`, or until the program ends. `limit` puts a command on the limited device."""
 
     def __init__(self, engine, directory, settings, limit):
-        self.engine, self.data = engine, Path(directory) / "mariadb"
-        self.socket = str(self.data / "socket")
-        shutil.rmtree(self.data, ignore_errors=True)
+        self.engine, self.process, self.pid = engine, None, None
+        directory = Path(directory).resolve()
+        self.data, self.loaded, self.log_file = (directory / name for name in ("mariadb", "mariadb.loaded", "mariadbd.log"))
+        # The name of a socket must be short.
+        self.private = Path(tempfile.mkdtemp(prefix="siltstone-"))
+        self.socket = str(self.private / "socket")
+        atexit.register(self.end)
+        self.remove()
+        self.log_file.unlink(missing_ok=True)
         self.data.mkdir(parents=True)
         common = ["--no-defaults", f"--datadir={self.data}", "--user=root"]
         install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
@@ -93,23 +106,21 @@ class Server:
             "max-prepared-stmt-count=1000000",
             f"default-storage-engine={engine}",
             f"socket={self.socket}",
-            f"pid-file={self.data}/pid",
+            f"pid-file={self.private}/pid",
             *settings,
         ]
-        log_file = Path(directory) / "mariadbd.log"
-        with log_file.open("w") as log:
-            command = limit(["mariadbd", *common, *(f"--{setting}" for setting in settings)])
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        atexit.register(self.process.terminate)
-        for _ in range(600):
-            if self.process.poll() is not None:
-                sys.exit(f"mariadbd ended; see {log_file}")
-            if subprocess.run([*self.client(), "-e", "select 1"], capture_output=True).returncode == 0:
-                break
-            time.sleep(0.1)
-        self.pid = int((self.data / "pid").read_text())
-        atexit.register(lambda: subprocess.run(["kill", str(self.pid)], stderr=subprocess.DEVNULL))
+        self.command = limit(["mariadbd", *common, *(f"--{setting}" for setting in settings)])
+        self.start()
         self.query("create database bench")
+
+    def start(self):
+        with self.log_file.open("a") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+        while subprocess.run([*self.client(), "-e", "select 1"], capture_output=True).returncode != 0:
+            if self.process.poll() is not None:
+                sys.exit(f"mariadbd ended; see {self.log_file}")
+            time.sleep(0.1)
+        self.pid = int((self.private / "pid").read_text())
 
     def client(self):
         return ["mariadb", "--no-defaults", f"--socket={self.socket}", "-uroot", "--batch", "--skip-column-names"]
@@ -138,7 +149,67 @@ class Server:
         is_log = lambda file: file.name.startswith("ib_logfile") or file.suffix == ".log"
         return sum(file.stat().st_blocks * 512 for file in self.data.rglob("*") if file.is_file() and not is_log(file))
 
-    def stop(self):
+    def settle(self):
+        """Waits as `settle` of Siltstone's engines does: until InnoDB has written all pages, and until MyRocks has no flush and no compaction to do. Memtables stay."""
+        if self.engine == "innodb":
+            usual = self.query("select @@global.innodb_max_dirty_pages_pct").strip()
+            self.query("set global innodb_max_dirty_pages_pct = 0")
+            self.wait_for(lambda: self.status()["Innodb_buffer_pool_pages_dirty"] <= FEW_PAGES)
+            self.query(f"set global innodb_max_dirty_pages_pct = {usual}")
+        else:
+            due = "select sum(value) from information_schema.rocksdb_cfstats where stat_type in ('COMPACTION_PENDING', 'MEM_TABLE_FLUSH_PENDING')"
+            self.wait_for(lambda: int(self.query(due)) == 0)
+
+    def wait_for(self, is_done):
+        """Waits until it is done, and the server neither reads nor writes."""
+        last = time.monotonic() + MOST_SECONDS
+        before = self.figures()
+        while time.monotonic() < last:
+            time.sleep(1)
+            now = self.figures()
+            if is_done() and now["read"] - before["read"] + now["written"] - before["written"] <= FEW_BYTES:
+                return
+            before = now
+        sys.exit(f"MariaDB has not settled in {MOST_SECONDS} s")
+
+    def keep(self):
+        """Starts anew, and keeps a copy of the database as it is now."""
+        self.shut_down()
+        copy(self.data, self.loaded)
+        self.start()
+
+    def restore(self):
+        """Starts anew with the copy that was kept."""
+        self.shut_down()
+        copy(self.loaded, self.data)
+        self.start()
+
+    def shut_down(self):
         subprocess.run(["mariadb-admin", "--no-defaults", f"--socket={self.socket}", "-uroot", "shutdown"], check=True)
         self.process.wait()
-        shutil.rmtree(self.data, ignore_errors=True)
+        self.pid = None
+
+    def remove(self):
+        for directory in (self.data, self.loaded):
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def stop(self):
+        self.shut_down()
+        self.remove()
+
+    def end(self):
+        """Ends the process, if it is still there. That of the server is a child of the one that limits it."""
+        if self.process is not None and self.process.poll() is None:
+            if self.pid is None:
+                self.process.terminate()
+            else:
+                os.kill(self.pid, signal.SIGTERM)
+            self.process.wait()
+        shutil.rmtree(self.private, ignore_errors=True)
+
+
+def copy(directory, to):
+    """In the place of what is there; nothing of it is left to be written behind the server's back."""
+    shutil.rmtree(to, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--reflink=auto", directory, to], check=True)
+    subprocess.run(["sync", "-f", to], check=True)
