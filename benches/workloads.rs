@@ -1,16 +1,18 @@
-//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb, LMDB and SQLite beside them, under two durabilities.
+//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb, LMDB and SQLite beside them, under two durabilities; then runs published experiments
+//! at the scale `quick`.
 //!
 //! Prints tables and writes `target/siltstone-report/index.html` with the results it was made from. Takes a few minutes;
-//! `siltstone-bench kv` runs the same workloads at any size, and RocksDB beside them.
+//! `siltstone-bench kv` runs the same workloads at any size, and RocksDB beside them; `siltstone-bench all` every experiment at any scale.
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 use siltstone_base::Result;
 use siltstone_base::engine::Durability;
+use siltstone_bench::all::{self, AllConfig, Scale};
 use siltstone_bench::engines::{EngineKind, EngineSettings};
 use siltstone_bench::insert::{self, BinlogMode, IndexMode, InsertConfig, Schema, Step};
 use siltstone_bench::kv::{self, KvConfig, Workload};
 use siltstone_bench::ycsb::{self, YcsbConfig};
-use siltstone_bench::{JsonLines, Output, report};
+use siltstone_bench::{JsonLines, Output};
 use std::io::stdout;
 use std::path::{Path, PathBuf};
 
@@ -115,15 +117,32 @@ fn rows() -> InsertConfig {
     }
 }
 
+/// The published experiments that take a minute or so at the smallest scale.
+const QUICK: [&str; 5] = ["insert-memory-1", "insert-slow-ssd", "sysbench-fifth", "redmine-large", "stalls"];
+
+/// The experiments of [`QUICK`], and the page in `dir`, which tells of the results in `also`, too.
+fn quick(dir: PathBuf, also: PathBuf) -> AllConfig {
+    AllConfig {
+        scale: Scale::Quick,
+        only: QUICK.map(str::to_owned).into(),
+        peers: Vec::new(),
+        also: vec![also],
+        dir,
+        seed: SEED,
+        is_anew: true,
+        dry_run: false,
+    }
+}
+
 /// The target directory: the executable is `target/release/deps/engines-…`.
 fn target() -> PathBuf {
     let executable = std::env::current_exe().unwrap_or_default();
     executable.ancestors().nth(3).map_or_else(|| PathBuf::from("target"), Path::to_path_buf)
 }
 
-fn compare() -> Result<PathBuf> {
+fn compare() -> Result<Option<PathBuf>> {
     let dir = target().join("siltstone-report");
-    let (json, page) = (dir.join("results.json"), dir.join("index.html"));
+    let json = dir.join("results.json");
     let mut text = stdout();
     let mut output = Output::new(&mut text, Some(JsonLines::create(&json)?), false);
     output.say("Single puts, left to the operating system")?;
@@ -134,12 +153,12 @@ fn compare() -> Result<PathBuf> {
     ycsb::run(&popular_records(), &mut output)?;
     output.say("Rows with three secondary indexes, two clients")?;
     insert::run(&rows(), &mut output)?;
-    report::run(&[json], &page)?;
-    Ok(page)
+    all::run(&quick(dir, json), &mut Output::new(&mut stdout(), None, false))
 }
 
 fn main() -> Result<()> {
-    let page = compare()?;
-    println!("report: {}", page.display());
+    if let Some(page) = compare()? {
+        println!("report: {}", page.display());
+    }
     Ok(())
 }

@@ -44,7 +44,8 @@ impl Place {
     }
 }
 
-/// Copies a database that is closed: every file under `from`, in the place of what is at `to`. Space that was only reserved stays that.
+/// Copies a database that is closed: every file under `from`, in the place of what is at `to`. Space that was only reserved stays that. The copy is safe when this returns, so that the device writes none of
+/// it while time is taken.
 #[expect(clippy::disallowed_methods, reason = "no engine's I/O, and the standard library leaves holes out")]
 pub(crate) fn copy_database(from: &Path, to: &Path) -> Result<()> {
     fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -55,7 +56,8 @@ pub(crate) fn copy_database(from: &Path, to: &Path) -> Result<()> {
             if entry.file_type()?.is_dir() {
                 copy(&entry.path(), &to)?;
             } else {
-                std::fs::copy(entry.path(), to)?;
+                std::fs::copy(entry.path(), &to)?;
+                std::fs::OpenOptions::new().write(true).open(to)?.sync_all()?;
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ pub(crate) struct RowGuards {
     executor: ThreadExecutor,
 }
 
-/// The rows that a client has locked; dropping it gives all of them back.
+/// The rows that a client locks; dropping it gives all of them back.
 #[derive(Debug)]
 pub(crate) struct Guarded<'a> {
     guards: &'a RowGuards,
@@ -31,21 +31,66 @@ impl RowGuards {
         Ok(Self { locks: RowLocks::new(LOCK_BYTES), executor })
     }
 
+    /// Lets client `owner`, who holds no lock, lock rows one after the other.
+    pub(crate) fn guard(&self, owner: u64) -> Guarded<'_> {
+        Guarded { guards: self, owner }
+    }
+
     /// Locks rows of tables for client `owner`, who holds none, in the order of tables and of their numbers, so that nobody waits in a circle.
     pub(crate) fn lock(&self, owner: u64, rows: &[(TableId, u32)]) -> Result<Guarded<'_>> {
-        let guarded = Guarded { guards: self, owner };
+        let guarded = self.guard(owner);
         let mut order = rows.to_vec();
         order.sort_unstable();
         order.dedup();
         for (table, row) in order {
-            self.locks.lock(&self.executor, owner, table.0, &row.to_be_bytes(), LockMode::Exclusive, None)?;
+            guarded.lock(table, row)?;
         }
         Ok(guarded)
+    }
+}
+
+impl Guarded<'_> {
+    /// Locks one more row, when nobody else has it any more.
+    ///
+    /// # Errors
+    ///
+    /// `Deadlock` if clients would then wait for one another in a circle.
+    pub(crate) fn lock(&self, table: TableId, row: u32) -> Result<()> {
+        let RowGuards { locks, executor } = self.guards;
+        locks.lock(executor, self.owner, table.0, &row.to_be_bytes(), LockMode::Exclusive, None)
     }
 }
 
 impl Drop for Guarded<'_> {
     fn drop(&mut self) {
         self.guards.locks.release_all(self.owner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn of_clients_that_wait_in_a_circle_one_is_told() {
+        let (guards, barrier) = (RowGuards::new().unwrap(), Barrier::new(2));
+        let [one, two] = [(TableId(1), 1), (TableId(2), 1)];
+        let mut outcomes = std::thread::scope(|scope| {
+            let clients = [(1, one, two), (2, two, one)].map(|(owner, first, second)| {
+                let (guards, barrier) = (&guards, &barrier);
+                scope.spawn(move || {
+                    let guarded = guards.guard(owner);
+                    guarded.lock(first.0, first.1).unwrap();
+                    barrier.wait();
+                    guarded.lock(second.0, second.1).map_err(|error| error.kind())
+                })
+            });
+            clients.map(|client| client.join().unwrap())
+        });
+        outcomes.sort_unstable_by_key(Result::is_err);
+        assert_eq!(outcomes, [Ok(()), Err(ErrorKind::Deadlock)]);
+        // What they held is free again.
+        drop(guards.lock(3, &[two, one]).unwrap());
     }
 }

@@ -35,10 +35,14 @@ pub struct AllConfig {
     pub only: Vec<String>,
     /// Engines beside ours in the cells of keys and values.
     pub peers: Vec<EngineKind>,
+    /// Files of results, by other commands, that the page tells of, too.
+    pub also: Vec<PathBuf>,
     /// Where results, page and databases are.
     pub dir: PathBuf,
     /// Draws keys and values.
     pub seed: u64,
+    /// Runs also what is complete.
+    pub is_anew: bool,
     /// Says what would be run and how large it is, and runs nothing.
     pub dry_run: bool,
 }
@@ -47,7 +51,8 @@ pub struct AllConfig {
 ///
 /// # Errors
 ///
-/// `NoSpace` and `LimitExceeded` name the cell for which disk or memory is too small, before anything is run; those of the experiments.
+/// `NoSpace` and `LimitExceeded` name the cell for which disk or memory is too small, before anything is run, also by a dry run. A cell whose experiment fails does not keep the others from being run; the error names all
+/// that failed, and is of the kind of the first.
 pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf>> {
     let all = plan(config);
     let is_meant = |cell: &&Cell| config.only.is_empty() || config.only.iter().any(|part| cell.name.contains(part));
@@ -55,30 +60,67 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     if cells.is_empty() {
         return Err(Error::invalid_argument("--only names no experiment; --dry-run lists them"));
     }
-    let left: Vec<&Cell> = cells.iter().copied().filter(|cell| !is_done(&config.dir, cell)).collect();
+    let is_left = |cell: &&Cell| config.is_anew || !is_done(&config.dir, cell);
+    let left: Vec<&Cell> = cells.iter().copied().filter(is_left).collect();
     output.say(listing(&cells, &left))?;
+    let room = Room::of(existing(&config.dir));
+    left.iter().try_for_each(|cell| room.check(cell))?;
     if config.dry_run {
         return Ok(None);
     }
     let env = PosixEnv::new();
     env.create_dir_all(&config.dir).map_err(|error| Error::io("create directory", &config.dir, error))?;
+    if config.is_anew {
+        left.iter().try_for_each(|cell| forget(&results(&config.dir, cell)))?;
+    }
     // A file that cannot be read is told of now, not when the first cell is done.
-    let mut page = write_page(&config.dir, &all)?;
-    let room = Room::of(&config.dir);
-    left.iter().try_for_each(|cell| room.check(cell))?;
+    let mut page = write_page(config, &all)?;
+    let mut failed = Vec::new();
     for (number, cell) in left.iter().enumerate() {
         output.say(format!("\n{} ({} of {})", cell.name, number + 1, left.len()))?;
-        run_cell(config, cell, output)?;
-        page = write_page(&config.dir, &all)?;
+        match run_cell(config, cell, output) {
+            Ok(()) => page = write_page(config, &all)?,
+            Err(error) => {
+                output.say(format!("{} failed: {error}", cell.name))?;
+                failed.push((cell.name.as_str(), error));
+            }
+        }
     }
+    outcome(failed)?;
     Ok(Some(page))
 }
 
-/// Writes the page of all cells that are complete, also by earlier runs, and of MariaDB's results beside them; returns where it is.
-fn write_page(dir: &Path, all: &[Cell]) -> Result<PathBuf> {
+/// The nearest directory above a path that is there, or the path itself.
+fn existing(path: &Path) -> &Path {
+    let env = PosixEnv::new();
+    let is_there = |path: &&Path| env.exists(path).unwrap_or(false);
+    path.ancestors().find(is_there).unwrap_or(Path::new("."))
+}
+
+/// The error of a run some of whose cells failed.
+fn outcome(failed: Vec<(&str, Error)>) -> Result<()> {
+    let names: Vec<_> = failed.iter().map(|(name, _)| *name).collect();
+    let names = names.join(", ");
+    match failed.into_iter().next() {
+        Some((_, error)) => Err(Error::new(error.kind(), format!("not complete: {names}")).with_source(error)),
+        None => Ok(()),
+    }
+}
+
+/// Removes results, where there are any.
+fn forget(file: &Path) -> Result<()> {
+    match PosixEnv::new().remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", file, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the page of all cells that are complete, also by earlier runs, of MariaDB's results beside them, and of those that are named; returns where it is.
+fn write_page(config: &AllConfig, all: &[Cell]) -> Result<PathBuf> {
+    let dir = config.dir.as_path();
     let page = dir.join("index.html");
     let complete = all.iter().filter(|cell| is_done(dir, cell)).map(|cell| results(dir, cell));
-    let files: Vec<_> = complete.chain(of_mariadb(dir)?).collect();
+    let files: Vec<_> = config.also.iter().cloned().chain(complete).chain(of_mariadb(dir)?).collect();
     report::run(&files, &page)?;
     Ok(page)
 }

@@ -8,8 +8,10 @@ pub(super) fn config() -> AllConfig {
         scale: Scale::Quick,
         only: Vec::new(),
         peers: Vec::new(),
+        also: Vec::new(),
         dir: PathBuf::from("/nowhere"),
         seed: 3,
+        is_anew: false,
         dry_run: true,
     }
 }
@@ -86,7 +88,7 @@ fn beneath_limits_of_level_0_both_admissions_stand_beside_the_b_tree() {
     };
     assert!(limits(Scale::Quick).is_empty());
     for scale in [Scale::Hour, Scale::Night] {
-        assert_eq!(limits(scale), ["10/20/20", "10/20/30"], "{scale}");
+        assert_eq!(limits(scale), ["4/10/20", "4/20/30"], "{scale}");
     }
 }
 
@@ -244,6 +246,26 @@ fn what_does_not_fit_is_refused_before_anything_is_run() {
 }
 
 #[test]
+fn room_is_asked_for_logs_and_copies() {
+    let cells = plan(&config());
+    let disk = |name: &str| cells.iter().find(|cell| cell.name == name).unwrap().disk_bytes;
+    let log = EngineKind::Btree.reserved_log_bytes();
+    // Two B-trees, and what was loaded beside what is changed.
+    assert!(disk("sysbench-fifth") > 4 * log && disk("redmine-small-load0-equal") > 4 * log);
+    assert!((log..2 * log).contains(&disk("kv")) && disk("ads") > log);
+}
+
+#[test]
+fn cells_that_fail_are_named_once_the_others_have_run() {
+    outcome(Vec::new()).unwrap();
+    let failed = [("kv", ErrorKind::Io), ("ads", ErrorKind::Corruption)];
+    let failed = failed.map(|(name, kind)| (name, Error::new(kind, "of the experiment"))).into();
+    let error = outcome(failed).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("not complete: kv, ads"), "{error}");
+}
+
+#[test]
 fn the_results_of_a_cell_and_the_page_stay_and_its_databases_go() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = AllConfig { dir: dir.path().to_path_buf(), dry_run: false, ..config() };
@@ -263,7 +285,7 @@ fn the_results_of_a_cell_and_the_page_stay_and_its_databases_go() {
     // The page is of what is complete, whichever run that was of.
     let mut other = plan(&config).remove(2);
     let page = |cells: &[Cell]| {
-        let path = write_page(dir.path(), cells).unwrap();
+        let path = write_page(&config, cells).unwrap();
         String::from_utf8(read_file(&env, &path, FileKind::Other, MOST_BYTES).unwrap()).unwrap()
     };
     let first = page(&[cell.clone(), other.clone()]);

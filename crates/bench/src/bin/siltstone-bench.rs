@@ -89,7 +89,10 @@ fn main() -> ExitCode {
             })
         }
         Command::Report(arguments) => output(None, &mut text, |output| {
-            siltstone_bench::report::run(&arguments.results, &arguments.out)?;
+            match arguments.swap_labels {
+                true => siltstone_bench::report::control(&arguments.results, &arguments.out)?,
+                false => siltstone_bench::report::run(&arguments.results, &arguments.out)?,
+            }
             output.say(arguments.out.display())
         }),
     };

@@ -7,7 +7,7 @@ use siltstone_btree::{DbOptions, FlushNeighbors, PageCompression};
 use std::sync::Arc;
 
 /// Bytes of the redo log: as many as a run of the length at hand needs, so that pages are written for their own sake.
-const REDO_BYTES: u64 = 2 << 30;
+pub(super) const REDO_BYTES: u64 = 2 << 30;
 
 /// What the engine is opened with: a profile, and for the sake of comparison one redo log and one way to the disk in all of them. All memory of the run is its
 /// buffer pool.

@@ -70,6 +70,14 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
+    /// Bytes that the engine reserves on the disk for its log, whatever the size of the data.
+    pub(crate) fn reserved_log_bytes(self) -> u64 {
+        match self {
+            Self::Btree | Self::BtreeMysql84 | Self::BtreeCompressed => btree::REDO_BYTES,
+            _ => 0,
+        }
+    }
+
     /// Every engine of this build.
     pub const ALL: &'static [Self] = &[
         Self::LsmLeveled,

@@ -21,6 +21,19 @@ pub(super) fn intervals(line: &ResultLine, intervals: &[IntervalLine]) -> String
     text
 }
 
+/// What inserters keep of their rate in a step of queries that counts: with less the queries had it easier than they should have.
+const KEPT: f64 = 0.95;
+
+/// Why a step of queries failed: its inserters did not keep their rate.
+fn failure(line: &ResultLine) -> Option<String> {
+    let (offered, kept) = line.offered_ops_per_s.zip(line.writer_ops_per_s)?;
+    let (engine, step) = (&line.engine, &line.workload);
+    (kept < offered * KEPT).then(|| {
+        let (kept, offered) = (thousands(kept), thousands(offered));
+        format!("{engine} step {step} failed: {kept} of {offered} rows/s were inserted beside the queries.\n")
+    })
+}
+
 /// All runs.
 pub(super) fn results(lines: &[ResultLine]) -> String {
     let mut table = TextTable::new([
@@ -101,6 +114,7 @@ pub(super) fn results(lines: &[ResultLine]) -> String {
         if let Some(most) = line.rows_per_commit_split {
             text += &format!("{} took at most {most} rows at once: longer commits were split.\n", line.engine);
         }
+        text.extend(failure(line));
         if let Some(left) = line.rows_left_out {
             let (engine, step, left) = (&line.engine, &line.workload, thousands(left as f64));
             text += &format!(

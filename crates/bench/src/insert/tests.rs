@@ -358,3 +358,19 @@ fn statements_that_make_no_sense_are_refused() {
         assert_eq!(error.kind(), siltstone_base::ErrorKind::InvalidArgument);
     }
 }
+
+#[test]
+fn a_step_of_queries_whose_inserters_do_not_keep_their_rate_failed() {
+    let line = |offered: Option<f64>, kept: Option<f64>| ResultLine {
+        engine: "btree".to_owned(),
+        workload: "qr1000".to_owned(),
+        offered_ops_per_s: offered,
+        writer_ops_per_s: kept,
+        ..ResultLine::default()
+    };
+    let failed = "btree step qr1000 failed: 1,800 of 2,000 rows/s were inserted beside the queries.";
+    assert!(tables::results(&[line(Some(2_000.0), Some(1_800.0))]).contains(failed));
+    for kept in [line(Some(2_000.0), Some(1_950.0)), line(None, Some(1.0)), line(None, None)] {
+        assert!(!tables::results(&[kept]).contains("failed"));
+    }
+}

@@ -1,14 +1,15 @@
 //! One application process.
 
-use super::data::{COMMENT_TEXT, COMMENTS, DataSet, TASK_TEXT};
-use super::load::{IN_PROGRESS, Ids, RESOLVED, member_of, new_task};
+use super::data::{COMMENTS, DataSet};
+use super::load::{IN_PROGRESS, ISSUE, Ids, RESOLVED, member_of, new_task, place_in_tree};
 use super::operation::Operation;
-use super::schema::{BY_ASSIGNEE, Issue, RowBuffer, decode_column, encode_id, id_at_end};
+use super::reads::{Reader, missing};
+use super::rows::{ISSUE_COLUMNS, Issue, RowBuffer, decode_column, encode_id};
+use super::schema::Table;
 use crate::Rng;
 use crate::row_guards::RowGuards;
 use crate::values::Values;
-use siltstone_base::engine::{RowChange, TableId, Tables};
-use siltstone_base::memcomparable::put;
+use siltstone_base::engine::{RowChange, Tables};
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::hint::black_box;
@@ -27,6 +28,8 @@ pub(super) struct Shared<'a> {
     pub(super) engine: &'a dyn Tables,
     pub(super) ids: Ids,
     pub(super) data_set: DataSet,
+    /// Whether a task is resolved and given back by one save, and not by two.
+    pub(super) is_resolved_at_once: bool,
     pub(super) guards: RowGuards,
     pub(super) next: &'a Numbers,
 }
@@ -47,6 +50,7 @@ pub(super) struct Client<'a> {
     shared: &'a Shared<'a>,
     number: u64,
     rng: Rng,
+    reader: Reader<'a>,
     /// Whose tasks are processed next.
     user: u32,
     texts: Values,
@@ -55,7 +59,6 @@ pub(super) struct Client<'a> {
     new: RowBuffer,
     journal: RowBuffer,
     details: [RowBuffer; 2],
-    key: Vec<u8>,
     bytes: u64,
 }
 
@@ -65,14 +68,14 @@ impl<'a> Client<'a> {
             shared,
             number,
             rng: Rng::new(seed, 0x636c_6900 ^ number),
+            reader: Reader::new(shared.engine, shared.ids),
             user: 1,
-            texts: Values::new(TASK_TEXT, seed ^ number),
-            comments: Values::new(COMMENT_TEXT, seed ^ number),
+            texts: Values::new(Table::Issues.text_bytes(), seed ^ number),
+            comments: Values::new(Table::Journals.text_bytes(), seed ^ number),
             old: RowBuffer::default(),
             new: RowBuffer::default(),
             journal: RowBuffer::default(),
             details: Default::default(),
-            key: Vec::new(),
             bytes: 0,
         }
     }
@@ -89,7 +92,7 @@ impl<'a> Client<'a> {
         }
         for _ in 0..MOST_DRAWS {
             self.user = 1 + self.rng.below(u64::from(self.shared.data_set.users())) as u32;
-            if self.tasks_of(self.user)?.len() == PROCESSED {
+            if self.reader.has_enough_tasks(self.user)? {
                 return Ok(());
             }
         }
@@ -108,65 +111,75 @@ impl<'a> Client<'a> {
 
     /// A task, then its comments.
     fn create_task(&mut self) -> Result<()> {
-        let Shared { engine, ids, data_set, next: numbers, .. } = self.shared;
+        let Shared { data_set, next: numbers, .. } = self.shared;
         let task = next(&numbers.issues);
         let columns = new_task(task, *data_set, task - 1, &mut self.rng);
-        let project = columns[Issue::Project as usize];
-        self.look_at(ids.projects, project)?;
-        self.look_at_user(columns[Issue::Author as usize])?;
-        self.new.set(task, &columns, self.texts.next());
-        self.bytes += self.new.bytes();
-        engine.insert(ids.issues, &[self.new.as_row()])?;
+        let column = |column: Issue| columns[column as usize];
+        let project = column(Issue::Project);
+        self.reader.project(project)?;
+        self.reader.form(project)?;
+        let role = self.reader.member(column(Issue::Author), project)?;
+        self.reader.transitions(role, column(Issue::Tracker), column(Issue::Status))?;
+        self.reader.watchers(task)?;
+        self.insert_task(task, columns)?;
         for place in 0..COMMENTS {
             let user = member_of(*data_set, project, place);
-            self.look_at_user(user)?;
+            self.reader.member(user, project)?;
+            self.reader.watchers(task)?;
             self.change_task(task, user, &[], &[])?;
         }
         Ok(())
     }
 
-    /// Ten tasks of a user: in progress, then resolved and given back.
+    /// Inserts a task, and then gives it its place in the tree of tasks.
+    fn insert_task(&mut self, task: u32, mut columns: [u32; ISSUE_COLUMNS]) -> Result<()> {
+        let Shared { engine, ids, guards, .. } = self.shared;
+        let issues = ids.of(Table::Issues);
+        let _guarded = guards.lock(self.number, &[(issues, task)])?;
+        let text = self.texts.next();
+        self.old.set(task, &columns, text);
+        place_in_tree(task, &mut columns);
+        self.new.set(task, &columns, text);
+        engine.insert(issues, &[self.old.as_row()])?;
+        engine.update(issues, &[(self.old.as_row(), self.new.as_row())])?;
+        self.bytes += self.old.bytes() + self.new.bytes();
+        Ok(())
+    }
+
+    /// Ten tasks of a user: all in progress, then each resolved and given back.
     fn process_tasks(&mut self) -> Result<bool> {
         let user = self.user;
-        self.look_at_user(user)?;
-        let found = self.tasks_of(user)?;
+        let found = self.reader.tasks_of(user)?;
         if found.len() < PROCESSED {
             return Ok(false);
         }
-        for task in found {
-            self.change_task(task, user, &[(Issue::Status, IN_PROGRESS)], &["status_id"])?;
-            let author = self.new.get(Issue::Author as usize)?;
-            let changes = [(Issue::Status, RESOLVED), (Issue::AssignedTo, author)];
-            self.change_task(task, user, &changes, &["status_id", "assigned_to_id"])?;
+        for task in &found {
+            self.reader.project(task.project)?;
+            let role = self.reader.member(user, task.project)?;
+            self.reader.transitions(role, task.tracker, task.status)?;
+            self.reader.journals(task.id)?;
+            self.change_task(task.id, user, &[(Issue::Status, IN_PROGRESS)], &["status_id"])?;
+        }
+        for task in &found {
+            let changes = [(Issue::Status, RESOLVED), (Issue::AssignedTo, task.author)];
+            let names = ["status_id", "assigned_to_id"];
+            let saved = if self.shared.is_resolved_at_once { changes.len() } else { 1 };
+            for (changes, names) in changes.chunks(saved).zip(names.chunks(saved)) {
+                self.change_task(task.id, user, changes, names)?;
+            }
         }
         Ok(true)
-    }
-
-    /// The first tasks of a user, as many as are processed at once, or all if there are fewer.
-    fn tasks_of(&mut self, user: u32) -> Result<Vec<u32>> {
-        let Shared { engine, ids, .. } = self.shared;
-        self.key.clear();
-        put::<i32>(&mut self.key, user as i32);
-        let mut found = Vec::with_capacity(PROCESSED);
-        let mut outcome = Ok(());
-        let prefix = self.key.clone();
-        engine.scan_index(ids.issues, BY_ASSIGNEE, &self.key, PROCESSED, &mut |entry| {
-            if entry.starts_with(&prefix) && outcome.is_ok() {
-                outcome = id_at_end(entry).map(|task| found.push(task));
-            }
-        })?;
-        outcome?;
-        Ok(found)
     }
 
     /// Changes columns of a task and writes a journal of it with these details, in one commit.
     fn change_task(&mut self, task: u32, user: u32, changes: &[(Issue, u32)], details: &[&str]) -> Result<()> {
         let Shared { engine, ids, guards, next: numbers, .. } = self.shared;
-        let _guarded = guards.lock(self.number, &[(ids.issues, task)])?;
+        let issues = ids.of(Table::Issues);
+        let _guarded = guards.lock(self.number, &[(issues, task)])?;
         encode_id(task, &mut self.old.key);
         let old = &mut self.old.value;
         old.clear();
-        if !engine.get_row(ids.issues, &self.old.key, &mut |value| old.extend_from_slice(value))? {
+        if !engine.get_row(issues, &self.old.key, &mut |value| old.extend_from_slice(value))? {
             return Err(missing());
         }
         self.new.clone_from(&self.old);
@@ -178,17 +191,18 @@ impl<'a> Client<'a> {
         let journal = next(&numbers.journals);
         self.new.put(Issue::UpdatedOn as usize, journal)?;
         let notes: &[u8] = if details.is_empty() { self.comments.next() } else { b"" };
-        self.journal.set(journal, &[task, 1, user, journal], notes);
+        self.journal.set(journal, &[task, ISSUE, user, journal, 0], notes);
         let mut all = vec![
-            (ids.journals, RowChange::Insert(self.journal.as_row())),
-            (ids.issues, RowChange::Update(self.old.as_row(), self.new.as_row())),
+            (ids.of(Table::Journals), RowChange::Insert(self.journal.as_row())),
+            (issues, RowChange::Update(self.old.as_row(), self.new.as_row())),
         ];
         for (detail, name) in self.details.iter_mut().zip(details) {
             detail.set(next(&numbers.details), &[journal], format!("attr,{name},old,new").as_bytes());
             self.bytes += detail.bytes();
         }
         let written = self.details.iter().take(details.len());
-        all.extend(written.map(|detail| (ids.details, RowChange::Insert(detail.as_row()))));
+        let table = ids.of(Table::JournalDetails);
+        all.extend(written.map(|detail| (table, RowChange::Insert(detail.as_row()))));
         engine.commit(&all)?;
         self.bytes += self.journal.bytes() + self.new.bytes();
         Ok(())
@@ -202,7 +216,7 @@ impl<'a> Client<'a> {
         let (mut found, mut last, mut outcome) = (0_u64, Vec::new(), Ok(()));
         loop {
             let from = std::mem::take(&mut last);
-            let count = engine.scan_rows(ids.issues, &from, SEARCHED, &mut |row| {
+            let count = engine.scan_rows(ids.of(Table::Issues), &from, SEARCHED, &mut |row| {
                 match decode_column(row.value, Issue::Parent as usize) {
                     Ok(of) => found += u64::from(of == parent),
                     Err(error) => outcome = Err(error),
@@ -220,19 +234,4 @@ impl<'a> Client<'a> {
         black_box(found);
         Ok(())
     }
-
-    fn look_at_user(&mut self, user: u32) -> Result<()> {
-        self.look_at(self.shared.ids.users, user)
-    }
-
-    fn look_at(&mut self, table: TableId, id: u32) -> Result<()> {
-        encode_id(id, &mut self.key);
-        let found = self.shared.engine.get_row(table, &self.key, &mut |value| _ = black_box(value))?;
-        if found { Ok(()) } else { Err(missing()) }
-    }
-}
-
-#[cold]
-fn missing() -> Error {
-    Error::new(ErrorKind::Corruption, "a row that was loaded is missing")
 }

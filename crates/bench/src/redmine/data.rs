@@ -1,5 +1,6 @@
-//! The three data sets.
+//! The three data sets. The published databases took 6.7, 61.2 and 596.5 MB in MyRocks, and 30.5, 123.2 and 913.2 MB in InnoDB.
 
+use super::schema::Table;
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,10 +20,6 @@ pub(super) const COMMENTS: u32 = 10;
 
 /// Users of a project, where there are as many.
 pub(super) const USERS_OF_PROJECT: u32 = 10;
-
-/// Bytes of a task's subject and description, and of a comment.
-pub(super) const TASK_TEXT: usize = 600;
-pub(super) const COMMENT_TEXT: usize = 300;
 
 impl DataSet {
     const NAMES: [(Self, &'static str); 3] = [(Self::Small, "small"), (Self::Large, "large"), (Self::Giant, "giant")];
@@ -44,9 +41,9 @@ impl DataSet {
         self.of(128, 256, 1_024) << 20
     }
 
-    /// Bytes of rows, without indexes.
+    /// Bytes of the rows of tasks and their comments, without indexes.
     pub fn bytes(self) -> u64 {
-        u64::from(self.tasks()) * (TASK_TEXT as u64 + 64 + u64::from(COMMENTS) * (COMMENT_TEXT as u64 + 20))
+        u64::from(self.tasks()) * (Table::Issues.row_bytes() + u64::from(COMMENTS) * Table::Journals.row_bytes())
     }
 
     fn of<T>(self, small: T, large: T, giant: T) -> T {

@@ -1,7 +1,8 @@
 //! The data set is put in place.
 
-use super::data::{COMMENT_TEXT, COMMENTS, DataSet, TASK_TEXT, USERS_OF_PROJECT};
-use super::schema::{self, ISSUE_COLUMNS, Issue, RowBuffer};
+use super::data::{COMMENTS, DataSet, USERS_OF_PROJECT};
+use super::rows::{ISSUE_COLUMNS, Issue, RowBuffer};
+use super::schema::Table;
 use crate::Rng;
 use crate::values::Values;
 use siltstone_base::engine::{Row, TableId, TableSpec, Tables};
@@ -15,65 +16,69 @@ pub(super) const NEW: u32 = 1;
 pub(super) const IN_PROGRESS: u32 = 2;
 pub(super) const RESOLVED: u32 = 3;
 
-/// Trackers, priorities, categories and versions there are.
-const TRACKERS: u64 = 3;
-const PRIORITIES: u64 = 5;
-const CATEGORIES: u64 = 5;
-const VERSIONS: u64 = 5;
+/// What a journal, a watcher or a value of a custom field belongs to.
+pub(super) const ISSUE: u32 = 1;
+pub(super) const PROJECT: u32 = 2;
 
-/// One task in so many has a parent.
-const WITH_PARENT: u64 = 5;
+/// The enumeration of priorities, and another one.
+pub(super) const PRIORITY: u32 = 1;
+const ACTIVITY: u32 = 2;
+
+/// How many there are. Of roles, the first ones are given to members; the others are what Redmine has for everybody else.
+const STATUSES: u32 = 6;
+const TRACKERS: u32 = 3;
+const PRIORITIES: u32 = 5;
+const ACTIVITIES: u32 = 2;
+const CATEGORIES: u32 = 5;
+const VERSIONS: u32 = 5;
+const ROLES: u32 = 5;
+const ROLES_OF_MEMBERS: u32 = 3;
+
+/// Modules that are enabled in a project.
+const MODULES: u32 = 10;
+
+/// One task in so many has a parent, and one in so many somebody who watches it.
+const WITH_PARENT: u32 = 5;
+const WITH_WATCHER: u32 = 10;
+
+/// The only status of tasks that are closed.
+const CLOSED: u32 = 5;
 
 /// The tables.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ids {
-    pub(super) issues: TableId,
-    pub(super) journals: TableId,
-    pub(super) details: TableId,
-    pub(super) users: TableId,
-    pub(super) projects: TableId,
-    pub(super) members: TableId,
-}
+pub(super) struct Ids([TableId; Table::COUNT]);
 
 impl Ids {
     /// Makes the tables, or finds them again.
     pub(super) fn new(open: impl Fn(&TableSpec) -> Result<TableId>) -> Result<Self> {
-        Ok(Self {
-            issues: open(&schema::issues())?,
-            journals: open(&schema::journals())?,
-            details: open(&schema::journal_details())?,
-            users: open(&schema::users())?,
-            projects: open(&schema::projects())?,
-            members: open(&schema::members())?,
-        })
+        let mut ids = [TableId(0); Table::COUNT];
+        for (id, table) in ids.iter_mut().zip(Table::all()) {
+            *id = open(&table.spec())?;
+        }
+        Ok(Self(ids))
     }
-}
 
-impl Ids {
+    /// A table.
+    pub(super) fn of(&self, table: Table) -> TableId {
+        self.0[table as usize]
+    }
+
     /// Reads every row and every entry.
     pub(super) fn read_all(&self, tables: &dyn Tables) -> Result<()> {
-        let all = [
-            (self.issues, schema::issues()),
-            (self.journals, schema::journals()),
-            (self.details, schema::journal_details()),
-            (self.users, schema::users()),
-            (self.projects, schema::projects()),
-            (self.members, schema::members()),
-        ];
-        for (table, spec) in all {
-            tables.scan_rows(table, b"", usize::MAX, &mut |_| {})?;
-            for index in 0..spec.indexes.len() {
-                tables.scan_index(table, index, b"", usize::MAX, &mut |_| {})?;
+        for table in Table::all() {
+            tables.scan_rows(self.of(table), b"", usize::MAX, &mut |_| {})?;
+            for index in 0..table.spec().indexes.len() {
+                tables.scan_index(self.of(table), index, b"", usize::MAX, &mut |_| {})?;
             }
         }
         Ok(())
     }
 }
 
-/// The columns of a new task.
+/// The columns of a new task, which has no place in the tree of tasks yet.
 pub(super) fn new_task(id: u32, data_set: DataSet, tasks: u32, rng: &mut Rng) -> [u32; ISSUE_COLUMNS] {
-    let project = below(rng, u64::from(data_set.projects()));
-    let member = |rng: &mut Rng| member_of(data_set, project, below(rng, u64::from(USERS_OF_PROJECT)) - 1);
+    let project = below(rng, data_set.projects());
+    let member = |rng: &mut Rng| member_of(data_set, project, below(rng, USERS_OF_PROJECT) - 1);
     let mut task = [0; ISSUE_COLUMNS];
     let mut set = |column: Issue, number: u32| task[column as usize] = number;
     set(Issue::Tracker, below(rng, TRACKERS));
@@ -84,20 +89,25 @@ pub(super) fn new_task(id: u32, data_set: DataSet, tasks: u32, rng: &mut Rng) ->
     set(Issue::Priority, below(rng, PRIORITIES));
     set(Issue::FixedVersion, below(rng, VERSIONS));
     set(Issue::Author, member(rng));
-    if tasks > 0 && rng.below(WITH_PARENT) == 0 {
-        set(Issue::Parent, below(rng, u64::from(tasks)));
+    if tasks > 0 && below(rng, WITH_PARENT) == WITH_PARENT {
+        set(Issue::Parent, below(rng, tasks));
     }
-    set(Issue::Root, id);
-    set(Issue::Left, 1);
-    set(Issue::Right, 2);
     set(Issue::CreatedOn, id);
     set(Issue::UpdatedOn, id);
+    set(Issue::StartDate, id);
     task
 }
 
+/// Gives a task its place in the tree of tasks: it is a root.
+pub(super) fn place_in_tree(id: u32, task: &mut [u32; ISSUE_COLUMNS]) {
+    for (column, number) in [(Issue::Root, id), (Issue::Left, 1), (Issue::Right, 2)] {
+        task[column as usize] = number;
+    }
+}
+
 /// A number from 1 to `limit`.
-fn below(rng: &mut Rng, limit: u64) -> u32 {
-    1 + rng.below(limit) as u32
+fn below(rng: &mut Rng, limit: u32) -> u32 {
+    1 + rng.below(u64::from(limit)) as u32
 }
 
 /// User number `place` of a project.
@@ -107,64 +117,109 @@ pub(super) fn member_of(data_set: DataSet, project: u32, place: u32) -> u32 {
 
 /// Puts every row of the data set in place; returns the numbers of tasks and journals.
 pub(super) fn load(engine: &dyn Tables, ids: &Ids, data_set: DataSet, seed: u64) -> Result<(u32, u32)> {
+    let loader = |table| Loader::new(engine, ids, table, seed);
+    load_settings(&loader)?;
+    load_projects(&loader, data_set)?;
     let mut rng = Rng::new(seed, 0x7265_646d);
-    let mut texts = Values::new(TASK_TEXT, seed);
-    let mut comments = Values::new(COMMENT_TEXT, seed + 1);
-    let mut users = Loader::new(engine, ids.users);
-    for user in 1..=data_set.users() {
-        users.add(user, &[1], b"A user of the data set")?;
-    }
-    users.finish()?;
-    let (mut projects, mut members) = (Loader::new(engine, ids.projects), Loader::new(engine, ids.members));
-    let mut member = 0;
-    for project in 1..=data_set.projects() {
-        projects.add(project, &[2 * project - 1, 2 * project], texts.next())?;
-        for place in 0..USERS_OF_PROJECT.min(data_set.users()) {
-            member += 1;
-            members.add(member, &[member_of(data_set, project, place), project, 1], b"")?;
-        }
-    }
-    projects.finish()?;
-    members.finish()?;
-    let (mut issues, mut journals) = (Loader::new(engine, ids.issues), Loader::new(engine, ids.journals));
-    let mut journal = 0;
+    let (mut issues, mut journals) = (loader(Table::Issues), loader(Table::Journals));
+    let mut watchers = loader(Table::Watchers);
     for task in 1..=data_set.tasks() {
-        let columns = new_task(task, data_set, task - 1, &mut rng);
-        issues.add(task, &columns, texts.next())?;
+        let mut columns = new_task(task, data_set, task - 1, &mut rng);
+        place_in_tree(task, &mut columns);
+        issues.add(&columns)?;
+        let member = |place| member_of(data_set, columns[Issue::Project as usize], place);
         for place in 0..COMMENTS {
-            journal += 1;
-            let user = member_of(data_set, columns[Issue::Project as usize], place);
-            journals.add(journal, &[task, 1, user, task], comments.next())?;
+            journals.add(&[task, ISSUE, member(place), task, 0])?;
+        }
+        if task % WITH_WATCHER == 0 {
+            watchers.add(&[task, ISSUE, member(0)])?;
         }
     }
-    issues.finish()?;
-    journals.finish()?;
-    Ok((data_set.tasks(), journal))
+    watchers.finish()?;
+    Ok((issues.finish()?, journals.finish()?))
 }
 
-/// Inserts rows of one table, many in one commit.
+/// What is there before any project: trackers, statuses, priorities, roles, and what a role may do.
+fn load_settings<'a>(loader: &impl Fn(Table) -> Loader<'a>) -> Result<()> {
+    loader(Table::Trackers).all((1..=TRACKERS).map(|tracker| [tracker, 1, NEW]))?;
+    loader(Table::IssueStatuses).all((1..=STATUSES).map(|status| [u32::from(status == CLOSED), status]))?;
+    let enumeration = |kind, count| (1..=count).map(move |position| [kind, 0, position, 0, 1]);
+    let enumerations = enumeration(PRIORITY, PRIORITIES).chain(enumeration(ACTIVITY, ACTIVITIES));
+    loader(Table::Enumerations).all(enumerations)?;
+    loader(Table::Roles).all((1..=ROLES).map(|role| [role, 1, u32::from(role > ROLES_OF_MEMBERS)]))?;
+    let mut workflows = loader(Table::Workflows);
+    for (role, tracker) in (1..=ROLES_OF_MEMBERS).flat_map(|role| (1..=TRACKERS).map(move |tracker| (role, tracker))) {
+        for (old, new) in (1..=STATUSES).flat_map(|old| (1..=STATUSES).map(move |new| (old, new))) {
+            if old != new {
+                workflows.add(&[role, tracker, old, new, 0, 0, 1])?;
+            }
+        }
+    }
+    workflows.finish().map(drop)
+}
+
+/// Users, and projects with their members.
+fn load_projects<'a>(loader: &impl Fn(Table) -> Loader<'a>, data_set: DataSet) -> Result<()> {
+    let (users, projects) = (data_set.users(), data_set.projects());
+    loader(Table::Users).all((1..=users).map(|_| [1, 0, 1]))?;
+    loader(Table::EmailAddresses).all((1..=users).map(|user| [user, 1, 1, user, user]))?;
+    loader(Table::Projects).all((1..=projects).map(|project| [2 * project - 1, 2 * project, 1, 0, 1]))?;
+    loader(Table::CustomValues).all((1..=projects).map(|project| [PROJECT, project, 1]))?;
+    let each = |count| (1..=projects).flat_map(move |project| (0..count).map(move |place| (project, place)));
+    loader(Table::EnabledModules).all(each(MODULES).map(|(project, _)| [project]))?;
+    loader(Table::ProjectsTrackers).all(each(TRACKERS).map(|(project, place)| [project, 1 + place]))?;
+    let (mut members, mut roles) = (loader(Table::Members), loader(Table::MemberRoles));
+    for (project, place) in each(USERS_OF_PROJECT.min(users)) {
+        let member = members.add(&[member_of(data_set, project, place), project, 1, 0])?;
+        roles.add(&[member, 1 + place % ROLES_OF_MEMBERS, 0])?;
+    }
+    members.finish()?;
+    roles.finish().map(drop)
+}
+
+/// Inserts rows of one table, numbered from 1, many in one commit.
 struct Loader<'a> {
     engine: &'a dyn Tables,
     table: TableId,
+    texts: Values,
     rows: Vec<RowBuffer>,
     used: usize,
     at_once: usize,
+    last: u32,
 }
 
 impl<'a> Loader<'a> {
-    fn new(engine: &'a dyn Tables, table: TableId) -> Self {
-        Self { engine, table, rows: vec![RowBuffer::default(); AT_ONCE], used: 0, at_once: AT_ONCE }
+    fn new(engine: &'a dyn Tables, ids: &Ids, table: Table, seed: u64) -> Self {
+        let (texts, rows) = (Values::new(table.text_bytes(), seed), vec![RowBuffer::default(); AT_ONCE]);
+        Self { engine, table: ids.of(table), texts, rows, used: 0, at_once: AT_ONCE, last: 0 }
     }
 
-    fn add(&mut self, id: u32, columns: &[u32], text: &[u8]) -> Result<()> {
+    /// Adds all rows that there are.
+    fn all<const COLUMNS: usize>(mut self, rows: impl IntoIterator<Item = [u32; COLUMNS]>) -> Result<()> {
+        rows.into_iter().try_for_each(|columns| self.add(&columns).map(drop))?;
+        self.finish().map(drop)
+    }
+
+    /// Adds a row, and returns its number.
+    fn add(&mut self, columns: &[u32]) -> Result<u32> {
+        self.last += 1;
         if let Some(row) = self.rows.get_mut(self.used) {
-            row.set(id, columns, text);
+            row.set(self.last, columns, self.texts.next());
             self.used += 1;
         }
-        if self.used == self.rows.len() { self.finish() } else { Ok(()) }
+        if self.used == self.rows.len() {
+            self.insert()?;
+        }
+        Ok(self.last)
     }
 
-    fn finish(&mut self) -> Result<()> {
+    /// Inserts what is left, and returns the number of the last row.
+    fn finish(mut self) -> Result<u32> {
+        self.insert()?;
+        Ok(self.last)
+    }
+
+    fn insert(&mut self) -> Result<()> {
         let rows: Vec<Row<'_>> = self.rows.iter().take(self.used).map(RowBuffer::as_row).collect();
         let mut left = &rows[..];
         while !left.is_empty() {

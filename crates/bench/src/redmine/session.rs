@@ -3,14 +3,15 @@
 use super::client::{Client, Numbers, Shared};
 use super::data::DataSet;
 use super::load::{Ids, load};
+use super::streams::Streams;
 use super::{Operation, RedmineConfig};
-use crate::ResultLine;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load as clients;
-use crate::load::Load;
+use crate::load::{Load, Worker};
 use crate::place::{copy_database, remove_database};
 use crate::row_guards::RowGuards;
 use crate::stopwatch::Stopwatch;
+use crate::{IntervalLine, ResultLine, Rng};
 use siltstone_base::Result;
 use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::sync::atomic::Ordering;
@@ -27,7 +28,10 @@ pub(super) struct Session<'a> {
     config: &'a RedmineConfig,
     kind: EngineKind,
     data_set: DataSet,
+    pair: u32,
     dir: PathBuf,
+    /// The other streams of a device that is not modelled.
+    streams: Option<&'a Streams>,
     /// What was loaded, to begin every run with.
     loaded: PathBuf,
     /// The last task and journal of it.
@@ -44,7 +48,14 @@ struct Begun {
 
 impl<'a> Session<'a> {
     /// Puts the data set in place, on a disk that has nothing else to do and is as fast as the machine's.
-    pub(super) fn load(config: &'a RedmineConfig, kind: EngineKind, data_set: DataSet, dir: PathBuf) -> Result<Self> {
+    pub(super) fn load(
+        config: &'a RedmineConfig,
+        kind: EngineKind,
+        data_set: DataSet,
+        pair: u32,
+        dir: PathBuf,
+        streams: Option<&'a Streams>,
+    ) -> Result<Self> {
         let mut loaded = dir.clone().into_os_string();
         loaded.push(".loaded");
         let loaded = PathBuf::from(loaded);
@@ -59,7 +70,7 @@ impl<'a> Session<'a> {
         let last = load(tables, &ids, data_set, config.seed)?;
         engine.admin.settle()?;
         engine.admin.close()?;
-        Ok(Self { config, kind, data_set, dir, loaded, last, runs: 0 })
+        Ok(Self { config, kind, data_set, pair, dir, streams, loaded, last, runs: 0 })
     }
 
     /// Opens the data set as it was loaded and reads all of it into the engine's memory, as far as it has any; only then is the disk as slow as it is, with another stream that asks for `load` of it.
@@ -85,6 +96,34 @@ impl<'a> Session<'a> {
         remove_database(&self.loaded)
     }
 
+    /// Operations of one client until its time is over. Returns the bytes that it wrote, and when each operation began and how long it took, in seconds.
+    fn operations(
+        &self,
+        mut client: Client<'_>,
+        operation: Operation,
+        worker: &mut Worker<'_>,
+    ) -> Result<(u64, Vec<(f64, f64)>)> {
+        let (clock, watch) = (SystemClock::new(), Stopwatch::start());
+        let mut samples = Vec::new();
+        while !worker.is_stopped() {
+            // What the operation is about is drawn before it begins: that is the harness's work.
+            client.prepare(operation)?;
+            let start = watch.seconds();
+            if !client.operation(operation)? {
+                continue;
+            }
+            let end = watch.seconds();
+            worker.record(((end - start) * 1e9) as u64, 1);
+            samples.push((start, end - start));
+            let next = end + self.config.app_ms / 1e3;
+            while watch.seconds() < next && !worker.is_stopped() {
+                let left = Duration::from_secs_f64((next - watch.seconds()).max(0.0));
+                clock.sleep(left.min(LONGEST_SLEEP));
+            }
+        }
+        Ok((client.bytes(), samples))
+    }
+
     /// Measures one operation on a disk of which another stream asks for `disk_load`.
     pub(super) fn run(
         &mut self,
@@ -92,18 +131,19 @@ impl<'a> Session<'a> {
         threads: usize,
         disk_load: f64,
         bar: bool,
-    ) -> Result<ResultLine> {
+    ) -> Result<(ResultLine, Vec<IntervalLine>)> {
         let config = self.config;
         let Begun { engine, ids, numbers } = &self.begin(disk_load)?;
         self.runs += 1;
-        let before = engine.stats()?;
+        let streams = self.streams.filter(|_| disk_load > 0.0);
+        let before = (engine.stats()?, streams.map(Streams::moved));
         let label = format!("{} {operation}", engine.name());
         let load = Load {
             label: &label,
             threads,
-            companions: 0,
+            companions: streams.map_or(0, |_| Streams::count(disk_load)),
             expected_ops: 0,
-            interval_s: 5.0,
+            interval_s: config.interval_s,
             bar,
             most_seconds: Some(config.seconds),
             gauge: None,
@@ -113,37 +153,29 @@ impl<'a> Session<'a> {
             engine: engine.as_tables()?,
             ids: *ids,
             data_set: self.data_set,
+            is_resolved_at_once: config.is_resolved_at_once(),
             guards: RowGuards::new()?,
             next: numbers,
         };
-        let seed = config.seed ^ (self.runs << 32);
-        let clock = SystemClock::new();
-        let (measured, samples) = clients::run(&load, |worker| {
-            let mut client = Client::new(&shared, worker.index as u64 + 1, seed);
-            let watch = Stopwatch::start();
-            let mut samples = Vec::new();
-            while !worker.is_stopped() {
-                // What the operation is about is drawn before it begins: that is the harness's work.
-                client.prepare(operation)?;
-                let start = watch.seconds();
-                if !client.operation(operation)? {
-                    continue;
+        let seed = config.seed ^ (self.runs << 32) ^ (u64::from(self.pair) << 48);
+        let (mut measured, samples) = clients::run(&load, |worker| {
+            let number = worker.index as u64;
+            match streams.filter(|_| worker.index >= threads) {
+                Some(streams) => {
+                    streams.run(disk_load, Rng::new(seed, 0x7374_7265 ^ number), worker)?;
+                    Ok((0, Vec::new()))
                 }
-                let end = watch.seconds();
-                worker.record(((end - start) * 1e9) as u64, 1);
-                samples.push((start, end - start));
-                let next = end + config.app_ms / 1e3;
-                while watch.seconds() < next && !worker.is_stopped() {
-                    let left = Duration::from_secs_f64((next - watch.seconds()).max(0.0));
-                    clock.sleep(left.min(LONGEST_SLEEP));
-                }
+                None => self.operations(Client::new(&shared, number + 1, seed), operation, worker),
             }
-            Ok((client.bytes(), samples))
         })?;
+        let (stats_before, moved_before) = before;
+        if let (Some(streams), Some(moved)) = (streams, &moved_before) {
+            streams.take_out(moved, &mut measured);
+        }
         let bytes = samples.iter().map(|(bytes, _)| bytes).sum::<u64>();
         let samples = samples.into_iter().flat_map(|(_, samples)| samples).collect();
         let mean = trimmed_mean(samples) + config.app_ms / 1e3;
-        let stats = engine.stats()?.since(&before);
+        let stats = engine.stats()?.since(&stats_before);
         // What an engine has to tell at its end is heard; how long that takes is nothing to measure.
         engine.env().as_throttled().inspect(|device| device.let_pass());
         engine.admin.close()?;
@@ -153,7 +185,7 @@ impl<'a> Session<'a> {
             engine: engine.name(),
             config_hash: config.config_hash(self.data_set, disk_load),
             setup: config.setup(self.kind, self.data_set, disk_load),
-            pair: 1,
+            pair: self.pair,
             threads: threads as u32,
             bytes_user: bytes,
             mean_trimmed_us: Some(mean * 1e6),
@@ -164,7 +196,9 @@ impl<'a> Session<'a> {
             data_bytes: Some(self.data_set.bytes()),
             ..config.settings(self.kind, self.data_set, disk_load).line()
         };
-        Ok(measured.line(stats, name))
+        let line = measured.line(stats, name);
+        let intervals = measured.interval_lines(&line);
+        Ok((line, intervals))
     }
 }
 

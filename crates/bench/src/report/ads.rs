@@ -1,8 +1,8 @@
 //! The tuning ladder of `ads`: one table of all rows.
 
 use super::RunRecord;
-use super::charts;
-use super::sections::{legend_of, table};
+use super::charts::{self, Caption};
+use super::sections::table;
 use crate::figures::{megabytes, short};
 use crate::{IntervalLine, ResultLine};
 use siltstone_base::Result;
@@ -53,7 +53,7 @@ pub(super) fn ladder(records: &[RunRecord]) -> Result<String> {
         table(&COLUMNS.map(|(name, _)| name), rows)
     );
     let names: Vec<_> = runs.iter().map(|run| format!("{} {}", run.result.engine, run.result.workload)).collect();
-    let mut curves = String::new();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
     for (what, rate) in CURVES {
         let points = |run: &RunRecord| -> Vec<_> {
             let known = run.intervals.iter().filter_map(|interval| Some((interval.interval_s, rate(interval)? / 1e6)));
@@ -61,12 +61,9 @@ pub(super) fn ladder(records: &[RunRecord]) -> Result<String> {
         };
         let lines: Vec<_> = runs.iter().enumerate().map(|(position, run)| (points(run), position)).collect();
         if lines.iter().any(|(points, _)| points.len() >= ENOUGH) {
-            let _ = write!(curves, "<p>{what}</p>{}", charts::lines(&lines, "seconds")?);
+            let caption = Caption { title: what, names: &names };
+            let _ = write!(html, "<p>{what}</p>{}", charts::lines(&lines, "seconds", caption)?);
         }
-    }
-    if !curves.is_empty() {
-        html += &legend_of(names.iter().map(String::as_str));
-        html += &curves;
     }
     Ok(html + "</article></section>")
 }

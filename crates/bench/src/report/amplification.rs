@@ -1,7 +1,7 @@
 //! What a growing database writes, reads and occupies, for each byte of its rows.
 
 use super::RunRecord;
-use super::charts::{self, Line};
+use super::charts::{self, Caption, Line};
 use siltstone_base::Result;
 use std::fmt::Write;
 
@@ -67,7 +67,8 @@ pub(super) fn over_size(runs: &[&RunRecord], names: &[&str]) -> Result<String> {
         };
         let lines: Vec<_> = curves.iter().map(line).filter(|(points, _)| points.len() >= ENOUGH).collect();
         if lines.iter().flat_map(|(points, _)| points).any(|(_, bytes)| *bytes >= LEAST) {
-            let _ = write!(html, "<p>{what}</p>{}", charts::lines(&lines, "millions of rows")?);
+            let caption = Caption { title: what, names };
+            let _ = write!(html, "<p>{what}</p>{}", charts::lines(&lines, "millions of rows", caption)?);
         }
     }
     Ok(html)

@@ -70,6 +70,27 @@ pub fn parse(text: &str, file: &Path) -> Result<Vec<RunRecord>> {
 
 /// Reads files of results and writes the page.
 pub fn run(files: &[PathBuf], page: &Path) -> Result<()> {
+    write(page, &page::render(&read(files)?)?)
+}
+
+/// Reads files of results and writes the page of the control: every comparison that is within its bounds, with the labels of engines exchanged.
+///
+/// # Errors
+///
+/// `Incomplete`, once the page is written, where a comparison holds all the same.
+pub fn control(files: &[PathBuf], page: &Path) -> Result<()> {
+    let (html, hold) = page::render_control(&read(files)?);
+    write(page, &html)?;
+    match hold {
+        0 => Ok(()),
+        _ => Err(Error::new(
+            ErrorKind::Incomplete,
+            format!("{hold} comparisons hold with labels exchanged as well: see {}", page.display()),
+        )),
+    }
+}
+
+fn read(files: &[PathBuf]) -> Result<Vec<RunRecord>> {
     let env = PosixEnv::new();
     let mut records = Vec::new();
     for file in files {
@@ -80,7 +101,11 @@ pub fn run(files: &[PathBuf], page: &Path) -> Result<()> {
         })?;
         records.extend(parse(&text, file)?);
     }
-    let html = page::render(&records)?;
+    Ok(records)
+}
+
+fn write(page: &Path, html: &str) -> Result<()> {
+    let env = PosixEnv::new();
     if let Some(parent) = page.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         env.create_dir_all(parent).map_err(|error| Error::io("create directory", parent, error))?;
     }

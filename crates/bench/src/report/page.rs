@@ -5,8 +5,8 @@ use crate::engines::durabilities::{COLUMNS, KNOBS, Knobs};
 use siltstone_base::Result;
 
 const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#0f172a;--soft:#475569;--line:#e2e8f0;--paper:#fff;--back:#f8fafc;--good:#15803d;--bad:#b91c1c}\
-@media (prefers-color-scheme:dark){:root{--ink:#e2e8f0;--soft:#94a3b8;--line:#334155;--paper:#111827;--back:#0b1120;--good:#4ade80;--bad:#f87171}}\
+:root{color-scheme:light dark;--ink:#0f172a;--soft:#475569;--line:#e2e8f0;--paper:#fff;--back:#f8fafc;--good:#15803d;--bad:#b91c1c;--doubt:#a16207}\
+@media (prefers-color-scheme:dark){:root{--ink:#e2e8f0;--soft:#94a3b8;--line:#334155;--paper:#111827;--back:#0b1120;--good:#4ade80;--bad:#f87171;--doubt:#facc15}}\
 *{box-sizing:border-box}body{margin:0;background:var(--back);color:var(--ink);\
 font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 main{max-width:1280px;margin:0 auto;padding:40px 20px 80px}\
@@ -19,14 +19,15 @@ svg [stroke='#E2E8F0']{stroke:var(--line)}\
 margin-top:10px}th,td{padding:5px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\
 th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}tbody tr:last-child td{border-bottom:0}\
 .verdicts td:nth-child(2),.verdicts th:nth-child(2),details.verdicts td:nth-child(3),details.verdicts th:nth-child(3){text-align:left;white-space:normal;min-width:300px}small{color:var(--soft)}\
+.told{white-space:normal;min-width:190px}\
 .words td,.words th{text-align:left;white-space:normal;vertical-align:top}\
-.yes b{color:var(--good)}.no b{color:var(--bad)}\
+.yes b{color:var(--good)}.no b{color:var(--bad)}.either b{color:var(--doubt)}\
 .maps{display:flex;flex-wrap:wrap;gap:8px 28px}table.heat{width:auto}.heat caption{text-align:left;color:var(--soft);padding-bottom:4px}\
 .heat td,.heat th{border:1px solid var(--line);min-width:58px}\
 .legend span{display:inline-flex;align-items:center;margin-right:18px;color:var(--ink)}\
 .legend i{width:12px;height:12px;border-radius:3px;margin-right:7px;display:inline-block}\
 @media (max-width:700px){main{padding:20px 10px 40px}article,details{padding:12px 10px}}\
-@media print{:root{--back:#fff}main{max-width:none;padding:0}article,tr{break-inside:avoid}h2,h3{break-after:avoid}\
+@media print{:root{--back:#fff}details::details-content{content-visibility:visible;block-size:auto}main{max-width:none;padding:0}article,tr{break-inside:avoid}h2,h3{break-after:avoid}\
 .scroll{overflow:visible}svg{min-width:0}th,td{padding:2px 4px;font-size:8px;white-space:normal}*{print-color-adjust:exact}}";
 
 /// Under which conditions all that was measured.
@@ -72,9 +73,22 @@ pub(super) fn render(records: &[RunRecord]) -> Result<String> {
     body += &ads::ladder(records)?;
     body += &conditions(records);
     body += &sections::published_tables();
-    Ok(format!(
+    Ok(whole(&body))
+}
+
+/// The page of the control, and how many comparisons hold on it that must not.
+pub(super) fn render_control(records: &[RunRecord]) -> (String, usize) {
+    let (table, hold) = verdicts::control(records);
+    let body = format!(
+        "<h1>Siltstone</h1><p>The control of the table of shapes: what becomes of its comparisons when engines are taken for each other.</p>{table}"
+    );
+    (whole(&body), hold)
+}
+
+fn whole(body: &str) -> String {
+    format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\"><title>Siltstone: measurements</title><style>{STYLE}</style></head>\
          <body><main>{body}</main></body></html>\n"
-    ))
+    )
 }

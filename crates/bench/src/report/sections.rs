@@ -2,7 +2,7 @@
 
 use super::RunRecord;
 use super::amplification;
-use super::charts;
+use super::charts::{self, Caption};
 use super::comparison;
 use super::conditions::ended_early;
 use super::published;
@@ -99,17 +99,7 @@ pub(super) fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>
 
 /// The colours of the engines.
 pub(super) fn legend(records: &[RunRecord]) -> String {
-    legend_of(engines(records))
-}
-
-/// The colours of what has these names, by their order.
-pub(super) fn legend_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut html = String::from("<p class=\"legend\">");
-    for (position, engine) in names.into_iter().enumerate() {
-        let swatch = charts::swatch(position);
-        let _ = write!(html, "<span><i style=\"background:{swatch}\"></i>{}</span>", escape(engine));
-    }
-    html + "</p>"
+    charts::legend(engines(records).into_iter().zip(0..))
 }
 
 /// The heading of a workload: its name, and what it is where the name does not say.
@@ -136,7 +126,9 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
     let names = engines(records);
     let mut html = format!("<section><h2>{}</h2>", escape(title));
     for group in groups {
-        let _ = write!(html, "<article><h3>{}", escape(&heading(experiment, group.workload)));
+        let heading = heading(experiment, group.workload);
+        let title = |what: &str| format!("{title}, {heading}: {what}");
+        let _ = write!(html, "<article><h3>{}", escape(&heading));
         if group.threads > 1 {
             let _ = write!(html, " <small>{} clients</small>", group.threads);
         }
@@ -157,35 +149,37 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
             .filter(|(name, rate, _)| *rate > 0.0 && group.is_compared(name))
             .collect();
         if !rates.is_empty() {
-            html += &charts::bars(&rates)?;
+            html += &charts::bars(&rates, &title("operations a second"))?;
         }
         let reference = rates.first().map(|(_, rate, _)| *rate);
         let rows = names.iter().filter(|name| group.records.iter().any(|record| record.result.engine == **name));
-        let is_of_evenness = group.records.iter().any(|record| record.result.longest_gap_us.is_some());
-        let evenness = if is_of_evenness { &EVENNESS[..] } else { &[] };
-        let columns: Vec<_> = FIGURES.into_iter().chain(evenness.iter().map(|(column, _)| *column)).collect();
+        let is_known = |figure: Figure| group.records.iter().any(|record| figure(record).is_some());
+        let evenness = if is_known(|run| run.result.longest_gap_us) { &EVENNESS[..] } else { &[] };
+        let more: Vec<_> = OWN.iter().filter(|(_, figure)| is_known(*figure)).chain(evenness).collect();
+        let columns: Vec<_> = FIGURES.into_iter().chain(more.iter().map(|(column, _)| *column)).collect();
         html += &table(
             &columns,
             rows.map(|name| {
-                let more = evenness.iter().map(|(_, figure)| short(of(name, *figure)));
+                let more = more.iter().map(|(_, figure)| short(of(name, *figure)));
                 figures(name, &group, reference, &of).into_iter().chain(more).collect()
             }),
         );
         html += &ended_early_notes(&group);
-        html += &distributions(&names, &of)?;
-        html += &over_time(&group, &names)?;
+        html += &distributions(&names, &of, &title("distribution of latencies"))?;
+        html += &over_time(&group, &names, &title("rates over time"))?;
         html += &amplification::over_size(&group.records, &names)?;
         html += "</article>";
     }
     Ok(html + "</section>")
 }
 
-const FIGURES: [&str; 17] = [
+const FIGURES: [&str; 18] = [
     "engine",
     "runs",
     "ops/s",
     "first = 1",
     "p50 us",
+    "p95 us",
     "p99 us",
     "p99.99 us",
     "longest us",
@@ -198,6 +192,13 @@ const FIGURES: [&str; 17] = [
     "debt MB",
     "stalled ms",
     "harness ns",
+];
+
+/// What is shown beside them where it is known: experiments have figures of their own.
+const OWN: [(&str, Figure); 2] = [
+    // Without the first and the last tenth of the operations.
+    ("trimmed mean us", |run| run.result.mean_trimmed_us),
+    ("KB a row", |run| run.result.kb_written_per_row),
 ];
 
 /// What is shown beside them where an experiment is about evenness.
@@ -229,6 +230,7 @@ fn figures(name: &str, group: &Group<'_>, reference: Option<f64>, of: Median<'_>
         short(rate),
         short(relative),
         short(of(name, |run| run.result.p50_us)),
+        short(of(name, |run| run.result.p95_us)),
         short(of(name, |run| run.result.p99_us)),
         short(of(name, |run| run.result.p9999_us)),
         short(of(name, |run| run.result.max_us)),
@@ -262,7 +264,7 @@ fn ended_early_notes(group: &Group<'_>) -> String {
 }
 
 /// The distributions of latencies, where there are any.
-fn distributions(names: &[&str], of: Median<'_>) -> Result<String> {
+fn distributions(names: &[&str], of: Median<'_>, title: &str) -> Result<String> {
     let figures: [Figure; charts::PERCENTILES.len()] = [
         |run| run.result.p50_us,
         |run| run.result.p95_us,
@@ -277,11 +279,14 @@ fn distributions(names: &[&str], of: Median<'_>) -> Result<String> {
         .map(|(position, name)| (figures.iter().map(|figure| of(name, *figure)).collect::<Vec<_>>(), position))
         .filter(|(points, _)| points.iter().flatten().count() > 1)
         .collect();
-    if runs.is_empty() { Ok(String::new()) } else { charts::distributions(&runs) }
+    if runs.is_empty() {
+        return Ok(String::new());
+    }
+    charts::distributions(&runs, Caption { title, names })
 }
 
 /// The rates over time: those of the published five seconds if every run was long enough for them, or else as they were recorded.
-fn over_time(group: &Group<'_>, names: &[&str]) -> Result<String> {
+fn over_time(group: &Group<'_>, names: &[&str], title: &str) -> Result<String> {
     let runs: Vec<_> = group.records.iter().copied().filter(|record| record.intervals.len() > 2).collect();
     let Some(first) = runs.first() else { return Ok(String::new()) };
     let published = |run: &&RunRecord| rates::by(run, rates::PUBLISHED).filter(|made| made.len() >= rates::ENOUGH);
@@ -293,7 +298,10 @@ fn over_time(group: &Group<'_>, names: &[&str]) -> Result<String> {
     };
     let position = |run: &&RunRecord| names.iter().position(|name| *name == run.result.engine).unwrap_or(0);
     let lines: Vec<_> = points.into_iter().zip(runs.iter().map(position)).collect();
-    Ok(format!("<p>Rates of {length:.1} s each, over time.</p>{}", charts::lines(&lines, "seconds")?))
+    Ok(format!(
+        "<p>Rates of {length:.1} s each, over time.</p>{}",
+        charts::lines(&lines, "seconds", Caption { title, names })?
+    ))
 }
 
 /// Published figures beside measured ones.

@@ -337,3 +337,135 @@ fn the_page_says_what_each_durability_means() {
 fn result_of_nothing() -> RunRecord {
     RunRecord { result: result("memory", 1.0), intervals: Vec::new() }
 }
+
+/// A run of Redmine on a hard disk.
+fn in_redmine(engine: &str, operation: &str, (threads, load): (u32, f64)) -> RunRecord {
+    let result = ResultLine {
+        experiment: "redmine".to_owned(),
+        workload: operation.to_owned(),
+        threads,
+        device: Some("hdd".to_owned()),
+        data_set: Some("large".to_owned()),
+        device_load: Some(load),
+        as_published: Some(true),
+        mean_trimmed_us: Some(28_000.0),
+        ..result(engine, 50.0)
+    };
+    RunRecord { result, intervals: Vec::new() }
+}
+
+#[test]
+fn every_published_cell_of_redmine_stands_beside_the_measured_one() {
+    let of = |run: &RunRecord| {
+        let found = comparison::of(std::slice::from_ref(run));
+        let one = found.into_iter().next()?;
+        Some((one.published_engine, one.published, one.measured, one.unit, one.what))
+    };
+    for (engine, operation, cell, published) in [
+        ("lsm-leveled", "create_task", (1, 0.0), ("myrocks", 18.0)),
+        ("lsm-leveled", "create_task", (4, 4.0), ("myrocks", 23.0)),
+        ("btree", "create_task", (2, 0.25), ("innodb of mysql 5.6", 27.0)),
+        ("btree-mysql84", "process_10_tasks", (4, 4.0), ("innodb of mysql 5.6", 595.0)),
+    ] {
+        let (name, figure, measured, unit, what) = of(&in_redmine(engine, operation, cell)).unwrap();
+        assert_eq!((name.as_str(), figure.round(), measured, unit), (published.0, published.1, 28.0, "ms"), "{what}");
+        assert!(what.contains(operation) && what.contains("large data set"), "{what}");
+    }
+    let change = |change: fn(&mut ResultLine)| {
+        let mut run = in_redmine("btree", "create_task", (1, 0.0));
+        change(&mut run.result);
+        of(&run)
+    };
+    assert!(change(|_| {}).is_some_and(|(.., what)| what.ends_with("1 process, load 0")));
+    // Nothing was published for these.
+    let others: [fn(&mut ResultLine); 6] = [
+        |run| run.as_published = Some(false),
+        |run| run.device = Some("none".to_owned()),
+        |run| run.threads = 3,
+        |run| run.device_load = Some(3.0),
+        |run| run.workload = "search".to_owned(),
+        |run| run.engine = "fjall".to_owned(),
+    ];
+    assert!(others.into_iter().all(|other| change(other).is_none()));
+}
+
+#[test]
+fn figures_of_an_experiments_own_stand_on_the_page_where_they_are_known() {
+    let html = page::render(&[in_redmine("btree", "create_task", (1, 0.0))]).unwrap();
+    assert!(html.contains("<th>trimmed mean us</th>") && html.contains("<td>28,000</td>"), "{html}");
+    assert!(html.contains("<th>KB a row</th>") && html.contains("<td>0.33</td>") && html.contains("<th>p95 us</th>"));
+    let html = page::render(&[RunRecord { result: result("memory", 1.0), intervals: Vec::new() }]).unwrap();
+    assert!(!html.contains("<th>trimmed mean us</th>") && html.contains("<th>KB a row</th>"));
+}
+
+#[test]
+fn of_an_experiment_that_was_run_is_listed_what_could_not_be_measured() {
+    let html = page::render(&[in_redmine("btree", "create_task", (1, 0.0))]).unwrap();
+    let (_, list) = html.split_once("that could not be measured, and why</summary>").unwrap();
+    let (list, _) = list.split_once("</details>").unwrap();
+    assert_eq!(list.matches("<tr><td>Redmine</td>").count(), 9, "{list}");
+    assert!(list.contains("Nothing was run of: Insert benchmark, sysbench, Ad serving, Beside MariaDB."), "{list}");
+    assert!(!html.contains("Does the published shape hold?"));
+    assert!(!page::render(&[]).unwrap().contains("could not be measured"));
+}
+
+#[test]
+fn what_is_folded_up_is_printed() {
+    let html = page::render(&[]).unwrap();
+    let (_, print) = html.split_once("@media print").unwrap();
+    assert!(print.contains("details::details-content{content-visibility:visible"));
+}
+
+/// MariaDB's engines and ours beside them, with these rates.
+fn beside_mariadb(rates: [f64; 4]) -> Vec<RunRecord> {
+    let engines = ["lsm-leveled", "btree", "myrocks", "innodb"];
+    let run = |(engine, rate): (&str, f64)| {
+        let result = ResultLine {
+            experiment: "mariadb".to_owned(),
+            workload: "read_only".to_owned(),
+            threads: 8,
+            device: Some("unlimited".to_owned()),
+            compressed: Some(true),
+            page_cache: Some(false),
+            ..result(engine, rate)
+        };
+        RunRecord { result, intervals: Vec::new() }
+    };
+    engines.into_iter().zip(rates).map(run).collect()
+}
+
+#[test]
+fn the_page_says_which_labels_were_exchanged_and_what_holds_either_way() {
+    let html = page::render(&beside_mariadb([300.0, 200.0, 150.0, 100.0])).unwrap();
+    assert!(html.contains("3 of 3 comparisons that have bounds are as published, 0 hold with"), "{html}");
+    assert!(html.contains("lsm-leveled and btree: 0.44, fails as it must"));
+    // Two pairs of about equals: the row tells at least ours from theirs.
+    let html = page::render(&beside_mariadb([300.0, 290.0, 110.0, 100.0])).unwrap();
+    assert!(html.contains("lsm-leveled and myrocks: 0.13, fails as it must"), "{html}");
+    let html = page::render(&beside_mariadb([101.0, 100.0, 101.0, 100.0])).unwrap();
+    assert!(html.contains("<tr class=\"either\">") && html.contains("<b>either way</b>"), "{html}");
+    assert!(html.contains("0 of 3 comparisons that have bounds are as published, 3 hold with"));
+}
+
+#[test]
+fn the_control_fails_where_a_comparison_holds_all_the_same() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (json, page) = (dir.path().join("results.json"), dir.path().join("control.html"));
+    let write = |rates| {
+        let mut lines = JsonLines::create(&json).unwrap();
+        beside_mariadb(rates).iter().for_each(|record| lines.push(&record.result).unwrap());
+    };
+    let html = || {
+        let html = read_file(&PosixEnv::new(), &page, FileKind::Other, 1 << 20).unwrap();
+        String::from_utf8(html).unwrap()
+    };
+    write([300.0, 200.0, 150.0, 100.0]);
+    control(std::slice::from_ref(&json), &page).unwrap();
+    assert_eq!(html().matches("<tr class=\"no\">").count(), 3, "every row is red");
+    assert!(html().contains("0 hold all the same"));
+    write([100.0, 100.0, 100.0, 100.0]);
+    let error = control(std::slice::from_ref(&json), &page).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incomplete);
+    assert!(error.to_string().contains("3 comparisons hold"), "{error}");
+    assert_eq!(html().matches("<tr class=\"yes\">").count(), 3);
+}

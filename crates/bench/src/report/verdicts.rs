@@ -2,7 +2,7 @@
 
 use super::RunRecord;
 use super::sections::{escape, table};
-use super::shapes::{Judged, Shape, Verdict, judge};
+use super::shapes::{Control, Judged, Shape, Verdict, judge};
 use crate::figures::short;
 use std::fmt::Write;
 
@@ -10,79 +10,133 @@ use std::fmt::Write;
 pub(super) fn shapes(records: &[RunRecord]) -> String {
     let judged = judge(records);
     let measured: Vec<_> = judged.iter().filter(|one| one.verdict != Verdict::NotMeasured).collect();
+    let missing = not_measured(&judged, records);
     if measured.is_empty() {
-        return String::new();
+        return if missing.is_empty() { missing } else { format!("<section><h2>Shapes</h2>{missing}</section>") };
     }
     let count = |verdict| measured.iter().filter(|one| one.verdict == verdict).count();
+    let (holds, either_way) = (count(Verdict::Holds), count(Verdict::Insensitive));
     let mut html = format!(
-        "<section><h2>Does the published shape hold?</h2><p>{} of {} comparisons that have bounds are as published, {} are shown \
-         without one, {} could not be measured. Each is computed from the results; as a control it is computed once more with the labels of the two engines \
-         swapped, and must then fail; where the bounds hold a ratio and its inverse, it may instead fail with those of an engine and its counterpart swapped.</p><div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
-         <th>published</th><th>measured</th><th>bounds</th><th>holds</th><th>swapped</th></tr></thead><tbody>",
-        count(Verdict::Holds),
-        count(Verdict::Holds) + count(Verdict::Differs),
+        "<section><h2>Does the published shape hold?</h2><p>{holds} of {} comparisons that have bounds are as published, {either_way} hold with \
+         labels exchanged as well and say nothing, {} are shown without a bound that counts here, {} could not be measured. Each is computed from the results; as a control those that hold are \
+         computed once more with the labels of two engines exchanged, and must then fail.</p><div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
+         <th>published</th><th>measured</th><th>bounds</th><th>holds</th><th>labels exchanged</th></tr></thead><tbody>",
+        holds + either_way + count(Verdict::Differs),
         count(Verdict::Shown),
         judged.len() - measured.len(),
     );
     for one in measured {
         html += &row(one);
     }
-    html + "</tbody></table></div>" + &not_measured(&judged) + "</section>"
+    html + "</tbody></table></div>" + &missing + "</section>"
 }
 
-/// The comparisons that could not be measured, and why.
-fn not_measured(judged: &[Judged]) -> String {
-    let rows: Vec<_> = judged
+/// The control by itself: every row that is within its bounds, and what became of it once labels were exchanged. Beside it how many of them hold all the same.
+pub(super) fn control(records: &[RunRecord]) -> (String, usize) {
+    let judged = judge(records);
+    let rows: Vec<_> = judged.iter().filter_map(|one| Some((one, one.control?))).collect();
+    let hold = rows.iter().filter(|(_, control)| *control == Control::Holds).count();
+    let mut html = format!(
+        "<section><h2>Labels exchanged</h2><p>{} comparisons are within their bounds. With the labels of two engines exchanged each must fail; {hold} hold all the same.</p>\
+         <div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th><th>measured</th><th>labels exchanged</th>\
+         <th>bounds</th><th>holds then</th></tr></thead><tbody>",
+        rows.len()
+    );
+    for (one, control) in rows {
+        let (class, word) = match control {
+            Control::Fails(..) => ("no", "no"),
+            Control::Holds => ("yes", "yes"),
+            Control::NotMeasured => ("", "-"),
+        };
+        let _ = write!(
+            html,
+            "<tr class=\"{class}\"><td>{}</td><td>{}</td><td>{}</td><td class=\"told\">{}</td><td>{}</td><td><b>{word}</b></td></tr>",
+            escape(one.shape.experiment),
+            escape(&one.shape.claim),
+            short(one.measured),
+            escape(&outcome(control)),
+            bounds(&one.shape),
+        );
+    }
+    (html + "</tbody></table></div></section>", hold)
+}
+
+/// What became of a row once labels were exchanged, in words.
+fn outcome(control: Control) -> String {
+    match control {
+        Control::Fails((one, other), ratio) => format!("{one} and {other}: {}, fails as it must", short(Some(ratio))),
+        Control::Holds => "holds all the same: it cannot tell them apart".to_owned(),
+        Control::NotMeasured => "there is no run to exchange labels with".to_owned(),
+    }
+}
+
+/// The comparisons that could not be measured, of experiments that were run, and why; and which were not.
+fn not_measured(judged: &[Judged], records: &[RunRecord]) -> String {
+    let was_run = |shape: &Shape| {
+        let experiment = shape.of.runs.experiment;
+        records.iter().any(|record| record.result.experiment == experiment)
+    };
+    let missing: Vec<_> = judged.iter().filter_map(|one| Some((&one.shape, one.reason.clone()?))).collect();
+    let rows: Vec<_> = missing
         .iter()
-        .filter_map(|one| Some((one.shape, one.reason.clone()?)))
-        .map(|(shape, reason)| vec![shape.experiment.to_owned(), shape.claim.to_owned(), reason])
+        .filter(|(shape, _)| was_run(shape))
+        .map(|(shape, reason)| vec![shape.experiment.to_owned(), shape.claim.clone(), reason.clone()])
         .collect();
     if rows.is_empty() {
         return String::new();
     }
+    let mut others: Vec<&str> =
+        missing.iter().filter(|(shape, _)| !was_run(shape)).map(|(one, _)| one.experiment).collect();
+    others.dedup();
+    let others = match others.is_empty() {
+        true => String::new(),
+        false => format!("<p>Nothing was run of: {}.</p>", escape(&others.join(", "))),
+    };
     format!(
-        "<details class=\"verdicts\"><summary>{} that could not be measured, and why</summary>{}</details>",
+        "<details class=\"verdicts\"><summary>{} that could not be measured, and why</summary>{}{others}</details>",
         rows.len(),
         table(&["experiment", "what is compared", "why it is missing"], rows)
     )
 }
 
 fn row(judged: &Judged) -> String {
-    let Shape { experiment, claim, published, otherwise, .. } = judged.shape;
-    let published = match published() {
-        Some((least, most)) if short(Some(least)) == short(Some(most)) => short(Some(least)),
-        Some((least, most)) => format!("{} to {}", short(Some(least)), short(Some(most))),
+    let Shape { experiment, claim, published, .. } = &judged.shape;
+    let published = match published {
+        Some((least, most)) if short(Some(*least)) == short(Some(*most)) => short(Some(*least)),
+        Some((least, most)) => format!("{} to {}", short(Some(*least)), short(Some(*most))),
         None => "-".to_owned(),
     };
     let (class, word) = match judged.verdict {
         Verdict::Holds => ("yes", "yes"),
+        Verdict::Insensitive => ("either", "either way"),
         Verdict::Differs => ("no", "no"),
         Verdict::Shown | Verdict::NotMeasured => ("", "-"),
     };
-    let control = match judged.is_sensitive {
-        Some(true) => "fails, as it must",
-        Some(false) => "holds: the row cannot tell them apart",
-        None => "-",
-    };
+    let control = judged.control.map_or_else(|| "-".to_owned(), outcome);
     let mut html = format!("<tr class=\"{class}\"><td>{}</td><td>{}", escape(experiment), escape(claim));
-    if judged.verdict == Verdict::Differs {
-        let _ = write!(html, "<br><small>{}</small>", escape(otherwise));
+    if let Some(why) = &judged.why {
+        let _ = write!(html, "<br><small>{}</small>", escape(why));
     }
     let _ = write!(
         html,
-        "</td><td>{published}</td><td>{}{}</td><td>{}</td><td><b>{word}</b></td><td>{control}</td></tr>",
+        "</td><td>{published}</td><td>{}{}</td><td>{}</td><td><b>{word}</b></td><td class=\"told\">{}</td></tr>",
         short(judged.measured),
         judged.finer.map_or_else(String::new, |finer| format!("<br><small>{}</small>", escape(finer))),
-        bounds(judged.shape),
+        bounds(&judged.shape),
+        escape(&control),
     );
     html
 }
 
 fn bounds(shape: &Shape) -> String {
-    match (shape.at_least, shape.at_most) {
+    let bounds = match (shape.at_least, shape.at_most) {
         (Some(least), Some(most)) => format!("{} to {}", short(Some(least)), short(Some(most))),
         (Some(least), None) => format!("at least {}", short(Some(least))),
         (None, Some(most)) => format!("at most {}", short(Some(most))),
-        (None, None) => "-".to_owned(),
+        (None, None) => return "-".to_owned(),
+    };
+    match shape.least_cores {
+        Some(cores) => format!("{bounds}<br><small>on {cores} cores or more</small>"),
+        None => bounds,
     }
 }

@@ -1,11 +1,12 @@
 //! One client: transactions, statement for statement.
 
+use super::changes::{Changes, missing};
 use super::rows::{self, RowBuffer};
 use super::workload::{POINTS, Workload};
 use crate::Rng;
 use crate::row_guards::RowGuards;
-use siltstone_base::engine::{Row, RowChange, TableId, Tables};
-use siltstone_base::{Error, ErrorKind, Result};
+use siltstone_base::engine::{Row, TableId, Tables};
+use siltstone_base::{ErrorKind, Result};
 use std::hint::black_box;
 
 /// Rows of a range.
@@ -32,20 +33,22 @@ pub(super) struct Client<'a> {
     /// Owns locks under this number.
     number: u64,
     rng: Rng,
-    /// The rows that a transaction changes, as they were and as they will be.
-    old: [RowBuffer; 3],
-    new: [RowBuffer; 3],
+    /// The key that is looked for.
+    wanted: RowBuffer,
+    changes: Changes,
     /// What a range returned, where its order counts.
     strings: Vec<u8>,
     bytes: u64,
 }
 
-/// A change of one row.
+/// A group of statements that change a row.
 #[derive(Clone, Copy)]
 enum Change {
+    /// `UPDATE t SET k = k + 1 WHERE id = ?`
     K,
+    /// `UPDATE t SET c = ? WHERE id = ?`
     C,
-    /// Deleted, and inserted with the same key.
+    /// `DELETE FROM t WHERE id = ?`, then `INSERT INTO t (id, k, c, pad) VALUES (?, ?, ?, ?)` with the same key.
     Replaced,
 }
 
@@ -56,8 +59,8 @@ impl<'a> Client<'a> {
             workload,
             number,
             rng,
-            old: Default::default(),
-            new: Default::default(),
+            wanted: RowBuffer::default(),
+            changes: Changes::default(),
             strings: Vec::new(),
             bytes: 0,
         }
@@ -68,8 +71,17 @@ impl<'a> Client<'a> {
         self.bytes
     }
 
-    /// Does one transaction.
+    /// Does one transaction. Where clients would wait for one another in a circle, the one that is told gives its locks back and begins anew.
     pub(super) fn transaction(&mut self) -> Result<bool> {
+        loop {
+            match self.statements() {
+                Err(error) if error.kind() == ErrorKind::Deadlock => {}
+                outcome => return outcome.map(|()| true),
+            }
+        }
+    }
+
+    fn statements(&mut self) -> Result<()> {
         let points = match self.workload {
             Workload::PointSelect => 1,
             workload if workload.reads() => POINTS,
@@ -83,12 +95,11 @@ impl<'a> Client<'a> {
             self.ranges()?;
         }
         match self.workload {
-            Workload::ReadWrite | Workload::WriteOnly => self.change(&[Change::K, Change::C, Change::Replaced])?,
-            Workload::UpdateIndex => self.change(&[Change::K])?,
-            Workload::UpdateNonIndex => self.change(&[Change::C])?,
-            _ => {}
+            Workload::ReadWrite | Workload::WriteOnly => self.change(&[Change::K, Change::C, Change::Replaced]),
+            Workload::UpdateIndex => self.change(&[Change::K]),
+            Workload::UpdateNonIndex => self.change(&[Change::C]),
+            _ => Ok(()),
         }
-        Ok(true)
     }
 
     /// The table of a group of statements.
@@ -104,10 +115,9 @@ impl<'a> Client<'a> {
     /// `SELECT c FROM t WHERE id = ?`
     fn point(&mut self, table: TableId) -> Result<()> {
         let id = self.draw_id();
-        let [row, ..] = &mut self.old;
-        row.set_id(id);
+        self.wanted.set_id(id);
         let (mut read, mut is_whole) = (0, Ok(()));
-        let found = self.shared.engine.get_row(table, &row.key, &mut |value| {
+        let found = self.shared.engine.get_row(table, &self.wanted.key, &mut |value| {
             is_whole = rows::c(value).map(|c| _ = black_box(c));
             read = value.len();
         })?;
@@ -152,8 +162,7 @@ impl<'a> Client<'a> {
     fn range(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let (table, first) = (self.draw_table()?, self.draw_id());
         let last = i64::from(first) + i64::from(RANGE) - 1;
-        let [row, ..] = &mut self.old;
-        row.set_id(first);
+        self.wanted.set_id(first);
         let (mut read, mut outcome) = (0, Ok(()));
         let mut found = |row: Row<'_>| {
             if outcome.is_ok() {
@@ -164,7 +173,7 @@ impl<'a> Client<'a> {
             }
             read += row.primary_key.len() + row.value.len();
         };
-        let count = self.shared.engine.scan_rows(table, &row.key, RANGE as usize, &mut found)?;
+        let count = self.shared.engine.scan_rows(table, &self.wanted.key, RANGE as usize, &mut found)?;
         outcome?;
         self.read_bytes(read);
         let expected = (self.shared.rows - first + 1).min(RANGE);
@@ -178,46 +187,28 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Changes as many rows, each of a table of its own, in one commit.
+    /// Changes rows, each of a table drawn for it and locked from then on, and commits.
     fn change(&mut self, changes: &[Change]) -> Result<()> {
-        let mut places: Vec<(TableId, u32)> = Vec::with_capacity(changes.len());
-        for _ in changes {
-            let mut place = (self.draw_table()?, self.draw_id());
-            // Different rows, as long as there are enough.
-            while places.contains(&place) && self.shared.rows >= 3 {
-                place.1 = self.draw_id();
-            }
-            places.push(place);
-        }
-        let _guarded = self.shared.guards.lock(self.number, &places)?;
-        self.change_rows(changes, &places)
-    }
-
-    fn change_rows(&mut self, changes: &[Change], places: &[(TableId, u32)]) -> Result<()> {
-        let Shared { engine, rows, .. } = self.shared;
-        for ((change, (table, id)), (old, new)) in
-            changes.iter().zip(places).zip(self.old.iter_mut().zip(&mut self.new))
-        {
-            old.set_id(*id);
-            old.value.clear();
-            if !engine.get_row(*table, &old.key, &mut |value| old.value.extend_from_slice(value))? {
-                return Err(missing());
-            }
-            new.clone_from(old);
+        let shared = self.shared;
+        let guarded = shared.guards.guard(self.number);
+        self.changes.clear();
+        let mut bytes = 0;
+        for change in changes {
+            let (table, id) = (self.draw_table()?, self.draw_id());
+            guarded.lock(table, id)?;
+            let row = self.changes.row(shared.engine, (table, id))?;
             match change {
-                Change::K => new.add_to_k()?,
-                Change::C => new.draw_c(&mut self.rng)?,
-                Change::Replaced => new.draw(*rows, &mut self.rng),
+                Change::K => row.update()?.add_to_k()?,
+                Change::C => row.update()?.draw_c(&mut self.rng)?,
+                Change::Replaced => {
+                    row.delete()?;
+                    row.insert()?.draw(shared.rows, &mut self.rng);
+                }
             }
-            self.bytes += new.bytes();
+            bytes += row.bytes();
         }
-        let pairs = self.old.iter().zip(&self.new).map(|(old, new)| RowChange::Update(old.as_row(), new.as_row()));
-        let pairs: Vec<_> = places.iter().map(|(table, _)| *table).zip(pairs).collect();
-        engine.commit(&pairs)
+        shared.engine.commit(&self.changes.to_commit())?;
+        self.bytes += bytes;
+        Ok(())
     }
-}
-
-#[cold]
-fn missing() -> Error {
-    Error::new(ErrorKind::Corruption, "a row that was loaded is missing")
 }

@@ -8,16 +8,23 @@
 //! | `load` | a hundred rows inserted |
 //! | `point_select` | one row by its key |
 //! | `read_only` | 10 rows by key; then over 100 rows by key each: their `c`; the sum of `k`; `c` sorted; `c` sorted, each once |
-//! | `write_only` | `k + 1` in one row, a new `c` in another, a third deleted and inserted anew |
+//! | `write_only` | `k + 1` in one row; a new `c` in one; one deleted, and inserted with the same key and new columns |
 //! | `read_write` | those of `read_only`, then those of `write_only` |
 //! | `update_index` | `k + 1` in one row |
 //! | `update_non_index` | a new `c` in one row |
 //!
-//! The rows that a transaction changes are locked, in the order of their keys, from the moment at which they are read until it has committed: the lock manager is that of the
-//! engines, the same for all. What it changes is one commit. Each group of statements (the points, each range, each
-//! change) is on a table drawn for it, as in sysbench. Statements read what is committed.
+//! As in sysbench, each group of statements (the points, each range, each change) is on a table drawn for it, and each statement draws its row; a delete and its insert share both.
 //!
-//! Each workload begins with what was loaded: a copy of it takes the place of a database that another one changed, and rows are read for a while before the time is taken.
+//! A statement that changes a row locks it, reads it, and changes it as an earlier statement of the transaction may have left it. Locks are held until the transaction has committed; the
+//! lock manager is that of the engines, the same for all. They are taken in the order of the statements: where clients would wait for one another in a circle, one of them gives its locks back
+//! and begins its transaction anew, with other rows, as sysbench does; the time counts.
+//!
+//! What a transaction changes is one commit. A row that is deleted and inserted goes and comes there, with the entry of its index: the LSM tree writes a tombstone of the one and a single
+//! delete of the other, and then puts both; the B-tree removes and inserts them. That the key is free the transaction knows, since it deleted the row itself, and nothing is
+//! read for it; the B-tree looks all the same, where it puts the row. A row that several statements drew is changed once, from what it was to what the last of them left. What only reads sees what is committed.
+//!
+//! Each workload with clients begins with what was loaded, opened anew: a copy of it takes the place of a database that another workload changed, and the clients of `read_only` run
+//! for a quarter of the workload's time before that is taken. An engine whose rows end with it stays open, and runs nothing that changes them.
 
 use crate::engines::{EngineKind, EngineSettings};
 use crate::memory_cgroup::MemoryCgroup;
@@ -27,6 +34,7 @@ use serde::Serialize;
 use siltstone_base::{Error, Result};
 use std::path::PathBuf;
 
+mod changes;
 mod client;
 mod rows;
 mod session;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Rows of a commit of the load, where the engine takes so many.
 const LOADED_AT_ONCE: u32 = 100;
 
-/// The part of a workload's time for which rows are read before it, where the engine was opened for it.
+/// The part of a workload's time for which rows are read before it.
 const WARMED: f64 = 0.25;
 
 /// Draws of what is read then.
@@ -63,30 +63,48 @@ impl<'a> Session<'a> {
         self.engine.take().map_or(Ok(()), |(engine, _)| engine.admin.close())
     }
 
-    fn open(&mut self, workload: Workload) -> Result<Opened> {
-        match (workload, self.state) {
-            (Workload::Load, _) => {
+    /// The engine as the workload finds it: empty, or with what was loaded, or, where there are no clients, as the one before left it.
+    pub(super) fn open(&mut self, workload: Workload) -> Result<Opened> {
+        match workload {
+            Workload::Load => {
                 self.close()?;
                 remove_database(&self.dir)?;
                 self.open_engine(|tables, number| tables.create_table(&table(number)))?;
                 self.state = State::Loaded;
             }
-            (_, State::Loaded) if workload.writes() => {
-                self.close_engine()?;
-                copy_database(&self.dir, &self.loaded)?;
-                self.open_warm()?;
+            // The files are no longer those of the copy.
+            Workload::Settle if self.state == State::Kept => self.state = State::Changed,
+            Workload::Settle => {}
+            _ => {
+                self.open_loaded(workload)?;
+                self.warm_up()?;
             }
-            (_, State::Changed) if workload.has_clients() => {
-                self.close_engine()?;
-                copy_database(&self.loaded, &self.dir)?;
-                self.open_warm()?;
-            }
-            _ => {}
-        }
-        if workload.has_clients() && workload.writes() {
-            self.state = State::Changed;
         }
         self.engine.clone().ok_or_else(|| Error::invalid_argument("--workloads must begin with load"))
+    }
+
+    /// Opens what was loaded anew, for a workload with clients.
+    fn open_loaded(&mut self, workload: Workload) -> Result<()> {
+        let is_persistent = self.engine.as_ref().is_none_or(|(engine, _)| engine.admin.capabilities().persistent);
+        if !is_persistent {
+            // Its rows end with it.
+            return match workload.writes() {
+                true => Err(Error::not_supported(format!("{workload}: {} cannot be opened again", self.kind))),
+                false => Ok(()),
+            };
+        }
+        self.close_engine()?;
+        if self.state == State::Changed {
+            copy_database(&self.loaded, &self.dir)?;
+            self.state = State::Kept;
+        }
+        if workload.writes() {
+            if self.state == State::Loaded {
+                copy_database(&self.dir, &self.loaded)?;
+            }
+            self.state = State::Changed;
+        }
+        self.open_engine(|tables, number| tables.open_table(&table(number)))
     }
 
     fn open_engine(&mut self, each: impl Fn(&dyn Tables, u32) -> Result<TableId>) -> Result<()> {
@@ -98,10 +116,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Opens what is there, and reads rows for a while: an engine that has nothing in memory says nothing about one at work.
-    fn open_warm(&mut self) -> Result<()> {
-        self.open_engine(|tables, number| tables.open_table(&table(number)))?;
-        self.state = State::Kept;
+    /// Reads rows for a while: an engine that has nothing in memory says nothing about one at work.
+    fn warm_up(&self) -> Result<()> {
         let Some((engine, ids)) = &self.engine else { return Ok(()) };
         let clients = self.config.clients.iter().copied().max().unwrap_or(1);
         let load = Load {
@@ -115,8 +131,7 @@ impl<'a> Session<'a> {
             gauge: None,
             space: None,
         };
-        self.transactions(&load, Workload::ReadOnly, WARMING, engine, ids)?;
-        Ok(())
+        self.transactions(&load, Workload::ReadOnly, WARMING, engine, ids).map(drop)
     }
 
     /// Clients that do transactions until their time is over. Returns the bytes of each.

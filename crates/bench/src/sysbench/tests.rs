@@ -1,9 +1,17 @@
-//! Rows, counts of statements, and every workload on every engine that has tables.
+//! Rows, counts of statements, what transactions write, and every workload on every engine that has tables.
 
+use super::changes::Changes;
+use super::client::{Client, Shared};
 use super::rows::{self, RowBuffer};
+use super::session::Session;
 use super::*;
 use crate::Rng;
+use crate::engines::OpenEngine;
+use siltstone_base::ErrorKind;
+use siltstone_base::engine::{RowChange, TableId, Tables};
 use siltstone_base::env::{Env, PosixEnv};
+use siltstone_base::index_scan::{IndexEntry, IndexScan};
+use std::path::Path;
 
 #[test]
 fn a_row_has_sysbench_columns() {
@@ -106,6 +114,167 @@ fn a_workload_begins_with_what_was_loaded_whatever_another_one_changed() {
         assert_ne!(loaded, rows_after(engine, &[Workload::WriteOnly]));
         assert_eq!(loaded, rows_after(engine, &[Workload::WriteOnly, Workload::UpdateIndex, Workload::PointSelect]));
     }
+}
+
+/// An engine under `dir` with as many tables, and as many rows in each.
+fn loaded(kind: EngineKind, dir: &Path, tables: u32, rows: u32) -> (OpenEngine, Vec<TableId>) {
+    let engine = kind.open_tables(&dir.join("db"), &config(kind).settings).unwrap();
+    let mut rng = Rng::new(5, 0);
+    let of_table = |number| {
+        let table = engine.as_tables().unwrap().create_table(&rows::table(number)).unwrap();
+        let of_row = |id| {
+            let mut row = RowBuffer::default();
+            row.set_id(id);
+            row.draw(rows, &mut rng);
+            row
+        };
+        let buffers: Vec<_> = (1..=rows).map(of_row).collect();
+        let rows: Vec<_> = buffers.iter().map(RowBuffer::as_row).collect();
+        engine.as_tables().unwrap().insert(table, &rows).unwrap();
+        table
+    };
+    let ids = (1..=tables).map(of_table).collect();
+    (engine, ids)
+}
+
+/// The rows of a table, after a check that each has one entry and that all entries lead to one.
+fn checked_rows(engine: &dyn Tables, table: TableId) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    engine.scan_rows(table, b"", 1_000, &mut |row| found.push((row.primary_key.to_vec(), row.value.to_vec()))).unwrap();
+    let mut led_to = Vec::new();
+    let mut each = |entry: IndexEntry<'_>, value: &[u8]| {
+        assert_eq!(entry.index_key, &value[..4]);
+        led_to.push((entry.primary_key.to_vec(), value.to_vec()));
+    };
+    engine.scan_rows_by(table, 0, &IndexScan::all(), &mut each).unwrap();
+    led_to.sort_unstable();
+    assert_eq!(led_to, found);
+    assert_eq!(engine.scan_index(table, 0, b"", 1_000, &mut |_| ()).unwrap(), found.len());
+    found
+}
+
+#[test]
+fn what_is_replaced_is_committed_as_a_delete_and_an_insert() {
+    let dir = tempfile::tempdir().unwrap();
+    for kind in [EngineKind::Memory, EngineKind::LsmLeveled, EngineKind::Btree] {
+        let (opened, ids) = loaded(kind, &dir.path().join(kind.name()), 1, 3);
+        let (engine, table) = (opened.as_tables().unwrap(), ids[0]);
+        let before = checked_rows(engine, table);
+        let mut changes = Changes::default();
+        changes.row(engine, (table, 1)).unwrap().update().unwrap().add_to_k().unwrap();
+        let third = changes.row(engine, (table, 3)).unwrap();
+        assert_eq!(third.insert().unwrap_err().kind(), ErrorKind::AlreadyExists);
+        third.delete().unwrap();
+        assert!(third.delete().is_err() && third.update().is_err());
+        third.insert().unwrap().draw(3, &mut Rng::new(9, 9));
+        // Each statement finds what the one before left.
+        changes.row(engine, (table, 1)).unwrap().update().unwrap().add_to_k().unwrap();
+        assert!(changes.row(engine, (table, 4)).is_err(), "no row has this key");
+        let to_commit = changes.to_commit();
+        let [(_, RowChange::Update(old, new)), (_, RowChange::Delete(gone)), (_, RowChange::Insert(comes))] =
+            to_commit[..]
+        else {
+            panic!("{to_commit:?}")
+        };
+        assert_eq!((old.value, gone.value), (&*before[0].1, &*before[2].1));
+        assert_eq!(rows::k(new.value).unwrap(), rows::k(old.value).unwrap() + 2);
+        assert_eq!((gone.primary_key, comes.primary_key), (&*before[2].0, &*before[2].0));
+        engine.commit(&to_commit).unwrap();
+        let after = checked_rows(engine, table);
+        assert_eq!(
+            after.iter().map(|(_, value)| &**value).collect::<Vec<_>>(),
+            [new.value, &*before[1].1, comes.value]
+        );
+        drop(to_commit);
+        changes.clear();
+        assert_eq!(changes.to_commit(), []);
+        opened.admin.close().unwrap();
+    }
+}
+
+#[test]
+fn the_lsm_tree_writes_what_each_statement_changes() {
+    let written = |workload: Workload| {
+        let dir = tempfile::tempdir().unwrap();
+        let (opened, ids) = loaded(EngineKind::LsmLeveled, dir.path(), 2, 250);
+        let shared = Shared::new(opened.as_tables().unwrap(), &ids, 250).unwrap();
+        let mut client = Client::new(&shared, workload, 1, Rng::new(3, 1));
+        let counted = || opened.stats().unwrap().counters.get("rocksdb.number.keys.written").copied().unwrap_or(0);
+        let each = |_| {
+            let before = counted();
+            assert!(client.transaction().unwrap());
+            counted() - before
+        };
+        let written: Vec<u64> = (0..20).map(each).collect();
+        opened.admin.close().unwrap();
+        written
+    };
+    assert_eq!(written(Workload::UpdateNonIndex), [1; 20]);
+    // The row, and two entries.
+    assert_eq!(written(Workload::UpdateIndex), [3; 20]);
+    // A row and an entry that go, and two that come; where two statements draw the same row, it is changed once.
+    let together = written(Workload::WriteOnly);
+    assert!(together.iter().all(|keys| *keys <= 1 + 3 + 4), "{together:?}");
+    assert!(together.iter().filter(|keys| **keys == 1 + 3 + 4).count() > 15, "{together:?}");
+}
+
+#[test]
+fn clients_that_want_the_same_rows_leave_as_many_with_their_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    for kind in [EngineKind::LsmLeveled, EngineKind::Btree] {
+        let (opened, ids) = loaded(kind, &dir.path().join(kind.name()), 2, 4);
+        let engine = opened.as_tables().unwrap();
+        let shared = Shared::new(engine, &ids, 4).unwrap();
+        std::thread::scope(|scope| {
+            for number in 1..=4 {
+                let shared = &shared;
+                scope.spawn(move || {
+                    let workload = if number % 2 == 0 { Workload::ReadWrite } else { Workload::WriteOnly };
+                    let mut client = Client::new(shared, workload, number, Rng::new(7, number));
+                    (0..100).for_each(|_| assert!(client.transaction().unwrap()));
+                    assert!(client.bytes() > 0);
+                });
+            }
+        });
+        let rows = || ids.iter().map(|table| checked_rows(engine, *table)).collect::<Vec<_>>();
+        let before = rows();
+        assert!(before.iter().all(|rows| rows.len() == 4));
+        opened.admin.flush().unwrap();
+        opened.admin.settle().unwrap();
+        assert_eq!(rows(), before);
+        assert_eq!(opened.stats().unwrap().counters.get("siltstone.compaction.single.delete.mismatches"), None);
+        opened.admin.close().unwrap();
+    }
+}
+
+#[test]
+fn every_workload_with_clients_finds_the_engine_opened_anew_and_warm() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SysbenchConfig { seconds: 1.0, ..config(EngineKind::LsmLeveled) };
+    let mut session = Session::new(&config, EngineKind::LsmLeveled, dir.path().join("db"), 1);
+    session.run(Workload::Load, 0, 1, false).unwrap();
+    let counted = |session: &mut Session<'_>, workload| {
+        let counters = session.open(workload).unwrap().0.stats().unwrap().counters;
+        ["written", "read"].map(|name| counters.get(&format!("rocksdb.number.keys.{name}")).copied().unwrap_or(0))
+    };
+    let [written, read] = counted(&mut session, Workload::Settle);
+    assert!(written >= 1_000 && read == 0, "as the load left it: {written} written, {read} read");
+    for workload in [Workload::ReadOnly, Workload::ReadOnly, Workload::UpdateIndex, Workload::PointSelect] {
+        let [written, read] = counted(&mut session, workload);
+        assert!(written < 1_000 && read > 0, "{workload}: {written} written, {read} read");
+        session.run(workload, 1, 1, false).unwrap();
+    }
+    session.close().unwrap();
+}
+
+#[test]
+fn rows_that_end_with_their_engine_are_read_and_not_changed() {
+    let of = |workload| {
+        let config = SysbenchConfig { workloads: vec![Workload::Load, workload], ..config(EngineKind::Memory) };
+        run(&config, &mut Output::new(&mut Vec::new(), None, false))
+    };
+    assert_eq!(of(Workload::ReadOnly).unwrap().len(), 3);
+    assert_eq!(of(Workload::WriteOnly).unwrap_err().kind(), ErrorKind::NotSupported);
 }
 
 #[test]

@@ -75,23 +75,25 @@ impl Cell {
         seconds: f64,
         experiment: Experiment,
     ) -> Self {
-        let (memory, engines) = match &experiment {
-            Experiment::Kv(config) => (config.settings.memory_bytes(), config.engines.len()),
-            Experiment::Ycsb(config) => (config.settings.memory_bytes(), config.engines.len()),
-            Experiment::Insert(config) => (config.settings.memory_bytes(), config.engines.len()),
-            Experiment::Sysbench(config) => (config.settings.memory_bytes(), config.engines.len()),
-            Experiment::Redmine(config) => (config.most_memory(), config.engines.len()),
-            Experiment::Stalls(config) => (config.settings.memory_bytes(), config.engines.len()),
+        // Databases of all engines stay until the cell ends, and what was loaded stays beside the copies that are changed.
+        let (memory, engines, copies) = match &experiment {
+            Experiment::Kv(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 1),
+            Experiment::Ycsb(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 1),
+            Experiment::Insert(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 1),
+            Experiment::Sysbench(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 2),
+            Experiment::Redmine(config) => (config.most_memory(), config.engines.as_slice(), 2),
+            Experiment::Stalls(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 1),
             // One database after the other.
-            Experiment::Ads(config) => (config.settings.memory_bytes(), 1),
+            Experiment::Ads(config) => (config.settings.memory_bytes(), [EngineKind::BtreeCompressed].as_slice(), 1),
         };
+        let tables = (data_bytes as f64 * SPACE_FOR_A_BYTE) as u64;
+        let database = |engine: &EngineKind| tables + engine.reserved_log_bytes();
         Self {
             name: name.into(),
             about,
-            // Databases of all engines stay until the cell ends.
-            disk_bytes: (data_bytes as f64 * SPACE_FOR_A_BYTE) as u64 * engines as u64,
+            disk_bytes: copies * engines.iter().map(database).sum::<u64>(),
             memory_bytes: memory + PROCESS_BYTES,
-            seconds: seconds * engines as f64,
+            seconds: seconds * engines.len() as f64,
             experiment,
         }
     }
@@ -269,15 +271,20 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
                 // Under load an operation takes seconds, and the first ones find nothing in memory.
                 let seconds =
                     if load > 0.0 { config.scale.of(1.0, 20.0, 20.0) } else { config.scale.of(1.0, 5.0, 20.0) };
-                let clients = if is_extra { vec![1] } else { config.scale.of(vec![1], vec![1, 2], vec![1, 2, 4]) };
+                // Full load is four processes beside four streams.
+                let clients = if is_extra { vec![1] } else { config.scale.of(vec![1], vec![1, 4], vec![1, 2, 4]) };
                 let length = seconds * (clients.len() * Operation::ALL.len()) as f64 + data_set.bytes() as f64 / 8e6;
                 let experiment = Experiment::Redmine(RedmineConfig {
                     engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::BtreeMysql84],
                     data_sets: vec![data_set],
                     operations: Operation::ALL.to_vec(),
                     clients,
+                    transactions: 20,
                     loads: vec![load],
+                    load_file_bytes: 0,
                     seconds,
+                    pairs: 1,
+                    interval_s: 5.0,
                     app_ms: REDMINE_APP_MS,
                     as_published,
                     seed: config.seed,

@@ -17,12 +17,18 @@ pub struct AllArguments {
     /// Engines beside ours in the experiments with keys and values that go past the page cache; those that cannot are left out.
     #[arg(long, value_delimiter = ',')]
     peers: Vec<EngineKind>,
+    /// Files of results, by other commands, that the page tells of, too.
+    #[arg(long)]
+    also: Vec<PathBuf>,
     /// Where results and the page are, and meanwhile the databases. What is complete there is not run again.
     #[arg(long, default_value = "siltstone-results")]
     dir: PathBuf,
     /// Draws keys and values.
     #[arg(long, default_value_t = 42)]
     seed: u64,
+    /// Run also what is complete.
+    #[arg(long)]
+    anew: bool,
     /// Say what would be run, how large it is and about how long it takes; run nothing.
     #[arg(long, visible_alias = "list")]
     dry_run: bool,
@@ -35,8 +41,10 @@ impl AllArguments {
             scale: self.scale,
             only: self.only.clone(),
             peers: self.peers.clone(),
+            also: self.also.clone(),
             dir: self.dir.clone(),
             seed: self.seed,
+            is_anew: self.anew,
             dry_run: self.dry_run,
         }
     }

@@ -20,12 +20,22 @@ pub struct RedmineArguments {
     /// Application processes, one number after the other.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     clients: Vec<usize>,
-    /// What another stream asks of the modelled device, in parts of its capacity [default: 0,0.25,1,2,4; 0 where no device is modelled].
+    /// Transactions of process_10_tasks: 20, or 30 where a task is resolved by one save and given back by another.
+    #[arg(long, default_value_t = 20)]
+    transactions: u32,
+    /// What another stream asks of the modelled device, in parts of its capacity [default: 0,0.25,1,2,4; 0 where no device is modelled]. On the machine's own device 0.25 are 14 random reads and writes a second, and 1, 2
+    /// and 4 so many streams as fast as they can.
     #[arg(long, value_delimiter = ',')]
     load: Option<Vec<f64>>,
+    /// The file beside the databases that those streams read and write.
+    #[arg(long, value_name = "MIB", default_value_t = 1_024)]
+    load_file_mb: u64,
     /// Length of the measurement of one operation.
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
+    /// Times that every engine runs.
+    #[arg(long, default_value_t = 1)]
+    pairs: u32,
     /// Milliseconds that the application takes for every operation: clients wait so long between two, and it is added to the mean.
     #[arg(long, default_value_t = 0.0)]
     app_ms: f64,
@@ -43,8 +53,12 @@ impl RedmineArguments {
             data_sets: self.data.clone(),
             operations: self.operations.clone(),
             clients: self.clients.clone(),
+            transactions: self.transactions,
             loads: self.load.clone().unwrap_or(loads),
+            load_file_bytes: self.load_file_mb.saturating_mul(1 << 20),
             seconds: self.seconds,
+            pairs: self.pairs,
+            interval_s: self.common.interval,
             app_ms: self.app_ms,
             as_published: self.as_published,
             seed: self.common.seed,

@@ -58,13 +58,12 @@ impl Level0 {
         }
     }
 
-    /// The family with these numbers, and a level for each run that waits.
+    /// The family with these numbers, and a level for each run that waits, also while others are merged.
     pub(super) fn apply(self, family: ColumnFamilyOptions, style: CompactionStyle) -> ColumnFamilyOptions {
         let mut family = family;
         if let Some(files) = self.compaction {
             let levels = match style {
-                CompactionStyle::Universal => files.saturating_add(1),
-                CompactionStyle::Lazy => files.saturating_mul(2).saturating_add(1),
+                CompactionStyle::Universal | CompactionStyle::Lazy => files.saturating_mul(2).saturating_add(1),
                 _ => 0,
             };
             let levels = family.num_levels.max(levels.min(MOST_LEVELS));

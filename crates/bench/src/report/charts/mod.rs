@@ -1,9 +1,12 @@
 //! Charts as inline SVG.
 
+use super::sections::escape;
 use crate::figures::{short, thousands};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use siltstone_base::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::fmt::Write;
 
 #[cfg(test)]
 mod tests;
@@ -63,8 +66,39 @@ fn failed(error: impl std::error::Error) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("draw a chart: {error}"))
 }
 
-/// The chart within what scrolls where it is too wide, its text in the colour of the page's, and those of its lines dashed that are.
-fn on_any_paper(svg: &str) -> String {
+/// What a chart shows, for those who see it and for those who are read it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caption<'a> {
+    /// What it is, in a few words.
+    pub title: &'a str,
+    /// What the lines are of, by their positions.
+    pub names: &'a [&'a str],
+}
+
+impl Caption<'_> {
+    /// The colours of these positions.
+    fn legend(&self, positions: impl Iterator<Item = usize>) -> String {
+        let positions: BTreeSet<usize> = positions.collect();
+        legend(positions.into_iter().filter_map(|position| Some((*self.names.get(position)?, position))))
+    }
+}
+
+/// The colours of what has these names, by their positions.
+pub(super) fn legend<'a>(names: impl IntoIterator<Item = (&'a str, usize)>) -> String {
+    let mut html = String::from("<p class=\"legend\">");
+    for (name, position) in names {
+        let swatch = swatch(position);
+        let _ = write!(html, "<span><i style=\"background:{swatch}\"></i>{}</span>", escape(name));
+    }
+    html + "</p>"
+}
+
+/// The chart within what scrolls where it is too wide, under its title, its text in the colour of the page's, and those of its lines dashed that are.
+fn on_any_paper(svg: &str, title: &str) -> String {
+    let title = escape(title);
+    let (head, rest) = svg.split_once('>').unwrap_or_default();
+    let head = head.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{title}\" "), 1);
+    let svg = format!("{head}><title>{title}</title>{rest}");
     let mut svg = svg.replace(INK_IN_SVG, "currentColor");
     for RGBColor(r, g, b) in COLOURS.into_iter().skip(WHOLE_LINES) {
         let stroke = format!("stroke=\"#{r:02X}{g:02X}{b:02X}\"");
@@ -74,7 +108,7 @@ fn on_any_paper(svg: &str) -> String {
 }
 
 /// A bar for each label: its length is the figure, its colour that of the engine at the position given.
-pub(super) fn bars(bars: &[(String, f64, usize)]) -> Result<String> {
+pub(super) fn bars(bars: &[(String, f64, usize)], title: &str) -> Result<String> {
     let mut svg = String::new();
     {
         let height = BAR_HEIGHT * bars.len().max(1) as i32 + 8;
@@ -98,14 +132,14 @@ pub(super) fn bars(bars: &[(String, f64, usize)]) -> Result<String> {
         }
         root.present().map_err(failed)?;
     }
-    Ok(on_any_paper(&svg))
+    Ok(on_any_paper(&svg, title))
 }
 
 /// A line of a chart: its points, and the position of its engine.
 pub(super) type Line = (Vec<(f64, f64)>, usize);
 
 /// What changes with something else, such as rates with time; `x_name` says with what.
-pub(super) fn lines(runs: &[Line], x_name: &str) -> Result<String> {
+pub(super) fn lines(runs: &[Line], x_name: &str, caption: Caption<'_>) -> Result<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, 260)).into_drawing_area();
@@ -135,7 +169,8 @@ pub(super) fn lines(runs: &[Line], x_name: &str) -> Result<String> {
         }
         root.present().map_err(failed)?;
     }
-    Ok(on_any_paper(&svg))
+    let legend = caption.legend(runs.iter().map(|(_, position)| *position));
+    Ok(legend + &on_any_paper(&svg, caption.title))
 }
 
 /// A place on an axis: short ones have places between whole numbers.
@@ -151,7 +186,7 @@ fn place_label(place: f64) -> String {
 pub(super) const PERCENTILES: [&str; 6] = ["p50", "p95", "p99", "p99.9", "p99.99", "longest"];
 
 /// Latencies in microseconds at [`PERCENTILES`], a line for each engine.
-pub(super) fn distributions(runs: &[(Vec<Option<f64>>, usize)]) -> Result<String> {
+pub(super) fn distributions(runs: &[(Vec<Option<f64>>, usize)], caption: Caption<'_>) -> Result<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, 240)).into_drawing_area();
@@ -185,5 +220,6 @@ pub(super) fn distributions(runs: &[(Vec<Option<f64>>, usize)]) -> Result<String
         }
         root.present().map_err(failed)?;
     }
-    Ok(on_any_paper(&svg))
+    let legend = caption.legend(runs.iter().map(|(_, position)| *position));
+    Ok(legend + &on_any_paper(&svg, caption.title))
 }

@@ -62,7 +62,10 @@ fn no_two_colours_are_alike_and_each_stands_out_on_light_and_on_dark_paper() {
 /// Lines of so many engines.
 fn chart(engines: usize) -> String {
     let run = |position| (vec![(1.0, position as f64), (2.0, 1.0)], position);
-    lines(&(0..engines).map(run).collect::<Vec<_>>(), "seconds").unwrap()
+    let names: Vec<String> = (0..engines).map(|number| format!("engine {number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let caption = Caption { title: "Rates <over> time", names: &names };
+    lines(&(0..engines).map(run).collect::<Vec<_>>(), "seconds", caption).unwrap()
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn every_line_has_a_colour_of_its_own_and_later_ones_have_dashes() {
     let count = COLOURS.len();
     assert!(count >= 12);
     let html = chart(count);
-    let strokes: std::collections::BTreeSet<_> = html
+    let strokes: BTreeSet<_> = html
         .split("<polyline")
         .skip(1)
         .filter(|line| line.contains("stroke-width=\"2\""))
@@ -83,4 +86,20 @@ fn every_line_has_a_colour_of_its_own_and_later_ones_have_dashes() {
     let swatches: Vec<_> = (0..count).map(swatch).collect();
     assert_eq!(swatches.iter().filter(|swatch| swatch.contains("gradient")).count(), count - WHOLE_LINES);
     assert_eq!(swatches[0], "rgb(31,119,180)");
+}
+
+#[test]
+fn a_chart_has_a_title_for_those_who_do_not_see_it_and_its_legend_beside_it() {
+    let html = chart(3);
+    assert!(html.contains("<svg role=\"img\" aria-label=\"Rates &lt;over&gt; time\" "), "{html}");
+    assert!(html.contains("><title>Rates &lt;over&gt; time</title>") && html.ends_with("</svg>\n</div>"), "{html}");
+    let (legend, _) = html.split_once("<svg").unwrap();
+    assert!((0..3).all(|number| legend.contains(&format!("engine {number}</span>"))), "{legend}");
+    let caption = Caption { title: "", names: &["a", "b", "c"] };
+    let line = |position| (vec![(1.0, 1.0)], position);
+    let html = lines(&[line(2), line(0), line(2)], "seconds", caption).unwrap();
+    assert_eq!(html.matches("<span>").count(), 2, "of what is drawn alone");
+    assert!(!html.contains("</i>b</span>"));
+    let html = bars(&[("a".to_owned(), 2.0, 0)], "Rates").unwrap();
+    assert!(html.contains("aria-label=\"Rates\"") && html.contains("<title>Rates</title>"));
 }

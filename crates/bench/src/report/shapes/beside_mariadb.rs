@@ -2,8 +2,8 @@
 
 use super::catalogue::{BTREE, LSM};
 use super::figures::rate;
-use super::{Alike, Shape, Side};
-use crate::ResultLine;
+use super::side::{On, Runs};
+use super::{About, Alike, Shape, Side};
 
 const TITLE: &str = "Beside MariaDB";
 const INNODB: &str = "innodb";
@@ -12,84 +12,61 @@ const MYROCKS: &str = "myrocks";
 /// So many times larger or smaller the ratio of our engines may be than that of theirs.
 const FACTOR: f64 = 1.5;
 
-const RATIOS: &str = "SQL and the network above InnoDB and MyRocks take the same from both, which brings their rates nearer to each other than those of engines alone.";
-const COUNTERPART: &str = "What the engine does for an operation takes longer than its counterpart with SQL above it.";
+/// The workloads on the devices on which the script runs them: their names on the page.
+const RUNS: [(&str, &str, On); 7] = [
+    ("insert, limited device", "insert", On::Limited),
+    ("read_only", "read_only", On::Unlimited),
+    ("read_only, limited device", "read_only", On::Limited),
+    ("read_write", "read_write", On::Unlimited),
+    ("read_write, limited device", "read_write", On::Limited),
+    ("write_only", "write_only", On::Unlimited),
+    ("write_only, limited device", "write_only", On::Limited),
+];
 
-type Holds = fn(&ResultLine) -> bool;
-
-/// LSM tree over B-tree, over MyRocks over InnoDB.
-const fn ratios(claim: &'static str, holds: Holds) -> Shape {
-    Shape {
-        experiment: TITLE,
-        claim,
-        published: || None,
-        of: side_of(LSM, holds),
-        by: side_of(BTREE, holds),
-        relative_to: Some((side_of(MYROCKS, holds), side_of(INNODB, holds))),
-        finer: None,
-        alike: Alike::All,
-        at_least: Some(1.0 / FACTOR),
-        at_most: Some(FACTOR),
-        otherwise: RATIOS,
-    }
-}
-
-/// One of ours over its counterpart.
-const fn counterpart(claim: &'static str, ours: &'static str, theirs: &'static str, holds: Holds) -> Shape {
-    Shape {
-        experiment: TITLE,
-        claim,
-        published: || None,
-        of: side_of(ours, holds),
-        by: side_of(theirs, holds),
-        relative_to: None,
-        finer: None,
-        alike: Alike::All,
-        at_least: Some(1.0),
-        at_most: None,
-        otherwise: COUNTERPART,
-    }
-}
-
-const fn side_of(engine: &'static str, holds: Holds) -> Side {
-    Side { engine, holds, figure: rate }
-}
-
-fn is(run: &ResultLine, workload: &str, is_limited: bool) -> bool {
-    run.experiment == "mariadb"
-        && run.workload == workload
-        && (run.device.as_deref() != Some("unlimited")) == is_limited
-}
+/// Ours with their counterparts.
+const COUNTERPARTS: [(&str, &str, &str); 2] =
+    [("the LSM tree over MyRocks", LSM, MYROCKS), ("the B-tree over InnoDB", BTREE, INNODB)];
 
 /// All of them, in the order of the page.
-pub(super) const BESIDE_MARIADB: &[Shape] = &[
-    ratios("insert, limited device: rows/s of LSM tree over B-tree, over the same of MyRocks and InnoDB", |run| {
-        is(run, "insert", true)
-    }),
-    ratios("read_only: transactions/s of LSM tree over B-tree, over the same of MyRocks and InnoDB", |run| {
-        is(run, "read_only", false)
-    }),
-    ratios("read_only, limited device: the same", |run| is(run, "read_only", true)),
-    ratios("read_write: the same", |run| is(run, "read_write", false)),
-    ratios("read_write, limited device: the same", |run| is(run, "read_write", true)),
-    ratios("write_only: the same", |run| is(run, "write_only", false)),
-    ratios("write_only, limited device: the same", |run| is(run, "write_only", true)),
-    counterpart("insert: the LSM tree over MyRocks", LSM, MYROCKS, |run| is(run, "insert", true)),
-    counterpart("insert: the B-tree over InnoDB", BTREE, INNODB, |run| is(run, "insert", true)),
-    counterpart("read_only: the LSM tree over MyRocks", LSM, MYROCKS, |run| is(run, "read_only", false)),
-    counterpart("read_only: the B-tree over InnoDB", BTREE, INNODB, |run| is(run, "read_only", false)),
-    counterpart("read_only, limited device: the LSM tree over MyRocks", LSM, MYROCKS, |run| is(run, "read_only", true)),
-    counterpart("read_only, limited device: the B-tree over InnoDB", BTREE, INNODB, |run| is(run, "read_only", true)),
-    counterpart("read_write: the LSM tree over MyRocks", LSM, MYROCKS, |run| is(run, "read_write", false)),
-    counterpart("read_write: the B-tree over InnoDB", BTREE, INNODB, |run| is(run, "read_write", false)),
-    counterpart("read_write, limited device: the LSM tree over MyRocks", LSM, MYROCKS, |run| {
-        is(run, "read_write", true)
-    }),
-    counterpart("read_write, limited device: the B-tree over InnoDB", BTREE, INNODB, |run| is(run, "read_write", true)),
-    counterpart("write_only: the LSM tree over MyRocks", LSM, MYROCKS, |run| is(run, "write_only", false)),
-    counterpart("write_only: the B-tree over InnoDB", BTREE, INNODB, |run| is(run, "write_only", false)),
-    counterpart("write_only, limited device: the LSM tree over MyRocks", LSM, MYROCKS, |run| {
-        is(run, "write_only", true)
-    }),
-    counterpart("write_only, limited device: the B-tree over InnoDB", BTREE, INNODB, |run| is(run, "write_only", true)),
-];
+pub(super) fn shapes() -> Vec<Shape> {
+    let ratios = RUNS.map(|(name, workload, device)| {
+        let claim = format!("{name}: rate of LSM tree over B-tree, over the same of MyRocks and InnoDB");
+        let side = |engine| side(engine, workload, device);
+        Shape {
+            relative_to: Some((side(MYROCKS), side(INNODB))),
+            at_least: Some(1.0 / FACTOR),
+            at_most: Some(FACTOR),
+            ..shape(claim, side(LSM), side(BTREE))
+        }
+    });
+    let counterparts = RUNS.into_iter().flat_map(|(name, workload, device)| {
+        COUNTERPARTS.map(|(words, ours, theirs)| {
+            let (of, by) = (side(ours, workload, device), side(theirs, workload, device));
+            Shape { at_least: Some(1.0), ..shape(format!("{name}: {words}"), of, by) }
+        })
+    });
+    ratios.into_iter().chain(counterparts).collect()
+}
+
+fn side(engine: &'static str, workload: &'static str, device: On) -> Side {
+    let runs = Runs { experiment: "mariadb", workload, device: Some(device), ..Runs::default() };
+    Side { engine, runs, figure: rate }
+}
+
+fn shape(claim: String, of: Side, by: Side) -> Shape {
+    Shape {
+        experiment: TITLE,
+        claim,
+        published: None,
+        about: About::Speed,
+        of,
+        by,
+        relative_to: None,
+        rival: None,
+        finer: None,
+        alike: Alike::All,
+        at_least: None,
+        at_most: None,
+        least_cores: None,
+    }
+}

@@ -4,6 +4,14 @@ use super::Figure;
 use crate::load;
 use crate::report::{RunRecord, rates};
 
+/// The median of a figure, and the run that has it or is next to it.
+pub(super) fn middle<'a>(runs: impl Iterator<Item = &'a RunRecord>, figure: Figure) -> Option<(f64, &'a RunRecord)> {
+    let mut known: Vec<_> = runs.filter_map(|run| Some((figure(run)?, run))).collect();
+    known.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let median = load::median(&known.iter().map(|(figure, _)| *figure).collect::<Vec<_>>())?;
+    known.get(known.len() / 2).map(|(_, run)| (median, *run))
+}
+
 /// Operations per second.
 pub(super) fn rate(run: &RunRecord) -> Option<f64> {
     Some(run.result.ops_per_s).filter(|rate| *rate > 0.0)
@@ -71,6 +79,21 @@ pub(super) fn transition(run: &RunRecord) -> Option<f64> {
     }
     let rate = |(seconds, rows): (f64, f64)| (seconds > 0.0).then(|| rows / seconds);
     Some(rate(after)? / rate(before)?)
+}
+
+/// Bytes written for each upsert.
+pub(super) fn written_per_upsert(run: &RunRecord) -> Option<f64> {
+    run.result.written_per_upsert
+}
+
+/// The largest part of what tables held that was expired.
+pub(super) fn expired(run: &RunRecord) -> Option<f64> {
+    run.result.expired_share
+}
+
+/// The same of what nobody writes to any more.
+pub(super) fn idle_expired(run: &RunRecord) -> Option<f64> {
+    run.result.idle_expired_share
 }
 
 /// The same for every run, so that a ratio is the figure of its first side.

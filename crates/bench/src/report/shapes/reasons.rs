@@ -1,10 +1,9 @@
 //! Why a comparison could not be measured.
 
-use super::{Figure, Shape, Side};
+use super::{Alike, Figure, Shape, Side};
 use crate::ResultLine;
 use crate::figures::thousands;
 use crate::report::RunRecord;
-use crate::report::conditions::is_whole;
 
 impl Shape {
     /// The first thing that is missing, for the page.
@@ -25,13 +24,13 @@ impl Shape {
             let Some(first) = runs(side).next() else {
                 return Some(format!("there is no run of {engine} under these conditions"));
             };
-            if !runs(side).any(|record| is_whole(&record.result)) {
+            if !runs(side).any(|record| side.counts(&record.result)) {
                 let left = thousands(first.result.rows_left_out.unwrap_or_default() as f64);
                 let seconds = first.result.seconds;
                 return Some(format!("{engine} was ended after {seconds:.0} s without {left} rows"));
             }
         }
-        let whole = |side: Side| runs(side).filter(|record| is_whole(&record.result));
+        let whole = |side: Side| runs(side).filter(move |record| side.counts(&record.result));
         let differences = whole(of)
             .flat_map(|one| whole(by).map(|other| self.differences(&one.result, &other.result)))
             .min_by_key(Vec::len)?;
@@ -46,18 +45,23 @@ impl Shape {
 
     /// In what two runs differ that must be alike.
     pub(super) fn differences(&self, a: &ResultLine, b: &ResultLine) -> Vec<&'static str> {
+        // Runs that end when their time is over have as many rows as they got to, and those of the ladder say nothing of theirs: of such the hash of all settings tells.
+        let is_of_time = self.of.runs.may_end_early;
+        let says_all = is_of_time || self.alike == Alike::ButStep;
         let conditions = [
             ("experiment", a.experiment == b.experiment),
-            ("step", a.workload == b.workload),
-            ("clients", a.threads == b.threads),
+            ("step", self.alike == Alike::ButStep || a.workload == b.workload),
+            ("clients", self.alike == Alike::ButLoadAndClients || a.threads == b.threads),
             ("device", a.device == b.device),
-            ("its other load", self.alike == super::Alike::ButLoad || a.device_load == b.device_load),
+            ("its other load", self.alike == Alike::ButLoadAndClients || a.device_load == b.device_load),
             ("memory", a.memory_bytes == b.memory_bytes),
-            ("data", a.data_bytes == b.data_bytes),
+            ("data", is_of_time || a.data_bytes == b.data_bytes),
             ("data set", a.data_set == b.data_set),
-            ("durability", self.alike == super::Alike::ButDurability || a.durability == b.durability),
+            ("durability", self.alike == Alike::ButDurability || a.durability == b.durability),
             ("compression", a.compressed == b.compressed),
             ("page cache", a.page_cache == b.page_cache),
+            ("limits of level 0", a.level0 == b.level0),
+            ("settings", !says_all || a.config_hash == b.config_hash),
             ("binlog", a.binlog_bytes.is_some() == b.binlog_bytes.is_some()),
         ];
         conditions.into_iter().filter(|(_, is_alike)| !is_alike).map(|(name, _)| name).collect()

@@ -1,33 +1,9 @@
-//! Published figures beside measured ones.
+//! The insert benchmark: rows a second and KB written a row, in memory and beyond it.
 
-use super::RunRecord;
-use super::conditions::{OWN_DEVICE, exceeds, fits, has_own_level0, is_on, is_whole};
-use super::published::{PublishedTable, tables};
+use super::{Comparison, compare};
 use crate::ResultLine;
-
-/// A published figure and the measured one for the same thing.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Comparison {
-    /// What is compared.
-    pub what: String,
-    /// The engine that was measured.
-    pub engine: String,
-    /// The engine of the published figure.
-    pub published_engine: String,
-    /// The published figure.
-    pub published: f64,
-    /// The measured one.
-    pub measured: f64,
-    /// The unit of both.
-    pub unit: &'static str,
-}
-
-impl Comparison {
-    /// Measured over published.
-    pub(super) fn ratio(&self) -> f64 {
-        self.measured / self.published
-    }
-}
+use crate::report::conditions::{OWN_DEVICE, exceeds, fits, is_on};
+use crate::report::published::PublishedTable;
 
 /// One of our engines with the published one that works as it does: an LSM tree beside MyRocks, a B-tree beside the InnoDB of the shapes.
 struct Counterpart {
@@ -57,25 +33,18 @@ const COUNTERPARTS: [Counterpart; 5] = [
 /// The modelled devices, by the names of the published ones.
 const SSDS: [(&str, &str); 2] = [("fast-ssd", "fast"), ("slow-ssd", "slow")];
 
-/// Every measured figure that has a published counterpart under conditions like its own. The published machine is not this one: ratios between engines
-/// carry over, absolute figures do not.
-pub(super) fn of(records: &[RunRecord]) -> Vec<Comparison> {
-    let tables = tables();
+/// The loads, uncompressed.
+pub(super) fn of<'a>(runs: impl Iterator<Item = &'a ResultLine>, tables: &[PublishedTable]) -> Vec<Comparison> {
     let named = |name: &str| tables.iter().find(|table| table.name == name);
     let (Some(cached), Some(on_ssd)) =
         (named("Insert benchmark, cached"), named("Insert benchmark, slow and fast SSD"))
     else {
         return Vec::new();
     };
-    let is_meant = |run: &&ResultLine| {
-        run.experiment == "insert"
-            && run.workload == "l"
-            && run.compressed == Some(false)
-            && has_own_level0(run)
-            && is_whole(run)
-    };
+    let is_meant =
+        |run: &&ResultLine| run.experiment == "insert" && run.workload == "l" && run.compressed == Some(false);
     let mut found = Vec::new();
-    for run in records.iter().map(|record| &record.result).filter(is_meant) {
+    for run in runs.filter(is_meant) {
         let Some(counterpart) = COUNTERPARTS.iter().find(|counterpart| counterpart.ours == run.engine) else {
             continue;
         };
@@ -119,17 +88,4 @@ fn beyond_memory(run: &ResultLine, counterpart: &Counterpart, table: &PublishedT
     let what = format!("KB written a row, {about}");
     let (published, measured) = (published("write_kb_per_insert"), run.kb_written_per_row);
     found.extend(compare(what, run, engine, published, measured, "KB/row"));
-}
-
-fn compare(
-    what: String,
-    run: &ResultLine,
-    published_engine: &str,
-    published: Option<f64>,
-    measured: Option<f64>,
-    unit: &'static str,
-) -> Option<Comparison> {
-    let (published, measured) = published.zip(measured)?;
-    let (engine, published_engine) = (run.engine.clone(), published_engine.to_owned());
-    Some(Comparison { what, engine, published_engine, published, measured, unit })
 }

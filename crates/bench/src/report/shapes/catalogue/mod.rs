@@ -1,0 +1,51 @@
+//! The shapes: what was published, and the bounds within which ours is like it.
+
+use super::side::Runs;
+use super::{About, Alike, Figure, Shape, Side};
+
+mod ads;
+mod insert;
+mod published;
+mod redmine;
+mod sysbench;
+
+/// The LSM tree.
+pub(in crate::report) const LSM: &str = "lsm-leveled";
+/// The same with RocksDB's write admission.
+pub(super) const CLASSIC: &str = "lsm-classic";
+/// The LSM tree that merges runs of about the same size.
+const UNIVERSAL: &str = "lsm-universal";
+/// The B-tree.
+pub(in crate::report) const BTREE: &str = "btree";
+/// The same with pages that are compressed.
+const COMPRESSED: &str = "btree-compressed";
+
+/// All of them, in the order of the page.
+pub(super) fn shapes() -> Vec<Shape> {
+    [insert::shapes(), sysbench::shapes(), redmine::shapes(), ads::shapes()].concat()
+}
+
+/// One engine over another, everything else equal, without bounds.
+fn over(
+    experiment: &'static str,
+    claim: impl Into<String>,
+    (of, by): (&'static str, &'static str),
+    runs: Runs,
+    (figure, about): (Figure, About),
+) -> Shape {
+    Shape {
+        experiment,
+        claim: claim.into(),
+        published: None,
+        about,
+        of: Side { engine: of, runs, figure },
+        by: Side { engine: by, runs, figure },
+        relative_to: None,
+        rival: None,
+        finer: None,
+        alike: Alike::All,
+        at_least: None,
+        at_most: None,
+        least_cores: None,
+    }
+}

@@ -1,0 +1,84 @@
+//! Redmine on a hard disk.
+
+use super::published::{redmine as published, redmine_growth, redmine_space};
+use super::{BTREE, LSM, over};
+use crate::report::shapes::control::Label;
+use crate::report::shapes::figures::{mean_time, space};
+use crate::report::shapes::side::{On, Runs};
+use crate::report::shapes::{About, Alike, Shape, Side};
+
+const TITLE: &str = "Redmine";
+
+/// The operations, and by what factor the LSM tree is faster under full load.
+const OPERATIONS: [(&str, f64); 2] = [("create_task", 2.0), ("process_10_tasks", 1.6)];
+
+/// Full load: so many application processes, and another stream that asks for so many times what the disk has.
+const FULL: (u32, f64) = (4, 4.0);
+/// No load: one process, and nothing else.
+const NONE: (u32, f64) = (1, 0.0);
+
+const DATA_SETS: [&str; 3] = ["small", "large", "giant"];
+
+pub(super) fn shapes() -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    let times = "mean time of the B-tree over that of the LSM tree";
+    let row = |claim: String, runs| Shape {
+        alike: Alike::ButDurability,
+        ..over(TITLE, claim, (BTREE, LSM), runs, (mean_time, About::Speed))
+    };
+    shapes.extend(OPERATIONS.map(|(operation, factor)| Shape {
+        published: published(operation),
+        at_least: Some(factor),
+        ..row(
+            format!("{operation}, large, full load (4 processes, load x4): {times}, durability as published"),
+            of_operation(operation, FULL, true),
+        )
+    }));
+    shapes.extend(OPERATIONS.map(|(operation, _)| {
+        let claim = format!("{operation}, large, full load (4 processes, load x4), equal durability: {times}");
+        row(claim, of_operation(operation, FULL, false))
+    }));
+    shapes.extend(OPERATIONS.map(|(operation, _)| growth(operation)));
+    shapes.extend(DATA_SETS.map(|data_set| Shape {
+        published: redmine_space(data_set),
+        alike: Alike::ButDurability,
+        ..over(
+            TITLE,
+            format!("{data_set} data set, once it is loaded: space of the LSM tree over that of the B-tree"),
+            (LSM, BTREE),
+            // The search adds nothing to what was loaded.
+            Runs { data_set: Some(data_set), ..of_operation("search", NONE, true) },
+            (space, About::Amount("MB on the device", 1_000_000)),
+        )
+    }));
+    shapes
+}
+
+fn of_operation(operation: &'static str, (clients, load): (u32, f64), as_published: bool) -> Runs {
+    Runs {
+        experiment: "redmine",
+        workload: operation,
+        clients: Some(clients),
+        load: Some(load),
+        data_set: Some("large"),
+        device: Some(On::Model("hdd")),
+        as_published: Some(as_published),
+        ..Runs::default()
+    }
+}
+
+fn growth(operation: &'static str) -> Shape {
+    let claim = format!(
+        "{operation}, large: the LSM tree's mean time under full load (4 processes, load x4) over that of one process without load"
+    );
+    let full = of_operation(operation, FULL, true);
+    let shape = over(TITLE, claim, (LSM, LSM), full, (mean_time, About::Speed));
+    Shape {
+        published: redmine_growth(operation),
+        by: Side { runs: of_operation(operation, NONE, true), ..shape.by },
+        rival: Some(Label::of(BTREE)),
+        alike: Alike::ButLoadAndClients,
+        at_most: Some(1.4),
+        ..shape
+    }
+}

@@ -1,0 +1,169 @@
+//! Why a comparison is not as published, as far as the results of its two sides tell: where its ratio lies, and what of the machine each side used up.
+
+use super::{About, Shape};
+use crate::ResultLine;
+use crate::figures::short;
+use crate::report::RunRecord;
+use siltstone_base::env::DeviceModel;
+
+/// Of what there is of cores and devices, as much as this is about all.
+const ABOUT_ALL: f64 = 0.85;
+
+/// Of the time of all clients, less than this spent waiting is nothing.
+const LEAST_WAIT: f64 = 0.1;
+
+/// Work that is still owed is told of from this part of what is on the device.
+const LEAST_DEBT: f64 = 0.1;
+
+/// One sentence: where the ratio lies, then what is known of either side. It says no more than the results.
+pub(super) fn why(of: &RunRecord, by: &RunRecord, ratio: f64, shape: &Shape) -> String {
+    let (one, other) = (&of.result, &by.result);
+    let is_itself = one.engine == other.engine;
+    let is_same = is_itself && one.threads == other.threads && one.device_load == other.device_load;
+    let name = |line: &ResultLine| match (is_itself && !is_same, line.device_load) {
+        (true, Some(load)) => format!("{} (clients {}, load {load})", line.engine, line.threads),
+        (true, None) => format!("{} (clients {})", line.engine, line.threads),
+        (false, _) => line.engine.clone(),
+    };
+    let sides = if is_same { vec![of] } else { vec![of, by] };
+    let told = |run: &RunRecord| about(run, shape).map(|about| format!("{} {about}", name(&run.result)));
+    let known: Vec<_> = sides.into_iter().filter_map(told).collect();
+    let about = match known.is_empty() {
+        true => "the results tell of no limit".to_owned(),
+        false => known.join("; "),
+    };
+    format!("{}: {about}.", direction(ratio, shape))
+}
+
+/// Where the ratio lies beside what was published, or beside the bounds.
+fn direction(ratio: f64, shape: &Shape) -> String {
+    if let Some((of, by)) = shape.relative_to {
+        let how = if ratio > 1.0 { "better" } else { "worse" };
+        let (ours, theirs) = (shape.of.engine, shape.by.engine);
+        return format!("{ours} does {how} beside {theirs} than {} beside {}", of.engine, by.engine);
+    }
+    let range = |least: f64, most: f64| match (short(Some(least)), short(Some(most))) {
+        (least, most) if least == most => least,
+        (least, most) => format!("{least} to {most}"),
+    };
+    // An engine beside itself does not lead.
+    let leads = shape.of.engine != shape.by.engine;
+    match shape.published {
+        Some((least, most)) if leads && ((ratio > 1.0 && most < 1.0) || (ratio < 1.0 && least > 1.0)) => {
+            format!("Not the same side leads as in the publication, which has {}", range(least, most))
+        }
+        Some((least, most))
+            if is_shown_as(ratio, least) || is_shown_as(ratio, most) || (least..=most).contains(&ratio) =>
+        {
+            format!("As published, {}, and outside the bounds", range(least, most))
+        }
+        Some((least, most)) if ratio < least => format!("Less than the published {}", range(least, most)),
+        Some((least, most)) => format!("More than the published {}", range(least, most)),
+        None => match shape.at_least {
+            Some(least) if ratio < least => format!("Less than {}", short(Some(least))),
+            _ => format!("More than {}", short(shape.at_most)),
+        },
+    }
+}
+
+/// Whether two numbers are the same to who reads them.
+fn is_shown_as(one: f64, other: f64) -> bool {
+    short(Some(one)) == short(Some(other))
+}
+
+/// What is known of a run that bears upon the figure.
+fn about(run: &RunRecord, shape: &Shape) -> Option<String> {
+    let (line, figure) = (&run.result, shape.of.figure);
+    let facts: Vec<_> = match shape.about {
+        About::Speed => [processor(line), device(line), reads(line), delays(line)].into_iter().flatten().collect(),
+        About::Evenness => [delays(line), processor(line), device(line), pause(line)].into_iter().flatten().collect(),
+        About::Amount(unit, each) => {
+            let amount = figure(run).map(|amount| format!("has {} {unit}", short(Some(amount / f64::from(each)))));
+            [amount, debt(line)].into_iter().flatten().collect()
+        }
+    };
+    if !facts.is_empty() {
+        return Some(facts.join(" and "));
+    }
+    let (busy, cores) = cores(line)?;
+    let syncs = if line.durability.as_deref() == Some("commit") { ", and every commit waited for a sync" } else { "" };
+    Some(format!("kept {busy:.2} of {cores} cores busy and was near no limit that was measured{syncs}"))
+}
+
+/// How many cores were busy on average, of how many.
+fn cores(line: &ResultLine) -> Option<(f64, u32)> {
+    let cores = line.provenance.as_ref()?.cores?;
+    Some((line.cpu_s? / Some(line.seconds).filter(|seconds| *seconds > 0.0)?, cores))
+}
+
+fn processor(line: &ResultLine) -> Option<String> {
+    let (busy, cores) = cores(line)?;
+    (busy >= ABOUT_ALL * f64::from(cores)).then(|| format!("kept {busy:.2} of {cores} cores busy"))
+}
+
+/// What a device gives a run in a second, the part of another stream taken off.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+struct Capacity {
+    read_bytes: Option<f64>,
+    written_bytes: Option<f64>,
+    reads: Option<f64>,
+}
+
+/// That of a modelled device by its name, or that of limits of the kernel's by their words.
+fn capacity(line: &ResultLine) -> Option<Capacity> {
+    let name = line.device.as_deref()?;
+    let left = 1.0 / (1.0 + line.device_load.unwrap_or_default());
+    let models = [DeviceModel::fast_ssd(), DeviceModel::slow_ssd(), DeviceModel::hdd()];
+    if let Some(model) = models.into_iter().find(|model| model.name == name) {
+        return Some(Capacity {
+            read_bytes: Some(model.read_bandwidth as f64 * left),
+            written_bytes: Some(model.write_bandwidth as f64 * left),
+            reads: Some(model.read_iops as f64 * left),
+        });
+    }
+    let limit = |unit: &str| name.split(", ").find_map(|part| part.strip_suffix(unit)?.trim().parse::<f64>().ok());
+    let bytes = limit("MiB/s").map(|mebibytes| mebibytes * f64::from(1 << 20));
+    let capacity = Capacity { read_bytes: bytes, written_bytes: bytes, reads: limit("reads/s") };
+    (capacity != Capacity::default()).then_some(capacity)
+}
+
+fn device(line: &ResultLine) -> Option<String> {
+    let capacity = capacity(line)?;
+    let full = |bytes: Option<u64>, most: Option<f64>, verb: &str| {
+        let (rate, most) = (bytes? as f64 / line.seconds.max(1e-9), most?);
+        let (shown, of) = (short(Some(rate / 1e6)), short(Some(most / 1e6)));
+        (rate >= ABOUT_ALL * most).then(|| format!("{verb} {shown} of the {of} MB/s that its device gave it"))
+    };
+    full(line.process_written, capacity.written_bytes, "wrote")
+        .or_else(|| full(line.process_read, capacity.read_bytes, "read"))
+}
+
+fn reads(line: &ResultLine) -> Option<String> {
+    let most = capacity(line)?.reads?;
+    let reads = line.reads_per_row? * line.ops as f64 / line.seconds.max(1e-9);
+    let (shown, of) = (short(Some(reads)), short(Some(most)));
+    (reads >= ABOUT_ALL * most).then(|| format!("made {shown} of the {of} reads a second that its device gave it"))
+}
+
+/// The largest cause for which clients were held up, and how long they were for all of them.
+fn delays(line: &ResultLine) -> Option<String> {
+    let causes = line.stall_us.as_ref()?;
+    let (cause, _) = causes.iter().max_by_key(|(_, micros)| **micros)?;
+    let time = line.seconds * 1e6 * f64::from(line.threads.max(1));
+    let part = causes.values().sum::<u64>() as f64 / time.max(1e-9);
+    (part >= LEAST_WAIT)
+        .then(|| format!("held its clients up for {:.0} % of their time, most of it for {cause}", part * 100.0))
+}
+
+/// A pause of the machine's own.
+fn pause(line: &ResultLine) -> Option<String> {
+    let micros = line.machine_pause_us.filter(|micros| *micros >= 1e5)?;
+    Some(format!("met a pause of the machine of {:.1} s", micros / 1e6))
+}
+
+/// Compactions that were still to be done.
+fn debt(line: &ResultLine) -> Option<String> {
+    let (debt, space) = (line.debt_bytes? as f64, line.space_bytes? as f64);
+    (space > 0.0 && debt >= LEAST_DEBT * space)
+        .then(|| format!("still owed compactions of {} MB", short(Some(debt / 1e6))))
+}
