@@ -47,9 +47,11 @@ pub struct Known {
 }
 
 /// What the file says, as far as that is known.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Kept {
     record: Record,
+    /// Whether the file is there, and is that of this database.
+    is_there: bool,
     /// The last write failed, and so did taking it back: the file says the one or the other.
     is_unsure: bool,
     /// When it was written last in this opening, by the clock of everything else, in microseconds.
@@ -85,6 +87,32 @@ impl ExpiryRoom {
     /// Tells what is known of the database. Before the first policy comes, and before anything is written in this opening.
     pub fn set_known(&self, known: Known) {
         let _ = self.known.set(known);
+    }
+
+    /// Whether the file tells of time: it is there, and is that of the database `db_id`.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` for a damaged file, and those of reading it.
+    pub fn tells_time(&self, db_id: &str) -> Result<bool> {
+        Ok(self.read_own(db_id)?.is_some())
+    }
+
+    /// Reads the file. Where there is none and the clock is not trusted, what was known of time is written down: what is written from now on may tell of that clock. Before anything of the
+    /// database is written by it; not for a database that is open for reading only.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` for a damaged file, and those of I/O.
+    pub fn begin(&self) -> Result<()> {
+        let is_there = {
+            let mut kept = self.kept.lock();
+            self.load(&mut kept)?.is_there
+        };
+        match is_there || self.distrusted().is_none() {
+            true => Ok(()),
+            false => self.change(|_| {}),
+        }
     }
 
     /// The time, once the first policy came.
@@ -178,25 +206,32 @@ impl ExpiryRoom {
     /// Reads the file if that was not done, and says what it has of `family`.
     fn saved(&self, family: u32) -> Result<Saved> {
         let mut kept = self.kept.lock();
-        if kept.is_none() {
-            let known = self.known.get().cloned().unwrap_or_default();
-            let mut found = self.read()?;
-            // That of another database, which was here before.
-            let is_own = |id: &str| id.is_empty() || known.db_id.is_empty() || id == known.db_id;
-            found = found.filter(|found| is_own(&found.db_id));
-            let (clock, seen) = (&self.settings.clock, found.as_ref().map(|found| found.seen));
-            let limit = self.settings.jump_limit;
-            let witness = known.newest_table;
-            let trusted =
-                self.clock.get_or_init(|| TrustedClock::with_witness(Arc::clone(clock), seen, witness, limit));
-            // What is written by a clock that is not trusted tells of nothing the next time: what it was before does.
-            let first = || Record { seen: trusted.distrusted().map_or(0, |jump| jump.known), ..Record::default() };
-            let mut record = found.unwrap_or_else(first);
-            record.db_id = known.db_id;
-            *kept = Some(Kept { record, is_unsure: false, written_micros: None });
+        Ok(self.load(&mut kept)?.record.states.get(&family).cloned().unwrap_or_default())
+    }
+
+    /// What the file says. It is read if that was not done, and time begins.
+    fn load<'a>(&self, kept: &'a mut Option<Kept>) -> Result<&'a Kept> {
+        if let Some(kept) = kept {
+            return Ok(kept);
         }
-        let kept = kept.as_ref();
-        Ok(kept.and_then(|kept| kept.record.states.get(&family)).cloned().unwrap_or_default())
+        let known = self.known.get().cloned().unwrap_or_default();
+        let found = self.read_own(&known.db_id)?;
+        let is_there = found.is_some();
+        let (clock, seen) = (&self.settings.clock, found.as_ref().map(|found| found.seen));
+        let limit = self.settings.jump_limit;
+        let witness = known.newest_table;
+        let trusted = self.clock.get_or_init(|| TrustedClock::with_witness(Arc::clone(clock), seen, witness, limit));
+        // What is written by a clock that is not trusted tells of nothing the next time: what it was before does.
+        let first = || Record { seen: trusted.distrusted().map_or(0, |jump| jump.known), ..Record::default() };
+        let mut record = found.unwrap_or_else(first);
+        record.db_id = known.db_id;
+        Ok(kept.insert(Kept { record, is_there, is_unsure: false, written_micros: None }))
+    }
+
+    /// What the file says, unless it is that of another database, which was here before.
+    fn read_own(&self, db_id: &str) -> Result<Option<Record>> {
+        let is_own = |id: &str| id.is_empty() || db_id.is_empty() || id == db_id;
+        Ok(self.read()?.filter(|found| is_own(&found.db_id)))
     }
 
     fn read(&self) -> Result<Option<Record>> {
@@ -211,8 +246,7 @@ impl ExpiryRoom {
     /// Writes the file anew, with a change and with the time.
     fn change(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
         let mut guard = self.kept.lock();
-        let kept =
-            guard.get_or_insert_with(|| Kept { record: Record::default(), is_unsure: false, written_micros: None });
+        let kept = guard.get_or_insert_with(Kept::default);
         let mut changed = kept.record.clone();
         change(&mut changed);
         if let Some(now) = self.clock().and_then(TrustedClock::trusted_now) {
@@ -221,7 +255,7 @@ impl ExpiryRoom {
         match self.write(&changed) {
             Ok(()) => {
                 let written_micros = Some(self.settings.pace.now_micros());
-                *kept = Kept { record: changed, is_unsure: false, written_micros };
+                *kept = Kept { record: changed, is_there: true, is_unsure: false, written_micros };
             }
             Err(error) => {
                 // The file may have taken its place before the error: what was refused must not count at the next opening.

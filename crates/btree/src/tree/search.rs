@@ -238,20 +238,21 @@ impl Tree {
     }
 
     /// Where the leaf begins that is behind the one of a route, as the pages above them say; `None` if there is none. Neither is looked at: where one can't be read, or a page above it, it says
-    /// where the next one begins that other pages lead to.
+    /// where the next one begins that other pages lead to, or that there is none. Only a root that makes no sense leaves that open.
     pub(super) fn end_of(&self, route: Route<'_>) -> Result<Option<Vec<u8>>> {
         for _ in 0..MAX_RESTARTS {
             // The lowest page that has another child behind knows it best.
-            let mut end = None;
+            let (mut end, mut is_known) = (None, false);
             let outcome = self.try_number_of(route, |page, header, slot| {
                 let next = (slot + 1 < usize::from(header.count)).then(|| page::separator_at(page, slot + 1));
                 let makes_sense = next.as_ref().is_none_or(Option::is_some);
                 end = next.flatten().or_else(|| end.take());
+                is_known |= makes_sense;
                 makes_sense
             });
             match outcome {
                 Ok(_) => return Ok(end),
-                Err(Miss::Failed(error)) if end.is_none() || !is_unreadable(&error) => return Err(error),
+                Err(Miss::Failed(error)) if !is_known || !is_unreadable(&error) => return Err(error),
                 Err(Miss::Failed(_)) => return Ok(end),
                 Err(_) => self.pool.metrics.add(Counter::DescentRestarts, 1),
             }

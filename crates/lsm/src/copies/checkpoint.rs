@@ -73,7 +73,7 @@ impl Checkpoint {
         let _kept = KeptFiles::of(db);
         let live = live_files(db, options.log_size_for_flush)?;
         for file in &live.files {
-            target.bring(db.dir(), file, options.links)?;
+            target.bring(db.dir(), &live, file, options.links)?;
         }
         target.count(db.metrics());
         target.finish(&live.current)?;

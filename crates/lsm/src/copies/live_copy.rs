@@ -64,7 +64,7 @@ impl Checkpoint {
             }
             let missing: Vec<LiveFile> = missing(&live, &copied).cloned().collect();
             for file in missing {
-                target.bring(db.dir(), &file, false)?;
+                target.bring(db.dir(), &live, &file, false)?;
                 info.bytes += file.size;
                 copied.insert(file.name, file.kind);
             }
@@ -75,7 +75,7 @@ impl Checkpoint {
                 target.remove(name)?;
             }
             for file in live.files.iter().filter(|file| !file.kind.is_written_once()) {
-                target.bring(db.dir(), file, false)?;
+                target.bring(db.dir(), &live, file, false)?;
                 info.bytes += file.size;
             }
             info.seqno = live.seqno;

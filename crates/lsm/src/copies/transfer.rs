@@ -1,11 +1,10 @@
 //! Directories that become databases, file by file.
 
-use crate::db::{LiveFile, LiveFileKind};
+use crate::db::{LiveFile, LiveFileKind, LiveFiles};
 use crate::file_copy::{copy_file, link_or_copy};
 use crate::file_names::FileName;
 use crate::metrics::{Counter, Metrics};
-use siltstone_base::env::{Env, FileKind, FileLock, create_dir_durably, read_file, write_file_atomically};
-use siltstone_base::expiry::MAX_RECORD_BYTES;
+use siltstone_base::env::{Env, FileKind, FileLock, create_dir_durably, write_file_atomically};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
@@ -57,16 +56,15 @@ impl<'a> NewDirectory<'a> {
         path
     }
 
-    /// Brings a file over from `source`: write-once ones by a second name if `links`.
-    pub(super) fn bring(&mut self, source: &Path, file: &LiveFile, links: bool) -> Result<()> {
+    /// Brings one of the `live` files over from `source`: write-once ones by a second name if `links`.
+    pub(super) fn bring(&mut self, source: &Path, live: &LiveFiles, file: &LiveFile, links: bool) -> Result<()> {
         let (from, to) = (source.join(&file.name), self.add(&file.name));
         let kind = file_kind(file.kind);
-        if file.kind == LiveFileKind::Expiry {
-            // Another one, of another length, may have taken its place since its length was told: what is there is whole.
-            let bytes = read_file(self.env, &from, kind, MAX_RECORD_BYTES);
-            let bytes = bytes.map_err(|error| Error::io("read", &from, error))?;
+        if let (LiveFileKind::Expiry, Some(bytes)) = (file.kind, &live.expiry) {
+            // Another one may have taken its place since.
             let temporary = self.add(&FileName::Temporary(0).to_string());
-            return write_file_atomically(self.env, &to, &temporary, &bytes, kind)
+            self.copied += file.size;
+            return write_file_atomically(self.env, &to, &temporary, bytes, kind)
                 .map_err(|error| Error::io("write", &to, error));
         }
         if links && file.kind.is_written_once() {

@@ -74,6 +74,7 @@ impl DbInner {
     fn attach_policy(&self, expiry: &FamilyExpiry) -> Result<()> {
         let known = Known { db_id: self.db_id.clone(), newest_table: Some(self.time_since_opening.now()) };
         self.surroundings.expiry.set_known(known);
+        self.surroundings.expiry.begin()?;
         expiry.attach(&self.surroundings, false)
     }
 

@@ -4,6 +4,8 @@ use super::state::DbInner;
 use crate::file_names::FileName;
 use crate::key::SeqNo;
 use crate::wal::WalWriter;
+use siltstone_base::env::{FileKind, read_file};
+use siltstone_base::expiry::MAX_RECORD_BYTES;
 use siltstone_base::{Error, ErrorKind, Result};
 
 /// What a [`LiveFile`] is.
@@ -58,6 +60,8 @@ pub struct LiveFiles {
     pub seqno: SeqNo,
     /// What CURRENT says.
     pub current: String,
+    /// What EXPIRY says, if it is there. It is replaced at any time: whoever makes a copy writes this.
+    pub expiry: Option<Vec<u8>>,
     /// Tables, blob files, the MANIFEST, OPTIONS, IDENTITY and EXPIRY if there are any, and the WALs, by their numbers.
     pub files: Vec<LiveFile>,
 }
@@ -97,6 +101,11 @@ impl DbInner {
             return Err(Error::new(ErrorKind::Busy, "the outcome of the last write of the MANIFEST is unknown"));
         };
         let mut files = vec![live_file(FileName::Manifest(manifest), LiveFileKind::Manifest, manifest_len)];
+        // Before or after this moment a row may live by another duration.
+        let expiry = self.expiry_file()?;
+        if let Some(bytes) = &expiry {
+            files.push(live_file(FileName::Expiry, LiveFileKind::Expiry, bytes.len() as u64));
+        }
         for family in versions.families() {
             let version = family.current();
             let tables = version.all_files();
@@ -120,7 +129,17 @@ impl DbInner {
             }
         }
         let current = format!("{}\n", FileName::Manifest(manifest));
-        Ok(LiveFiles { seqno: leader.side.last_seqno, current, files })
+        Ok(LiveFiles { seqno: leader.side.last_seqno, current, expiry, files })
+    }
+
+    /// What EXPIRY says, if it is there.
+    fn expiry_file(&self) -> Result<Option<Vec<u8>>> {
+        let path = FileName::Expiry.path(&self.dir);
+        match read_file(&*self.env, &path, FileKind::Other, MAX_RECORD_BYTES) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", &path, error)),
+        }
     }
 
     /// Finds out what the MANIFEST does not say: the length of a blob file, and whether a table has its old name.
@@ -143,16 +162,13 @@ impl DbInner {
         Ok(())
     }
 
-    /// Adds IDENTITY, EXPIRY and the newest OPTIONS file.
+    /// Adds IDENTITY and the newest OPTIONS file.
     fn add_small_files(&self, files: &mut Vec<LiveFile>) -> Result<()> {
         let entries = self.env.list_dir(&self.dir).map_err(|error| Error::io("list", &self.dir, error))?;
         let names = || entries.iter().filter(|entry| !entry.is_dir).filter_map(|entry| FileName::parse(&entry.name));
         let options = names().filter(|name| matches!(name, FileName::Options(_))).max();
         let identity = names().find(|name| *name == FileName::Identity);
-        let expiry = names().find(|name| *name == FileName::Expiry);
-        let small =
-            [(options, LiveFileKind::Options), (identity, LiveFileKind::Identity), (expiry, LiveFileKind::Expiry)];
-        for (name, kind) in small {
+        for (name, kind) in [(options, LiveFileKind::Options), (identity, LiveFileKind::Identity)] {
             let Some(name) = name else { continue };
             let path = name.path(&self.dir);
             let size = self.env.file_len(&path).map_err(|error| Error::io("measure", &path, error))?;

@@ -128,6 +128,8 @@ fn open_for(
     versions.set_db_id(surroundings.db_id.clone());
     if versions.families().any(|record| families.of(record).expiry.is_some()) {
         surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
+        // Tables that recovery writes tell of this opening's clock.
+        surroundings.expiry.begin()?;
     }
 
     let mut recovery = replay(&surroundings, &versions, &families, undecided, &mut |_| Ok(()))?;

@@ -23,7 +23,6 @@ use siltstone_base::expiry::{ExpiryPolicy, ExpiryRoom, Known, PolicyHome, RoomSe
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use std::path::Path;
-use witness::Recorder;
 
 /// What is remembered of expired rows, and the name under which it is written first.
 pub(super) const NAME: &str = "EXPIRY";
@@ -54,8 +53,8 @@ struct Counts {
 }
 
 impl RowExpiry {
-    /// That of the default tree, if the options name a policy. Before this opening changes a file that was there: where there is no EXPIRY those tell of time, and what they tell is written down before they tell of
-    /// this opening's clock.
+    /// That of the default tree, if the options name a policy. Before this opening changes a file that was there: where there is no EXPIRY those tell of time, and where the clock is not trusted what they tell
+    /// is written down before they tell of that clock.
     pub(super) fn open(
         options: &DbOptions,
         env: &Arc<dyn Env>,
@@ -65,7 +64,6 @@ impl RowExpiry {
         clock: &Arc<dyn Clock>,
     ) -> Result<Option<Arc<Self>>> {
         let Some(policy) = &options.expiry else { return Ok(None) };
-        let newest_table = if is_new { None } else { witness::last_change(&**env, dir)? };
         let room = ExpiryRoom::new(RoomSettings {
             env: Arc::clone(env),
             path: dir.join(NAME),
@@ -74,9 +72,13 @@ impl RowExpiry {
             pace: Arc::clone(clock),
             jump_limit: options.max_clock_jump_seconds,
         });
-        room.set_known(Known { db_id: format!("{database:016x}"), newest_table });
+        let db_id = format!("{database:016x}");
+        // There may be many files: they are asked only where nothing else tells of time.
+        let is_told = is_new || room.tells_time(&db_id)?;
+        let newest_table = if is_told { None } else { witness::last_change(&**env, dir)? };
+        room.set_known(Known { db_id, newest_table });
+        room.begin()?;
         let home = PolicyHome::new(&room, DEFAULT_TREE);
-        home.attach(&Recorder { policy: &**policy, room: &room }, false)?;
         Ok(Some(Arc::new(Self { policy: Arc::clone(policy), room, home, counts: Counts::default() })))
     }
 

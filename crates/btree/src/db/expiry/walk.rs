@@ -130,7 +130,17 @@ impl Walk {
             if self.expired.len() >= most {
                 break;
             }
-            match self.read_leaf(state, tree, expiry, time)? {
+            let met = match self.read_leaf(state, tree, expiry, time) {
+                Ok(met) => met,
+                Err(error) => {
+                    // What was gathered before is removed now: whoever is told that rows are left comes back to this leaf.
+                    let removed = self.remove(state, tree, expiry, time, most);
+                    self.left += self.expired.len() as u64;
+                    self.expired.clear();
+                    return Err(removed.err().unwrap_or(error));
+                }
+            };
+            match met {
                 Met::Leaf => {}
                 Met::Damage => {
                     // Whoever is told of many such leaves has time to listen.

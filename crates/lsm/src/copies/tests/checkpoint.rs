@@ -1,9 +1,14 @@
 //! Checkpoints: what they hold, while others write and when the power goes.
 
 use super::*;
+use crate::copies::transfer::NewDirectory;
+use crate::file_names::FileName;
 use crate::{Checkpoint, CheckpointOptions, CompactRangeOptions, ErrorKind, FlushOptions, LiveFileKind};
-use siltstone_base::env::FileKind;
+use siltstone_base::Result;
 use siltstone_base::env::sim::{CrashConfig, CrashStates, FaultKind, FaultPlan, OpClass, OpFilter};
+use siltstone_base::env::{FileKind, read_file};
+use siltstone_base::expiry::{ExpiryHome, ExpiryPolicy, MAX_RECORD_BYTES, Record, Stamp};
+use siltstone_base::sync::{Mutex, Rank, Weak};
 
 fn never_flushed() -> CheckpointOptions {
     CheckpointOptions::default().log_size_for_flush(u64::MAX)
@@ -176,4 +181,65 @@ fn two_checkpoints_into_one_directory_do_not_spoil_each_other() {
     Checkpoint::new(&db).create("/one", &CheckpointOptions::default()).unwrap();
     assert!(disk.env().exists(Path::new("/one/LOCK")).unwrap(), "somebody may be about to lock it");
     assert_eq!(rows_in("/one", &simulated(&disk)), rows_up_to(100));
+}
+
+/// Lets no row expire, and saves what it is told to.
+#[derive(Debug)]
+struct Saves(Mutex<Option<Weak<dyn ExpiryHome>>>);
+
+impl Saves {
+    fn save(&self, state: &str) {
+        let home = self.0.lock().as_ref().and_then(Weak::upgrade).unwrap();
+        home.save(state.as_bytes()).unwrap();
+    }
+}
+
+impl ExpiryPolicy for Saves {
+    fn name(&self) -> &str {
+        "saves"
+    }
+
+    fn stamp(&self, _: &[u8], _: &[u8]) -> Option<Stamp> {
+        None
+    }
+
+    fn bound(&self, _: u32, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn expires_at(&self, _: Stamp) -> Option<u64> {
+        None
+    }
+
+    fn attach(&self, home: Weak<dyn ExpiryHome>, _: &[u8]) -> Result<()> {
+        *self.0.lock() = Some(home);
+        Ok(())
+    }
+}
+
+/// Rows that lived at the checkpoint's moment would be hidden in it by a duration that came later.
+#[test]
+fn a_checkpoint_has_the_durations_of_its_moment() {
+    let disk = SimDisk::new();
+    let policy = Arc::new(Saves(Mutex::new(Rank(1), None)));
+    let family = ColumnFamilyOptions::default().expiry(Some(policy.clone()));
+    let db = Db::open_families("/db", &simulated(&disk), &[("default", family)]).unwrap();
+    let env = disk.env();
+    for (copy, before, after) in [("/none", None, "long"), ("/long", Some("long"), "short")] {
+        db.put("row", "value").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+        let live = db.live_files().unwrap();
+        policy.save(after);
+        let mut target = NewDirectory::create(&*env, Path::new(copy)).unwrap();
+        for file in &live.files {
+            target.bring(db.dir(), &live, file, true).unwrap();
+        }
+        target.finish(&live.current).unwrap();
+        let bytes =
+            read_file(&*env, &FileName::Expiry.path(Path::new(copy)), FileKind::Other, MAX_RECORD_BYTES).unwrap();
+        assert!(live.of_kind(LiveFileKind::Expiry).all(|file| file.size == bytes.len() as u64));
+        let record = Record::decode(&bytes).unwrap();
+        assert_eq!(record.states.get(&0).map(|saved| saved.state.as_slice()), before.map(str::as_bytes));
+        assert_eq!(rows_in(copy, &simulated(&disk))["default"].len(), 1);
+    }
 }

@@ -37,6 +37,7 @@ mod styles;
 mod subcompactions;
 mod table_files;
 mod timestamps;
+mod untrusted_clocks;
 mod upkeep;
 mod waiting;
 mod wal_modes;
