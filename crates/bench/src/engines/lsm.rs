@@ -46,8 +46,8 @@ impl LsmOptions {
             family = family.compression(CompressionType::None);
         }
         if style == CompactionStyle::Universal {
-            // As many runs as a get may ask with bloom filters, a level for each, and as many again for runs that come while those are merged.
-            family = family.compaction_style(style).level0_file_num_compaction_trigger(8).num_levels(17);
+            // As many runs as a get may ask with bloom filters, and a level for each.
+            family = family.compaction_style(style).level0_file_num_compaction_trigger(8).num_levels(9);
         }
         if style == CompactionStyle::Lazy {
             // A level for each of the runs that wait in tiers.

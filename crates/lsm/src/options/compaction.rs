@@ -41,8 +41,8 @@ siltstone_base::define_options! {
 
 siltstone_base::define_options! {
     /// Options of [`CompactionStyle::Universal`]. A table of level 0 is a sorted run, and so is each further level that has tables. Merges begin when there are
-    /// [`level0_file_num_compaction_trigger`](super::ColumnFamilyOptions::level0_file_num_compaction_trigger) sorted runs. Keep twice that below `num_levels`, so that there is
-    /// a level for every run, and for those that come while all of them are merged: what finds none is written once more.
+    /// [`level0_file_num_compaction_trigger`](super::ColumnFamilyOptions::level0_file_num_compaction_trigger) sorted runs. Keep that below `num_levels`, so that there is a
+    /// level for every run.
     UniversalCompactionOptions {
         /// By how many percent what was taken may be smaller than the next run and still be merged with it.
         size_ratio: u32 = 1,

@@ -58,12 +58,13 @@ impl Level0 {
         }
     }
 
-    /// The family with these numbers, and a level for each run that waits, also while others are merged.
+    /// The family with these numbers, and a level for each run that waits.
     pub(super) fn apply(self, family: ColumnFamilyOptions, style: CompactionStyle) -> ColumnFamilyOptions {
         let mut family = family;
         if let Some(files) = self.compaction {
             let levels = match style {
-                CompactionStyle::Universal | CompactionStyle::Lazy => files.saturating_mul(2).saturating_add(1),
+                CompactionStyle::Universal => files.saturating_add(1),
+                CompactionStyle::Lazy => files.saturating_mul(2).saturating_add(1),
                 _ => 0,
             };
             let levels = family.num_levels.max(levels.min(MOST_LEVELS));

@@ -60,8 +60,8 @@ fn the_lsm_engine_is_opened_with_them_whatever_its_style() {
         let (numbers, _) = of(Level0 { stop: Some(50), ..Level0::default() }, style);
         assert_eq!(numbers, [own[0], own[1], 50], "the others are the profile's");
     }
-    // A level for each run that waits, also while others are merged.
-    assert_eq!(of(Level0::of(12, 20, 30), CompactionStyle::Universal).1, 25);
+    // A level for each run that waits.
+    assert_eq!(of(Level0::of(12, 20, 30), CompactionStyle::Universal).1, 13);
     assert_eq!(of(Level0::of(12, 20, 30), CompactionStyle::Lazy).1, 25);
 }
 
