@@ -122,7 +122,9 @@ impl Outputs {
             sync_kind: crate::metrics::HistogramKind::CompactionOutfileSync,
         };
         let min_table_bytes = compaction.target_file_size / PART_DIVISOR;
-        let parts = env.options.compaction_filter.clone().map(|filter| Parts { filter, last: 0, min_table_bytes });
+        // Each table of level 0 is a sorted run: a merge that leaves as many as it read would be due again at once.
+        let filter = env.options.compaction_filter.clone().filter(|_| compaction.output_level > 0);
+        let parts = filter.map(|filter| Parts { filter, last: 0, min_table_bytes });
         Self {
             cutter: OutputCutter::new(compaction),
             parts,

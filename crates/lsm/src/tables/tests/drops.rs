@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::event::{CompactionInfo, CompactionReason, EventListener};
-use crate::options::CompactRangeOptions;
+use crate::options::{CompactRangeOptions, CompactionStyle};
 use siltstone_base::engine::Admin;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
 use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
+use siltstone_base::sync::{Mutex, Rank};
 
 /// Index ids of the keys in the shared family.
 fn ids(db: &TableDb) -> Vec<u32> {
@@ -335,4 +336,45 @@ fn a_scan_beside_a_drop_sees_all_or_ends_with_not_found() {
     assert_eq!(walk.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(db.ground.check_not_dropped(known.definition.primary).unwrap_err().kind(), ErrorKind::NotFound);
     db.ground.check_not_dropped(IndexId(u32::MAX - 9)).unwrap();
+}
+
+/// How many tables each merge left in level 0.
+#[derive(Debug)]
+struct Level0Outputs(Mutex<Vec<usize>>);
+
+impl EventListener for Level0Outputs {
+    fn compaction_end(&self, info: &CompactionInfo) {
+        if info.column_family == "default" && info.output_level == 0 {
+            self.0.lock().push(info.outputs.len());
+        }
+    }
+}
+
+#[test]
+fn merges_within_level_0_of_tables_with_indexes_come_to_an_end() {
+    let dir = tempfile::tempdir().unwrap();
+    // With one level below, what is newer than the oldest run stays in level 0.
+    let rows = ColumnFamilyOptions::default()
+        .compaction_style(CompactionStyle::Universal)
+        .level0_file_num_compaction_trigger(4)
+        .num_levels(2)
+        .write_buffer_size(64 << 10)
+        .target_file_size_base(16 << 10);
+    let merges = Arc::new(Level0Outputs(Mutex::new(Rank(60_000), Vec::new())));
+    let options = DbOptions::default().create_if_missing(true).listeners(vec![merges.clone()]);
+    let db = TableDb::open(dir.path(), &options, &rows, &WriteOptions::default()).unwrap();
+    let table = db.create_table(&spec("a", 2)).unwrap();
+    let mut number = 0_u32;
+    while merges.0.lock().is_empty() && number < 100_000 {
+        for _ in 0..400 {
+            number += 1;
+            let (key, value) = (format!("{number:08}"), format!("{:08x}", number.wrapping_mul(2_654_435_761)));
+            insert(&db, table, &[(key.as_str(), value.as_str())]);
+        }
+        Admin::flush(&db).unwrap();
+    }
+    // They end one by one, so that a merge that is followed by itself is seen here and does not keep the test from ending.
+    db.db().pause_background_work().unwrap();
+    let merges = merges.0.lock();
+    assert!(!merges.is_empty() && merges.iter().all(|outputs| *outputs == 1), "{merges:?}");
 }
