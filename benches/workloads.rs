@@ -117,8 +117,8 @@ fn rows() -> InsertConfig {
     }
 }
 
-/// The published experiments that take a minute or so at the smallest scale.
-const QUICK: [&str; 5] = ["insert-memory-1", "insert-slow-ssd", "sysbench-fifth", "redmine-large", "stalls"];
+/// The published experiments that take less than a minute at the smallest scale.
+const QUICK: [&str; 2] = ["insert-memory-1", "redmine-large-load0-published"];
 
 /// The experiments of [`QUICK`], and the page in `dir`, which tells of the results in `also`, too.
 fn quick(dir: PathBuf, also: PathBuf) -> AllConfig {
