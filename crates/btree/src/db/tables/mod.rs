@@ -196,6 +196,20 @@ impl Tables {
         self.all.write().insert(table.definition.name.clone(), Arc::clone(table));
     }
 
+    /// Takes note of an index that is being added.
+    fn add_index(&self, index: &Arc<OpenTree>) {
+        self.trees.write().insert(index.tree().space(), Arc::clone(index));
+    }
+
+    /// Forgets an index that was being added, unless another handle of it took its place.
+    fn forget_index(&self, index: &Arc<OpenTree>) {
+        let mut trees = self.trees.write();
+        let space = index.tree().space();
+        if trees.get(&space).is_some_and(|known| Arc::ptr_eq(known, index)) {
+            trees.remove(&space);
+        }
+    }
+
     /// Puts a table in the place of what it was with other indexes. For who holds the lock of writers.
     fn replace(&self, old: &Table, table: &Arc<Table>, specs: Vec<IndexSpec>) {
         self.add(table);

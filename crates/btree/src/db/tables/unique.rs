@@ -14,7 +14,12 @@ use std::time::Duration;
 
 impl State {
     /// Hands flags and stamp of each entry of an index key to `found`, with the entry.
-    fn each_entry(&self, tree: &Tree, key: &[u8], mut found: impl FnMut(&[u8], u8, Option<Stamp>)) -> Result<()> {
+    pub(super) fn each_entry(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        mut found: impl FnMut(&[u8], u8, Option<Stamp>),
+    ) -> Result<()> {
         let (mut position, mut chunk, mut last) = (Position::default(), Chunk::default(), Vec::new());
         loop {
             let start = if last.is_empty() { Start::At(key) } else { Start::Beyond(&last) };

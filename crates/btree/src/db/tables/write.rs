@@ -24,6 +24,17 @@ struct Part<'a> {
     plan: Plan<'a>,
 }
 
+impl Part<'_> {
+    /// Takes note of its rows, if somebody must know which ones change.
+    fn note_rows(&self) {
+        for step in self.plan.steps() {
+            if let Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key }, .. } = step {
+                self.table.table.standing.note(key);
+            }
+        }
+    }
+}
+
 impl Db {
     /// Inserts rows whose primary keys are new, with their index entries, as one batch.
     ///
@@ -31,7 +42,7 @@ impl Db {
     ///
     /// `NotFound` if no open table has this id; `AlreadyExists` for a primary key, or a key of a unique index, that another row has; `LimitExceeded` as for
     /// [`write`](Self::write), where a row counts once and each of its entries once more; `InvalidArgument` for a primary key that comes twice. `Poisoned` or `InvalidArgument` name an index
-    /// whose extractor panics or breaks its promises; `Corruption` one whose extractor cannot read a row; `Busy` while an index is added to the table; those of [`put`](Self::put). Nothing of the batch was then done.
+    /// whose extractor panics or breaks its promises; `Corruption` one whose extractor cannot read a row; `Busy` if an index that is about to be [added](Self::add_index) is waited for too long; those of [`put`](Self::put). Nothing of the batch was then done.
     pub fn insert(&self, table: TableId, rows: &[Row<'_>]) -> Result<()> {
         self.0.write_rows(table, rows.iter().map(|row| RowChange::Insert(*row)))
     }
@@ -121,11 +132,17 @@ impl State {
         let mut locked = None;
         let writer = loop {
             let writer = self.lock_with_room(needed)?;
-            for part in parts {
-                if !part.table.table.standing.check()? {
-                    return Ok(false);
-                }
+            if parts.iter().any(|part| part.table.table.standing.is_replaced()) {
+                return Ok(false);
             }
+            if let Some(part) = parts.iter().find(|part| part.table.table.standing.is_held()) {
+                drop(writer);
+                // Whoever is waited for may need them.
+                drop(locked.take());
+                self.wait_while_held(&part.table.table, None)?;
+                return Ok(false);
+            }
+            parts.iter().for_each(Part::note_rows);
             let owner = locked.as_ref().map_or(0, |Locked(_, owner)| *owner);
             if !self.transactions.has_owners() || self.are_free(owner, parts)? {
                 break writer;

@@ -27,7 +27,7 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// `NotFound` if no open table has this id; `AlreadyExists` for a primary key, or a key of a unique index, that another row has; `Busy` while an index is added to the table; those of
+    /// `NotFound` if no open table has this id; `AlreadyExists` for a primary key, or a key of a unique index, that another row has; `Busy` if an index that is about to be [added](crate::Db::add_index) is waited for too long; those of
     /// [`get_for_update`](Self::get_for_update) and of [`Db::put`](crate::Db::put).
     pub fn insert_row(&mut self, table: TableId, row: Row<'_>) -> Result<()> {
         self.change_table(table, row.primary_key, Wanted::Insert(row.value)).map(drop)
@@ -148,13 +148,19 @@ impl Transaction {
         loop {
             let writer = state.lock_with_room(needed)?;
             let live = rows.live()?;
-            match table.table.standing.check() {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                // Who adds an index waits for this transaction, if it changed the table before: it goes on.
-                Err(busy) if !state.has_changed(self.id, &table.table)? => return Err(busy),
-                Err(_) => {}
+            let standing = &table.table.standing;
+            if standing.is_replaced() {
+                return Ok(None);
             }
+            // Who adds an index waits for this transaction, if it changed the table before: it goes on.
+            if standing.is_held() && !state.has_changed(self.id, &table.table)? {
+                drop(writer);
+                // Whoever else is waited for may need them.
+                took.0.drain(..).for_each(|(space, key)| state.locks.unlock(self.id, space, &key));
+                state.wait_while_held(&table.table, self.timeout)?;
+                return Ok(None);
+            }
+            standing.note(key);
             let before = live.raw(key)?;
             let stamp = before.as_ref().and_then(|(flags, bytes)| Stamp::of(*flags, bytes));
             if state.is_row_locked(self.id, rows, key, stamp) {

@@ -91,7 +91,7 @@ fn an_added_index_has_the_rows_that_were_there_and_follows_those_that_come() {
 
 /// Does what a row says.
 #[derive(Debug, Default)]
-struct Moody(AtomicU64);
+pub(super) struct Moody(AtomicU64);
 
 impl IndexExtractor for Moody {
     fn extract(&self, _: &[u8], value: &[u8], index_key: &mut Vec<u8>) -> bool {

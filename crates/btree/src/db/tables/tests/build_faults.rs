@@ -2,13 +2,28 @@
 
 use super::super::super::tests::{new_disk, open_on, options};
 use super::build::with;
+use super::build_online::Meanwhile;
 use super::{entries, row, rows, stones};
 use crate::{Db, DbOptions, ErrorKind};
 use siltstone_base::engine::{Durability, TableId, TableSpec};
 use siltstone_base::env::sim::{FaultKind, FaultPlan, SimDisk};
 use siltstone_base::index_spec::IndexSpec;
+use std::sync::Arc;
 
 const ROWS: usize = 160;
+
+/// What a row is, and what it becomes meanwhile: no number is one of another row.
+fn value(number: usize, change: usize) -> String {
+    format!("k{}{:03}", number % 7, (number * 97 + change) % 1000)
+}
+
+/// Changes rows. A change that fails is not made.
+fn change(db: &Db, table: TableId) {
+    for number in (0..ROWS).step_by(8) {
+        let (key, old, new) = (format!("{number:03}"), value(number, 0), value(number, 1));
+        let _ = db.update_rows(table, &[(row(&key, &old), row(&key, &new))]);
+    }
+}
 
 /// So many rows that their entries are merged of several runs.
 fn filled(options: &DbOptions) -> (SimDisk, TableId) {
@@ -16,8 +31,7 @@ fn filled(options: &DbOptions) -> (SimDisk, TableId) {
     let db = open_on(&disk, options).unwrap();
     let table = db.create_table(&with(1)).unwrap();
     for number in 0..ROWS {
-        let (key, value) = (format!("{number:03}"), format!("k{}{:03}", number % 7, number * 97 % 1000));
-        db.insert(table, &[row(&key, &value)]).unwrap();
+        db.insert(table, &[row(&format!("{number:03}"), &value(number, 0))]).unwrap();
     }
     db.close().unwrap();
     (disk, table)
@@ -42,6 +56,16 @@ fn open_either(db: &Db, grown: &TableSpec) -> bool {
 
 #[test]
 fn every_operation_may_fail_while_an_index_is_added() {
+    fail_everywhere(|_, _| {});
+}
+
+#[test]
+fn every_operation_may_fail_while_an_index_is_added_and_rows_change() {
+    fail_everywhere(change);
+}
+
+/// `meanwhile` happens while rows are walked over.
+fn fail_everywhere(meanwhile: fn(&Db, TableId)) {
     let by_number = IndexSpec::over_columns("by_number", Some(2..5)).unique(true);
     let grown = TableSpec { indexes: vec![stones().indexes.swap_remove(0), by_number.clone()], ..stones() };
     let kinds = [
@@ -60,11 +84,12 @@ fn every_operation_may_fail_while_an_index_is_added() {
         let (mut failed, mut went_on) = (0, 0);
         for after in 0.. {
             let disk = filled.after_process_death();
-            let db = open_on(&disk, &options).unwrap();
+            let db = Arc::new(open_on(&disk, &options).unwrap());
             db.open_table(&with(1)).unwrap();
             let before = db.0.spaces.all();
             disk.set_fault(FaultPlan::once(kind, after));
-            let outcome = db.add_index(table, &by_number);
+            let changed = Arc::clone(&db);
+            let outcome = db.add_index(table, &Meanwhile::index(by_number.clone(), move || meanwhile(&changed, table)));
             let is_hit = !disk.fault_hits().is_empty();
             disk.clear_fault();
             let context = format!("{durability}, {kind:?} after {after}: {outcome:?}");

@@ -2,7 +2,10 @@
 
 mod build;
 mod build_beside;
+mod build_crashes;
 mod build_faults;
+mod build_online;
+mod build_writers;
 mod scan;
 mod transactions;
 
