@@ -1,5 +1,5 @@
-//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb, LMDB and SQLite beside them, under two durabilities; then runs published experiments
-//! at the scale `quick`.
+//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb, LMDB and SQLite beside them, under two durabilities; then runs the
+//! quickest of the published experiments.
 //!
 //! Prints tables and writes `target/siltstone-report/index.html` with the results it was made from. Takes a few minutes;
 //! `siltstone-bench kv` runs the same workloads at any size, and RocksDB beside them; `siltstone-bench all` every experiment at any scale.

@@ -241,6 +241,18 @@ impl World {
         rows.values().filter_map(|value| value.get(1)).all(|number| numbers.insert(*number))
     }
 
+    /// What the eager table has now, if a change of it succeeded: it must have, unless two rows would have one number.
+    fn take_over(&mut self, after: Rows, outcome: Result<()>) -> Result<(), TestCaseError> {
+        match self.is_unique(&after) {
+            true => {
+                prop_assert!(outcome.is_ok(), "{:?}", outcome);
+                self.rows[0] = after;
+            }
+            false => prop_assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists),
+        }
+        Ok(())
+    }
+
     fn change(&mut self, verb: Verb, drafts: &[(u8, Draft)]) -> Result<(), TestCaseError> {
         let mut after = self.rows[0].clone();
         let (mut olds, mut news, mut touched) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -263,14 +275,7 @@ impl World {
             Verb::Delete => self.db().delete(self.eager, &olds),
             Verb::Update => self.db().update(self.eager, &olds.into_iter().zip(news).collect::<Vec<_>>()),
         };
-        match self.is_unique(&after) {
-            true => {
-                prop_assert!(outcome.is_ok(), "{:?}", outcome);
-                self.rows[0] = after;
-            }
-            false => prop_assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists),
-        }
-        Ok(())
+        self.take_over(after, outcome)
     }
 
     /// Rows that are there are deleted or replaced, others come; each row may take the number of one that goes.
@@ -296,14 +301,7 @@ impl World {
             })
             .collect();
         let outcome = self.db().commit(&changes);
-        match self.is_unique(&after) {
-            true => {
-                prop_assert!(outcome.is_ok(), "{:?}", outcome);
-                self.rows[0] = after;
-            }
-            false => prop_assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists),
-        }
-        Ok(())
+        self.take_over(after, outcome)
     }
 
     /// A table goes, and one of its name comes, without rows.

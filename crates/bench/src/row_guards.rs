@@ -35,18 +35,6 @@ impl RowGuards {
     pub(crate) fn guard(&self, owner: u64) -> Guarded<'_> {
         Guarded { guards: self, owner }
     }
-
-    /// Locks rows of tables for client `owner`, who holds none, in the order of tables and of their numbers, so that nobody waits in a circle.
-    pub(crate) fn lock(&self, owner: u64, rows: &[(TableId, u32)]) -> Result<Guarded<'_>> {
-        let guarded = self.guard(owner);
-        let mut order = rows.to_vec();
-        order.sort_unstable();
-        order.dedup();
-        for (table, row) in order {
-            guarded.lock(table, row)?;
-        }
-        Ok(guarded)
-    }
 }
 
 impl Guarded<'_> {
@@ -91,6 +79,7 @@ mod tests {
         outcomes.sort_unstable_by_key(Result::is_err);
         assert_eq!(outcomes, [Ok(()), Err(ErrorKind::Deadlock)]);
         // What they held is free again.
-        drop(guards.lock(3, &[two, one]).unwrap());
+        let guarded = guards.guard(3);
+        [one, two].into_iter().for_each(|(table, row)| guarded.lock(table, row).unwrap());
     }
 }

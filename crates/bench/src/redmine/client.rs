@@ -135,7 +135,8 @@ impl<'a> Client<'a> {
     fn insert_task(&mut self, task: u32, mut columns: [u32; ISSUE_COLUMNS]) -> Result<()> {
         let Shared { engine, ids, guards, .. } = self.shared;
         let issues = ids.of(Table::Issues);
-        let _guarded = guards.lock(self.number, &[(issues, task)])?;
+        let guarded = guards.guard(self.number);
+        guarded.lock(issues, task)?;
         let text = self.texts.next();
         self.old.set(task, &columns, text);
         place_in_tree(task, &mut columns);
@@ -175,7 +176,8 @@ impl<'a> Client<'a> {
     fn change_task(&mut self, task: u32, user: u32, changes: &[(Issue, u32)], details: &[&str]) -> Result<()> {
         let Shared { engine, ids, guards, next: numbers, .. } = self.shared;
         let issues = ids.of(Table::Issues);
-        let _guarded = guards.lock(self.number, &[(issues, task)])?;
+        let guarded = guards.guard(self.number);
+        guarded.lock(issues, task)?;
         encode_id(task, &mut self.old.key);
         let old = &mut self.old.value;
         old.clear();

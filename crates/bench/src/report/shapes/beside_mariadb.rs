@@ -3,7 +3,7 @@
 use super::catalogue::{BTREE, LSM};
 use super::figures::rate;
 use super::side::{On, Runs};
-use super::{About, Alike, Shape, Side};
+use super::{Shape, Side};
 
 const TITLE: &str = "Beside MariaDB";
 const INNODB: &str = "innodb";
@@ -36,13 +36,13 @@ pub(super) fn shapes() -> Vec<Shape> {
             relative_to: Some((side(MYROCKS), side(INNODB))),
             at_least: Some(1.0 / FACTOR),
             at_most: Some(FACTOR),
-            ..shape(claim, side(LSM), side(BTREE))
+            ..Shape::between(TITLE, claim, side(LSM), side(BTREE))
         }
     });
     let counterparts = RUNS.into_iter().flat_map(|(name, workload, device)| {
         COUNTERPARTS.map(|(words, ours, theirs)| {
             let (of, by) = (side(ours, workload, device), side(theirs, workload, device));
-            Shape { at_least: Some(1.0), ..shape(format!("{name}: {words}"), of, by) }
+            Shape { at_least: Some(1.0), ..Shape::between(TITLE, format!("{name}: {words}"), of, by) }
         })
     });
     ratios.into_iter().chain(counterparts).collect()
@@ -51,22 +51,4 @@ pub(super) fn shapes() -> Vec<Shape> {
 fn side(engine: &'static str, workload: &'static str, device: On) -> Side {
     let runs = Runs { experiment: "mariadb", workload, device: Some(device), ..Runs::default() };
     Side { engine, runs, figure: rate }
-}
-
-fn shape(claim: String, of: Side, by: Side) -> Shape {
-    Shape {
-        experiment: TITLE,
-        claim,
-        published: None,
-        about: About::Speed,
-        of,
-        by,
-        relative_to: None,
-        rival: None,
-        finer: None,
-        alike: Alike::All,
-        at_least: None,
-        at_most: None,
-        least_cores: None,
-    }
 }

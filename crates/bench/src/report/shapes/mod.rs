@@ -135,6 +135,25 @@ fn all_shapes() -> Vec<Shape> {
 }
 
 impl Shape {
+    /// One side over another, everything else equal, without bounds: how fast they are.
+    fn between(experiment: &'static str, claim: impl Into<String>, of: Side, by: Side) -> Self {
+        Self {
+            experiment,
+            claim: claim.into(),
+            published: None,
+            about: About::Speed,
+            of,
+            by,
+            relative_to: None,
+            rival: None,
+            finer: None,
+            alike: Alike::All,
+            at_least: None,
+            at_most: None,
+            least_cores: None,
+        }
+    }
+
     /// Judges the shape by the results, and by the same results under exchanged labels.
     fn judge(self, records: &[RunRecord]) -> Judged {
         let found = self.measure(records);

@@ -1,7 +1,7 @@
 //! The shapes: what was published, and the bounds within which ours is like it.
 
 use super::side::Runs;
-use super::{About, Alike, Figure, Shape, Side};
+use super::{About, Figure, Shape, Side};
 
 mod ads;
 mod insert;
@@ -33,19 +33,6 @@ fn over(
     runs: Runs,
     (figure, about): (Figure, About),
 ) -> Shape {
-    Shape {
-        experiment,
-        claim: claim.into(),
-        published: None,
-        about,
-        of: Side { engine: of, runs, figure },
-        by: Side { engine: by, runs, figure },
-        relative_to: None,
-        rival: None,
-        finer: None,
-        alike: Alike::All,
-        at_least: None,
-        at_most: None,
-        least_cores: None,
-    }
+    let side = |engine| Side { engine, runs, figure };
+    Shape { about, ..Shape::between(experiment, claim, side(of), side(by)) }
 }
