@@ -579,26 +579,47 @@ fn what_the_background_looked_at_before_a_change_is_swept_by_hand() {
 /// A change of the rows, or of the indexes: what was there after it, and the changes of the disk before and after the call.
 struct Commit {
     rows: [Rows; 2],
+    eager_spec: TableSpec,
+    lazy_spec: LazyTableSpec,
     begun: usize,
     ended: usize,
 }
 
-/// Runs a fixed history and records what it does to the disk.
-fn history(style: CompactionStyle) -> (World, Vec<Commit>) {
+impl Commit {
+    /// What the world has after changes of the disk from `begun` to now.
+    fn of(world: &World, begun: usize) -> Self {
+        let (rows, ended) = (world.rows.clone(), world.disk.recorded());
+        let (eager_spec, lazy_spec) = (world.eager_spec.clone(), world.lazy_spec.clone());
+        Self { rows, eager_spec, lazy_spec, begun, ended }
+    }
+}
+
+/// Runs a history and records what it does to the disk.
+fn recorded(style: CompactionStyle, steps: &[Step]) -> Result<(World, Vec<Commit>), TestCaseError> {
     let mut world = World::new(style);
-    let mut commits = vec![Commit { rows: Default::default(), begun: 0, ended: 0 }];
     world.disk.start_recording();
+    let mut commits = vec![Commit::of(&world, 0)];
+    for step in steps {
+        let begun = world.disk.recorded();
+        world.act(step)?;
+        commits.push(Commit::of(&world, begun));
+    }
+    Ok((world, commits))
+}
+
+/// A fixed history in which indexes come and go.
+fn history() -> Vec<Step> {
     let mut state = 11_u64;
-    for number in 0..44_u64 {
-        let mut below = |end: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % end
-        };
+    let mut below = |end: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    let step = |number: u64| {
         let mut rows = || -> Vec<(u8, Draft)> {
             let mut row = || (below(12) as u8, (below(5) as u8, below(30) as u8, below(130) as u8));
             (0..3).map(|_| row()).collect()
         };
-        let step = match number % 11 {
+        match number % 11 {
             0 | 7 => Step::Eager(Verb::Insert, rows()),
             1 | 3 | 8 => Step::Upsert(rows()),
             2 => Step::Eager(Verb::Update, rows()),
@@ -609,27 +630,24 @@ fn history(style: CompactionStyle) -> (World, Vec<Commit>) {
             9 if number < 40 => Step::DropIndex(false, 3),
             9 => Step::Settle,
             _ => Step::Flush,
-        };
-        let begun = world.disk.recorded();
-        world.act(&step).unwrap();
-        commits.push(Commit { rows: world.rows.clone(), begun, ended: world.disk.recorded() });
-    }
-    (world, commits)
+        }
+    };
+    (0..44).map(step).collect()
 }
 
-/// Opens what a crash left, with whatever indexes it has.
-fn recover(disk: &SimDisk, style: CompactionStyle) -> Result<World> {
+/// Opens what a crash left, with the indexes that one of `commits` had.
+fn recover(disk: &SimDisk, style: CompactionStyle, commits: &[Commit]) -> Result<World> {
     let (db, executor) = open(disk, style)?;
-    let mut eager_spec = TableSpec { name: "eager".to_owned(), indexes: eager_indexes()[..3].to_vec() };
-    let mut lazy_spec = LazyTableSpec { name: "lazy".to_owned(), indexes: lazy_indexes()[..2].to_vec() };
-    let eager = db.open_table(&eager_spec).or_else(|_| {
-        eager_spec.indexes.push(eager_indexes()[4].clone());
-        db.open_table(&eager_spec)
-    })?;
-    let lazy = db.open_lazy_table(&lazy_spec).or_else(|_| {
-        lazy_spec.indexes.push(lazy_indexes()[2].clone());
-        db.open_lazy_table(&lazy_spec)
-    })?;
+    let eager = commits.iter().rev().find_map(|commit| {
+        let spec = commit.eager_spec.clone();
+        db.open_table(&spec).ok().map(|table| (table, spec))
+    });
+    let lazy = commits.iter().rev().find_map(|commit| {
+        let spec = commit.lazy_spec.clone();
+        db.open_lazy_table(&spec).ok().map(|table| (table, spec))
+    });
+    let missing = || siltstone_base::Error::new(ErrorKind::NotFound, "a table with the indexes of none of the commits");
+    let ((eager, eager_spec), (lazy, lazy_spec)) = eager.zip(lazy).ok_or_else(missing)?;
     let mut rows: [Rows; 2] = Default::default();
     let numbers: BTreeMap<Vec<u8>, u8> = (0..12).map(|key| (name(key), key)).collect();
     let mut note = |row: Row<'_>| drop(rows[0].insert(numbers[row.primary_key], row.value.to_vec()));
@@ -640,24 +658,31 @@ fn recover(disk: &SimDisk, style: CompactionStyle) -> Result<World> {
     Ok(World { disk, style, executor, db, eager, lazy, eager_spec, lazy_spec, rows, snapshots })
 }
 
-fn explore(style: CompactionStyle) -> Result<usize, TestCaseError> {
-    let (world, commits) = history(style);
+/// Every state in which a crash may leave the disk, or every `stride`th from `first` on. Returns their number.
+fn explore(
+    style: CompactionStyle,
+    steps: &[Step],
+    config: CrashConfig,
+    first: usize,
+    stride: usize,
+) -> Result<usize, TestCaseError> {
+    let (world, commits) = recorded(style, steps)?;
     let recording = world.disk.take_recording();
     world.disk.power_off();
     drop(world);
-    let config = CrashConfig { states_per_cut: 4, random_subsets: 3, tail_cuts: 3, tears: 2, ..CrashConfig::default() };
     let mut states = 0;
-    for state in CrashStates::new(&recording, config) {
+    for state in CrashStates::new(&recording, config).skip(first).step_by(stride) {
         let Some(disk) = state.disk() else { continue };
         states += 1;
         let at = format!("{style:?}: crash after change {} ({:?}), {:?}", state.cut, state.op, state.model);
-        let recovered = match recover(&disk, style) {
+        let first = commits.iter().rposition(|commit| commit.ended <= state.cut).unwrap();
+        let last = commits.iter().rposition(|commit| commit.begun <= state.cut).unwrap();
+        let possible = &commits[first..=last];
+        let recovered = match recover(&disk, style, possible) {
             Ok(recovered) => recovered,
             Err(error) => return Err(TestCaseError::fail(format!("{at}: {error}"))),
         };
-        let first = commits.iter().rposition(|commit| commit.ended <= state.cut).unwrap();
-        let last = commits.iter().rposition(|commit| commit.begun <= state.cut).unwrap();
-        let is_known = commits[first..=last].iter().any(|commit| commit.rows == recovered.rows);
+        let is_known = possible.iter().any(|commit| commit.rows == recovered.rows);
         prop_assert!(is_known, "{}: not what was there after commits {} to {}", at, first, last);
         recovered.scan_all().map_err(|error| TestCaseError::fail(format!("{at}: {error}")))?;
         recovered.end().map_err(|error| TestCaseError::fail(format!("{at}: {error}")))?;
@@ -665,11 +690,34 @@ fn explore(style: CompactionStyle) -> Result<usize, TestCaseError> {
     Ok(states)
 }
 
+/// A step that leaves the tables and the disk where they are.
+fn step_in_place() -> impl Strategy<Value = Step> {
+    step().prop_filter("the disk or a table goes", |step| {
+        !matches!(step, Step::Reopen | Step::Crash(_) | Step::DropTable(_))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn crashes_within_drawn_histories_leave_indexes_that_agree_with_their_rows(
+        style in style(),
+        steps in prop::collection::vec(step_in_place(), 1..20),
+        first in 0..64_usize,
+    ) {
+        let config = CrashConfig { states_per_cut: 2, random_subsets: 1, tail_cuts: 2, tears: 1, ..CrashConfig::default() };
+        explore(style, &steps, config, first, 64)?;
+    }
+}
+
 #[test]
 fn every_crash_state_has_indexes_that_agree_with_its_rows() {
     let mut states = 0;
     for style in [CompactionStyle::Leveled, CompactionStyle::Universal, CompactionStyle::Lazy] {
-        match explore(style) {
+        let config =
+            CrashConfig { states_per_cut: 4, random_subsets: 3, tail_cuts: 3, tears: 2, ..CrashConfig::default() };
+        match explore(style, &history(), config, 0, 1) {
             Ok(more) => states += more,
             Err(error) => panic!("{error}"),
         }

@@ -27,7 +27,7 @@ fn main() {
         print(&format!("leveled, multiplier {multiplier}"), options, flushes, gib);
     }
     print("leveled, sublevels", ColumnFamilyOptions::default().level0_sublevels(true), flushes, gib);
-    for trigger in [4, 6, 8, 12] {
+    for trigger in [4, 6, 8, 12, 16] {
         for percent in [25, 50, 100, 200, 300] {
             let universal = UniversalCompactionOptions::default().max_size_amplification_percent(percent);
             let options = ColumnFamilyOptions::default()

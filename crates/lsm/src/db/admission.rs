@@ -353,7 +353,14 @@ fn gauges(family: &Family, shared_room: Option<u64>) -> Gauges {
         buffered_bytes: active as f64 + unflushed as f64,
         max_buffered_bytes: options.max_write_buffer_number.saturating_mul(options.write_buffer_size) as f64,
         buffer_bytes: options.write_buffer_size as f64,
+        memory_per_byte: memory_per_byte(&pinned),
     }
+}
+
+/// Bytes of memory for each that is written, as the newest memtable tells that has enough.
+fn memory_per_byte(pinned: &SuperVersion) -> f64 {
+    let sealed = || pinned.immutables.newest_first().iter().find_map(|memtable| memtable.memory_per_batch_byte());
+    pinned.memtable.memory_per_batch_byte().or_else(sealed).unwrap_or(1.0)
 }
 
 fn sealed_bytes(pinned: &SuperVersion) -> u64 {

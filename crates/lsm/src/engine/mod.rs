@@ -206,6 +206,7 @@ impl Kv for KvDb {
                 match op {
                     KvOp::Put { key, value } => own.put(key, value),
                     KvOp::Delete { key } => own.delete(key),
+                    KvOp::DeleteOnce { key } => own.single_delete(key),
                 }
             }
         })

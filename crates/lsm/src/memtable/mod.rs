@@ -68,10 +68,12 @@ pub(crate) struct PinnedEntry {
 }
 
 /// Figures about the entries, added up when a writer is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Totals {
     entries: AtomicU64,
     deletes: AtomicU64,
+    /// What the entries took in their write batches.
+    batch_bytes: AtomicU64,
 }
 
 /// See the module's documentation.
@@ -148,7 +150,7 @@ impl Memtable {
             ranges: RangeList::new(comparator.clone()),
             prefix_extractor: options.prefix_extractor.clone(),
             list: Arc::new(SkipList::new(Arc::clone(memory), comparator, options.protection_bytes, expected)),
-            totals: CachePadded::new(Totals { entries: AtomicU64::new(0), deletes: AtomicU64::new(0) }),
+            totals: CachePadded::default(),
             prepared_log: AtomicU64::new(u64::MAX),
         })
     }
@@ -253,6 +255,13 @@ impl Memtable {
     /// Bytes of its blocks of memory and of its filter, as [`MemtableMemory`] counts them.
     pub(crate) fn counted_bytes(&self) -> usize {
         self.list.block_bytes() + self.bloom_bytes()
+    }
+
+    /// Bytes of memory that an entry takes, for each that it took in its write batch: with small ones the list takes as much as they do. `None` while there are too few to tell.
+    pub(crate) fn memory_per_batch_byte(&self) -> Option<f64> {
+        let batch_bytes = self.totals.batch_bytes.load(Ordering::Relaxed);
+        let memory = self.list.used_bytes() + self.ranges.memory_usage();
+        (self.num_entries() >= ENOUGH_TO_LEARN_FROM).then(|| memory as f64 / batch_bytes.max(1) as f64)
     }
 
     /// How many entries there are, tombstones of both kinds included.

@@ -118,6 +118,22 @@ fn totals_are_those_of_what_was_inserted() {
 }
 
 #[test]
+fn small_entries_take_more_memory_than_they_are_long() {
+    let per_byte = |value: &[u8]| {
+        let memtable = memtable();
+        let mut writer = memtable.writer().unwrap();
+        for number in 0..2_000_u64 {
+            assert!(writer.add(number, ValueType::Put, &number.to_be_bytes(), value));
+        }
+        drop(writer);
+        memtable.memory_per_batch_byte().unwrap()
+    };
+    let (small, large) = (per_byte(b"12345678"), per_byte(&[7; 1000]));
+    assert!(small > 1.5 && (1.0..1.1).contains(&large), "{small} {large}");
+    assert_eq!(memtable().memory_per_batch_byte(), None);
+}
+
+#[test]
 fn writers_exclude_each_other() {
     let memtable = memtable();
     let alone = memtable.writer().unwrap();

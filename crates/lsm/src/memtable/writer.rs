@@ -7,24 +7,30 @@ use super::skiplist::{ExclusiveWriter, SharedWriter};
 use crate::key::{SeqNo, ValueType};
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 
+/// Bytes of an entry in a write batch beside its key and its value: its type, and their lengths.
+const ENTRY_HEADER: usize = 3;
+
 /// What a writer has inserted so far; the memtable takes it over when the writer is dropped.
 #[derive(Debug, Default)]
 struct Added {
     entries: u64,
     deletes: u64,
+    batch_bytes: u64,
 }
 
 impl Added {
     #[inline]
-    fn count(&mut self, value_type: ValueType) {
+    fn count(&mut self, value_type: ValueType, user_key: &[u8], value: &[u8]) {
         self.entries += 1;
         self.deletes += u64::from(value_type.is_tombstone());
+        self.batch_bytes += (ENTRY_HEADER + user_key.len() + value.len()) as u64;
     }
 
     /// Counts a range tombstone that was `added`, and passes that on.
-    fn count_range(&mut self, added: bool) -> bool {
-        self.entries += u64::from(added);
-        self.deletes += u64::from(added);
+    fn count_range(&mut self, added: bool, user_key: &[u8], end: &[u8]) -> bool {
+        if added {
+            self.count(ValueType::RangeDelete, user_key, end);
+        }
         added
     }
 }
@@ -52,14 +58,15 @@ impl<'a> MemtableWriter<'a> {
     #[inline]
     pub(crate) fn add(&mut self, seqno: SeqNo, value_type: ValueType, user_key: &[u8], value: &[u8]) -> bool {
         if value_type == ValueType::RangeDelete {
-            return self.added.count_range(self.memtable.ranges.add(seqno, user_key, value));
+            let added = self.memtable.ranges.add(seqno, user_key, value);
+            return self.added.count_range(added, user_key, value);
         }
         if let Some(bloom) = self.memtable.bloom.get() {
             self.memtable.add_to_bloom(bloom, user_key);
         }
         let inserted = self.list.insert(user_key, seqno, value_type as u8, value);
         if inserted {
-            self.added.count(value_type);
+            self.added.count(value_type, user_key, value);
         }
         inserted
     }
@@ -75,6 +82,7 @@ impl Drop for MemtableWriter<'_> {
         };
         add(&totals.entries, added.entries);
         add(&totals.deletes, added.deletes);
+        add(&totals.batch_bytes, added.batch_bytes);
     }
 }
 
@@ -98,14 +106,15 @@ impl<'a> ConcurrentMemtableWriter<'a> {
     #[inline]
     pub(crate) fn add(&mut self, seqno: SeqNo, value_type: ValueType, user_key: &[u8], value: &[u8]) -> bool {
         if value_type == ValueType::RangeDelete {
-            return self.added.count_range(self.memtable.ranges.add(seqno, user_key, value));
+            let added = self.memtable.ranges.add(seqno, user_key, value);
+            return self.added.count_range(added, user_key, value);
         }
         if let Some(bloom) = self.memtable.bloom.get() {
             self.memtable.add_to_bloom(bloom, user_key);
         }
         let inserted = self.list.insert(user_key, seqno, value_type as u8, value);
         if inserted {
-            self.added.count(value_type);
+            self.added.count(value_type, user_key, value);
         }
         inserted
     }
@@ -116,5 +125,6 @@ impl Drop for ConcurrentMemtableWriter<'_> {
         let (totals, added) = (&self.memtable.totals, &self.added);
         totals.entries.fetch_add(added.entries, Ordering::Relaxed);
         totals.deletes.fetch_add(added.deletes, Ordering::Relaxed);
+        totals.batch_bytes.fetch_add(added.batch_bytes, Ordering::Relaxed);
     }
 }

@@ -62,6 +62,7 @@ macro_rules! ordered_bytes {
                     match op {
                         KvOp::Put { key, value } => own.put(key, value),
                         KvOp::Delete { key } => own.delete(key),
+                        KvOp::DeleteOnce { key } => own.single_delete(key),
                     }
                 }
                 self.write_batch(&mut own)

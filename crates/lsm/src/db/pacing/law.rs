@@ -59,6 +59,8 @@ pub(crate) struct Gauges {
     pub(crate) max_buffered_bytes: f64,
     /// Bytes of a memtable that becomes a file of level 0.
     pub(crate) buffer_bytes: f64,
+    /// Bytes that a written one takes in a memtable: all of the above is memory, and what writers are held to is what they write.
+    pub(crate) memory_per_byte: f64,
 }
 
 /// What background jobs achieve while they run, in bytes a second; `None` until that is known.
@@ -123,7 +125,7 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let buffers = gauges.max_buffered_bytes * amplification * SPRING_BUFFERS;
         let most = (compaction_rate * SPRING_SECONDS).max(buffers).min(gauges.owed_stop);
         // Jobs and the WAL take turns at the device. What was measured had its turns beside it, what is guessed has not.
-        let wal = capacity.wal.map_or(0.0, |wal_rate| 1.0 / wal_rate);
+        let wal = capacity.wal.map_or(0.0, |wal_rate| 1.0 / (wal_rate * gauges.memory_per_byte));
         let sustained = 1.0 / (wal * capacity.guessed + 1.0 / flush_rate + amplification / compaction_rate);
         let slack = slack(owed, most);
         let burst = if capacity.wal.is_some() { BURST_SYNCED } else { BURST };
@@ -135,7 +137,8 @@ pub(crate) fn pace(gauges: &Gauges, capacity: &Capacity) -> Pace {
         let rate = (sustained * burst * slack + spare).min(flushed).max(least);
         Pace { rate, cause: StallCause::PendingCompactionBytes }
     });
-    gear.min(level0).min(files).min(owed)
+    let scarcest = gear.min(level0).min(files).min(owed);
+    Pace { rate: scarcest.rate / gauges.memory_per_byte, ..scarcest }
 }
 
 /// The gear of the WAL: `unsynced_bytes` of it are to become no more than `most_bytes`, which are synced within the interval that was promised, at `rate`. What may still come goes no faster than

@@ -214,6 +214,7 @@ fn options_of(command: &Command) -> ColumnFamilyOptions {
     if command.has("universal") {
         options.compaction_style = CompactionStyle::Universal;
         options.write_buffer_size = command.get_or("flush", 100);
+        options.level0_file_num_compaction_trigger = command.get_or("trigger", 4);
         options.compaction_options_universal = UniversalCompactionOptions::default()
             .compression_size_percent(command.get_or("compress", -1))
             .allow_trivial_move(command.has("move"))

@@ -246,9 +246,10 @@ proptest! {
         multiplier in 2u64..6,
         style in style(),
         incremental in any::<bool>(),
-        trigger in 1usize..6,
+        trigger in prop_oneof![3 => 1usize..6, 1 => 6usize..18],
         narrowest in 2u32..8,
-        num_levels in 2usize..7,
+        num_levels in prop_oneof![3 => 2usize..7, 1 => 7usize..20],
+        max_compaction in proptest::sample::select(&[0_u64, 150, 400]),
         ages in any::<bool>(),
     ) {
         let options = ColumnFamilyOptions::default()
@@ -264,6 +265,7 @@ proptest! {
             .level0_sublevels(sublevels)
             .max_bytes_for_level_base(300)
             .max_bytes_for_level_multiplier(multiplier)
+            .max_compaction_bytes(max_compaction)
             .target_file_size_base(100);
         let mut tree = Tree::new(options);
         for event in events {

@@ -33,8 +33,10 @@ use std::sync::Arc;
 
 /// A merge of more than this part of the oldest run is done in pieces.
 const WHOLE_PARTS: u64 = 12;
-/// Tables of level 0 that become a run together are at most this part of the oldest run.
+/// Tables of level 0 that become a run together are at most this part of the oldest run, or few.
 const LEVEL0_PARTS: u64 = 10;
+/// Few are so many write buffers, or as many as there may be runs.
+const FEW_BUFFERS: usize = 8;
 /// The part of the oldest run that a piece reads.
 const PIECE_PARTS: u64 = 16;
 /// The parts of the oldest run that lie between two fences.
@@ -129,10 +131,11 @@ impl<'a> Tree<'a> {
         self.scene.options
     }
 
-    /// Below this a merge is not worth being cut.
-    fn small_bytes(&self) -> u64 {
+    /// Up to this a merge is not worth being cut.
+    fn few_bytes(&self) -> u64 {
         let options = self.options();
-        (options.write_buffer_size as u64).saturating_mul(options.level0_file_num_compaction_trigger as u64)
+        let buffers = options.level0_file_num_compaction_trigger.min(FEW_BUFFERS);
+        (options.write_buffer_size as u64).saturating_mul(buffers as u64)
     }
 
     /// The most urgent merge of some of the newest `count` runs that can run now.
@@ -151,7 +154,7 @@ impl<'a> Tree<'a> {
         let lowest = chosen.last()?.level;
         let is_whole = !self.options().compaction_options_universal.incremental
             || level0 == chosen.len()
-            || bytes <= self.small_bytes().max(self.oldest_bytes / WHOLE_PARTS);
+            || bytes <= self.few_bytes().max(self.oldest_bytes / WHOLE_PARTS);
         if is_whole {
             let output_level = self.level_above(end, lowest);
             let is_cramped = output_level == 0 && self.runs.get(end).is_some_and(|next| next.level > 0);
@@ -166,7 +169,9 @@ impl<'a> Tree<'a> {
             let output_level = self.level_above(first + level0, 0);
             if output_level > 0 {
                 let runs = self.bounded(first..first + level0, output_level, choice.reason);
-                return self.whole(runs, output_level, choice.reason);
+                let own_run = self.whole(runs, output_level, choice.reason)?;
+                let output_level = self.level_above(end, lowest);
+                return Some(self.with_merge_behind(own_run, output_level));
             }
             let moved = self.make_room();
             if moved.is_some() {
@@ -191,14 +196,14 @@ impl<'a> Tree<'a> {
         self.piece(&merge, choice.reason)
     }
 
-    /// Of runs that become one on `output_level`, all in level 0, the oldest that are no more bytes than a compaction may have, nor than a part of the oldest run; two at least. Level 0 may have
+    /// Of runs that become one on `output_level`, all in level 0, the oldest that are no more bytes than a compaction may have, nor than a part of the oldest run where they are not few; two at least. Level 0 may have
     /// grown under another style, or while nothing was compacted, and what is more urgent would wait for all of it. Where callers only read, nothing waits.
     fn bounded(&self, runs: Range<usize>, output_level: usize, reason: CompactionReason) -> Range<usize> {
         let chosen = &self.runs[runs.clone()];
         if chosen.iter().any(|run| run.level > 0) {
             return runs;
         }
-        let mut limit = max_compaction_bytes(self.options()).max(self.small_bytes());
+        let mut limit = max_compaction_bytes(self.options()).max(self.few_bytes());
         if output_level == 0 {
             // What goes back into level 0 leaves the fewest there if it is all of it. Where that would be done again for each few writes between many reads, the newest that fit.
             return match reason {
@@ -206,10 +211,21 @@ impl<'a> Tree<'a> {
                 _ => runs,
             };
         }
-        if reason != CompactionReason::ReadOnly && chosen.len() < self.options().level0_slowdown_writes_trigger {
-            limit = limit.min(self.oldest_bytes / LEVEL0_PARTS);
+        let is_cut = self.options().compaction_options_universal.incremental && reason != CompactionReason::ReadOnly;
+        if is_cut && chosen.len() < self.options().level0_slowdown_writes_trigger {
+            limit = limit.min((self.oldest_bytes / LEVEL0_PARTS).max(self.few_bytes()));
         }
         runs.end - fitting(chosen.iter().rev(), limit).max(2).min(chosen.len())..runs.end
+    }
+
+    /// The compaction of level 0 into a run of its own, and what it is for where that is to bound space: the merge with what is older begins when it ends. With fewer runs than before
+    /// nothing would be due until there are as many again; the lazy style does not ask how many there are.
+    fn with_merge_behind(&self, mut own_run: Compaction, output_level: usize) -> Compaction {
+        let is_forgotten = self.options().compaction_style == CompactionStyle::Universal;
+        if is_forgotten && own_run.reason == CompactionReason::SpaceAmplification && self.merge.is_none() {
+            own_run.merge = Some(Merge { first_level: own_run.output_level, output_level });
+        }
+        own_run
     }
 
     /// A piece of the merge of the two neighbours with the fewest bytes among `levels`, which are runs below level 0.
@@ -264,7 +280,7 @@ impl<'a> Tree<'a> {
     fn piece(&self, merge: &Merge, reason: CompactionReason) -> Option<Compaction> {
         let options = self.options();
         let max_bytes = match options.compaction_options_universal.incremental {
-            true => (self.oldest_bytes / PIECE_PARTS).max(self.small_bytes() / 2).min(max_compaction_bytes(options)),
+            true => (self.oldest_bytes / PIECE_PARTS).max(self.few_bytes() / 2).min(max_compaction_bytes(options)),
             false => u64::MAX,
         };
         let piece = pieces::next_piece(self.scene, merge, max_bytes)?;

@@ -114,6 +114,7 @@ impl Fill {
                 max_buffered_bytes: 2.0 * buffer,
                 buffer_bytes: buffer,
                 owed_stop: f64::INFINITY,
+                memory_per_byte: 1.0,
             };
             let figures = Figures {
                 flush: flushed,

@@ -34,6 +34,7 @@ const IDLE: Gauges = Gauges {
     l0_all_files: 0.0,
     l0_taken_files: 0.0,
     l0_left_bytes: 0.0,
+    memory_per_byte: 1.0,
 };
 const KNOWN: Capacity = Capacity {
     flush: Some(100.0 * MB),
@@ -98,6 +99,11 @@ fn the_law_is_this_table() {
             (25.1, PendingCompactionBytes),
         ),
         ("an hour of work owed", Gauges { owed_bytes: 1e12, ..IDLE }, (2.0, PendingCompactionBytes)),
+        (
+            "30 s of work owed, by entries that take as much again in a memtable",
+            Gauges { owed_bytes: 3000.0 * MB, memory_per_byte: 2.0, ..IDLE },
+            (20.5, PendingCompactionBytes),
+        ),
         (
             "the scarcest counts",
             Gauges { owed_bytes: 600.0 * MB, unflushed_bytes: 64.0 * MB, room_bytes: 32.0 * MB, ..IDLE },
