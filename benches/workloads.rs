@@ -12,7 +12,7 @@ use siltstone_bench::engines::{EngineKind, EngineSettings};
 use siltstone_bench::insert::{self, BinlogMode, IndexMode, InsertConfig, Schema, Step};
 use siltstone_bench::kv::{self, KvConfig, Workload};
 use siltstone_bench::ycsb::{self, YcsbConfig};
-use siltstone_bench::{JsonLines, Output};
+use siltstone_bench::{JsonLines, OfferedRates, Output};
 use std::io::stdout;
 use std::path::{Path, PathBuf};
 
@@ -86,6 +86,7 @@ fn popular_records() -> YcsbConfig {
         operations: 50_000,
         fields: 10,
         threads: 1,
+        offered: OfferedRates::default(),
         pairs: 1,
         interval_s: 1.0,
         seed: SEED,

@@ -181,7 +181,9 @@ impl Pair {
         for op in batch.iter() {
             match op {
                 siltstone_base::engine::KvOp::Put { key, value } => self.map.insert(key.to_vec(), value.to_vec()),
-                siltstone_base::engine::KvOp::Delete { key } => self.map.remove(key),
+                siltstone_base::engine::KvOp::Delete { key } | siltstone_base::engine::KvOp::DeleteOnce { key } => {
+                    self.map.remove(key)
+                }
             };
         }
     }

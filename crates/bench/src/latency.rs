@@ -44,6 +44,22 @@ impl Latencies {
             .map_err(|error| Error::new(ErrorKind::InvalidArgument, "bounds of the histogram").with_source(error))
     }
 
+    /// Whether nothing was recorded.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.histogram.is_empty()
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.histogram.reset();
+        self.longest = 0;
+    }
+
+    /// No latency, with the bounds of these.
+    pub(crate) fn none_of_such(&self) -> Self {
+        Self { histogram: Histogram::new_from(&self.histogram), longest: 0 }
+    }
+
     /// The percentiles, unless nothing was recorded.
     pub fn summary(&self) -> Option<LatencySummary> {
         // A bucket's upper end may lie above everything that was recorded.

@@ -48,6 +48,7 @@ mod values;
 pub mod ycsb;
 
 pub use latency::{Latencies, LatencySummary};
+pub use load::offered::OfferedRates;
 pub use machine::{PauseMeter, ProcessUsage};
 pub use output::{IntervalLine, JsonLines, Output, ResultLine};
 pub use provenance::Provenance;

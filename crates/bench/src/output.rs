@@ -97,6 +97,24 @@ pub struct ResultLine {
     pub counters: Counters,
     /// CPU seconds of the whole process.
     pub cpu_s: Option<f64>,
+    /// Of those, in the program itself.
+    pub user_cpu_s: Option<f64>,
+    /// Of those, in the kernel.
+    pub system_cpu_s: Option<f64>,
+    /// How often threads that were there to the end gave up their processor to wait.
+    pub voluntary_context_switches: Option<u64>,
+    /// How often the same threads were made to give it up.
+    pub involuntary_context_switches: Option<u64>,
+    /// Page faults of the process that had to wait for a device.
+    pub major_page_faults: Option<u64>,
+    /// System calls of the process that read.
+    pub read_syscalls: Option<u64>,
+    /// System calls of the process that write.
+    pub write_syscalls: Option<u64>,
+    /// Microseconds in which at least one thread of the machine waited for a processor.
+    pub cpu_pressure_us: Option<u64>,
+    /// Microseconds in which at least one thread of the machine waited for I/O.
+    pub io_pressure_us: Option<u64>,
     /// Resident memory at the end, in MiB.
     pub rss_mb: Option<f64>,
     /// Standard deviation of the 1-s rates over their mean.
@@ -109,10 +127,12 @@ pub struct ResultLine {
     pub worst_second: Option<f64>,
     /// The worst 5-s rate as a part of the moving median of 15 such around it.
     pub worst_five_seconds: Option<f64>,
-    /// The longest time in which no operation was completed.
+    /// The longest time in which no operation was completed, from the beginning of the first to the end of the last client.
     pub longest_gap_us: Option<f64>,
-    /// Open loop: operations that arrived, per second.
+    /// Open loop: operations that the schedule offers per second, on the average.
     pub offered_ops_per_s: Option<f64>,
+    /// Open loop: operations that had arrived and were not done when the run was ended.
+    pub unserved_ops: Option<u64>,
     /// Runs of over two minutes: the rates of five equal parts of it.
     pub segment_ops_per_s: Option<Vec<f64>>,
     /// Beside readers: the writer's operations per second.
@@ -178,7 +198,7 @@ pub(crate) struct CellLine {
     pub(crate) cell: String,
 }
 
-/// The rate over one interval of a run.
+/// One interval of a run: its rate, and the latencies of the operations that were completed within. Arrivals that were abandoned when the run was ended count in the last one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct IntervalLine {
     /// The command.
@@ -191,6 +211,15 @@ pub struct IntervalLine {
     pub interval_s: f64,
     /// Operations per second within it.
     pub ops_per_s: f64,
+    /// Their median latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_us: Option<f64>,
+    /// 99 % of them were not slower.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_us: Option<f64>,
+    /// The longest latency of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_us: Option<f64>,
     /// Bytes that the process wrote to the device layer, per second within it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_per_s: Option<f64>,

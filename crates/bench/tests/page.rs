@@ -1,4 +1,4 @@
-//! The report page in a real browser: every chart is there and has its size, nothing is wider than the window, nothing is complained about.
+//! The report page in a real browser, with results of every experiment: every chart is there and shows something, no number is none, nothing is wider than the window, nothing is complained about.
 //!
 //! Needs Chromium; where it is missing the test says that it was skipped, unless `SILTSTONE_REQUIRE_TOOLS` is set: then it fails.
 
@@ -6,18 +6,26 @@
 #![expect(clippy::disallowed_methods, reason = "prepares files for a program that knows nothing of environments")]
 #![expect(clippy::print_stdout, reason = "says which tests were skipped")]
 
-use siltstone_bench::{IntervalLine, JsonLines, ResultLine, report};
+mod page_results;
+
+use serde_json::Value;
+use siltstone_bench::report;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Measures what the browser made of the page and leaves it in the document, which is then printed.
-const PROBE: &str = "<script>addEventListener('load',()=>{\
-    const charts=[...document.querySelectorAll('svg')].map(svg=>svg.getBoundingClientRect());\
-    const shown=charts.filter(box=>box.width>100&&box.height>20).length;\
-    const page=document.documentElement;\
-    const probe=document.createElement('pre');probe.id='probe';\
-    probe.textContent=`charts ${charts.length} shown ${shown} wide ${page.scrollWidth} window ${innerWidth} ink ${getComputedStyle(document.body).color}`;\
-    document.body.append(probe)})</script>";
+/// Measures what the browser made of the page.
+const PROBE: &str = include_str!("page_results/probe.js");
+
+/// Colour schemes: the argument that asks for one, and the colour of text in it.
+const SCHEMES: [(&[&str], &str); 2] =
+    [(&[], "rgb(15, 23, 42)"), (&["--blink-settings=preferredColorScheme=0"], "rgb(226, 232, 240)")];
+
+/// A desk and a phone, in pixels.
+const SIZES: [(u32, u32); 2] = [(1280, 900), (390, 844)];
+
+/// No window is narrower.
+const LEAST_WIDTH: u32 = 500;
 
 fn chromium() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -27,51 +35,6 @@ fn chromium() -> Option<&'static str> {
         println!("skipped: Chromium is not installed");
     }
     found
-}
-
-/// Results of two engines: a bar chart, distributions and rates over time for each of two workloads.
-fn results(file: &Path) {
-    let mut lines = JsonLines::create(file).unwrap();
-    for (engine, factor) in [("lsm-leveled", 2.0), ("btree", 1.0)] {
-        for workload in ["read_only", "write_only"] {
-            let result = ResultLine {
-                experiment: "sysbench".to_owned(),
-                workload: workload.to_owned(),
-                engine: engine.to_owned(),
-                config_hash: "1".to_owned(),
-                setup: "4 tables of 1,000 rows".to_owned(),
-                threads: 8,
-                ops: 1_000,
-                seconds: 10.0,
-                ops_per_s: 1_000.0 * factor,
-                p50_us: Some(80.0 / factor),
-                p95_us: Some(200.0),
-                p99_us: Some(500.0),
-                p999_us: Some(2_000.0),
-                p9999_us: Some(9_000.0),
-                max_us: Some(12_000.0),
-                device: Some("slow-ssd".to_owned()),
-                memory_bytes: Some(200),
-                data_bytes: Some(1_000),
-                ..ResultLine::default()
-            };
-            lines.push(&result).unwrap();
-            for second in 1..=6 {
-                let rate = 1_000.0 * factor + 10.0 * f64::from(second);
-                let interval = IntervalLine {
-                    experiment: result.experiment.clone(),
-                    workload: result.workload.clone(),
-                    engine: result.engine.clone(),
-                    interval_s: f64::from(second) * 5.0,
-                    ops_per_s: rate,
-                    written_per_s: Some(rate * 300.0),
-                    read_per_s: Some(rate * 20.0),
-                    space_bytes: Some(1 << 20),
-                };
-                lines.push(&interval).unwrap();
-            }
-        }
-    }
 }
 
 /// What the browser says of the page in a window of this size: the document as it is afterwards, and the complaints.
@@ -91,61 +54,114 @@ fn look(browser: &str, page: &Path, size: (u32, u32), more: &[&str]) -> (String,
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// A number of the probe.
-fn probed(document: &str, name: &str) -> f64 {
-    let probe = document.split("id=\"probe\">").nth(1).unwrap_or_default();
-    let mut words = probe.split_whitespace().skip_while(|word| *word != name);
-    words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(f64::NAN)
-}
-
-fn pages(dir: &Path) -> (PathBuf, PathBuf) {
-    let (json, page, probing) = (dir.join("results.json"), dir.join("index.html"), dir.join("probing.html"));
+/// The page of these results.
+fn page(dir: &Path, results: impl Fn(&Path)) -> PathBuf {
+    let (json, page) = (dir.join("results.json"), dir.join("index.html"));
     results(&json);
     report::run(&[json], &page).unwrap();
-    let html = std::fs::read_to_string(&page).unwrap();
-    assert!(!html.contains("<script"), "the page itself runs nothing");
-    std::fs::write(&probing, html.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
-    (page, probing)
+    page
 }
 
-#[test]
-fn a_browser_shows_every_chart_on_a_desk_and_on_a_phone() {
-    let Some(browser) = chromium() else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let (page, probing) = pages(dir.path());
-    let charts = std::fs::read_to_string(&page).unwrap().matches("<svg").count();
-    assert_eq!(charts, 6, "rates, distributions and rates over time of two workloads");
-    for size in [(1280, 900), (500, 800)] {
-        let (document, complaints) = look(browser, &probing, size, &["--dump-dom"]);
-        assert_eq!(probed(&document, "charts"), charts as f64, "{size:?}");
-        assert_eq!(probed(&document, "shown"), charts as f64, "{size:?}");
-        assert!(
-            probed(&document, "wide") <= probed(&document, "window"),
-            "{size:?}: the page is wider than its window"
-        );
-        assert!(!complaints.contains("CONSOLE"), "{complaints}");
+/// A document that has the page in a frame of this size, probed, and leaves what it is told where it can be found: windows cannot be as narrow as a phone, frames can.
+fn framed(html: &str, (width, height): (u32, u32)) -> String {
+    let probed = html.replace("</body>", &format!("<script>{PROBE}</script></body>"));
+    let attribute = probed.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        "<!doctype html><meta charset=\"utf-8\"><style>:root{{color-scheme:light dark}}body{{margin:0}}iframe{{border:0}}</style>\
+         <script>addEventListener('message',event=>{{const told=document.createElement('pre');told.id='told';\
+         told.textContent=event.data;document.body.append(told)}})</script>\
+         <body><iframe width=\"{width}\" height=\"{height}\" srcdoc=\"{attribute}\"></iframe>"
+    )
+}
+
+/// What the probe tells of the page in a frame of this size.
+fn probe(browser: &str, page: &Path, size: (u32, u32), scheme: &[&str]) -> Value {
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(!html.contains("<script"), "the page itself runs nothing");
+    let frame = page.with_file_name("frame.html");
+    std::fs::write(&frame, framed(&html, size)).unwrap();
+    let window = (size.0.max(LEAST_WIDTH), size.1);
+    let (document, complaints) = look(browser, &frame, window, &[&["--dump-dom"], scheme].concat());
+    assert!(!complaints.contains("CONSOLE"), "{complaints}");
+    let told = document.split("<pre id=\"told\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+    let told =
+        told.unwrap().replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", "\u{a0}").replace("&amp;", "&");
+    serde_json::from_str(&told).unwrap()
+}
+
+fn list<'a>(told: &'a Value, name: &str) -> &'a [Value] {
+    told[name].as_array().map(Vec::as_slice).unwrap()
+}
+
+fn texts<'a>(values: impl Iterator<Item = &'a Value>) -> BTreeSet<&'a str> {
+    values.filter_map(Value::as_str).collect()
+}
+
+/// Every chart is there, has a size, and shows what stands for results, all of it within the chart.
+fn check_charts(told: &Value) {
+    let charts = list(told, "charts");
+    let expected = page_results::titles();
+    let expected: BTreeSet<&str> = expected.iter().map(String::as_str).collect();
+    assert_eq!(texts(charts.iter().map(|chart| &chart["title"])), expected);
+    assert_eq!(charts.len(), page_results::count());
+    for chart in charts {
+        let number = |name: &str| chart[name].as_u64().unwrap();
+        assert!(number("width") > 100 && number("height") > 20, "{chart}");
+        assert!(number("marks") > 0 && number("drawn") == number("marks"), "{chart}");
+    }
+}
+
+/// The map of every mix has a colour in every cell.
+fn check_maps(told: &Value) {
+    for mix in ["read_only", "read_write", "write_only"] {
+        let of_mix = |map: &&Value| map["caption"].as_str().is_some_and(|caption| caption.contains(mix));
+        let measured: Vec<_> = list(told, "maps")
+            .iter()
+            .filter(of_mix)
+            .filter(|map| map["caption"].as_str().is_some_and(|caption| caption.contains("measured")))
+            .collect();
+        assert_eq!(measured.len(), 1, "{mix}: {measured:?}");
+        assert_eq!(measured[0]["shaded"].as_u64(), Some(page_results::CELLS as u64), "{mix}");
+        assert!(list(told, "maps").iter().filter(of_mix).count() > 1, "{mix}: what was published stands beside");
+    }
+}
+
+/// Every experiment has its section.
+fn check_sections(told: &Value) {
+    let sections = texts(list(told, "sections").iter());
+    let titles = page_results::EXPERIMENTS.iter().map(|experiment| experiment.title);
+    for title in titles.chain([page_results::LADDER, "Does the published shape hold?", "Conditions"]) {
+        assert!(sections.contains(title), "{title} is missing: {sections:?}");
     }
 }
 
 #[test]
-fn a_dark_browser_gets_light_ink() {
+fn a_browser_shows_every_chart_on_a_desk_and_on_a_phone_by_day_and_by_night() {
     let Some(browser) = chromium() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let (_, probing) = pages(dir.path());
-    let ink = |more: &[&str]| {
-        let (document, _) = look(browser, &probing, (1280, 900), &[&["--dump-dom"], more].concat());
-        let probe = document.split("id=\"probe\">").nth(1).unwrap_or_default();
-        probe.split("ink ").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or_default().to_owned()
-    };
-    assert_eq!(ink(&[]), "rgb(15, 23, 42)");
-    assert_eq!(ink(&["--blink-settings=preferredColorScheme=0"]), "rgb(226, 232, 240)");
+    let page = page(dir.path(), page_results::write_all);
+    for size in SIZES {
+        for (scheme, ink) in SCHEMES {
+            println!("{size:?} {scheme:?}");
+            let told = probe(browser, &page, size, scheme);
+            assert_eq!(told["ink"], ink);
+            assert_eq!(told["window"], size.0);
+            let wide = told["wide"].as_u64().unwrap();
+            assert!(wide <= u64::from(size.0), "the page is {wide} pixels wide, wider than its window");
+            assert!(list(&told, "errors").is_empty(), "{:?}", list(&told, "errors"));
+            assert!(list(&told, "no_numbers").is_empty(), "{:?}", list(&told, "no_numbers"));
+            check_charts(&told);
+            check_maps(&told);
+            check_sections(&told);
+        }
+    }
 }
 
 #[test]
 fn the_picture_of_the_page_has_the_colours_of_both_engines() {
     let Some(browser) = chromium() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let (page, _) = pages(dir.path());
+    let page = page(dir.path(), page_results::write_first);
     let picture = dir.path().join("page.png");
     let argument = format!("--screenshot={}", picture.display());
     look(browser, &page, (1280, 2400), &[&argument]);

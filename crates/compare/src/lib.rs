@@ -1,7 +1,8 @@
 //! Foreign engines behind the engine traits of `siltstone_base`, so that the laboratory can run them beside ours.
 //!
-//! Every engine gets the same [`PeerSettings`]: LZ4 and a bloom filter of 10 bits per key where the engine has them, one
-//! budget for its cache, and write buffers of one size.
+//! Every engine gets the same [`PeerSettings`]: LZ4 and a bloom filter of 10 bits per key where the engine has them and
+//! nothing else is asked for, one budget for its cache, and write buffers of one size. Two do not keep the budget: fjall halts writers only when four sealed memtables wait beside the one that is
+//! written, however many write buffers there are to be, and LMDB reads and writes a map of its file, which is as large in memory as the operating system lets it be.
 //!
 //! ```
 //! use siltstone_base::engine::{Admin, Durability, Kv};

@@ -13,6 +13,10 @@ pub struct PeerSettings {
     pub write_buffers: usize,
     /// Bits per key of the bloom filters.
     pub bloom_bits_per_key: f64,
+    /// Keys are looked for that are there: LSM trees write no filters for their last level.
+    pub expects_hits: bool,
+    /// LSM trees compress their blocks with LZ4; the others never compress.
+    pub compress: bool,
     /// Threads for flushes and compactions.
     pub background_jobs: usize,
     /// Reads and writes tables past the operating system's page cache. Engines without such a mode refuse.
@@ -36,6 +40,8 @@ impl Default for PeerSettings {
             write_buffer_bytes: 64 << 20,
             write_buffers: 2,
             bloom_bits_per_key: 10.0,
+            expects_hits: false,
+            compress: true,
             background_jobs: 2,
             direct: false,
             format_version: None,

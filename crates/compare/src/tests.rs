@@ -44,6 +44,15 @@ fn engines_that_do_not_sync_keep_the_contract_and_what_they_were_closed_with() {
 }
 
 #[test]
+fn engines_that_neither_compress_nor_filter_their_last_level_keep_the_contract() {
+    for (_, open) in ENGINES {
+        let dir = TempDir::new().unwrap();
+        let settings = PeerSettings { compress: false, expects_hits: true, ..settings(Durability::Os) };
+        check(&|dir| open(dir, &settings), dir.path());
+    }
+}
+
+#[test]
 fn a_durability_without_an_equivalent_is_refused() {
     let second = Durability::EveryMillis(1000);
     for (name, durability, accepted) in [

@@ -15,13 +15,26 @@ pub enum KvOp<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// Removes a key that was put at most once since it was last removed, and is removed in this way only: RocksDB's single delete, which goes together with that put. An engine that has no
+    /// such thing, or asks for more, deletes the key. What is left of a key that was put more often is undefined.
+    DeleteOnce {
+        /// The key.
+        key: &'a [u8],
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Put,
+    Delete,
+    DeleteOnce,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Span {
     key_end: usize,
     value_end: usize,
-    is_put: bool,
+    kind: Kind,
 }
 
 /// Puts and deletes that become visible together. Keeps its memory when it is cleared.
@@ -43,15 +56,37 @@ impl KvBatch {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.spans.push(Span { key_end, value_end: self.bytes.len(), is_put: true });
+        self.spans.push(Span { key_end, value_end: self.bytes.len(), kind: Kind::Put });
     }
 
     /// Adds a delete.
     #[inline]
     pub fn delete(&mut self, key: &[u8]) {
+        self.remove(key, Kind::Delete);
+    }
+
+    /// Adds a delete of a key that was put at most once since it was last removed, and is removed in this way only: [`KvOp::DeleteOnce`].
+    #[inline]
+    pub fn delete_once(&mut self, key: &[u8]) {
+        self.remove(key, Kind::DeleteOnce);
+    }
+
+    #[inline]
+    fn remove(&mut self, key: &[u8], kind: Kind) {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
-        self.spans.push(Span { key_end, value_end: key_end, is_put: false });
+        self.spans.push(Span { key_end, value_end: key_end, kind });
+    }
+
+    /// Adds the operations of another batch behind its own.
+    pub fn append(&mut self, other: &Self) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.spans.extend(other.spans.iter().map(|span| Span {
+            key_end: start + span.key_end,
+            value_end: start + span.value_end,
+            kind: span.kind,
+        }));
     }
 
     /// Forgets the operations and keeps the memory.
@@ -106,10 +141,10 @@ impl<'a> Iterator for KvOps<'a> {
         let span = self.spans.next()?;
         let key = &self.bytes[self.start..span.key_end];
         self.start = span.value_end;
-        Some(if span.is_put {
-            KvOp::Put { key, value: &self.bytes[span.key_end..span.value_end] }
-        } else {
-            KvOp::Delete { key }
+        Some(match span.kind {
+            Kind::Put => KvOp::Put { key, value: &self.bytes[span.key_end..span.value_end] },
+            Kind::Delete => KvOp::Delete { key },
+            Kind::DeleteOnce => KvOp::DeleteOnce { key },
         })
     }
 

@@ -35,6 +35,7 @@ pub fn check_kv(opener: &Opener<'_>, dir: &Path) {
     check_reads(opener, &dir.join("reads"));
     check_cursors(opener, &dir.join("cursors"));
     check_many(opener, &dir.join("many"));
+    check_deletes_once(opener, &dir.join("once"));
 }
 
 /// What is written is read: by get, by multi_get and by cursors both ways.
@@ -114,6 +115,41 @@ fn check_many(opener: &Opener<'_>, dir: &Path) {
         .map(|number| (key(number), format!("3-{number}").into_bytes()))
         .collect();
     expected.sort();
+    assert_eq!(entries(&*engine, false), expected);
+    if engine.capabilities().persistent {
+        done(engine.close());
+        drop(engine);
+        engine = open(opener, dir);
+    }
+    assert_eq!(entries(&*engine, false), expected);
+    done(engine.close());
+}
+
+/// Keys that are put once between two deletes of their kind are there or gone by turns, whatever lies in files or in memory by then, also after the engine was opened again.
+fn check_deletes_once(opener: &Opener<'_>, dir: &Path) {
+    const ROUNDS: u32 = 6;
+    let key = |number: u32| format!("key{number:05}").into_bytes();
+    let mut engine = open(opener, dir);
+    for round in 0..ROUNDS {
+        let mut batch = KvBatch::new();
+        // The bits of a number say in which rounds its key changes.
+        for number in (0..1_u32 << ROUNDS).filter(|number| (number >> round) & 1 == 1) {
+            let before = number & ((1 << round) - 1);
+            match before.count_ones() % 2 {
+                0 => batch.put(&key(number), &[round as u8]),
+                _ => batch.delete_once(&key(number)),
+            }
+        }
+        done(engine.write(&batch));
+        if round % 2 == 1 {
+            done(engine.flush());
+        }
+    }
+    done(engine.settle());
+    let expected: Vec<Entry> = (0..1_u32 << ROUNDS)
+        .filter(|number| number.count_ones() % 2 == 1)
+        .map(|number| (key(number), vec![number.ilog2() as u8]))
+        .collect();
     assert_eq!(entries(&*engine, false), expected);
     if engine.capabilities().persistent {
         done(engine.close());

@@ -23,6 +23,28 @@ fn a_batch_yields_its_operations_in_order() {
 }
 
 #[test]
+fn a_batch_behind_another_keeps_its_operations() {
+    let (mut first, mut second) = (KvBatch::new(), KvBatch::new());
+    first.delete_once(b"gone");
+    first.put(b"a", b"12");
+    second.put(b"bb", b"");
+    second.delete(b"c");
+    first.append(&second);
+    first.append(&KvBatch::new());
+    let ops: Vec<_> = first.iter().collect();
+    assert_eq!(
+        ops,
+        [
+            KvOp::DeleteOnce { key: b"gone" },
+            KvOp::Put { key: b"a", value: b"12" },
+            KvOp::Put { key: b"bb", value: b"" },
+            KvOp::Delete { key: b"c" },
+        ]
+    );
+    assert_eq!((first.len(), first.payload_bytes(), second.len()), (4, 10, 2));
+}
+
+#[test]
 fn durabilities_are_read_as_they_are_printed() {
     for (text, durability) in [
         ("commit", Durability::Commit),

@@ -2,6 +2,7 @@
 
 use super::AdsConfig;
 use super::generator::DAY;
+use crate::ResultLine;
 use crate::engines::{EngineKind, EngineSettings, LsmOptions, OpenEngine};
 use siltstone_base::Result;
 use siltstone_base::clock::{Clock, FastClock};
@@ -112,6 +113,11 @@ impl Row {
             settings.cache_bytes /= 4;
         }
         settings
+    }
+
+    /// A line of results that says what its engine is given. Every row compresses, by codecs of its own.
+    pub(super) fn line(self, config: &AdsConfig) -> ResultLine {
+        ResultLine { compressed: Some(true), data_bytes: Some(config.data_bytes()), ..self.settings(config).line() }
     }
 
     /// Opens its engine in `dir`; rows expire by `clock`, and all else goes by the machine's.

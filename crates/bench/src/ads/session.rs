@@ -107,7 +107,7 @@ pub(super) fn run(config: &AdsConfig, row: Row, dir: &Path, bar: bool) -> Result
         write_peak_over_mean: samples.write_peak_over_mean(),
         read_rise: samples.read_rise(VALID_DAYS, config.days),
         replication_lag_s: Some(lag as f64 / config.factor() as f64 / 1e6),
-        ..ResultLine::default()
+        ..row.line(config)
     };
     let mut line = measured.line(stats, name);
     let intervals = measured.interval_lines(&line);

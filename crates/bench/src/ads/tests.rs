@@ -68,6 +68,7 @@ fn every_row_of_the_ladder_runs_and_tells_its_figures() {
         assert!(line.space_bytes.is_some() && line.startup_s.is_some() && line.shutdown_s.is_some(), "{line:?}");
         assert!(line.expired_share.is_some() && line.idle_expired_share.is_some(), "{line:?}");
         assert!(line.provenance.is_some() && text.contains(row.name()));
+        assert!(line.device.is_some() && line.memory_bytes.is_some() && line.durability.is_some(), "{line:?}");
     }
     let env = siltstone_base::env::PosixEnv::new();
     let json = siltstone_base::env::read_file(&env, &json, siltstone_base::env::FileKind::Other, 1 << 24).unwrap();
@@ -77,6 +78,27 @@ fn every_row_of_the_ladder_runs_and_tells_its_figures() {
     let intervals = json.lines().filter(|line| line.contains("\"interval_s\""));
     let with_bytes = intervals.filter(|line| line.contains("\"written_per_s\"") && line.contains("\"read_per_s\""));
     assert!(!is_told || with_bytes.count() >= lines.len(), "{json}");
+}
+
+#[test]
+fn lines_say_what_the_engine_of_a_row_is_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(Row::ALL.to_vec(), dir.path());
+    config.settings.device = crate::engines::Device::SlowSsd;
+    let (cache, buffers) =
+        (config.settings.cache_bytes, config.settings.write_buffers * config.settings.write_buffer_bytes);
+    for (row, durability, memory) in [
+        (Row::Commit, "commit", cache + buffers),
+        (Row::Second, "second", cache + buffers),
+        (Row::Ttl, "second", cache / 4 + buffers),
+        (Row::Btree, "second", cache + buffers),
+    ] {
+        let line = row.line(&config);
+        assert_eq!(line.durability.as_deref(), Some(durability), "{row}");
+        assert_eq!(line.memory_bytes, Some(memory as u64), "{row}");
+        assert_eq!(line.device.as_deref(), Some("slow-ssd"), "{row}");
+        assert_eq!((line.data_bytes, line.compressed), (Some(config.data_bytes()), Some(true)), "{row}");
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub struct AllConfig {
     pub scale: Scale,
     /// Only the cells whose names contain one of these; all, if there are none.
     pub only: Vec<String>,
-    /// Engines beside ours in the cells of keys and values.
+    /// Engines beside ours in the cells that they can run, and in cells of their own.
     pub peers: Vec<EngineKind>,
     /// Files of results, by other commands, that the page tells of, too.
     pub also: Vec<PathBuf>,
@@ -63,6 +63,9 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     let is_left = |cell: &&Cell| config.is_anew || !is_done(&config.dir, cell);
     let left: Vec<&Cell> = cells.iter().copied().filter(is_left).collect();
     output.say(listing(&cells, &left))?;
+    if let Some(note) = left_out(&config.peers) {
+        output.say(note)?;
+    }
     let room = Room::of(existing(&config.dir));
     left.iter().try_for_each(|cell| room.check(cell))?;
     if config.dry_run {
@@ -187,6 +190,21 @@ fn listing(cells: &[&Cell], left: &[&Cell]) -> String {
     }
     let minutes = left.iter().map(|cell| cell.seconds).sum::<f64>() / 60.0;
     format!("{table}\n{} of {} left, about {minutes:.0} minutes", left.len(), cells.len())
+}
+
+/// Which of the engines beside ours are left out of which cells, and why.
+fn left_out(peers: &[EngineKind]) -> Option<String> {
+    let foreign: Vec<_> = peers.iter().filter(|peer| peer.is_foreign()).collect();
+    let names = |engines: &[&EngineKind]| engines.iter().map(|engine| engine.name()).collect::<Vec<_>>().join(", ");
+    if foreign.is_empty() {
+        return None;
+    }
+    let mut note = format!("Left out of cells on a modelled device, for they do their own I/O: {}.", names(&foreign));
+    let buffered: Vec<_> = foreign.into_iter().filter(|peer| !peer.has_direct_io()).collect();
+    if !buffered.is_empty() {
+        note += &format!(" Left out of cells past the page cache, for they have no direct I/O: {}.", names(&buffered));
+    }
+    Some(note)
 }
 
 /// An error for a cell that does not fit.

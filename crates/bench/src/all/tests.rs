@@ -1,7 +1,9 @@
 //! Plans, what is left of one, and what does not fit.
 
 use super::*;
-use crate::engines::EngineSettings;
+use crate::engines::{Device, EngineSettings};
+use siltstone_base::checksum::xxh3_64;
+use siltstone_base::engine::Durability;
 
 pub(super) fn config() -> AllConfig {
     AllConfig {
@@ -68,6 +70,119 @@ fn the_book_lists_the_cells_of_every_scale() {
         include_str!("../../../../docs/src/laboratory.md").contains(&table),
         "docs/src/laboratory.md lacks\n{table}"
     );
+}
+
+/// The cells that are there because of engines beside ours. Any engine will do: minutes for one are the same whichever the others are.
+fn beside_another(scale: Scale) -> Vec<Cell> {
+    let without: Vec<_> = plan(&AllConfig { scale, ..config() }).into_iter().map(|cell| cell.name).collect();
+    let with = plan(&AllConfig { scale, peers: vec![EngineKind::LsmLazy], ..config() });
+    with.into_iter().filter(|cell| !without.contains(&cell.name)).collect()
+}
+
+#[test]
+fn the_book_lists_the_cells_beside_other_engines() {
+    let scales = [Scale::Quick, Scale::Hour, Scale::Night].map(beside_another);
+    let mut table = "| cell | what | quick | hour | night |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    for cell in &scales[2] {
+        let minutes = scales.each_ref().map(|cells| {
+            let found = cells.iter().find(|other| other.name == cell.name).unwrap();
+            let engines = found.experiment(Path::new("/nowhere")).engines().len();
+            assert_eq!(engines, 3, "{}", cell.name);
+            format!("{:.1}", found.seconds / engines as f64 / 60.0)
+        });
+        table += &format!("| `{}` | {} | {} |\n", cell.name, cell.about, minutes.join(" | "));
+    }
+    assert!(
+        include_str!("../../../../docs/src/laboratory.md").contains(&format!("{table}\n")),
+        "docs/src/laboratory.md lacks\n{table}"
+    );
+}
+
+#[test]
+fn beside_other_engines_all_have_the_same_conditions_on_the_machine_s_own_device() {
+    for scale in [Scale::Quick, Scale::Hour, Scale::Night] {
+        let cells = beside_another(scale);
+        let [insert, sysbench] = &cells[..] else { panic!("{scale}: {} cells", cells.len()) };
+        assert_eq!([insert.name.as_str(), sysbench.name.as_str()], ["insert-peers", "sysbench-peers"]);
+        let Experiment::Insert(insert) = insert.experiment(Path::new("/nowhere")) else { panic!("{scale}") };
+        let Experiment::Sysbench(sysbench) = sysbench.experiment(Path::new("/nowhere")) else { panic!("{scale}") };
+        for settings in [&insert.settings, &sysbench.settings] {
+            assert_eq!((settings.device, settings.durability), (Device::None, Durability::Commit), "{scale}");
+            assert!(settings.compress && settings.level0.is_default(), "{scale}");
+        }
+        assert!(!insert.settings.direct && insert.settings.memory_bytes() >= 2 * 90 * insert.rows, "{scale}");
+        let data = u64::from(sysbench.tables) * u64::from(sysbench.rows) * sysbench::ROW_BYTES;
+        assert!(sysbench.settings.direct && sysbench.settings.memory_bytes() <= data / 5 + 1, "{scale}");
+    }
+}
+
+#[test]
+#[cfg(feature = "peers")]
+fn every_peer_is_in_the_cells_that_it_can_run_and_the_others_say_so() {
+    let foreign: Vec<_> = EngineKind::ALL.iter().copied().filter(|kind| kind.is_foreign()).collect();
+    let direct: Vec<_> = foreign.iter().copied().filter(|kind| kind.has_direct_io()).collect();
+    let with_peers = AllConfig { peers: foreign.clone(), ..config() };
+    for cell in plan(&with_peers) {
+        let experiment = cell.experiment(Path::new("/nowhere"));
+        let found: Vec<_> = experiment.engines().iter().copied().filter(|kind| kind.is_foreign()).collect();
+        let expected = match cell.name.as_str() {
+            "insert-peers" => &foreign[..],
+            "kv" | "ycsb" | "stalls" | "sysbench-peers" => &direct[..],
+            _ => &[],
+        };
+        assert_eq!(found, expected, "{}", cell.name);
+    }
+    assert_eq!(plan(&with_peers).iter().any(|cell| cell.name == "sysbench-peers"), !direct.is_empty());
+    let text = said(&with_peers).unwrap();
+    assert!(text.contains("Left out of cells on a modelled device, for they do their own I/O: fjall, redb"), "{text}");
+    let buffered = "Left out of cells past the page cache, for they have no direct I/O: fjall, redb, lmdb, sqlite.";
+    assert!(text.contains(buffered), "{text}");
+    assert!(!said(&config()).unwrap().contains("Left out"));
+}
+
+#[test]
+#[cfg(feature = "peers")]
+fn a_cell_beside_other_engines_runs_and_says_its_conditions() {
+    let dir = tempfile::tempdir().unwrap();
+    let peers = vec![EngineKind::Fjall, EngineKind::Redb, EngineKind::Lmdb, EngineKind::Sqlite];
+    let config = AllConfig { dir: dir.path().to_path_buf(), dry_run: false, peers, ..config() };
+    let mut cell = plan(&config).into_iter().find(|cell| cell.name == "insert-peers").unwrap();
+    if let Experiment::Insert(insert) = &mut cell.experiment_mut() {
+        (insert.rows, insert.more_rows, insert.query_seconds) = (300, 0, 0.1);
+    }
+    run_cell(&config, &cell, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+    let file = results(dir.path(), &cell);
+    let text = read_file(&PosixEnv::new(), &file, FileKind::Other, MOST_BYTES).unwrap();
+    let records = report::parse(&String::from_utf8(text).unwrap(), &file).unwrap();
+    assert_eq!(records.len(), 6 * 4, "six engines, four steps");
+    let first = &records[0].result;
+    for record in &records {
+        let line = &record.result;
+        assert_eq!((line.device.as_deref(), line.durability.as_deref()), (Some("none"), Some("commit")), "{line:?}");
+        assert_eq!((&line.config_hash, line.memory_bytes), (&first.config_hash, first.memory_bytes), "{line:?}");
+        assert!(line.workload != "l" || line.ops == 300, "{line:?}");
+    }
+    assert!(is_done(dir.path(), &cell));
+}
+
+#[test]
+#[cfg(feature = "peers")]
+fn foreign_engines_run_sysbench_which_opens_their_tables_anew() {
+    let cell = plan(&config()).into_iter().find(|cell| cell.name == "sysbench-fifth").unwrap();
+    let Experiment::Sysbench(sysbench) = cell.experiment(Path::new("/nowhere")) else { panic!("of sysbench") };
+    let engines: Vec<_> = EngineKind::ALL.iter().copied().filter(|kind| kind.is_foreign()).collect();
+    let expected = engines.len() * sysbench.workloads.len();
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, settings) = (Some(dir.path().join("db")), EngineSettings::default().with_memory(24 << 20));
+    let (tables, rows, clients, seconds) = (2, 250, vec![3], 0.1);
+    let small = sysbench::SysbenchConfig { engines, tables, rows, clients, seconds, dir, settings, ..sysbench };
+    let lines = sysbench::run(&small, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+    assert_eq!(lines.len(), expected);
+    for line in &lines {
+        assert!(line.workload == "settle" || line.ops > 0, "{line:?}");
+        let conditions = (line.device.as_deref(), line.durability.as_deref(), line.memory_bytes);
+        assert_eq!(conditions, (Some("none"), Some("os"), Some(24 << 20)), "{line:?}");
+    }
 }
 
 #[test]
@@ -183,6 +298,19 @@ fn results_of_another_plan_are_not_taken_for_those_of_a_cell() {
             insert.steps.truncate(1);
         }
     }));
+}
+
+#[test]
+fn cells_with_the_universal_style_are_others_than_those_of_another_number_of_runs() {
+    let mut universal = 0;
+    for mut cell in plan(&AllConfig { scale: Scale::Hour, ..config() }) {
+        let experiment = cell.experiment_mut();
+        let has_it = experiment.engines().contains(&EngineKind::LsmUniversal);
+        let by_settings_alone = format!("{:016x}", xxh3_64(format!("{experiment:?}").as_bytes()));
+        assert_eq!(cell.identity() != by_settings_alone, has_it, "{}", cell.name);
+        universal += u32::from(has_it);
+    }
+    assert!(universal > 0);
 }
 
 #[test]

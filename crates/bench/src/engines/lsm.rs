@@ -1,6 +1,6 @@
 //! The LSM engine with the settings of a run.
 
-use super::{Admission, Device, EngineSettings};
+use super::{Admission, Device, EngineSettings, Level0};
 use siltstone_base::clock::SystemClock;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::{DeviceModel, Env, PosixEnv, ThrottledEnv};
@@ -9,6 +9,10 @@ use siltstone_lsm::{
     WriteOptions,
 };
 use std::sync::Arc;
+
+/// Runs of the universal style at which they are merged, writers are slowed down, and writers stop, where a run of the laboratory is given no numbers of its own. Filters let few gets see more than one of
+/// the runs; there is a level for each, and as many may be flushed meanwhile.
+pub(crate) const UNIVERSAL: Level0 = Level0::of(16, 36, 56);
 
 /// What the engine is opened with.
 pub(crate) struct LsmOptions {
@@ -46,8 +50,7 @@ impl LsmOptions {
             family = family.compression(CompressionType::None);
         }
         if style == CompactionStyle::Universal {
-            // As many runs as a get may ask with bloom filters, and a level for each.
-            family = family.compaction_style(style).level0_file_num_compaction_trigger(8).num_levels(9);
+            family = UNIVERSAL.apply(family.compaction_style(style), style);
         }
         if style == CompactionStyle::Lazy {
             // A level for each of the runs that wait in tiers.

@@ -118,7 +118,7 @@ impl Kv for MemoryEngine {
         for op in batch {
             match op {
                 KvOp::Put { key, value } => drop(map.insert(key.to_vec(), value.to_vec())),
-                KvOp::Delete { key } => drop(map.remove(key)),
+                KvOp::Delete { key } | KvOp::DeleteOnce { key } => drop(map.remove(key)),
             }
         }
         Ok(())

@@ -23,7 +23,7 @@ mod tests;
 
 pub use kv_tables::KvTables;
 pub use level0::Level0;
-pub(crate) use lsm::LsmOptions;
+pub(crate) use lsm::{LsmOptions, UNIVERSAL};
 pub use memory::MemoryEngine;
 pub use null::NullEngine;
 pub use open::OpenEngine;
@@ -140,6 +140,28 @@ impl EngineKind {
         matches!(self, Self::LsmLeveled | Self::LsmClassic | Self::LsmUniversal | Self::LsmLazy)
     }
 
+    /// Whether it is an LSM tree, ours or somebody else's.
+    pub fn is_lsm_tree(self) -> bool {
+        match self {
+            #[cfg(feature = "peers")]
+            Self::Fjall => true,
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => true,
+            _ => self.is_lsm(),
+        }
+    }
+
+    /// Whether it is somebody else's: it does its own I/O, so that no device can be modelled beneath it.
+    pub fn is_foreign(self) -> bool {
+        match self {
+            #[cfg(feature = "peers")]
+            Self::Fjall | Self::Redb | Self::Lmdb | Self::Sqlite => true,
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn compaction_style(self) -> CompactionStyle {
         match self {
             Self::LsmUniversal => CompactionStyle::Universal,
@@ -192,9 +214,11 @@ impl EngineKind {
         #[cfg(feature = "peers")]
         use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine, sqlite::SqliteEngine};
         #[cfg(feature = "peers")]
-        fn over<K: Kv + 'static>(kv: K, dir: &Path) -> OpenEngine {
-            OpenEngine::tables(Arc::new(KvTables::new(kv))).in_dir(dir)
+        fn over<K: Kv + 'static>(kv: K, dir: &Path) -> Result<OpenEngine> {
+            Ok(OpenEngine::tables(Arc::new(KvTables::open(kv)?)).in_dir(dir))
         }
+        #[cfg(feature = "peers")]
+        let peers = || settings.for_tables_of_peers();
         Ok(match self {
             Self::LsmLeveled | Self::LsmUniversal | Self::LsmLazy => {
                 let lsm = LsmOptions::new(settings, self.compaction_style());
@@ -210,17 +234,17 @@ impl EngineKind {
                 OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(env).named(self.name())
             }
             Self::Memory => OpenEngine::both(Arc::new(MemoryEngine::new())),
-            Self::Null => OpenEngine::tables(Arc::new(KvTables::new(NullEngine::new()))),
+            Self::Null => OpenEngine::tables(Arc::new(KvTables::open(NullEngine::new())?)),
             #[cfg(feature = "peers")]
-            Self::Fjall => over(FjallEngine::open(dir, &settings.for_peers()?)?, dir),
+            Self::Fjall => over(FjallEngine::open(dir, &peers()?)?, dir)?,
             #[cfg(feature = "peers")]
-            Self::Redb => over(RedbEngine::open(dir, &settings.for_peers()?)?, dir),
+            Self::Redb => over(RedbEngine::open(dir, &peers()?)?, dir)?,
             #[cfg(feature = "peers")]
-            Self::Lmdb => over(LmdbEngine::open(dir, &settings.for_peers()?)?, dir),
+            Self::Lmdb => over(LmdbEngine::open(dir, &peers()?)?, dir)?,
             #[cfg(feature = "peers")]
-            Self::Sqlite => over(SqliteEngine::open(dir, &settings.for_peers()?)?, dir),
+            Self::Sqlite => over(SqliteEngine::open(dir, &peers()?)?, dir)?,
             #[cfg(feature = "rocksdb")]
-            Self::Rocksdb => over(siltstone_compare::rocksdb::RocksdbEngine::open(dir, &settings.for_peers()?)?, dir),
+            Self::Rocksdb => over(siltstone_compare::rocksdb::RocksdbEngine::open(dir, &peers()?)?, dir)?,
         })
     }
 }

@@ -247,14 +247,13 @@ impl EngineSettings {
         if self.device != Device::None {
             return Err(siltstone_base::Error::not_supported("foreign engines do not run on a modelled device"));
         }
-        if !self.compress {
-            return Err(siltstone_base::Error::not_supported("foreign engines compress as they do by default"));
-        }
         Ok(siltstone_compare::PeerSettings {
             cache_bytes: self.cache_bytes,
             write_buffer_bytes: self.write_buffer_bytes,
             write_buffers: self.write_buffers,
             bloom_bits_per_key: self.bloom_bits_per_key,
+            expects_hits: false,
+            compress: self.compress,
             background_jobs: self.background_jobs,
             direct: self.direct,
             format_version: self.format_version,
@@ -263,6 +262,12 @@ impl EngineSettings {
             level0_slowdown_trigger: self.level0.slowdown,
             level0_stop_trigger: self.level0.stop,
         })
+    }
+
+    /// The same under tables: as MyRocks has it, and our LSM engine there, rows are looked for where they are.
+    #[cfg(feature = "peers")]
+    pub(crate) fn for_tables_of_peers(&self) -> Result<siltstone_compare::PeerSettings> {
+        Ok(siltstone_compare::PeerSettings { expects_hits: true, ..self.for_peers()? })
     }
 }
 

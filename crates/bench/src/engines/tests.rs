@@ -1,25 +1,24 @@
 //! The engines that are made here keep what every engine keeps; and one that does not is found out.
 
-use super::{KvTables, MemoryEngine};
-use siltstone_base::Result;
+use super::{Device, EngineKind, EngineSettings, MemoryEngine};
+use crate::place::copy_database;
 use siltstone_base::engine::conformance_all::{Checked, Openers, check_all};
 use siltstone_base::engine::{
     Admin, Capabilities, EngineStats, Kv, KvBatch, KvCursor, KvOp, Row, RowChange, TableId, TableSpec, Tables,
 };
 use siltstone_base::index_scan::{IndexEntry, IndexScan};
 use siltstone_base::index_spec::IndexSpec;
+use siltstone_base::{ErrorKind, Result};
 use std::path::Path;
 
 #[test]
-fn the_model_and_tables_over_it_keep_what_every_engine_keeps() {
+fn the_model_keeps_what_every_engine_keeps() {
     let model = Openers {
         kv: Some(&|_| Ok(Box::new(MemoryEngine::new()))),
         tables: Some(&|_| Ok(Box::new(MemoryEngine::new()))),
         ..Openers::default()
     };
     assert_eq!(check_all(&model, Path::new(".")).ran, ["kv", "tables", "added indexes", "writers in turns"]);
-    let tables = Openers { tables: Some(&|_| Ok(Box::new(KvTables::new(MemoryEngine::new())))), ..Openers::default() };
-    assert_eq!(check_all(&tables, Path::new(".")).ran, ["tables", "writers in turns"]);
 }
 
 /// A promise that is broken.
@@ -155,7 +154,7 @@ impl Kv for Planted {
         }
         match batch.iter().next() {
             Some(KvOp::Put { key, value }) => self.model.put(key, value),
-            Some(KvOp::Delete { key }) => Kv::delete(&*self.model, key),
+            Some(KvOp::Delete { key } | KvOp::DeleteOnce { key }) => Kv::delete(&*self.model, key),
             None => Ok(()),
         }
     }
@@ -316,4 +315,72 @@ fn logs_of_engines_that_do_not_say_what_theirs_occupy_are_not_counted_as_data() 
     let engine = super::OpenEngine::kv(std::sync::Arc::new(MemoryEngine::new())).in_dir(dir.path());
     let stats = engine.stats().unwrap();
     assert_eq!((stats.log_bytes, stats.data_bytes()), (Some(56 << 10), Some(64 << 10)));
+}
+
+/// Engines of tables whose rows stay when they are closed: two of ours, and all others of this build.
+fn engines_that_keep_rows() -> impl Iterator<Item = EngineKind> {
+    let is_meant = |kind: &EngineKind| kind.is_foreign() || [EngineKind::LsmLeveled, EngineKind::Btree].contains(kind);
+    EngineKind::ALL.iter().copied().filter(is_meant)
+}
+
+#[test]
+fn a_copy_of_a_closed_database_opens_with_its_tables() {
+    let settings = EngineSettings::default().with_memory(16 << 20);
+    let spec = |name: &str| TableSpec {
+        name: name.to_owned(),
+        indexes: vec![IndexSpec::over_columns("first", Some(0..1)), IndexSpec::over_columns("second", Some(1..2))],
+    };
+    for kind in engines_that_keep_rows() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let (loaded, copy) = (dir.path().join("loaded"), dir.path().join("copy"));
+        let engine = kind.open_tables(&loaded, &settings).unwrap();
+        let tables = engine.as_tables().unwrap();
+        let ids = ["one", "other"].map(|name| tables.create_table(&spec(name)).unwrap());
+        let rows: Vec<_> = (0..200_u32).map(|number| (number.to_be_bytes(), [number as u8, 7, 7])).collect();
+        let rows: Vec<_> = rows.iter().map(|(primary_key, value)| Row { primary_key, value }).collect();
+        rows.chunks(20).for_each(|rows| ids.iter().for_each(|id| tables.insert(*id, rows).unwrap()));
+        engine.admin.close().unwrap();
+        drop(engine);
+        // What is made of a copy has no part in the next one.
+        for _ in 0..2 {
+            copy_database(&loaded, &copy).unwrap();
+            let engine = kind.open_tables(&copy, &settings).unwrap();
+            let tables = engine.as_tables().unwrap();
+            for (name, id) in [("other", ids[1]), ("one", ids[0])] {
+                assert_eq!(tables.open_table(&spec(name)).unwrap(), id, "{kind}");
+            }
+            assert_eq!(counts(tables, ids[0]), [200; 3], "{kind}");
+            tables.delete(ids[0], &rows[..20]).unwrap();
+            assert_eq!((counts(tables, ids[0]), counts(tables, ids[1])), ([180; 3], [200; 3]), "{kind}");
+            engine.admin.close().unwrap();
+        }
+    }
+}
+
+/// Rows of a table with two indexes, and entries of each that lead to one.
+fn counts(tables: &dyn Tables, table: TableId) -> [usize; 3] {
+    let rows = tables.scan_rows(table, b"", usize::MAX, &mut |_| {}).unwrap();
+    let entries = [0, 1].map(|index| tables.scan_rows_by(table, index, &IndexScan::all(), &mut |_, _| {}).unwrap());
+    [rows, entries[0], entries[1]]
+}
+
+#[test]
+fn an_engine_of_somebody_else_s_runs_on_no_modelled_device() {
+    for &kind in EngineKind::ALL {
+        let dir = tempfile::TempDir::new().unwrap();
+        let settings = EngineSettings { device: Device::FastSsd, ..EngineSettings::default().with_memory(16 << 20) };
+        let refusal = kind.open_tables(&dir.path().join("db"), &settings).err().map(|error| error.kind());
+        assert_eq!(refusal, kind.is_foreign().then_some(ErrorKind::NotSupported), "{kind}");
+    }
+}
+
+#[test]
+fn every_engine_opens_without_compression() {
+    for &kind in EngineKind::ALL {
+        let dir = tempfile::TempDir::new().unwrap();
+        let settings = EngineSettings { compress: false, ..EngineSettings::default().with_memory(16 << 20) };
+        let engine = kind.open_tables(&dir.path().join("db"), &settings).unwrap();
+        assert!(engine.name().starts_with(kind.name()), "{kind}");
+        engine.admin.close().unwrap();
+    }
 }

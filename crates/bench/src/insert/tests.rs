@@ -107,6 +107,57 @@ fn indexes_are_added_to_rows_that_were_loaded_without() {
     }
 }
 
+/// The rows of every client's table, and the entries of each index that lead to one, of a database that was left in `dir`.
+#[cfg(feature = "peers")]
+fn counted(kind: EngineKind, dir: &std::path::Path, config: &InsertConfig) -> Vec<[usize; 4]> {
+    use siltstone_base::index_scan::IndexScan;
+    let engine = kind.open_tables(dir, &config.settings).unwrap();
+    let tables = engine.as_tables().unwrap();
+    let of_client = |client| {
+        let table = tables.open_table(&config.schema.table(client)).unwrap();
+        let rows = tables.scan_rows(table, b"", usize::MAX, &mut |_| {}).unwrap();
+        let entries = |index| tables.scan_rows_by(table, index, &IndexScan::all(), &mut |_, _| {}).unwrap();
+        [rows, entries(0), entries(1), entries(2)]
+    };
+    let counted = (1..=config.clients).map(of_client).collect();
+    engine.admin.close().unwrap();
+    counted
+}
+
+#[test]
+#[cfg(feature = "peers")]
+fn foreign_engines_run_every_step_and_end_with_the_rows_and_entries_of_ours() {
+    let ours = [EngineKind::LsmLeveled, EngineKind::Btree];
+    let foreign = EngineKind::ALL.iter().copied().filter(|kind| kind.is_foreign());
+    for steps in ["l,settle,l.i1,l.i2,u,qr5000,qp5000", "l.i0,settle,l.x,u,l.i1,qr5000"] {
+        for kind in ours.into_iter().chain(foreign.clone()) {
+            let dir = tempfile::TempDir::new().unwrap();
+            let path = dir.path().join("db");
+            let mut config = config(Schema::Of2017, BinlogMode::Os);
+            config.steps = steps.split(',').map(|step| step.parse().unwrap()).collect();
+            (config.engines, config.dir) = (vec![kind], Some(path.clone()));
+            (config.updates, config.more_rows) = (600, 500);
+            config.settings = EngineSettings::default().with_memory(24 << 20);
+            let lines = run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+            let ops = |step: &str| lines.iter().find(|line| line.workload == step).map(|line| line.ops);
+            assert_eq!(
+                [ops("l").or(ops("l.i0")), ops("u"), ops("l.i1")],
+                [Some(1_050), Some(600), Some(400)],
+                "{kind}"
+            );
+            // How many queries there were is a matter of time.
+            assert!(ops("l.x").is_none_or(|rows| rows == 1_050) && ops("qr5000").is_some(), "{kind}");
+            for line in &lines {
+                assert!(line.engine.starts_with(kind.name()), "{line:?}");
+                let conditions = [line.device.as_deref(), line.durability.as_deref()];
+                assert_eq!((conditions, line.compressed), ([Some("none"), Some("os")], Some(true)), "{kind}");
+                assert_eq!((line.memory_bytes, line.data_bytes > Some(0)), (Some(24 << 20), true), "{kind}");
+            }
+            assert_eq!(counted(kind, &path, &config), [[525; 4]; 2], "{kind} after {steps}");
+        }
+    }
+}
+
 #[test]
 fn steps_in_an_impossible_order_are_refused() {
     for (steps, said) in [

@@ -27,6 +27,15 @@ impl Measured {
             stall_us: stats.stall_micros,
             counters: stats.counters,
             cpu_s: self.usage.cpu_s,
+            user_cpu_s: self.usage.user_cpu_s,
+            system_cpu_s: self.usage.system_cpu_s,
+            voluntary_context_switches: self.usage.voluntary_context_switches,
+            involuntary_context_switches: self.usage.involuntary_context_switches,
+            major_page_faults: self.usage.major_page_faults,
+            read_syscalls: self.usage.read_syscalls,
+            write_syscalls: self.usage.write_syscalls,
+            cpu_pressure_us: self.usage.cpu_pressure_us,
+            io_pressure_us: self.usage.io_pressure_us,
             rss_mb: self.usage.rss_mb,
             segment_ops_per_s: segments(&self.second_rates),
             cv_plain: coefficients.map(|(plain, _)| plain),
@@ -40,7 +49,7 @@ impl Measured {
         line
     }
 
-    /// The rates of the intervals of the run that `line` names.
+    /// The rates and latencies of the intervals of the run that `line` names.
     pub(crate) fn interval_lines(&self, line: &ResultLine) -> Vec<IntervalLine> {
         let interval = |interval: &Interval| IntervalLine {
             experiment: line.experiment.clone(),
@@ -48,6 +57,9 @@ impl Measured {
             engine: line.engine.clone(),
             interval_s: interval.end_s,
             ops_per_s: interval.ops_per_s,
+            p50_us: interval.latencies.map(|latencies| latencies.p50_us),
+            p99_us: interval.latencies.map(|latencies| latencies.p99_us),
+            max_us: interval.latencies.map(|latencies| latencies.max_us),
             written_per_s: interval.written_per_s,
             read_per_s: interval.read_per_s,
             space_bytes: interval.space_bytes,

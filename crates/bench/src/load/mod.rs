@@ -2,30 +2,30 @@
 
 use crate::stopwatch::Stopwatch;
 use crate::{Latencies, PauseMeter, ProcessUsage};
-use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::engine::Admin;
-use siltstone_base::sync::CachePadded;
-use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use siltstone_base::{Error, ErrorKind, Result};
-use std::sync::Barrier;
-use std::time::Duration;
 
 mod arrivals;
 mod bar;
+mod dismissal;
 mod gaps;
+mod interval_latencies;
 mod intervals;
 mod lines;
+pub(crate) mod offered;
 mod open_loop;
+mod sampler;
+mod shared;
+mod worker;
 
 pub(crate) use arrivals::{Arrivals, Bursts, Process};
-use bar::Bar;
 pub(crate) use gaps::GapMeter;
+use interval_latencies::Gathered;
 pub(crate) use intervals::Interval;
-use intervals::Intervals;
 pub(crate) use open_loop::{End, OpenLoop};
-
-/// How often the main thread looks at the counters.
-const LOOK: Duration = Duration::from_millis(20);
+use sampler::{Sampler, Samples};
+use shared::{Conclusion, Shared};
+pub(crate) use worker::Worker;
 
 /// A size that is looked at once a second. `None` if it is unknown.
 pub(crate) type Gauge<'a> = &'a (dyn Fn() -> Option<u64> + Sync);
@@ -76,153 +76,74 @@ pub(crate) struct Measured {
     pub intervals: Vec<Interval>,
 }
 
-/// One thread of a load.
-#[derive(Debug)]
-pub(crate) struct Worker<'a> {
-    /// Its number: counting threads from 0, then companions.
-    pub index: usize,
-    done: &'a AtomicU64,
-    stop: &'a AtomicBool,
-    is_companion: bool,
-    latencies: Latencies,
-}
-
-impl Worker<'_> {
-    /// Calls `op` with the numbers from 0 below `ops` (a companion: until it is told to stop), or until it returns false.
-    /// Time is taken once for every `group` operations. Returns the number of operations done.
-    #[inline]
-    pub(crate) fn drive(&mut self, ops: u64, group: u64, mut op: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
-        let ops = if self.is_companion { u64::MAX } else { ops };
-        let watch = Stopwatch::start();
-        let (mut done, mut last) = (0, 0);
-        let mut goes_on = true;
-        while goes_on && done < ops && !self.stop.load(Ordering::Relaxed) {
-            let first = done;
-            let end = ops.min(done + group);
-            while done < end {
-                if !op(done)? {
-                    goes_on = false;
-                    break;
-                }
-                done += 1;
-            }
-            let now = watch.nanos();
-            match done - first {
-                0 => {}
-                1 => self.latencies.record(now - last),
-                count => self.latencies.record_group(now - last, count),
-            }
-            last = now;
-            self.done.store(done, Ordering::Relaxed);
-        }
-        Ok(done)
-    }
-
-    /// Whether the run is over for this thread.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Takes note of one operation that took `nanos`, for loops that are not [`drive`](Self::drive)'s.
-    pub(crate) fn record(&mut self, nanos: u64, ops: u64) {
-        self.latencies.record(nanos);
-        self.done.fetch_add(ops, Ordering::Relaxed);
-    }
-}
-
-struct Ending<'a> {
-    ended: &'a AtomicUsize,
-    failed: &'a AtomicBool,
-    is_companion: bool,
-    is_ok: bool,
-}
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        if !self.is_ok {
-            self.failed.store(true, Ordering::Release);
-        }
-        if !self.is_companion {
-            self.ended.fetch_add(1, Ordering::Release);
-        }
-    }
-}
-
 /// Runs `work` on every thread of `load` and returns what was measured and what each thread returned.
 pub(crate) fn run<T: Send>(
     load: &Load<'_>,
     work: impl Fn(&mut Worker<'_>) -> Result<T> + Sync,
 ) -> Result<(Measured, Vec<T>)> {
+    let shared = Shared::new(load);
     let all = load.threads + load.companions;
-    let counters: Vec<_> = (0..all).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
-    let mut latencies = (0..all).map(|_| Latencies::new()).collect::<Result<Vec<_>>>()?;
-    let (ended, stop, failed) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
-    let barrier = Barrier::new(all + 1);
+    let latencies = (0..all).map(|_| Latencies::new()).collect::<Result<Vec<_>>>()?;
+    let mut gathered = Gathered::new(&shared.trays)?;
     let pauses = PauseMeter::new();
     let sampler = Sampler::new(load);
 
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..all)
-            .map(|index| {
-                let is_companion = index >= load.threads;
-                let latencies = latencies.remove(0);
-                let mut worker = Worker { index, done: &counters[index], stop: &stop, is_companion, latencies };
-                let (barrier, work, ended, failed) = (&barrier, &work, &ended, &failed);
-                scope.spawn(move || {
-                    barrier.wait();
-                    let watch = Stopwatch::start();
-                    let mut ending = Ending { ended, failed, is_companion, is_ok: false };
-                    let result = work(&mut worker);
-                    ending.is_ok = result.is_ok();
-                    (result, watch.seconds(), worker.latencies)
-                })
-            })
-            .collect();
+        let mut threads = Vec::with_capacity(all);
+        for (index, (latencies, done)) in latencies.into_iter().zip(&shared.counters).enumerate() {
+            let (shared, work) = (&shared, &work);
+            threads.push(scope.spawn(move || shared.work(index, done, latencies, work)));
+        }
         scope.spawn(|| pauses.watch());
-        barrier.wait();
-        let run_watch = Stopwatch::start();
+        let conclusion = Conclusion { shared: &shared, pauses: &pauses };
         let before = ProcessUsage::now();
-        let counted = || counters[..load.threads].iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
-        let samples = sampler.watch(&counted, || {
-            let is_failed = failed.load(Ordering::Acquire);
-            if is_failed || load.most_seconds.is_some_and(|most| run_watch.seconds() >= most) {
-                stop.store(true, Ordering::Release);
+        shared.begin.wait();
+        let watch = Stopwatch::start();
+        let samples = sampler.watch(watch, &shared, &mut gathered, || {
+            let is_failed = shared.is_failed();
+            if is_failed || load.most_seconds.is_some_and(|most| watch.seconds() >= most) {
+                shared.phase.end_run();
             }
-            is_failed || ended.load(Ordering::Acquire) == load.threads
+            is_failed || shared.is_done()
         });
-        stop.store(true, Ordering::Release);
+        shared.phase.end_run();
         let usage = ProcessUsage::now().since(&before);
-        pauses.stop();
+        drop(conclusion);
+        let Samples { second_rates, second_gauges, mut intervals } = samples?;
 
-        let mut measured = Measured {
-            seconds: 0.0,
-            ops: counted(),
-            companion_ops: 0,
-            latencies: Latencies::new()?,
-            usage,
-            pause_us: 0.0,
-            second_rates: samples.second_rates,
-            second_gauges: samples.second_gauges,
-            intervals: samples.intervals,
-        };
+        let mut seconds: f64 = 0.0;
         let mut returned = Vec::with_capacity(all);
         let mut failure = None;
-        for (index, worker) in workers.into_iter().enumerate() {
-            let (result, seconds, latencies) =
-                worker.join().map_err(|_| Error::new(ErrorKind::Poisoned, "a client of the load panicked"))?;
+        for (index, thread) in threads.into_iter().enumerate() {
+            let (outcome, took) =
+                thread.join().map_err(|_| Error::new(ErrorKind::Poisoned, "a client of the load panicked"))?;
             if index < load.threads {
-                measured.seconds = measured.seconds.max(seconds);
-                measured.latencies.add(&latencies)?;
+                seconds = seconds.max(took);
             }
-            match result {
+            match outcome {
                 Ok(value) => returned.push(value),
                 Err(error) => failure = Some(error),
             }
         }
-        measured.ops = counted();
-        measured.companion_ops = counters[load.threads..].iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
-        measured.pause_us = pauses.longest_us();
-        failure.map_or(Ok((measured, returned)), Err)
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let (latencies, by_interval) = gathered.finish()?;
+        for (interval, latencies) in intervals.iter_mut().zip(by_interval) {
+            interval.latencies = latencies;
+        }
+        let measured = Measured {
+            seconds,
+            ops: shared.ops(),
+            companion_ops: shared.companion_ops(),
+            latencies,
+            usage,
+            pause_us: pauses.longest_us(),
+            second_rates,
+            second_gauges,
+            intervals,
+        };
+        Ok((measured, returned))
     })
 }
 
@@ -248,66 +169,6 @@ pub(crate) fn settle(engine: &dyn Admin) -> Result<Measured> {
         second_gauges: Vec::new(),
         intervals: Vec::new(),
     })
-}
-
-#[derive(Debug, Default)]
-struct Samples {
-    second_rates: Vec<f64>,
-    second_gauges: Vec<u64>,
-    intervals: Vec<Interval>,
-}
-
-struct Sampler<'a> {
-    bar: Bar,
-    interval_s: f64,
-    gauge: Option<Gauge<'a>>,
-    space: Option<Gauge<'a>>,
-}
-
-impl<'a> Sampler<'a> {
-    fn new(load: &Load<'a>) -> Self {
-        Self { bar: Bar::new(load), interval_s: load.interval_s, gauge: load.gauge, space: load.space }
-    }
-
-    fn watch(&self, counted: &dyn Fn() -> u64, is_over: impl Fn() -> bool) -> Samples {
-        let clock = SystemClock::new();
-        let watch = Stopwatch::start();
-        let mut samples = Samples::default();
-        let mut second = Mark::default();
-        let mut intervals = Intervals::new(self.interval_s, self.space);
-        while !is_over() {
-            clock.sleep(LOOK);
-            let (now, ops) = (watch.seconds(), counted());
-            if let Some(rate) = second.rate_after(1.0, now, ops) {
-                samples.second_rates.push(rate);
-                samples.second_gauges.extend(self.gauge.and_then(|gauge| gauge()));
-                self.bar.show(now, ops, rate);
-            }
-            intervals.look(now, ops);
-        }
-        intervals.finish(watch.seconds(), counted());
-        samples.intervals = intervals.ended;
-        self.bar.clear();
-        samples
-    }
-}
-
-#[derive(Debug, Default)]
-struct Mark {
-    at: f64,
-    ops: u64,
-}
-
-impl Mark {
-    fn rate_after(&mut self, length: f64, now: f64, ops: u64) -> Option<f64> {
-        let passed = now - self.at;
-        if passed < length {
-            return None;
-        }
-        let rate = (ops - self.ops) as f64 / passed;
-        *self = Self { at: now, ops };
-        Some(rate)
-    }
 }
 
 /// The coefficient of variation of rates: plain, and against a centred moving median of 15. `None` below 5 rates.

@@ -1,7 +1,7 @@
 //! Open loop: operations arrive by a schedule, whether or not the engine keeps up.
 //!
 //! A tokio task draws arrivals a little ahead of time and hands them to the submitting threads in turn; a thread sleeps until the
-//! next of its own is due. The latency of an operation counts from the moment at which it was due. The generator's own
+//! next of its own is due. The schedule begins when all threads have taken their queues. The latency of an operation counts from the moment at which it was due. The generator's own
 //! lateness is how long after that moment a thread that had nothing else to do woke up for it; an arrival that found its thread
 //! at work was not late, it queued.
 
@@ -11,7 +11,7 @@ use crate::{Latencies, LatencySummary, Rng};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -29,6 +29,9 @@ const QUEUE: usize = 1 << 20;
 
 /// Arrivals that a thread takes at a time.
 const TAKE: usize = 64;
+
+/// How long the schedule waits for threads to take their queues: one that failed before keeps no other waiting.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Moments in nanoseconds from the start.
 type Due = u64;
@@ -51,12 +54,25 @@ pub(crate) struct OpenLoop {
     generator: JoinHandle<()>,
     lateness: Arc<Mutex<Latencies>>,
     receivers: Vec<Mutex<Option<mpsc::Receiver<Arrival>>>>,
+    /// A permit for each queue that is taken.
+    taken: Arc<Semaphore>,
     watch: Stopwatch,
 }
 
 impl OpenLoop {
-    /// Begins to hand out arrivals to `threads` submitting threads.
+    /// Hands out arrivals to `threads` submitting threads, as soon as all of them have taken their queues.
     pub(crate) fn start(arrivals: Arrivals, end: End, threads: usize, seed: u64) -> Result<Self> {
+        Self::start_patiently(arrivals, end, threads, seed, PATIENCE)
+    }
+
+    /// The same, after `patience` at the latest.
+    pub(super) fn start_patiently(
+        arrivals: Arrivals,
+        end: End,
+        threads: usize,
+        seed: u64,
+        patience: Duration,
+    ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_time()
@@ -65,9 +81,13 @@ impl OpenLoop {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel(QUEUE)).unzip();
         let receivers = receivers.into_iter().map(|receiver| Mutex::new(Rank(u16::MAX), Some(receiver))).collect();
         let lateness = Arc::new(Mutex::new(Rank(u16::MAX), Latencies::new()?));
-        let watch = Stopwatch::start();
-        let generator = runtime.spawn(generate(senders, arrivals, end, seed, watch));
-        Ok(Self { runtime, generator, lateness, receivers, watch })
+        let (taken, watch) = (Arc::new(Semaphore::new(0)), Stopwatch::start());
+        let all_taken = wait_for_takers(Arc::clone(&taken), threads, patience);
+        let generator = runtime.spawn(async move {
+            all_taken.await;
+            generate(senders, arrivals, end, seed, watch).await;
+        });
+        Ok(Self { runtime, generator, lateness, receivers, taken, watch })
     }
 
     /// What arrives for submitting thread `thread`, which must take it only once.
@@ -76,7 +96,14 @@ impl OpenLoop {
         let receiver = receiver.ok_or_else(|| Error::new(ErrorKind::Aborted, "arrivals were taken twice"))?;
         let lateness = Arc::clone(&self.lateness);
         let (taken, late) = (Vec::with_capacity(TAKE), Latencies::new()?);
+        self.taken.add_permits(1);
         Ok(ArrivalQueue { receiver, taken, late, lateness, watch: self.watch, idle_from: 0, woke: 0, now: 0 })
+    }
+
+    /// Whether every arrival has been handed out.
+    #[cfg(test)]
+    pub(super) fn is_handed_out_for_test(&self) -> bool {
+        self.generator.is_finished()
     }
 
     /// How late threads woke up for arrivals. To be asked when all submitting threads have ended.
@@ -126,6 +153,18 @@ impl ArrivalQueue {
         Ok(true)
     }
 
+    /// Serves no more. Hands the nanoseconds for which each arrival that is left has been due to `each`; what is not due yet is forgotten, and what the generator has not handed out never comes.
+    pub(crate) fn abandon(mut self, mut each: impl FnMut(u64)) -> Result<()> {
+        self.receiver.close();
+        let now = self.watch.nanos();
+        while let Ok((_, due)) = self.receiver.try_recv() {
+            if due <= now {
+                each(now - due);
+            }
+        }
+        self.lateness.lock().add(&self.late)
+    }
+
     fn wait_until(&mut self, due: Due) {
         if due <= self.now {
             return;
@@ -143,6 +182,12 @@ impl ArrivalQueue {
 #[expect(clippy::disallowed_methods, reason = "arrivals come by the system's clock, whatever clock the engine goes by")]
 fn sleep(duration: Duration) {
     std::thread::sleep(duration);
+}
+
+/// Waits until so many queues are taken, or for `patience`.
+async fn wait_for_takers(taken: Arc<Semaphore>, queues: usize, patience: Duration) {
+    // The schedule begins either way.
+    let _ = tokio::time::timeout(patience, taken.acquire_many(queues as u32)).await;
 }
 
 /// Hands out arrivals.

@@ -23,8 +23,8 @@
 //! still owes for it, would be the next one's burden, and the faster engine's the most.
 //! The first and the last tenth of the operations of a run are left out of the means, as in the publication.
 //!
-//! `--as-published` leaves the LSM engine's log to the operating system, as MyRocks did by default at the time, while the B-tree syncs every commit; and both read and write through the (modelled) page cache,
-//! as both did by default, so that a table that was just flushed is in memory. Without it both sync, and `--direct` counts. What Rails itself takes
+//! `--as-published` leaves the logs of LSM trees to the operating system, as MyRocks did by default at the time, while B-trees sync every commit; and all read and write through the (modelled) page cache,
+//! as both did by default, so that a table that was just flushed is in memory. Without it all sync, and `--direct` counts. Foreign engines run on the machine's own device alone. What Rails itself takes
 //! is `--app-ms`: a client takes that long between its operations, and it is added to their mean; the percentiles are without.
 
 use crate::engines::{Device, EngineKind, EngineSettings};
@@ -76,7 +76,7 @@ pub struct RedmineConfig {
     pub interval_s: f64,
     /// Milliseconds that the application takes for every operation, beside the database: clients wait so long between two, and it is added to the mean.
     pub app_ms: f64,
-    /// The LSM engine leaves its log to the operating system.
+    /// LSM trees leave their logs to the operating system.
     pub as_published: bool,
     /// Draws what operations are about.
     pub seed: u64,
@@ -152,7 +152,7 @@ impl RedmineConfig {
         }
         if self.as_published {
             settings.direct = false;
-            if kind.is_lsm() {
+            if kind.is_lsm_tree() {
                 settings.durability = Durability::Os;
             }
         }

@@ -214,6 +214,26 @@ fn every_operation_runs_on_both_engines() {
 }
 
 #[test]
+#[cfg(feature = "peers")]
+fn every_operation_runs_on_foreign_engines() {
+    let foreign: Vec<_> = EngineKind::ALL.iter().copied().filter(|kind| kind.is_foreign()).collect();
+    assert!(foreign.len() >= 4);
+    for kind in foreign {
+        let config =
+            RedmineConfig { clients: vec![2], loads: vec![0.0], settings: EngineSettings::default(), ..config(kind) };
+        let lines = run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+        let ran: Vec<_> = lines.iter().map(|line| line.workload.as_str()).collect();
+        assert_eq!(ran, ["create_task", "process_10_tasks", "search"], "{kind}");
+        for line in &lines {
+            assert!(line.engine.starts_with(kind.name()) && line.ops > 0, "{line:?}");
+            let conditions = [line.device.as_deref(), line.durability.as_deref(), line.data_set.as_deref()];
+            assert_eq!(conditions, [Some("none"), Some("os"), Some("small")], "{kind}");
+            assert!(line.memory_bytes > Some(0) && line.space_bytes > Some(0), "{line:?}");
+        }
+    }
+}
+
+#[test]
 fn engines_alternate_and_every_run_has_intervals() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.json");
@@ -286,7 +306,7 @@ fn a_stream_below_one_is_throttled_and_half_of_it_is_writes() {
 }
 
 #[test]
-fn as_published_the_lsm_engine_alone_leaves_its_log_to_the_system() {
+fn as_published_lsm_trees_alone_leave_their_logs_to_the_system() {
     let config = RedmineConfig {
         as_published: true,
         settings: EngineSettings { durability: Durability::Commit, ..EngineSettings::default() },
@@ -295,6 +315,8 @@ fn as_published_the_lsm_engine_alone_leaves_its_log_to_the_system() {
     let durability = |kind| config.settings(kind, DataSet::Small, 1.0).durability;
     assert_eq!(durability(EngineKind::LsmLeveled), Durability::Os);
     assert_eq!(durability(EngineKind::Btree), Durability::Commit);
+    #[cfg(feature = "peers")]
+    assert_eq!([EngineKind::Fjall, EngineKind::Redb].map(durability), [Durability::Os, Durability::Commit]);
     let settings = config.settings(EngineKind::Btree, DataSet::Giant, 2.0);
     assert_eq!((settings.background_load, settings.cache_bytes), (2.0, (1_024 << 20) / 3 * 2));
 }

@@ -2,6 +2,7 @@
 
 use super::RunRecord;
 use super::charts::{self, Caption};
+use super::rates;
 use super::sections::table;
 use crate::figures::{megabytes, short};
 use crate::{IntervalLine, ResultLine};
@@ -11,9 +12,12 @@ use std::fmt::Write;
 /// A column: its name, and what it shows.
 type Column = (&'static str, fn(&ResultLine) -> String);
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 16] = [
     ("row", |line| line.workload.clone()),
     ("engine", |line| line.engine.clone()),
+    ("device", |line| known(line.device.as_deref())),
+    ("memory MB", |line| megabytes(line.memory_bytes)),
+    ("durability", |line| known(line.durability.as_deref())),
     ("space MB", |line| megabytes(line.space_bytes)),
     ("bytes written an upsert", |line| short(line.written_per_upsert)),
     ("read MB", |line| megabytes(line.bytes_read)),
@@ -26,6 +30,10 @@ const COLUMNS: [Column; 13] = [
     ("lag s", |line| short(line.replication_lag_s)),
     ("shutdown + startup s", |line| short(line.shutdown_s.zip(line.startup_s).map(|(down, up)| down + up))),
 ];
+
+fn known(text: Option<&str>) -> String {
+    text.unwrap_or("-").to_owned()
+}
 
 fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
@@ -42,7 +50,10 @@ const CURVES: [(&str, Rate); 2] = [
     ("MB read a second.", |interval| interval.read_per_s),
 ];
 
-/// All rows of the ladder that were run, and what they wrote and read over time.
+/// The title of the chart of latencies.
+const P99: &str = "p99 latencies of commits over time.";
+
+/// All rows of the ladder that were run, what they wrote and read over time, and the latencies of their commits.
 pub(super) fn ladder(records: &[RunRecord]) -> Result<String> {
     let runs: Vec<_> = records.iter().filter(|record| record.result.experiment == "ads").collect();
     let Some(first) = runs.first() else { return Ok(String::new()) };
@@ -64,6 +75,12 @@ pub(super) fn ladder(records: &[RunRecord]) -> Result<String> {
             let caption = Caption { title: what, names: &names };
             let _ = write!(html, "<p>{what}</p>{}", charts::lines(&lines, "seconds", caption)?);
         }
+    }
+    let latencies = runs.iter().enumerate().map(|(position, run)| (rates::recorded_p99(run), position));
+    let latencies: Vec<_> = latencies.filter(|line| charts::known(line) >= ENOUGH).collect();
+    if !latencies.is_empty() {
+        let caption = Caption { title: P99, names: &names };
+        let _ = write!(html, "<p>{P99}</p>{}", charts::latencies(&latencies, caption)?);
     }
     Ok(html + "</article></section>")
 }

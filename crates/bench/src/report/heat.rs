@@ -1,5 +1,6 @@
 //! Heat maps: one engine over another by clients and memory, measured beside published.
 
+use super::conditions::{OWN_DEVICE, is_on};
 use super::published::tables;
 use super::sections::escape;
 use super::{RunRecord, shapes};
@@ -47,6 +48,9 @@ pub(super) fn measured(records: &[RunRecord], mix: &str) -> Option<Heat> {
         .map(|record| &record.result)
         .filter(|run| run.experiment == "sysbench" && run.workload == mix && run.page_cache != Some(true))
         .collect();
+    // Where a device was modelled, the map is of that: on the machine's own there are cells beside other engines.
+    let is_modelled = runs.iter().any(|run| !is_on(run, OWN_DEVICE));
+    let runs: Vec<_> = runs.into_iter().filter(|run| !is_modelled || !is_on(run, OWN_DEVICE)).collect();
     let clients: BTreeSet<u32> = runs.iter().map(|run| run.threads).collect();
     let parts: BTreeSet<u64> =
         runs.iter().filter_map(|run| part_in_memory(run.memory_bytes?, run.data_bytes?)).collect();

@@ -1,7 +1,7 @@
 //! The command `report`: results in JSON to one self-contained page.
 //!
 //! The page shows what was measured, beside what was published where there is a figure for the same thing: published,
-//! measured, ratio, and whether the shape of the publication holds. Rates over time are drawn from the interval lines. Nothing is loaded from anywhere.
+//! measured, ratio, and whether the shape of the publication holds. Rates and latencies over time are drawn from the interval lines. Nothing is loaded from anywhere.
 
 use crate::{IntervalLine, ResultLine};
 use serde_json::Value;
@@ -15,12 +15,14 @@ mod charts;
 mod comparison;
 mod conditions;
 mod heat;
+mod over_time;
 mod page;
 mod provenance;
 pub mod published;
 mod rates;
 mod sections;
 mod shapes;
+mod system;
 #[cfg(test)]
 mod tests;
 mod verdicts;
@@ -33,7 +35,7 @@ const MOST_BYTES: u64 = 1 << 30;
 pub struct RunRecord {
     /// The figures.
     pub result: ResultLine,
-    /// The rates over time.
+    /// The rates and latencies over time.
     pub intervals: Vec<IntervalLine>,
 }
 

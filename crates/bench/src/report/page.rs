@@ -11,7 +11,7 @@ const STYLE: &str = "\
 font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 main{max-width:1280px;margin:0 auto;padding:40px 20px 80px}\
 h1{font-size:30px;letter-spacing:-.02em;margin:0 0 4px}h2{font-size:21px;margin:44px 0 12px;letter-spacing:-.01em}\
-h3{font-size:16px;margin:0 0 4px}h3 small{color:var(--soft);font-weight:400}p{color:var(--soft);margin:6px 0}\
+h3{font-size:16px;margin:0 0 4px}h3 small{color:var(--soft);font-weight:400}p{color:var(--soft);margin:6px 0;overflow-wrap:anywhere}\
 article,details{background:var(--paper);border:1px solid var(--line);border-radius:12px;padding:18px 20px;margin:14px 0}\
 summary{cursor:pointer;font-weight:600}svg{min-width:600px;max-width:100%;height:auto;display:block;margin-top:10px;color:var(--ink)}\
 svg [stroke='#E2E8F0']{stroke:var(--line)}\
@@ -21,8 +21,9 @@ th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:le
 .verdicts td:nth-child(2),.verdicts th:nth-child(2),details.verdicts td:nth-child(3),details.verdicts th:nth-child(3){text-align:left;white-space:normal;min-width:300px}small{color:var(--soft)}\
 .told{white-space:normal;min-width:190px}\
 .words td,.words th{text-align:left;white-space:normal;vertical-align:top}\
-.yes b{color:var(--good)}.no b{color:var(--bad)}.either b{color:var(--doubt)}\
-.maps{display:flex;flex-wrap:wrap;gap:8px 28px}table.heat{width:auto}.heat caption{text-align:left;color:var(--soft);padding-bottom:4px}\
+.yes b{color:var(--good)}.no b{color:var(--bad)}.either b,.few{color:var(--doubt)}\
+article details{padding:8px 12px;margin:10px 0}\
+.maps{display:flex;flex-wrap:wrap;gap:8px 28px;overflow-x:auto}table.heat{width:auto}.heat caption{text-align:left;color:var(--soft);padding-bottom:4px}\
 .heat td,.heat th{border:1px solid var(--line);min-width:58px}\
 .legend span{display:inline-flex;align-items:center;margin-right:18px;color:var(--ink)}\
 .legend i{width:12px;height:12px;border-radius:3px;margin-right:7px;display:inline-block}\

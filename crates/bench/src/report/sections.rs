@@ -5,8 +5,9 @@ use super::amplification;
 use super::charts::{self, Caption};
 use super::comparison;
 use super::conditions::ended_early;
+use super::over_time;
 use super::published;
-use super::rates;
+use super::system;
 use crate::ResultLine;
 use crate::figures::{megabytes, short, thousands};
 use crate::load::median;
@@ -117,7 +118,7 @@ fn heading(experiment: &str, workload: &str) -> String {
     format!("{workload}: {about}")
 }
 
-/// The workloads of `experiment`: a bar for each engine, the figures, the rates over time.
+/// The workloads of `experiment`: a bar for each engine, the figures, the rates and latencies over time.
 pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -> Result<String> {
     let groups = groups(records, experiment);
     if groups.is_empty() {
@@ -164,9 +165,10 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
                 figures(name, &group, reference, &of).into_iter().chain(more).collect()
             }),
         );
+        html += &system::counted(&group.records, &names, &of);
         html += &ended_early_notes(&group);
         html += &distributions(&names, &of, &title("distribution of latencies"))?;
-        html += &over_time(&group, &names, &title("rates over time"))?;
+        html += &over_time::over_time(&group.records, &names, &title)?;
         html += &amplification::over_size(&group.records, &names)?;
         html += "</article>";
     }
@@ -202,8 +204,9 @@ const OWN: [(&str, Figure); 2] = [
 ];
 
 /// What is shown beside them where an experiment is about evenness.
-const EVENNESS: [(&str, Figure); 9] = [
+const EVENNESS: [(&str, Figure); 10] = [
     ("offered/s", |run| run.result.offered_ops_per_s),
+    ("unserved", |run| run.result.unserved_ops.map(|ops| ops as f64)),
     ("p99.9 us", |run| run.result.p999_us),
     ("CV", |run| run.result.cv_plain),
     ("CV 15 s", |run| run.result.cv_detrended),
@@ -215,9 +218,10 @@ const EVENNESS: [(&str, Figure); 9] = [
 ];
 
 /// What is shown of a run.
-type Figure = fn(&RunRecord) -> Option<f64>;
+pub(super) type Figure = fn(&RunRecord) -> Option<f64>;
 
-type Median<'a> = &'a dyn Fn(&str, Figure) -> Option<f64>;
+/// The median of a figure of an engine's runs.
+pub(super) type Median<'a> = &'a dyn Fn(&str, Figure) -> Option<f64>;
 
 fn figures(name: &str, group: &Group<'_>, reference: Option<f64>, of: Median<'_>) -> Vec<String> {
     let runs = group.records.iter().filter(|record| record.result.engine == name).count();
@@ -283,25 +287,6 @@ fn distributions(names: &[&str], of: Median<'_>, title: &str) -> Result<String> 
         return Ok(String::new());
     }
     charts::distributions(&runs, Caption { title, names })
-}
-
-/// The rates over time: those of the published five seconds if every run was long enough for them, or else as they were recorded.
-fn over_time(group: &Group<'_>, names: &[&str], title: &str) -> Result<String> {
-    let runs: Vec<_> = group.records.iter().copied().filter(|record| record.intervals.len() > 2).collect();
-    let Some(first) = runs.first() else { return Ok(String::new()) };
-    let published = |run: &&RunRecord| rates::by(run, rates::PUBLISHED).filter(|made| made.len() >= rates::ENOUGH);
-    let (length, points) = match runs.iter().map(published).collect::<Option<Vec<_>>>() {
-        Some(made) => (rates::PUBLISHED, made),
-        None => {
-            (rates::recorded_length(first).unwrap_or_default(), runs.iter().map(|run| rates::recorded(run)).collect())
-        }
-    };
-    let position = |run: &&RunRecord| names.iter().position(|name| *name == run.result.engine).unwrap_or(0);
-    let lines: Vec<_> = points.into_iter().zip(runs.iter().map(position)).collect();
-    Ok(format!(
-        "<p>Rates of {length:.1} s each, over time.</p>{}",
-        charts::lines(&lines, "seconds", Caption { title, names })?
-    ))
 }
 
 /// Published figures beside measured ones.

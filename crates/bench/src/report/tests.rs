@@ -338,6 +338,57 @@ fn result_of_nothing() -> RunRecord {
     RunRecord { result: result("memory", 1.0), intervals: Vec::new() }
 }
 
+#[test]
+fn latencies_over_time_are_the_largest_of_five_seconds_and_drawn_where_they_are_known() {
+    let mut run = with_rates(1.0, &[5.0; 75]);
+    assert!(!page::render(std::slice::from_ref(&run)).unwrap().contains("p99 over time"));
+    for (number, interval) in run.intervals.iter_mut().enumerate() {
+        interval.p99_us = (number != 4).then_some(number as f64);
+    }
+    let made = rates::p99_by(&run, 5.0).unwrap();
+    assert_eq!(made[..2], [(5.0, Some(3.0)), (10.0, Some(9.0))]);
+    let recorded = rates::recorded_p99(&run);
+    assert_eq!((recorded.len(), recorded[4]), (75, (5.0, None)));
+    let html = page::render(std::slice::from_ref(&run)).unwrap();
+    assert!(html.contains("p99 latencies over time: of 5.0 s each the largest of 1.0 s."), "{html}");
+    assert!(html.contains(": p99 over time</title>"));
+    run.intervals.truncate(20);
+    assert!(page::render(&[run]).unwrap().contains("p99 latencies of 1.0 s each, over time."));
+}
+
+#[test]
+fn what_the_operating_system_counted_stands_on_the_page_where_it_is_known() {
+    let page = |write_syscalls| {
+        let result = ResultLine { write_syscalls, ..result("memory", 1.0) };
+        page::render(&[RunRecord { result, intervals: Vec::new() }]).unwrap()
+    };
+    let html = page(Some(4_321));
+    assert!(html.contains("What the operating system counted</summary>"), "{html}");
+    assert!(html.contains("<th>write calls</th>") && html.contains("<td>4,321</td>"));
+    assert!(!html.contains("<th>major page faults</th>"));
+    assert!(!page(None).contains("What the operating system counted"));
+}
+
+#[test]
+fn lines_of_before_are_read() {
+    let text = "{\"experiment\":\"kv\",\"cpu_s\":2.5}\n\
+                {\"experiment\":\"kv\",\"workload\":\"\",\"engine\":\"\",\"interval_s\":1.0,\"ops_per_s\":3.0}\n";
+    let records = parse(text, Path::new("x")).unwrap();
+    let RunRecord { result, intervals } = &records[0];
+    assert_eq!((result.cpu_s, result.user_cpu_s, result.io_pressure_us), (Some(2.5), None, None));
+    assert_eq!((intervals[0].ops_per_s, intervals[0].p99_us), (3.0, None));
+}
+
+#[test]
+fn rows_of_few_pairs_of_runs_are_marked() {
+    let once = beside_mariadb([300.0, 200.0, 150.0, 100.0]);
+    let page = |times: usize| page::render(&vec![once.as_slice(); times].concat()).unwrap();
+    assert_eq!(page(1).matches("<br><small class=\"few\">one run</small>").count(), 3);
+    assert!(page(1).contains("A row marked "));
+    assert_eq!(page(2).matches("<br><small class=\"few\">two runs</small>").count(), 3);
+    assert!(!page(3).contains("class=\"few\""));
+}
+
 /// A run of Redmine on a hard disk.
 fn in_redmine(engine: &str, operation: &str, (threads, load): (u32, f64)) -> RunRecord {
     let result = ResultLine {

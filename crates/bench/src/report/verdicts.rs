@@ -19,16 +19,37 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
     let mut html = format!(
         "<section><h2>Does the published shape hold?</h2><p>{holds} of {} comparisons that have bounds are as published, {either_way} hold with \
          labels exchanged as well and say nothing, {} are shown without a bound that counts here, {} could not be measured. Each is computed from the results; as a control those that hold are \
-         computed once more with the labels of two engines exchanged, and must then fail.</p><div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
+         computed once more with the labels of two engines exchanged, and must then fail.</p>{}<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
          <th>published</th><th>measured</th><th>bounds</th><th>holds</th><th>labels exchanged</th></tr></thead><tbody>",
         holds + either_way + count(Verdict::Differs),
         count(Verdict::Shown),
         judged.len() - measured.len(),
+        few_legend(&measured),
     );
     for one in measured {
         html += &row(one);
     }
     html + "</tbody></table></div>" + &missing + "</section>"
+}
+
+/// What rows are marked with that rest on one pair of runs, and on two.
+const FEW: [&str; 2] = ["one run", "two runs"];
+
+/// The mark of a row, unless it rests on three pairs of runs or more.
+fn few(judged: &Judged) -> Option<String> {
+    let mark = FEW.get(judged.pairs?.checked_sub(1)?)?;
+    Some(format!("<small class=\"few\">{mark}</small>"))
+}
+
+/// What the marks mean, where there are any.
+fn few_legend(judged: &[&Judged]) -> String {
+    if !judged.iter().any(|one| few(one).is_some()) {
+        return String::new();
+    }
+    let [one, two] = FEW.map(|mark| format!("<small class=\"few\">{mark}</small>"));
+    format!(
+        "<p>A row marked {one} or {two} rests on no more pairs of runs than that, and chance may be in it; the others compare medians of three runs or more.</p>"
+    )
 }
 
 /// The control by itself: every row that is within its bounds, and what became of it once labels were exchanged. Beside it how many of them hold all the same.
@@ -119,8 +140,9 @@ fn row(judged: &Judged) -> String {
     }
     let _ = write!(
         html,
-        "</td><td>{published}</td><td>{}{}</td><td>{}</td><td><b>{word}</b></td><td class=\"told\">{}</td></tr>",
+        "</td><td>{published}</td><td>{}{}{}</td><td>{}</td><td><b>{word}</b></td><td class=\"told\">{}</td></tr>",
         short(judged.measured),
+        few(judged).map_or_else(String::new, |mark| format!("<br>{mark}")),
         judged.finer.map_or_else(String::new, |finer| format!("<br><small>{}</small>", escape(finer))),
         bounds(&judged.shape),
         escape(&control),

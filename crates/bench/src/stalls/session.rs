@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
         let nearest = Nearest::default();
         let debt = || self.debt(&nearest);
         let load = self.load(step, &label, bar, &debt);
-        let gaps = GapMeter::start();
+        let gaps = GapMeter::new();
         let ops = if step == Step::Fill { self.config.num } else { u64::MAX };
         let (measured, bytes) = load::run(&load, |worker| {
             let threads = load.threads as u64;
@@ -173,11 +173,13 @@ impl<'a> Session<'a> {
                 return Ok(0);
             }
             let share = ops / threads + u64::from((worker.index as u64) < ops % threads);
+            gaps.begin();
             worker.drive(share, 1, |number| {
                 let goes_on = client.step(number)?;
                 gaps.complete();
                 Ok(goes_on)
             })?;
+            gaps.end();
             Ok(client.bytes())
         })?;
         let bytes = bytes.iter().sum();
@@ -210,7 +212,7 @@ impl<'a> Session<'a> {
         let load = self.load(step, &label, bar, &debt);
         let seed = self.config.seed ^ u64::from(number);
         let open_loop = OpenLoop::start(arrivals, End::Seconds(self.config.seconds), load.threads, seed)?;
-        let gaps = GapMeter::start();
+        let gaps = GapMeter::new();
         let (measured, bytes) = load::run(&load, |worker| {
             let thread = worker.index;
             let mut client = Client::new(self.engine.as_kv()?, &self.clients, Workload::Overwrite, number, thread, 0);
@@ -218,6 +220,7 @@ impl<'a> Session<'a> {
             let mut goes_on = true;
             while goes_on && !worker.is_stopped() {
                 goes_on = queue.serve(|number, waited| {
+                    gaps.begin();
                     match step {
                         Step::Floor(_) => spin(self.put_nanos),
                         _ => client.step(number).map(drop)?,
@@ -227,6 +230,7 @@ impl<'a> Session<'a> {
                     Ok(())
                 })?;
             }
+            gaps.end();
             Ok(client.bytes())
         })?;
         let lateness = open_loop.lateness()?;

@@ -25,13 +25,20 @@
 //!
 //! Each workload with clients begins with what was loaded, opened anew: a copy of it takes the place of a database that another workload changed, and the clients of `read_only` run
 //! for a quarter of the workload's time before that is taken. An engine whose rows end with it stays open, and runs nothing that changes them.
+//!
+//! In a closed loop each client begins a transaction when it has ended the one before. Where rates are offered, the workload then runs again at each of them in an open loop, and begins with what was loaded
+//! as well: transactions arrive at random, whether or not the engine keeps up, and go to the clients in turn; latencies count from the moment at which a transaction was due. The run is called
+//! `read_write poisson-80` at 80 % of the engine's own rate in the closed loop, `read_write poisson-500/s` at 500 transactions a second. One that does not keep up is ended after twice its time and five
+//! seconds: what is not served by then has waited until then.
 
 use crate::engines::{EngineKind, EngineSettings};
+use crate::load::offered::{self, OfferedRates};
 use crate::memory_cgroup::MemoryCgroup;
 use crate::place::Place;
 use crate::{Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
+use std::fmt;
 use std::path::PathBuf;
 
 mod changes;
@@ -43,10 +50,11 @@ mod tables;
 mod tests;
 mod workload;
 
+use session::{Run, Session};
 pub use workload::Workload;
 
 /// What `sysbench` runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SysbenchConfig {
     /// The engines, to be run alternately.
     pub engines: Vec<EngineKind>,
@@ -58,8 +66,10 @@ pub struct SysbenchConfig {
     pub rows: u32,
     /// Clients.
     pub clients: Vec<usize>,
-    /// Length of a workload other than load, for each number of clients.
+    /// Length of a workload other than load, for each number of clients and each rate.
     pub seconds: f64,
+    /// At which rates workloads with clients run again in open loops.
+    pub offered: OfferedRates,
     /// How many times every engine runs.
     pub pairs: u32,
     /// Length of an interval in seconds.
@@ -74,14 +84,52 @@ pub struct SysbenchConfig {
     pub settings: EngineSettings,
 }
 
+/// This is what a cell of `all` is known by: open loops, which came later, are told of where there are any, and what ran before them counts as done.
+impl fmt::Debug for SysbenchConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            engines,
+            workloads,
+            tables,
+            rows,
+            clients,
+            seconds,
+            offered,
+            pairs,
+            interval_s,
+            seed,
+            dir,
+            memory,
+            settings,
+        } = self;
+        let mut told = f.debug_struct("SysbenchConfig");
+        told.field("engines", engines)
+            .field("workloads", workloads)
+            .field("tables", tables)
+            .field("rows", rows)
+            .field("clients", clients)
+            .field("seconds", seconds);
+        if !offered.is_empty() {
+            told.field("offered", offered);
+        }
+        told.field("pairs", pairs)
+            .field("interval_s", interval_s)
+            .field("seed", seed)
+            .field("dir", dir)
+            .field("memory", memory)
+            .field("settings", settings)
+            .finish()
+    }
+}
+
 /// The two ways in which the literature gives engines their memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum MemorySetup {
     /// All of it is the engine's own budget; the settings say whether it reads and writes past the page cache.
     #[default]
     Budget,
-    /// It is the memory of a whole machine, here a cgroup. LSM trees have an eighth of it for the block cache, another for write buffers, and the page cache; B-trees have three quarters
-    /// of it for their buffer pool and read and write past the page cache.
+    /// It is the memory of a whole machine, here a cgroup. Our B-trees have three quarters of it for their buffer pool and read and write past the page cache; all others are set up as LSM trees
+    /// are, with an eighth of it for the block cache, another for write buffers, and the page cache.
     PageCache,
 }
 
@@ -132,7 +180,7 @@ impl SysbenchConfig {
         ];
         match bounds.iter().find(|(_, is_right)| !is_right) {
             Some((what, _)) => Err(Error::invalid_argument(format!("--{what}"))),
-            None => Ok(()),
+            None => self.offered.check(),
         }
     }
 
@@ -147,7 +195,7 @@ impl SysbenchConfig {
         let memory = match self.memory {
             MemorySetup::Budget => settings.in_words(),
             MemorySetup::PageCache => format!(
-                ", {} MiB for the process and its page cache (LSM trees: an eighth for the block cache; B-trees: three quarters for the pool, direct I/O)",
+                ", {} MiB for the process and its page cache (our B-trees: three quarters for the pool, direct I/O; all others: an eighth for the block cache)",
                 settings.memory_bytes() >> 20
             ),
         };
@@ -199,23 +247,49 @@ pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<Resul
                     }
                 },
             };
-            let mut session = session::Session::new(config, kind, place.of(kind), pair);
+            let mut session = Session::new(config, kind, place.of(kind), pair);
             for (number, &workload) in config.workloads.iter().enumerate() {
                 let clients: &[usize] = if workload.has_clients() { &config.clients } else { &config.clients[..1] };
                 for &clients in clients {
-                    let (mut line, intervals) = session.run(workload, number as u64, clients, output.bars)?;
-                    place.mark(&mut line);
-                    output.json(&line)?;
-                    for interval in &intervals {
-                        output.json(interval)?;
-                    }
-                    output.say(tables::progress(&line))?;
-                    lines.push(line);
+                    let closed = Run::closed(workload, number as u64, clients);
+                    lines.extend(run_phases(&mut session, closed, &config.offered, &place, output)?);
                 }
             }
             session.close()?;
         }
     }
     output.say(tables::results(&lines))?;
+    if let Some(table) = offered::table(&lines) {
+        output.say(table)?;
+    }
     Ok(lines)
+}
+
+/// Runs a workload in a closed loop, and then, if it has clients, in an open one at each of the rates that are offered.
+fn run_phases(
+    session: &mut Session<'_>,
+    closed: Run<'_>,
+    offered: &OfferedRates,
+    place: &Place,
+    output: &mut Output<'_>,
+) -> Result<Vec<ResultLine>> {
+    let line = run_once(session, closed, place, output)?;
+    let rates = if closed.workload.has_clients() { offered.after(line.ops_per_s) } else { Vec::new() };
+    let mut lines = vec![line];
+    for (order, rate) in (1..).zip(&rates) {
+        lines.push(run_once(session, closed.at(rate, order), place, output)?);
+    }
+    Ok(lines)
+}
+
+/// Runs a workload once, and says what it gave.
+fn run_once(session: &mut Session<'_>, run: Run<'_>, place: &Place, output: &mut Output<'_>) -> Result<ResultLine> {
+    let (mut line, intervals) = session.run(run, output.bars)?;
+    place.mark(&mut line);
+    output.json(&line)?;
+    for interval in &intervals {
+        output.json(interval)?;
+    }
+    output.say(tables::progress(&line))?;
+    Ok(line)
 }

@@ -4,7 +4,8 @@ use super::client::{Client, Shared};
 use super::rows::{RowBuffer, table};
 use super::{MemorySetup, SysbenchConfig, Workload};
 use crate::engines::{EngineKind, OpenEngine};
-use crate::load::{self, Load, Measured, Worker};
+use crate::load::offered::{self, Offered, OfferedRate, Offering};
+use crate::load::{self, End, Load, Measured, Worker};
 use crate::place::{copy_database, remove_database};
 use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine, Rng};
@@ -45,6 +46,42 @@ enum State {
 
 /// An engine and its tables.
 type Opened = (OpenEngine, Vec<TableId>);
+
+/// One run of a workload.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) workload: Workload,
+    /// Draws differ where this does.
+    number: u64,
+    clients: usize,
+    /// At which rate transactions arrive. `None`: a closed loop.
+    rate: Option<&'a OfferedRate>,
+}
+
+impl Run<'_> {
+    /// A closed loop of the workload of this `number` in the list.
+    pub(super) fn closed(workload: Workload, number: u64, clients: usize) -> Self {
+        Self { workload, number, clients, rate: None }
+    }
+
+    /// The open loop of this `order`, counted from 1, among those after the closed one. It draws other rows: those of the closed one may still be in a cache that outlives the engine.
+    pub(super) fn at(self, rate: &OfferedRate, order: u64) -> Run<'_> {
+        Run { workload: self.workload, number: self.number | (order << 16), clients: self.clients, rate: Some(rate) }
+    }
+
+    fn name(&self) -> String {
+        self.rate.map_or_else(|| self.workload.name().to_owned(), |rate| rate.name_of(self.workload.name()))
+    }
+}
+
+/// What a run gave.
+struct Outcome {
+    measured: Measured,
+    /// Bytes of rows and entries written; read, where nothing is written.
+    bytes: u64,
+    /// What was offered in an open loop.
+    offered: Option<Offered>,
+}
 
 impl<'a> Session<'a> {
     pub(super) fn new(config: &'a SysbenchConfig, kind: EngineKind, dir: PathBuf, pair: u32) -> Self {
@@ -118,82 +155,82 @@ impl<'a> Session<'a> {
 
     /// Reads rows for a while: an engine that has nothing in memory says nothing about one at work.
     fn warm_up(&self) -> Result<()> {
-        let Some((engine, ids)) = &self.engine else { return Ok(()) };
+        let Some(opened) = &self.engine else { return Ok(()) };
         let clients = self.config.clients.iter().copied().max().unwrap_or(1);
-        let load = Load {
-            label: "warming up",
-            threads: clients,
-            companions: 0,
-            expected_ops: 0,
-            interval_s: self.config.interval_s,
-            bar: false,
-            most_seconds: Some(self.config.seconds * WARMED),
-            gauge: None,
-            space: None,
-        };
-        self.transactions(&load, Workload::ReadOnly, WARMING, engine, ids).map(drop)
+        let run = Run::closed(Workload::ReadOnly, WARMING, clients);
+        let most_seconds = Some(self.config.seconds * WARMED);
+        let load = Load { most_seconds, ..self.load_of(run, "warming up", false) };
+        self.transactions(&load, run, opened).map(drop)
     }
 
-    /// Clients that do transactions until their time is over. Returns the bytes of each.
-    fn transactions(
-        &self,
-        load: &Load<'_>,
-        workload: Workload,
-        number: u64,
-        engine: &OpenEngine,
-        ids: &[TableId],
-    ) -> Result<(Measured, Vec<u64>)> {
-        let shared = Shared::new(engine.as_tables()?, ids, self.config.rows)?;
-        load::run(load, |worker| {
-            let client = worker.index as u64 + 1;
-            let stream = (number << 32) | (u64::from(self.pair) << 16) | client;
-            let mut client = Client::new(&shared, workload, client, Rng::new(self.config.seed, stream));
-            worker.drive(u64::MAX, 1, |_| client.transaction())?;
-            Ok(client.bytes())
-        })
-    }
-
-    /// Runs one workload, the one of this `number` in the list.
-    pub(super) fn run(
-        &mut self,
-        workload: Workload,
-        number: u64,
-        clients: usize,
-        bar: bool,
-    ) -> Result<(ResultLine, Vec<IntervalLine>)> {
+    /// Clients that do transactions until their time is over, or those that arrive.
+    fn transactions(&self, load: &Load<'_>, run: Run<'_>, (engine, ids): &Opened) -> Result<Outcome> {
         let config = self.config;
-        let (engine, ids) = self.open(workload)?;
-        let before = engine.stats()?;
-        let label = format!("{} {workload}", engine.name());
-        let rows = u64::from(config.tables) * u64::from(config.rows);
-        let load = Load {
-            label: &label,
-            threads: clients,
+        let shared = Shared::new(engine.as_tables()?, ids, config.rows)?;
+        let stream = (run.number << 32) | (u64::from(self.pair) << 16);
+        let start = |rate| Offering::start(rate, End::Seconds(config.seconds), run.clients, config.seed ^ stream);
+        let offering = run.rate.map(start).transpose()?;
+        let (measured, bytes) = load::run(load, |worker| {
+            let client = worker.index as u64 + 1;
+            let mut client = Client::new(&shared, run.workload, client, Rng::new(config.seed, stream | client));
+            match &offering {
+                Some(offering) => offering.serve(worker, || client.transaction().map(drop))?,
+                None => worker.drive(u64::MAX, 1, |_| client.transaction()).map(drop)?,
+            }
+            Ok(client.bytes())
+        })?;
+        let offered = offering.map(Offering::finish).transpose()?;
+        Ok(Outcome { measured, bytes: bytes.iter().sum(), offered })
+    }
+
+    /// How a run is driven.
+    fn load_of<'b>(&self, run: Run<'_>, label: &'b str, bar: bool) -> Load<'b> {
+        let seconds = self.config.seconds;
+        let (expected_ops, most_seconds) = match (run.workload, run.rate) {
+            (Workload::Load, _) => (u64::from(self.config.tables) * u64::from(self.config.rows), None),
+            (_, Some(rate)) => (rate.arrivals(seconds), Some(offered::most_seconds(seconds))),
+            (_, None) => (0, Some(seconds)),
+        };
+        Load {
+            label,
+            threads: run.clients,
             companions: 0,
-            expected_ops: if workload == Workload::Load { rows } else { 0 },
-            interval_s: config.interval_s,
+            expected_ops,
+            interval_s: self.config.interval_s,
             bar,
-            most_seconds: workload.has_clients().then_some(config.seconds),
+            most_seconds,
             gauge: None,
             space: None,
-        };
-        let (measured, bytes): (Measured, Vec<u64>) = match workload {
-            Workload::Settle => (load::settle(&*engine.admin)?, Vec::new()),
-            Workload::Load => load::run(&load, |worker| self.load(&engine, &ids, clients, worker))?,
-            _ => self.transactions(&load, workload, number, &engine, &ids)?,
+        }
+    }
+
+    /// Runs one workload.
+    pub(super) fn run(&mut self, run: Run<'_>, bar: bool) -> Result<(ResultLine, Vec<IntervalLine>)> {
+        let (config, workload) = (self.config, run.workload);
+        let opened = self.open(workload)?;
+        let engine = &opened.0;
+        let before = engine.stats()?;
+        let label = format!("{} {}", engine.name(), run.name());
+        let load = self.load_of(run, &label, bar);
+        let Outcome { measured, bytes, offered } = match workload {
+            Workload::Settle => Outcome { measured: load::settle(&*engine.admin)?, bytes: 0, offered: None },
+            Workload::Load => {
+                let (measured, bytes) = load::run(&load, |worker| self.load(&opened, run.clients, worker))?;
+                Outcome { measured, bytes: bytes.iter().sum(), offered: None }
+            }
+            _ => self.transactions(&load, run, &opened)?,
         };
         let stats = engine.stats()?.since(&before);
-        let bytes = bytes.iter().sum::<u64>();
         let ops = measured.ops.max(1) as f64;
         let writes = |figure: Option<f64>| figure.filter(|_| workload.writes() && bytes > 0);
-        let name = ResultLine {
+        let mut name = ResultLine {
             experiment: "sysbench".to_owned(),
-            workload: workload.name().to_owned(),
+            workload: run.name(),
             engine: engine.name(),
             config_hash: config.config_hash(),
             setup: config.setup(),
             pair: self.pair,
-            threads: clients as u32,
+            threads: run.clients as u32,
             bytes_user: bytes,
             write_amp: writes(stats.bytes_written.map(|written| written as f64 / bytes as f64)),
             kb_written_per_row: writes(measured.usage.written.map(|written| written as f64 / 1e3 / ops)),
@@ -202,13 +239,16 @@ impl<'a> Session<'a> {
             page_cache: Some(config.memory == MemorySetup::PageCache),
             ..config.settings.line()
         };
+        if let Some(offered) = offered {
+            offered.mark(&mut name);
+        }
         let line = measured.line(stats, name);
         let intervals = measured.interval_lines(&line);
         Ok((line, intervals))
     }
 
     /// Inserts every `clients`-th table.
-    fn load(&self, engine: &OpenEngine, ids: &[TableId], clients: usize, worker: &mut Worker<'_>) -> Result<u64> {
+    fn load(&self, (engine, ids): &Opened, clients: usize, worker: &mut Worker<'_>) -> Result<u64> {
         let tables = engine.as_tables()?;
         let (mut at_once, mut bytes) = (LOADED_AT_ONCE, 0);
         let mut buffers = vec![RowBuffer::default(); LOADED_AT_ONCE as usize];

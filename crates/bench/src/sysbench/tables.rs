@@ -3,11 +3,12 @@
 use super::Workload;
 use crate::ResultLine;
 use crate::figures::{megabytes, short, thousands};
+use crate::load::offered::workload_of;
 use siltstone_base::text_table::TextTable;
 
 /// Queries a second, as sysbench counts them.
 fn queries_per_s(line: &ResultLine) -> f64 {
-    let queries = line.workload.parse::<Workload>().map_or(1, Workload::queries);
+    let queries = workload_of(&line.workload).parse::<Workload>().map_or(1, Workload::queries);
     line.ops_per_s * f64::from(queries)
 }
 

@@ -3,7 +3,6 @@
 use super::changes::Changes;
 use super::client::{Client, Shared};
 use super::rows::{self, RowBuffer};
-use super::session::Session;
 use super::*;
 use crate::Rng;
 use crate::engines::OpenEngine;
@@ -56,6 +55,7 @@ fn config(engine: EngineKind) -> SysbenchConfig {
         rows: 250,
         clients: vec![1, 3],
         seconds: 0.1,
+        offered: OfferedRates::default(),
         pairs: 1,
         interval_s: 1.0,
         seed: 3,
@@ -85,13 +85,85 @@ fn every_workload_finds_its_rows_on_both_engines() {
 }
 
 #[test]
+fn each_workload_with_clients_runs_again_at_every_offered_rate() {
+    for engine in [EngineKind::LsmLeveled, EngineKind::Btree] {
+        let config = SysbenchConfig {
+            workloads: vec![Workload::Load, Workload::Settle, Workload::WriteOnly, Workload::PointSelect],
+            clients: vec![2],
+            offered: OfferedRates { fractions: vec![0.8, 0.125], rates: vec![50] },
+            ..config(engine)
+        };
+        let mut text = Vec::new();
+        let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+        let ran: Vec<_> = lines.iter().map(|line| line.workload.as_str()).collect();
+        let expected = [
+            "load",
+            "settle",
+            "write_only",
+            "write_only poisson-80",
+            "write_only poisson-12.5",
+            "write_only poisson-50/s",
+            "point_select",
+            "point_select poisson-80",
+            "point_select poisson-12.5",
+            "point_select poisson-50/s",
+        ];
+        assert_eq!(ran, expected);
+        for phases in lines[2..].chunks(4) {
+            let maximum = phases[0].ops_per_s;
+            let offered: Vec<_> = phases.iter().map(|line| line.offered_ops_per_s).collect();
+            // After a closed loop that did nothing there is a least rate.
+            let part = |fraction: f64| Some((maximum * fraction).max(1e-3));
+            assert_eq!(offered, [None, part(0.8), part(0.125), Some(50.0)]);
+            assert_eq!((phases[0].generator_late_max_us, phases[0].longest_gap_us), (None, None));
+            for line in &phases[1..] {
+                assert!(line.ops > 0 && line.bytes_user > 0 && line.threads == 2, "{line:?}");
+                assert!(line.generator_late_max_us >= line.generator_late_p99_us, "{line:?}");
+                assert!(line.generator_late_p99_us.is_some() && line.longest_gap_us.is_some(), "{line:?}");
+                assert!(line.p9999_us >= line.p50_us && line.p50_us.is_some(), "{line:?}");
+                assert_eq!((&line.config_hash, &line.setup), (&phases[0].config_hash, &phases[0].setup));
+            }
+        }
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("offered/s") && text.contains("late max us"), "{text}");
+    }
+}
+
+#[test]
+fn a_configuration_tells_of_offered_rates_where_there_are_any() {
+    let told = |fractions: &[f64]| {
+        let offered = OfferedRates { fractions: fractions.to_vec(), rates: Vec::new() };
+        format!("{:?}", SysbenchConfig { offered, ..config(EngineKind::Btree) })
+    };
+    assert!(!told(&[]).contains("offered"));
+    assert!(told(&[]).contains("seconds: 0.1, pairs: 1, "), "as it was told before there were any");
+    assert!(told(&[0.8]).contains("seconds: 0.1, offered: OfferedRates { fractions: [0.8], rates: [] }, pairs: 1, "));
+}
+
+#[test]
+fn queries_of_an_open_loop_are_those_of_its_workload() {
+    let line = |workload: &str| ResultLine {
+        workload: workload.to_owned(),
+        offered_ops_per_s: Some(125.0),
+        ops_per_s: 100.0,
+        ..ResultLine::default()
+    };
+    let counted = [("read_write", "2,000"), ("read_write poisson-80", "2,000"), ("write_only poisson-9/s", "600")];
+    for (workload, queries) in counted {
+        let text = tables::progress(&line(workload));
+        assert!(text.contains(&format!(" {queries} queries/s")), "{text}");
+    }
+}
+
+#[test]
 fn a_workload_begins_with_what_was_loaded_whatever_another_one_changed() {
-    let rows_after = |engine: EngineKind, workloads: &[Workload]| {
+    let rows_after = |engine: EngineKind, workloads: &[Workload], fractions: &[f64]| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         let config = SysbenchConfig {
             workloads: [&[Workload::Load], workloads].concat(),
             clients: vec![2],
+            offered: OfferedRates { fractions: fractions.to_vec(), rates: Vec::new() },
             dir: Some(path.clone()),
             ..config(engine)
         };
@@ -109,10 +181,13 @@ fn a_workload_begins_with_what_was_loaded_whatever_another_one_changed() {
         found
     };
     for engine in [EngineKind::LsmLeveled, EngineKind::Btree] {
-        let loaded = rows_after(engine, &[]);
+        let loaded = rows_after(engine, &[], &[]);
         assert_eq!(loaded.len(), 250);
-        assert_ne!(loaded, rows_after(engine, &[Workload::WriteOnly]));
-        assert_eq!(loaded, rows_after(engine, &[Workload::WriteOnly, Workload::UpdateIndex, Workload::PointSelect]));
+        for fractions in [Vec::new(), vec![0.5]] {
+            assert_ne!(loaded, rows_after(engine, &[Workload::WriteOnly], &fractions));
+            let workloads = [Workload::WriteOnly, Workload::UpdateIndex, Workload::PointSelect];
+            assert_eq!(loaded, rows_after(engine, &workloads, &fractions));
+        }
     }
 }
 
@@ -252,7 +327,7 @@ fn every_workload_with_clients_finds_the_engine_opened_anew_and_warm() {
     let dir = tempfile::tempdir().unwrap();
     let config = SysbenchConfig { seconds: 1.0, ..config(EngineKind::LsmLeveled) };
     let mut session = Session::new(&config, EngineKind::LsmLeveled, dir.path().join("db"), 1);
-    session.run(Workload::Load, 0, 1, false).unwrap();
+    session.run(Run::closed(Workload::Load, 0, 1), false).unwrap();
     let counted = |session: &mut Session<'_>, workload| {
         let counters = session.open(workload).unwrap().0.stats().unwrap().counters;
         ["written", "read"].map(|name| counters.get(&format!("rocksdb.number.keys.{name}")).copied().unwrap_or(0))
@@ -262,7 +337,7 @@ fn every_workload_with_clients_finds_the_engine_opened_anew_and_warm() {
     for workload in [Workload::ReadOnly, Workload::ReadOnly, Workload::UpdateIndex, Workload::PointSelect] {
         let [written, read] = counted(&mut session, workload);
         assert!(written < 1_000 && read > 0, "{workload}: {written} written, {read} read");
-        session.run(workload, 1, 1, false).unwrap();
+        session.run(Run::closed(workload, 1, 1), false).unwrap();
     }
     session.close().unwrap();
 }
@@ -287,6 +362,8 @@ fn what_cannot_be_run_is_refused() {
     assert!(refused(|config| config.rows = 0).contains("--rows"));
     assert!(refused(|config| config.clients.clear()).contains("--clients is missing"));
     assert!(refused(|config| config.workloads = vec![Workload::ReadOnly]).contains("must begin with load"));
+    assert!(refused(|config| config.offered.fractions = vec![0.5, 1.6]).contains("--fractions"));
+    assert!(refused(|config| config.offered.rates = vec![0]).contains("--rate"));
 }
 
 #[test]

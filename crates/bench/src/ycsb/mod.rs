@@ -8,12 +8,19 @@
 //!
 //! An update writes the whole record without reading it (`writeallfields=true`); what must be read first is workload F's. A record that
 //! must exist and is not found fails the run.
+//!
+//! In a closed loop each thread begins an operation when it has ended the one before. Where rates are offered, workloads A to F then run again at each of them in an open loop, with as many operations: these
+//! arrive at random, whether or not the engine keeps up, and go to the threads in turn; latencies count from the moment at which an operation was due. The run is called `a poisson-80` at 80 % of the engine's
+//! own rate in the closed loop, `a poisson-500/s` at 500 operations a second. Nothing is restored: every run finds the engine open, and the records as the one before left them, with what D and E inserted. What the engine still owes
+//! from the run before, as compactions do, it pays during the next.
 
 use crate::engines::{EngineKind, EngineSettings};
+use crate::load::offered::{self, OfferedRates};
 use crate::place::Place;
 use crate::{Output, ResultLine, kv};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
+use std::fmt;
 use std::path::PathBuf;
 
 mod client;
@@ -23,10 +30,11 @@ mod session;
 mod tests;
 mod workload;
 
+use session::{Run, Session};
 pub use workload::Workload;
 
 /// What `ycsb` runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct YcsbConfig {
     /// The engines, to be run alternately.
     pub engines: Vec<EngineKind>,
@@ -40,6 +48,8 @@ pub struct YcsbConfig {
     pub fields: usize,
     /// Threads; the operations are divided among them.
     pub threads: usize,
+    /// At which rates the workloads A to F run again in open loops.
+    pub offered: OfferedRates,
     /// How many times every engine runs.
     pub pairs: u32,
     /// Length of an interval in seconds.
@@ -50,6 +60,42 @@ pub struct YcsbConfig {
     pub dir: Option<PathBuf>,
     /// What the engines are opened with.
     pub settings: EngineSettings,
+}
+
+/// This is what a cell of `all` is known by: open loops, which came later, are told of where there are any, and what ran before them counts as done.
+impl fmt::Debug for YcsbConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            engines,
+            workloads,
+            records,
+            operations,
+            fields,
+            threads,
+            offered,
+            pairs,
+            interval_s,
+            seed,
+            dir,
+            settings,
+        } = self;
+        let mut told = f.debug_struct("YcsbConfig");
+        told.field("engines", engines)
+            .field("workloads", workloads)
+            .field("records", records)
+            .field("operations", operations)
+            .field("fields", fields)
+            .field("threads", threads);
+        if !offered.is_empty() {
+            told.field("offered", offered);
+        }
+        told.field("pairs", pairs)
+            .field("interval_s", interval_s)
+            .field("seed", seed)
+            .field("dir", dir)
+            .field("settings", settings)
+            .finish()
+    }
 }
 
 /// What distinguishes one configuration from another in results.
@@ -76,7 +122,7 @@ impl YcsbConfig {
         ];
         match bounds.iter().find(|(_, is_right)| !is_right) {
             Some((what, _)) => Err(Error::invalid_argument(format!("--{what}"))),
-            None => Ok(()),
+            None => self.offered.check(),
         }
     }
 
@@ -110,21 +156,18 @@ pub fn run(config: &YcsbConfig, output: &mut Output<'_>) -> Result<Vec<ResultLin
             engines.reverse();
         }
         for kind in engines {
-            let mut session = session::Session::new(config, kind, place.of(kind), pair);
+            let mut session = Session::new(config, kind, place.of(kind), pair);
             for (number, &workload) in config.workloads.iter().enumerate() {
-                let (mut line, intervals) = session.run(workload, number as u64, output.bars)?;
-                place.mark(&mut line);
-                output.json(&line)?;
-                for interval in &intervals {
-                    output.json(interval)?;
-                }
-                output.say(kv::tables::progress(&line))?;
-                lines.push(line);
+                let closed = Run::closed(workload, number as u64);
+                lines.extend(run_phases(&mut session, closed, &config.offered, &place, output)?);
             }
             session.close()?;
         }
     }
     output.say(kv::tables::results(&lines))?;
+    if let Some(table) = offered::table(&lines) {
+        output.say(table)?;
+    }
     if config.engines.len() > 1 {
         let mut names: Vec<_> = config.workloads.iter().map(|workload| workload.name()).collect();
         names.sort_unstable();
@@ -132,4 +175,33 @@ pub fn run(config: &YcsbConfig, output: &mut Output<'_>) -> Result<Vec<ResultLin
         output.say(crate::ratios::table(&lines, &config.engines, &names, config.pairs))?;
     }
     Ok(lines)
+}
+
+/// Runs a workload in a closed loop, and then, if it is one of A to F, in an open one at each of the rates that are offered.
+fn run_phases(
+    session: &mut Session<'_>,
+    closed: Run<'_>,
+    offered: &OfferedRates,
+    place: &Place,
+    output: &mut Output<'_>,
+) -> Result<Vec<ResultLine>> {
+    let line = run_once(session, closed, place, output)?;
+    let rates = if closed.workload.is_a_mix() { offered.after(line.ops_per_s) } else { Vec::new() };
+    let mut lines = vec![line];
+    for (order, rate) in (1..).zip(&rates) {
+        lines.push(run_once(session, closed.at(rate, order), place, output)?);
+    }
+    Ok(lines)
+}
+
+/// Runs a workload once, and says what it gave.
+fn run_once(session: &mut Session<'_>, run: Run<'_>, place: &Place, output: &mut Output<'_>) -> Result<ResultLine> {
+    let (mut line, intervals) = session.run(run, output.bars)?;
+    place.mark(&mut line);
+    output.json(&line)?;
+    for interval in &intervals {
+        output.json(interval)?;
+    }
+    output.say(kv::tables::progress(&line))?;
+    Ok(line)
 }

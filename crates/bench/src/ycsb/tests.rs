@@ -72,6 +72,7 @@ fn config(engine: EngineKind) -> YcsbConfig {
         operations: 400,
         fields: 2,
         threads: 2,
+        offered: OfferedRates::default(),
         pairs: 1,
         interval_s: 1.0,
         seed: 3,
@@ -97,6 +98,77 @@ fn every_workload_finds_its_records_on_both_engines() {
 }
 
 #[test]
+fn mixes_run_again_at_every_offered_rate() {
+    for engine in [EngineKind::LsmLeveled, EngineKind::Btree] {
+        let config = YcsbConfig {
+            workloads: vec![Workload::Load, Workload::A, Workload::D, Workload::Settle],
+            offered: OfferedRates { fractions: vec![1.5, 0.8], rates: vec![20_000] },
+            ..config(engine)
+        };
+        let mut text = Vec::new();
+        let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+        let ran: Vec<_> = lines.iter().map(|line| (line.workload.as_str(), line.ops)).collect();
+        let expected = [
+            ("load", 500),
+            ("a", 400),
+            ("a poisson-150", 400),
+            ("a poisson-80", 400),
+            ("a poisson-20000/s", 400),
+            ("d", 400),
+            ("d poisson-150", 400),
+            ("d poisson-80", 400),
+            ("d poisson-20000/s", 400),
+            ("settle", 0),
+        ];
+        assert_eq!(ran, expected);
+        for phases in lines[1..9].chunks(4) {
+            let maximum = phases[0].ops_per_s;
+            let offered: Vec<_> = phases.iter().map(|line| line.offered_ops_per_s).collect();
+            assert_eq!(offered, [None, Some(maximum * 1.5), Some(maximum * 0.8), Some(20_000.0)]);
+            assert_eq!((phases[0].generator_late_max_us, phases[0].longest_gap_us), (None, None));
+            for line in &phases[1..] {
+                assert!(line.generator_late_max_us >= line.generator_late_p99_us, "{line:?}");
+                assert!(line.generator_late_p99_us.is_some() && line.longest_gap_us.is_some(), "{line:?}");
+                assert!(line.p9999_us >= line.p50_us && line.p50_us.is_some(), "{line:?}");
+                assert_eq!((&line.config_hash, &line.setup), (&phases[0].config_hash, &phases[0].setup));
+            }
+        }
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("offered/s") && text.contains("late max us"), "{text}");
+    }
+}
+
+#[test]
+fn a_configuration_tells_of_offered_rates_where_there_are_any() {
+    let told = |rates: &[u64]| {
+        let offered = OfferedRates { fractions: Vec::new(), rates: rates.to_vec() };
+        format!("{:?}", YcsbConfig { offered, ..config(EngineKind::Btree) })
+    };
+    assert!(!told(&[]).contains("offered"));
+    assert!(told(&[]).contains("threads: 2, pairs: 1, "), "as it was told before there were any");
+    assert!(told(&[500]).contains("threads: 2, offered: OfferedRates { fractions: [], rates: [500] }, pairs: 1, "));
+}
+
+#[test]
+fn engines_are_held_against_each_other_by_their_closed_loops() {
+    let config = YcsbConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree],
+        workloads: vec![Workload::Load, Workload::C],
+        offered: OfferedRates { fractions: vec![0.8], rates: Vec::new() },
+        ..config(EngineKind::LsmLeveled)
+    };
+    let mut text = Vec::new();
+    let lines = run(&config, &mut Output::new(&mut text, None, false)).unwrap();
+    assert_eq!(lines.len(), 6);
+    for phases in lines.chunks(3) {
+        assert_eq!(phases[2].offered_ops_per_s, Some(phases[1].ops_per_s * 0.8), "of the engine's own maximum");
+    }
+    let text = String::from_utf8(text).unwrap();
+    let (_, ratios) = text.split_once("lsm-leveled / btree").unwrap();
+    assert!(ratios.contains("load") && !ratios.contains("poisson"), "{ratios}");
+}
+
+#[test]
 fn what_cannot_be_run_is_refused() {
     let refused = |change: fn(&mut YcsbConfig)| {
         let mut config = config(EngineKind::LsmLeveled);
@@ -106,4 +178,6 @@ fn what_cannot_be_run_is_refused() {
     assert!(refused(|config| config.records = 0).contains("--records"));
     assert!(refused(|config| config.workloads = vec![Workload::A]).contains("--workloads must begin with load"));
     assert!(refused(|config| config.threads = 0).contains("--threads"));
+    assert!(refused(|config| config.offered.fractions = vec![0.0]).contains("--fractions"));
+    assert!(refused(|config| config.offered.rates = vec![2_000_000]).contains("--rate"));
 }

@@ -70,6 +70,11 @@ impl Workload {
         if percent < share { often } else { other }
     }
 
+    /// Whether it is one of A to F, whose operations are drawn.
+    pub(super) fn is_a_mix(self) -> bool {
+        !matches!(self, Self::Load | Self::Settle)
+    }
+
     /// Whether what it does is mostly or in good part to write.
     pub(super) fn writes(self) -> bool {
         !matches!(self, Self::C | Self::Settle)

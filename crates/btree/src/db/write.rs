@@ -154,7 +154,7 @@ impl State {
     pub(super) fn check_ops(&self, ops: &[Op<'_>]) -> Result<u64> {
         let sizes = ops.iter().map(|(tree, op)| match op {
             KvOp::Put { key, value } => (tree.tree(), *key, value.len()),
-            KvOp::Delete { key } => (tree.tree(), *key, 0),
+            KvOp::Delete { key } | KvOp::DeleteOnce { key } => (tree.tree(), *key, 0),
         });
         self.check_sizes(ops.len(), sizes)
     }
@@ -280,7 +280,7 @@ impl State {
             KvOp::Put { key, value } => {
                 tree.put(key, Value::inline(value), false, Close::Written, Close::Group, &mut |_| Ok(()))
             }
-            KvOp::Delete { key } => {
+            KvOp::Delete { key } | KvOp::DeleteOnce { key } => {
                 if tree.delete(key, false, Close::Written, &mut |_| Ok(()))? {
                     self.merge(tree, key);
                 }
@@ -382,7 +382,7 @@ impl State {
         }
         let (undo, key) = (&mut group.undo, key_of(op));
         let has_views = group.id.is_some();
-        let is_deletion = matches!(op, KvOp::Delete { .. });
+        let is_deletion = matches!(op, KvOp::Delete { .. } | KvOp::DeleteOnce { .. });
         let (mut needs_stamp, mut is_nothing) = (false, false);
         let mut before = |row: Option<Value<'_>>| {
             if !matches!(expected, Expected::Anything) {
@@ -419,7 +419,7 @@ impl State {
             KvOp::Put { key, value } => {
                 tree.put(key, Value::inline(value), true, Close::Open, Close::Open, &mut before)
             }
-            KvOp::Delete { key } => match tree.delete(key, true, Close::Open, &mut before) {
+            KvOp::Delete { key } | KvOp::DeleteOnce { key } => match tree.delete(key, true, Close::Open, &mut before) {
                 Ok(true) => {
                     group.underfull.push((tree, *key));
                     Ok(())
@@ -453,7 +453,7 @@ impl State {
     ) -> Result<()> {
         let (key, value) = match op {
             KvOp::Put { key, value } => (*key, Some(*value)),
-            KvOp::Delete { key } => (*key, None),
+            KvOp::Delete { key } | KvOp::DeleteOnce { key } => (*key, None),
         };
         let before = tree.raw(key)?;
         check_expected(tree, expected, before.as_ref().map(|(flags, bytes)| Value { flags: *flags, bytes }))?;
@@ -541,7 +541,7 @@ fn check_expected(tree: &Tree, expected: Expected<'_>, row: Option<Value<'_>>) -
 
 fn key_of<'a>(op: &KvOp<'a>) -> &'a [u8] {
     match op {
-        KvOp::Put { key, .. } | KvOp::Delete { key } => key,
+        KvOp::Put { key, .. } | KvOp::Delete { key } | KvOp::DeleteOnce { key } => key,
     }
 }
 
@@ -549,6 +549,6 @@ fn key_of<'a>(op: &KvOp<'a>) -> &'a [u8] {
 fn is_long(tree: &Tree, op: &KvOp<'_>) -> bool {
     match op {
         KvOp::Put { key, value } => tree.is_long(key, value),
-        KvOp::Delete { .. } => false,
+        KvOp::Delete { .. } | KvOp::DeleteOnce { .. } => false,
     }
 }

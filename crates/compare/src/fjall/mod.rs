@@ -33,11 +33,13 @@ impl FjallEngine {
             .open()
             .map_err(|error| foreign(NAME, "open", error))?;
         let bloom = BloomConstructionPolicy::BitsPerKey(settings.bloom_bits_per_key as f32);
+        let compression = if settings.compress { CompressionType::Lz4 } else { CompressionType::None };
         let options = || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(settings.write_buffer_bytes as u64)
-                .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+                .data_block_compression_policy(CompressionPolicy::all(compression))
                 .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(bloom)))
+                .expect_point_read_hits(settings.expects_hits)
         };
         let keyspace = database.keyspace("default", options).map_err(|error| foreign(NAME, "open keyspace", error))?;
         let persist = (settings.durability == Durability::Commit).then_some(PersistMode::SyncData);
@@ -110,12 +112,14 @@ impl Kv for FjallEngine {
         self.persist()
     }
 
+    /// A key that is deleted once is deleted like any other. The engine's weak tombstone asks for more than its counterparts elsewhere, namely a key that is never put again: a compaction drops it
+    /// with all that it sees of the key below, an older weak tombstone included, and what that one hid further down comes back.
     fn write(&self, batch: &KvBatch) -> Result<()> {
         let mut foreign_batch = self.database.batch().durability(Some(self.persist.unwrap_or(PersistMode::Buffer)));
         for op in batch {
             match op {
                 KvOp::Put { key, value } => foreign_batch.insert(&self.keyspace, key, value),
-                KvOp::Delete { key } => foreign_batch.remove(&self.keyspace, key),
+                KvOp::Delete { key } | KvOp::DeleteOnce { key } => foreign_batch.remove(&self.keyspace, key),
             }
         }
         foreign_batch.commit().map_err(|error| foreign(NAME, "write", error))

@@ -117,7 +117,9 @@ impl Kv for LmdbEngine {
             for op in batch {
                 match op {
                     KvOp::Put { key, value } => self.database.put(transaction, key, value)?,
-                    KvOp::Delete { key } => drop(self.database.delete(transaction, key)?),
+                    KvOp::Delete { key } | KvOp::DeleteOnce { key } => {
+                        self.database.delete(transaction, key)?;
+                    }
                 }
             }
             Ok(())

@@ -3,7 +3,8 @@
 use crate::PeerSettings;
 use crate::error::{foreign, no_direct, no_durability};
 use redb::{
-    AccessGuard, Database, Range, ReadOnlyTable, ReadableDatabase, TableDefinition, TableError, WriteTransaction,
+    AccessGuard, Database, Range, ReadOnlyTable, ReadTransaction, ReadableDatabase, TableDefinition, TableError,
+    WriteTransaction,
 };
 use siltstone_base::Result;
 use siltstone_base::engine::{Admin, Capabilities, Durability, EngineStats, Kv, KvBatch, KvCursor, KvOp};
@@ -67,10 +68,17 @@ impl RedbEngine {
         transaction.commit().map_err(|error| foreign(NAME, "commit", error))
     }
 
-    fn table(&self) -> Result<ReadOnlyTable<&'static [u8], &'static [u8]>> {
+    fn moment(&self) -> Result<Moment> {
         let transaction = self.database.begin_read().map_err(|error| foreign(NAME, "begin", error))?;
-        transaction.open_table(TABLE).map_err(|error: TableError| foreign(NAME, "open table", error))
+        let table = transaction.open_table(TABLE).map_err(|error: TableError| foreign(NAME, "open table", error))?;
+        Ok(Moment { table, _transaction: transaction })
     }
+}
+
+/// The table at one moment. The transaction ends last: were it the table's to end, it would be over before the table gives back the page of its root, which redb's debug builds take for a mistake.
+struct Moment {
+    table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+    _transaction: ReadTransaction,
 }
 
 impl Admin for RedbEngine {
@@ -122,7 +130,7 @@ impl Kv for RedbEngine {
             for op in batch {
                 match op {
                     KvOp::Put { key, value } => drop(table.insert(key, value)?),
-                    KvOp::Delete { key } => drop(table.remove(key)?),
+                    KvOp::Delete { key } | KvOp::DeleteOnce { key } => drop(table.remove(key)?),
                 }
             }
             Ok(())
@@ -131,8 +139,8 @@ impl Kv for RedbEngine {
 
     fn get_pinned(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
         use redb::ReadableTable;
-        let table = self.table()?;
-        let value = ReadableTable::get(&table, key).map_err(|error| foreign(NAME, "get", error))?;
+        let moment = self.moment()?;
+        let value = ReadableTable::get(&moment.table, key).map_err(|error| foreign(NAME, "get", error))?;
         if let Some(value) = &value {
             found(value.value());
         }
@@ -141,16 +149,16 @@ impl Kv for RedbEngine {
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
         use redb::ReadableTable;
-        let table = self.table()?;
+        let moment = self.moment()?;
         for (position, key) in keys.iter().enumerate() {
-            let value = ReadableTable::get(&table, *key).map_err(|error| foreign(NAME, "get", error))?;
+            let value = ReadableTable::get(&moment.table, *key).map_err(|error| foreign(NAME, "get", error))?;
             found(position, value.as_ref().map(|value| value.value()));
         }
         Ok(())
     }
 
     fn cursor(&self) -> Result<Box<dyn KvCursor>> {
-        Ok(Box::new(RedbCursor { table: self.table()?, entries: None, is_backward: false, current: None }))
+        Ok(Box::new(RedbCursor { current: None, entries: None, is_backward: false, moment: self.moment()? }))
     }
 }
 
@@ -158,10 +166,10 @@ type Entry = (AccessGuard<'static, &'static [u8]>, AccessGuard<'static, &'static
 
 /// redb has double-ended iterators and no cursors: turning around opens a new one.
 struct RedbCursor {
-    table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+    current: Option<Entry>,
     entries: Option<Range<'static, &'static [u8], &'static [u8]>>,
     is_backward: bool,
-    current: Option<Entry>,
+    moment: Moment,
 }
 
 impl RedbCursor {
@@ -176,7 +184,8 @@ impl RedbCursor {
     }
 
     fn start(&mut self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, is_backward: bool) -> Result<bool> {
-        let entries = self.table.range::<&[u8]>((lower, upper)).map_err(|error| foreign(NAME, "open range", error))?;
+        let entries =
+            self.moment.table.range::<&[u8]>((lower, upper)).map_err(|error| foreign(NAME, "open range", error))?;
         self.entries = Some(entries);
         self.is_backward = is_backward;
         self.step()

@@ -61,7 +61,8 @@ fn options(settings: &PeerSettings) -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
-    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_compression_type(if settings.compress { DBCompressionType::Lz4 } else { DBCompressionType::None });
+    options.set_optimize_filters_for_hits(settings.expects_hits);
     options.set_write_buffer_size(settings.write_buffer_bytes);
     options.set_max_write_buffer_number(i32::try_from(settings.write_buffers).unwrap_or(i32::MAX));
     options.set_max_background_jobs(i32::try_from(settings.background_jobs).unwrap_or(i32::MAX));
@@ -151,6 +152,7 @@ impl Kv for RocksdbEngine {
             match op {
                 KvOp::Put { key, value } => foreign_batch.put(key, value),
                 KvOp::Delete { key } => foreign_batch.delete(key),
+                KvOp::DeleteOnce { key } => foreign_batch.single_delete(key),
             }
         }
         self.db.write_opt(foreign_batch, &self.write_options).map_err(|error| foreign(NAME, "write", error))

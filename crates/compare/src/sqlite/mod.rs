@@ -39,6 +39,7 @@ impl SqliteEngine {
             return Err(no_direct(NAME));
         }
         let synchronous = match settings.durability {
+            // .cargo/config.toml has it built with HAVE_FDATASYNC: without, each sync would write the times of the file, too.
             Durability::Commit => "FULL",
             // The log is written at each commit and synced before pages are copied from it, never for a commit's sake.
             Durability::Os => "NORMAL",
@@ -127,7 +128,7 @@ impl Kv for SqliteEngine {
             for op in batch {
                 match op {
                     KvOp::Put { key, value } => put.execute((key, value))?,
-                    KvOp::Delete { key } => delete.execute((key,))?,
+                    KvOp::Delete { key } | KvOp::DeleteOnce { key } => delete.execute((key,))?,
                 };
             }
             connection.prepare_cached("COMMIT")?.execute(()).map(drop)

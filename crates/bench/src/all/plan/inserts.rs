@@ -1,9 +1,10 @@
 //! The cells of the insert benchmark.
 
-use super::{Cell, EVERY_SECOND, Experiment, a_fifth};
+use super::{Cell, EVERY_SECOND, Experiment, a_fifth, with_such_peers};
 use crate::all::{AllConfig, Scale};
 use crate::engines::{Device, EngineKind, EngineSettings, Level0};
 use crate::insert::{BinlogMode, IndexMode, InsertConfig, Schema, Step};
+use siltstone_base::engine::Durability;
 
 /// Bytes of a row with its entries.
 const ROW: u64 = 90;
@@ -95,6 +96,27 @@ pub(super) fn with_binlog(config: &AllConfig, binlog: BinlogMode) -> Cell {
     insert.engines.retain(|engine| EACH_STYLE.contains(engine));
     let about = "insert benchmark in memory, with a binlog";
     cell(format!("insert-binlog-{binlog}"), about, rows as f64 / 30_000.0, insert)
+}
+
+/// In memory beside engines that do their own I/O: on the machine's own device, and all through the page cache, which some of them cannot pass. Every commit is synced, the only durability that all of them have;
+/// LSM trees compress, as they do by default.
+pub(super) fn beside_peers(config: &AllConfig) -> Option<Cell> {
+    let rows = config.scale.of(50_000, 1_000_000, 4_000_000);
+    let settings = EngineSettings {
+        device: Device::None,
+        durability: Durability::Commit,
+        direct: false,
+        compress: true,
+        ..room_for(rows)
+    };
+    let ours = [EngineKind::LsmLeveled, EngineKind::Btree];
+    let engines = with_such_peers(config, &ours, |_| true);
+    if engines.len() == ours.len() {
+        return None;
+    }
+    let insert = InsertConfig { engines, ..inserts(config, rows, 1, "l,settle,qr100,qp100", settings) };
+    let seconds = rows as f64 / 12_000.0 + 2.0 * insert.query_seconds;
+    Some(cell("insert-peers".to_owned(), "insert benchmark in memory, beside other engines", seconds, insert))
 }
 
 /// What is run where there is more time than minutes: indexes that are added later, more clients, and the limits of level 0.

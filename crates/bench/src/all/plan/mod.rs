@@ -2,19 +2,20 @@
 
 use super::{AllConfig, Scale};
 use crate::ads::AdsConfig;
-use crate::engines::{Device, EngineKind, EngineSettings};
+use crate::engines::{Device, EngineKind, EngineSettings, UNIVERSAL};
 use crate::insert::{BinlogMode, InsertConfig};
 use crate::kv::KvConfig;
 use crate::redmine::{DataSet, Operation, RedmineConfig};
 use crate::stalls::{Offered, StallsConfig, Step};
-use crate::sysbench::{MemorySetup, SysbenchConfig};
+use crate::sysbench::SysbenchConfig;
 use crate::ycsb::YcsbConfig;
-use crate::{kv, sysbench, ycsb};
+use crate::{OfferedRates, kv, ycsb};
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
 use std::path::Path;
 
 mod inserts;
+mod oltp;
 
 /// An experiment with its configuration.
 #[derive(Debug, Clone)]
@@ -33,6 +34,22 @@ pub enum Experiment {
     Stalls(StallsConfig),
     /// Of `ads`.
     Ads(AdsConfig),
+}
+
+impl Experiment {
+    /// The engines whose databases are there at the same time.
+    pub(super) fn engines(&self) -> &[EngineKind] {
+        match self {
+            Self::Kv(config) => &config.engines,
+            Self::Ycsb(config) => &config.engines,
+            Self::Insert(config) => &config.engines,
+            Self::Sysbench(config) => &config.engines,
+            Self::Redmine(config) => &config.engines,
+            Self::Stalls(config) => &config.engines,
+            // One database after the other.
+            Self::Ads(_) => &[EngineKind::BtreeCompressed],
+        }
+    }
 }
 
 /// One cell of the plan.
@@ -60,12 +77,8 @@ const EVERY_SECOND: Durability = Durability::EveryMillis(1_000);
 /// What a process takes beside the engine's memory.
 const PROCESS_BYTES: u64 = 200 << 20;
 
-/// Bytes of a row of sysbench, of a YCSB record.
-const SYSBENCH_ROW: u64 = sysbench::ROW_BYTES;
+/// Bytes of a YCSB record.
 const YCSB_RECORD: u64 = 1_023;
-
-/// The least memory with which eight clients of sysbench find pages for what they change at once.
-const LEAST_OLTP_MEMORY: u64 = 4 << 20;
 
 impl Cell {
     fn new(
@@ -76,16 +89,16 @@ impl Cell {
         experiment: Experiment,
     ) -> Self {
         // Databases of all engines stay until the cell ends, and what was loaded stays beside the copies that are changed.
-        let (memory, engines, copies) = match &experiment {
-            Experiment::Kv(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 1),
-            Experiment::Ycsb(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 1),
-            Experiment::Insert(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 1),
-            Experiment::Sysbench(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 2),
-            Experiment::Redmine(config) => (config.most_memory(), config.engines.as_slice(), 2),
-            Experiment::Stalls(config) => (config.settings.memory_bytes(), config.engines.as_slice(), 1),
-            // One database after the other.
-            Experiment::Ads(config) => (config.settings.memory_bytes(), [EngineKind::BtreeCompressed].as_slice(), 1),
+        let (memory, copies) = match &experiment {
+            Experiment::Kv(config) => (config.settings.memory_bytes(), 1),
+            Experiment::Ycsb(config) => (config.settings.memory_bytes(), 1),
+            Experiment::Insert(config) => (config.settings.memory_bytes(), 1),
+            Experiment::Sysbench(config) => (config.settings.memory_bytes(), 2),
+            Experiment::Redmine(config) => (config.most_memory(), 2),
+            Experiment::Stalls(config) => (config.settings.memory_bytes(), 1),
+            Experiment::Ads(config) => (config.settings.memory_bytes(), 1),
         };
+        let engines = experiment.engines();
         let tables = (data_bytes as f64 * SPACE_FOR_A_BYTE) as u64;
         let database = |engine: &EngineKind| tables + engine.reserved_log_bytes();
         Self {
@@ -122,7 +135,12 @@ impl Cell {
     /// What its file of results names as its cell: another for every other experiment, down to the last setting. What results name as their configuration is the same for all that may be
     /// compared, whichever engines and steps there were and however long they took.
     pub(super) fn identity(&self) -> String {
-        format!("{:016x}", xxh3_64(format!("{:?}", self.experiment).as_bytes()))
+        let mut words = format!("{:?}", self.experiment);
+        // No setting says this. Cells without that engine keep the names that they had before it was said.
+        if self.experiment.engines().contains(&EngineKind::LsmUniversal) {
+            words += &format!(" universal {UNIVERSAL}");
+        }
+        format!("{:016x}", xxh3_64(words.as_bytes()))
     }
 }
 
@@ -133,8 +151,10 @@ pub fn plan(config: &AllConfig) -> Vec<Cell> {
     cells.extend([Device::FastSsd, Device::SlowSsd].map(|device| inserts::beyond_memory(config, device)));
     cells.extend([BinlogMode::Os, BinlogMode::Sync].map(|binlog| inserts::with_binlog(config, binlog)));
     cells.extend(inserts::for_longer(config));
-    cells.extend(oltp(config));
-    cells.push(oltp_page_cache(config));
+    cells.extend(inserts::beside_peers(config));
+    cells.extend(oltp::parts_in_memory(config));
+    cells.push(oltp::page_cache(config));
+    cells.extend(oltp::beside_peers(config));
     cells.extend(redmine(config));
     cells.push(evenness(config));
     cells.push(ad_serving(config));
@@ -149,7 +169,13 @@ fn a_fifth(data_bytes: u64) -> EngineSettings {
 
 /// Ours, and those of the others that read and write past the page cache.
 fn with_peers(config: &AllConfig, ours: &[EngineKind]) -> Vec<EngineKind> {
-    ours.iter().chain(config.peers.iter().filter(|peer| peer.has_direct_io())).copied().collect()
+    with_such_peers(config, ours, EngineKind::has_direct_io)
+}
+
+/// Ours, and those of the others that can run the cell.
+fn with_such_peers(config: &AllConfig, ours: &[EngineKind], can: fn(EngineKind) -> bool) -> Vec<EngineKind> {
+    let others = config.peers.iter().filter(|peer| can(**peer) && !ours.contains(peer));
+    ours.iter().chain(others).copied().collect()
 }
 
 fn key_value(config: &AllConfig) -> Cell {
@@ -181,6 +207,7 @@ fn popular_records(config: &AllConfig) -> Cell {
         operations: records,
         fields: 10,
         threads: 2,
+        offered: OfferedRates::default(),
         pairs: 1,
         interval_s: 5.0,
         seed: config.seed,
@@ -188,68 +215,6 @@ fn popular_records(config: &AllConfig) -> Cell {
         settings: a_fifth(records * YCSB_RECORD),
     });
     Cell::new("ycsb", "YCSB A to F, a part in memory", records * YCSB_RECORD, records as f64 / 1_000.0, experiment)
-}
-
-/// sysbench on a slow device, with a fifth, two fifths and four fifths of the data in memory.
-fn oltp(config: &AllConfig) -> [Cell; 3] {
-    let rows: u32 = config.scale.of(28_000, 250_000, 1_000_000);
-    let tables = 4;
-    let data = u64::from(rows) * tables * SYSBENCH_ROW;
-    let seconds = config.scale.of(3.0, 20.0, 35.0);
-    [("fifth", 1), ("two-fifths", 2), ("four-fifths", 4)].map(|(name, fifths)| {
-        let memory = (data / 5 * fifths).max(LEAST_OLTP_MEMORY) as usize;
-        let clients = config.scale.of(vec![8], vec![8], vec![8, 16, 32, 64]);
-        let settings = EngineSettings {
-            device: Device::SlowSsd,
-            durability: Durability::Commit,
-            direct: true,
-            ..EngineSettings::default().with_memory(memory)
-        };
-        let length = data as f64 / 4e6 + 5.0 * seconds * clients.len() as f64;
-        let experiment = Experiment::Sysbench(SysbenchConfig {
-            engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::BtreeMysql84],
-            workloads: sysbench::Workload::DEFAULT.split(',').filter_map(|name| name.parse().ok()).collect(),
-            tables: tables as u32,
-            rows,
-            clients,
-            seconds,
-            pairs: 1,
-            interval_s: 5.0,
-            seed: config.seed,
-            dir: None,
-            memory: MemorySetup::Budget,
-            settings,
-        });
-        Cell::new(format!("sysbench-{name}"), "sysbench on a slow SSD, a part in memory", data, length, experiment)
-    })
-}
-
-/// sysbench with the page cache in the place of a large block cache, in a cgroup with a third of the data's bytes; the machine's own device.
-fn oltp_page_cache(config: &AllConfig) -> Cell {
-    let rows: u32 = config.scale.of(20_000, 1_000_000, 2_000_000);
-    let tables = 4;
-    let data = u64::from(rows) * tables * SYSBENCH_ROW;
-    let memory = (data / 3).max(256 << 20) as usize;
-    let seconds = config.scale.of(2.0, 20.0, 30.0);
-    let experiment = Experiment::Sysbench(SysbenchConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree],
-        workloads: ["load", "settle", "read_only", "read_write", "write_only"]
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect(),
-        tables: tables as u32,
-        rows,
-        clients: vec![8],
-        seconds,
-        pairs: 1,
-        interval_s: 5.0,
-        seed: config.seed,
-        dir: None,
-        memory: MemorySetup::PageCache,
-        settings: EngineSettings { durability: Durability::Commit, ..EngineSettings::default().with_memory(memory) },
-    });
-    let length = data as f64 / 8e6 + 3.0 * seconds;
-    Cell::new("sysbench-page-cache", "sysbench in a memory cgroup, by the page cache", data, length, experiment)
 }
 
 /// What the application takes for an operation: as much as the published mean of the quickest one, in which the database has hardly any part.

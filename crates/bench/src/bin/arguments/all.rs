@@ -14,7 +14,7 @@ pub struct AllArguments {
     /// Only the experiments whose names contain one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Engines beside ours in the experiments with keys and values that go past the page cache; those that cannot are left out.
+    /// Engines beside ours: in kv, ycsb and stalls, which go past the page cache, those that can; all of them in insert-peers, and in sysbench-peers those with direct I/O. None is on a modelled device.
     #[arg(long, value_delimiter = ',')]
     peers: Vec<EngineKind>,
     /// Files of results, by other commands, that the page tells of, too.

@@ -13,6 +13,7 @@ pub mod all;
 pub mod insert;
 pub mod insert_sql;
 pub mod kv;
+pub mod open_loops;
 pub mod redmine;
 pub mod report;
 pub mod soak;

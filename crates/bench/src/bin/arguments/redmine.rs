@@ -39,7 +39,7 @@ pub struct RedmineArguments {
     /// Milliseconds that the application takes for every operation: clients wait so long between two, and it is added to the mean.
     #[arg(long, default_value_t = 0.0)]
     app_ms: f64,
-    /// The LSM engine leaves its log to the operating system, as MyRocks did at the time.
+    /// LSM trees leave their logs to the operating system, as MyRocks did at the time.
     #[arg(long)]
     as_published: bool,
 }

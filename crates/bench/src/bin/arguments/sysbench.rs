@@ -1,6 +1,7 @@
 //! Arguments of `sysbench`.
 
 use super::CommonArguments;
+use super::open_loops::OpenLoopArguments;
 use clap::Args;
 use siltstone_base::Result;
 use siltstone_bench::sysbench::{MemorySetup, SysbenchConfig, Workload};
@@ -22,9 +23,11 @@ pub struct SysbenchArguments {
     /// Workloads, in this order: load, point_select, read_only, read_write, write_only, update_index, update_non_index, settle.
     #[arg(long, value_delimiter = ',', default_value = Workload::DEFAULT)]
     workloads: Vec<Workload>,
-    /// Length of a workload other than load, for each number of clients.
+    /// Length of a workload other than load, for each number of clients and each rate.
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
+    #[command(flatten)]
+    open_loops: OpenLoopArguments,
     /// Times that every engine runs; ratios need at least 5.
     #[arg(long, default_value_t = 1)]
     pairs: u32,
@@ -43,6 +46,7 @@ impl SysbenchArguments {
             rows: self.rows,
             clients: self.clients.clone(),
             seconds: self.seconds,
+            offered: self.open_loops.offered(),
             pairs: self.pairs,
             interval_s: self.common.interval,
             seed: self.common.seed,

@@ -1,6 +1,7 @@
 //! Arguments of `ycsb`.
 
 use super::CommonArguments;
+use super::open_loops::OpenLoopArguments;
 use clap::Args;
 use siltstone_base::Result;
 use siltstone_bench::ycsb::{Workload, YcsbConfig};
@@ -25,6 +26,8 @@ pub struct YcsbArguments {
     /// Workloads, in this order: load, a, b, c, d, e, f, settle.
     #[arg(long, value_delimiter = ',', default_value = Workload::DEFAULT)]
     workloads: Vec<Workload>,
+    #[command(flatten)]
+    open_loops: OpenLoopArguments,
     /// Times that every engine runs; ratios need at least 5.
     #[arg(long, default_value_t = 1)]
     pairs: u32,
@@ -40,6 +43,7 @@ impl YcsbArguments {
             operations: self.operations,
             fields: self.fields,
             threads: self.threads,
+            offered: self.open_loops.offered(),
             pairs: self.pairs,
             interval_s: self.common.interval,
             seed: self.common.seed,

@@ -43,7 +43,7 @@ pub(crate) const KNOBS: &[Knobs] = &[
     ],
     [
         "SQLite, with a write-ahead log",
-        "`synchronous = FULL`",
+        "`synchronous = FULL`, built with `HAVE_FDATASYNC`: without, the file's times would be written, too",
         REFUSED,
         "`synchronous = NORMAL`: the log is synced only before pages are copied from it",
     ],

@@ -19,7 +19,10 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("Siltstone's B-tree", &[include_str!("../btree.rs"), include_str!("../../../../base/src/engine/admin.rs")]),
     ("redb", &[include_str!("../../../../compare/src/redb/mod.rs")]),
     ("LMDB", &[include_str!("../../../../compare/src/lmdb/mod.rs")]),
-    ("SQLite, with a write-ahead log", &[include_str!("../../../../compare/src/sqlite/mod.rs")]),
+    (
+        "SQLite, with a write-ahead log",
+        &[include_str!("../../../../compare/src/sqlite/mod.rs"), include_str!("../../../../../.cargo/config.toml")],
+    ),
     ("InnoDB, in MariaDB", &[SERVER]),
     ("MyRocks, in MariaDB", &[SERVER]),
 ];

@@ -61,7 +61,7 @@ fn the_lsm_engine_is_opened_with_them_whatever_its_style() {
         assert_eq!(numbers, [own[0], own[1], 50], "the others are the profile's");
     }
     // A level for each run that waits.
-    assert_eq!(of(Level0::of(12, 20, 30), CompactionStyle::Universal).1, 13);
+    assert_eq!(of(Level0::of(20, 40, 60), CompactionStyle::Universal).1, 21);
     assert_eq!(of(Level0::of(12, 20, 30), CompactionStyle::Lazy).1, 25);
 }
 

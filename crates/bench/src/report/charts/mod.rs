@@ -173,6 +173,75 @@ pub(super) fn lines(runs: &[Line], x_name: &str, caption: Caption<'_>) -> Result
     Ok(legend + &on_any_paper(&svg, caption.title))
 }
 
+/// A line with gaps: its points, and the position of its engine.
+pub(super) type BrokenLine = (Vec<(f64, Option<f64>)>, usize);
+
+/// How many points of a line are known.
+pub(super) fn known((points, _): &BrokenLine) -> usize {
+    points.iter().filter(|(_, figure)| figure.is_some()).count()
+}
+
+/// The parts of a line between its gaps. Figures that have no logarithm are gaps, too.
+fn pieces(points: &[(f64, Option<f64>)]) -> Vec<Vec<(f64, f64)>> {
+    fn known(point: &(f64, Option<f64>)) -> Option<(f64, f64)> {
+        Some((point.0, point.1.filter(|figure| *figure > 0.0)?))
+    }
+    let pieces = points.split(|point| known(point).is_none());
+    pieces.filter(|piece| !piece.is_empty()).map(|piece| piece.iter().filter_map(known).collect()).collect()
+}
+
+/// Latencies in microseconds over seconds, a line for each run, which breaks where they are not known. They differ by so much that an axis of their logarithms shows them all.
+pub(super) fn latencies(runs: &[BrokenLine], caption: Caption<'_>) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, 260)).into_drawing_area();
+        let points = || runs.iter().flat_map(|(points, _)| points).copied();
+        let end = points().map(|(time, _)| time).fold(0.0, f64::max).max(0.01);
+        let (least, most) = decades(points().filter_map(|(_, micros)| micros));
+        let mut chart = ChartBuilder::on(&root)
+            .margin(8)
+            .x_label_area_size(34)
+            .y_label_area_size(78)
+            .build_cartesian_2d(0.0..end, (least..most).log_scale())
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(GRID)
+            .label_style(("sans-serif", 12).into_font().color(&INK))
+            .x_desc("seconds")
+            .x_label_formatter(&|x| place_label(*x))
+            .y_labels(5)
+            .y_desc("microseconds")
+            .y_label_formatter(&|micros| short(Some(*micros)))
+            .draw()
+            .map_err(failed)?;
+        for (points, position) in runs {
+            let colour = colour(*position);
+            for piece in pieces(points) {
+                if let [alone] = piece[..] {
+                    let dot = Circle::new(alone, 2, colour.filled());
+                    chart.draw_series(std::iter::once(dot)).map_err(failed)?;
+                } else {
+                    chart.draw_series(LineSeries::new(piece, colour.stroke_width(2))).map_err(failed)?;
+                }
+            }
+        }
+        root.present().map_err(failed)?;
+    }
+    let legend = caption.legend(runs.iter().map(|(_, position)| *position));
+    Ok(legend + &on_any_paper(&svg, caption.title))
+}
+
+/// The ends of an axis of logarithms for figures above 0, with some room: a factor of ten and more.
+fn decades(figures: impl Iterator<Item = f64>) -> (f64, f64) {
+    let above_zero = figures.filter(|figure| *figure > 0.0);
+    let (least, most) = above_zero.fold((1e9_f64, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
+    let least = least / 1.5;
+    (least, most.max(least * 10.0) * 1.5)
+}
+
 /// A place on an axis: short ones have places between whole numbers.
 fn place_label(place: f64) -> String {
     match place {
@@ -190,9 +259,7 @@ pub(super) fn distributions(runs: &[(Vec<Option<f64>>, usize)], caption: Caption
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, 240)).into_drawing_area();
-        let known = || runs.iter().flat_map(|(points, _)| points).flatten().copied().filter(|micros| *micros > 0.0);
-        let least = known().fold(f64::INFINITY, f64::min).min(1e9) / 1.5;
-        let most = known().fold(0.0, f64::max).max(least * 10.0) * 1.5;
+        let (least, most) = decades(runs.iter().flat_map(|(points, _)| points).flatten().copied());
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
             .margin_right(32)

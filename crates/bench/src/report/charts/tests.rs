@@ -103,3 +103,31 @@ fn a_chart_has_a_title_for_those_who_do_not_see_it_and_its_legend_beside_it() {
     let html = bars(&[("a".to_owned(), 2.0, 0)], "Rates").unwrap();
     assert!(html.contains("aria-label=\"Rates\"") && html.contains("<title>Rates</title>"));
 }
+
+#[test]
+fn latencies_have_an_axis_of_their_logarithms() {
+    assert_eq!(decades([150.0, 0.0, 90_000.0].into_iter()), (100.0, 135_000.0));
+    let (least, most) = decades([300.0].into_iter());
+    assert_eq!((least, most), (200.0, 3_000.0), "a factor of ten and more");
+    let (least, most) = decades(std::iter::empty());
+    assert!(least > 0.0 && least < most && most.is_finite());
+    let caption = Caption { title: "p99 over time", names: &["a"] };
+    let html = latencies(&[(vec![(1.0, Some(100.0)), (2.0, Some(90_000.0)), (3.0, Some(0.0))], 0)], caption).unwrap();
+    assert!(html.contains("<title>p99 over time</title>") && html.contains("microseconds"), "{html}");
+    assert!(html.contains("stroke-width=\"2\"") && !html.contains("NaN"), "{html}");
+}
+
+#[test]
+fn a_line_of_latencies_breaks_where_none_are_known() {
+    let drawn = |figures: &[Option<f64>]| {
+        let points = figures.iter().zip(1..).map(|(micros, second)| (f64::from(second), *micros)).collect();
+        let html = latencies(&[(points, 0)], Caption { title: "p99 over time", names: &["a"] }).unwrap();
+        (html.matches("stroke-width=\"2\"").count(), html.matches("<circle").count())
+    };
+    let some = Some(100.0);
+    assert_eq!(drawn(&[some; 5]), (1, 0));
+    assert_eq!(drawn(&[some, some, None, None, some, some]), (2, 0));
+    assert_eq!(drawn(&[None, some, some, None]), (1, 0));
+    assert_eq!(drawn(&[some, some, None, some]), (1, 1), "what stands alone is a dot");
+    assert_eq!(known(&(vec![(1.0, some), (2.0, None), (3.0, some)], 0)), 2);
+}

@@ -4,12 +4,23 @@ use super::Figure;
 use crate::load;
 use crate::report::{RunRecord, rates};
 
-/// The median of a figure, and the run that has it or is next to it.
-pub(super) fn middle<'a>(runs: impl Iterator<Item = &'a RunRecord>, figure: Figure) -> Option<(f64, &'a RunRecord)> {
+/// The middle of runs by a figure.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Middle<'a> {
+    /// The median of the figure.
+    pub(super) median: f64,
+    /// The run that has it or is next to it.
+    pub(super) run: &'a RunRecord,
+    /// How many runs have the figure.
+    pub(super) runs: usize,
+}
+
+/// The middle of those runs that have the figure.
+pub(super) fn middle<'a>(runs: impl Iterator<Item = &'a RunRecord>, figure: Figure) -> Option<Middle<'a>> {
     let mut known: Vec<_> = runs.filter_map(|run| Some((figure(run)?, run))).collect();
     known.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let median = load::median(&known.iter().map(|(figure, _)| *figure).collect::<Vec<_>>())?;
-    known.get(known.len() / 2).map(|(_, run)| (median, *run))
+    known.get(known.len() / 2).map(|(_, run)| Middle { median, run, runs: known.len() })
 }
 
 /// Operations per second.

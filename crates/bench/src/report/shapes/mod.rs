@@ -32,7 +32,7 @@ pub(super) enum Alike {
     ButLoadAndClients,
     /// All but how long a write has to be safe.
     ButDurability,
-    /// All settings, in steps that differ.
+    /// All settings, in steps that differ, and in memory and durability as far as these belong to the step.
     ButStep,
 }
 
@@ -101,6 +101,8 @@ pub(super) struct Judged {
     pub shape: Shape,
     /// The ratio.
     pub measured: Option<f64>,
+    /// Of how many pairs of runs its sides are the medians. `None` where there is no ratio.
+    pub pairs: Option<usize>,
     /// The name of the finer figure, where the ratio is of that.
     pub finer: Option<&'static str>,
     /// Why there is none.
@@ -117,6 +119,8 @@ pub(super) struct Judged {
 #[derive(Debug, Clone, Copy)]
 struct Found<'a> {
     ratio: f64,
+    /// Pairs of runs: as many as the side has that has fewer.
+    pairs: usize,
     finer: Option<&'static str>,
     of: &'a RunRecord,
     by: &'a RunRecord,
@@ -169,8 +173,16 @@ impl Shape {
         let differs = found.filter(|_| verdict == Verdict::Differs);
         let why = differs.map(|found| why::why(found.of, found.by, found.ratio, &self));
         let reason = found.is_none().then(|| self.reason(records));
-        let (measured, finer) = (found.map(|found| found.ratio), found.and_then(|found| found.finer));
-        Judged { shape: self, measured, finer, reason, verdict, why, control }
+        Judged {
+            shape: self,
+            measured: found.map(|found| found.ratio),
+            pairs: found.map(|found| found.pairs),
+            finer: found.and_then(|found| found.finer),
+            reason,
+            verdict,
+            why,
+            control,
+        }
     }
 
     /// Whether a ratio is within the bounds. `None` where there are none, or none that count for runs on such machines.
@@ -204,7 +216,8 @@ impl Shape {
         match self.relative_to {
             Some((of, by)) => {
                 let theirs = self.ratio_of(side(of), side(by), records)?;
-                Some(Found { ratio: found.ratio / theirs.ratio, ..found }).filter(|_| theirs.ratio > 0.0)
+                let (ratio, pairs) = (found.ratio / theirs.ratio, found.pairs.min(theirs.pairs));
+                Some(Found { ratio, pairs, ..found }).filter(|_| theirs.ratio > 0.0)
             }
             None => Some(found),
         }
@@ -223,8 +236,9 @@ impl Shape {
             let alike = runs(side).filter(|record| self.are_alike(&largest.result, &record.result));
             figures::middle(alike, side.figure)
         };
-        let ((of, of_run), (by, by_run)) = (typical(of)?, typical(by)?);
-        (by > 0.0).then_some(Found { ratio: of / by, finer: None, of: of_run, by: by_run })
+        let (of, by) = (typical(of)?, typical(by)?);
+        let pairs = of.runs.min(by.runs);
+        (by.median > 0.0).then_some(Found { ratio: of.median / by.median, pairs, finer: None, of: of.run, by: by.run })
     }
 
     fn are_alike(&self, a: &ResultLine, b: &ResultLine) -> bool {

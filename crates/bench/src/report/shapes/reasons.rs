@@ -45,19 +45,21 @@ impl Shape {
 
     /// In what two runs differ that must be alike.
     pub(super) fn differences(&self, a: &ResultLine, b: &ResultLine) -> Vec<&'static str> {
-        // Runs that end when their time is over have as many rows as they got to, and those of the ladder say nothing of theirs: of such the hash of all settings tells.
+        // Runs that end when their time is over have as many rows as they got to, and a row of the ladder differs from others in what memory and durability it has: of such the hash of all
+        // settings tells.
         let is_of_time = self.of.runs.may_end_early;
-        let says_all = is_of_time || self.alike == Alike::ButStep;
+        let is_of_steps = self.alike == Alike::ButStep;
+        let says_all = is_of_time || is_of_steps;
         let conditions = [
             ("experiment", a.experiment == b.experiment),
-            ("step", self.alike == Alike::ButStep || a.workload == b.workload),
+            ("step", is_of_steps || a.workload == b.workload),
             ("clients", self.alike == Alike::ButLoadAndClients || a.threads == b.threads),
             ("device", a.device == b.device),
             ("its other load", self.alike == Alike::ButLoadAndClients || a.device_load == b.device_load),
-            ("memory", a.memory_bytes == b.memory_bytes),
+            ("memory", is_of_steps || a.memory_bytes == b.memory_bytes),
             ("data", is_of_time || a.data_bytes == b.data_bytes),
             ("data set", a.data_set == b.data_set),
-            ("durability", self.alike == Alike::ButDurability || a.durability == b.durability),
+            ("durability", is_of_steps || self.alike == Alike::ButDurability || a.durability == b.durability),
             ("compression", a.compressed == b.compressed),
             ("page cache", a.page_cache == b.page_cache),
             ("limits of level 0", a.level0 == b.level0),

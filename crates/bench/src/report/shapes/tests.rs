@@ -146,7 +146,7 @@ fn in_redmine(engine: &str, space: u64, records: &mut Vec<RunRecord>) {
     }
 }
 
-/// The ladder of `ads`: lines of it say nothing of device and memory.
+/// The ladder of `ads`: its rows differ in memory, some of which is the page cache's.
 fn serving_ads(records: &mut Vec<RunRecord>) {
     for (engine, row, space, written, expired) in [
         ("lsm-leveled", "ttl", 450, 900.0, 0.1),
@@ -160,6 +160,11 @@ fn serving_ads(records: &mut Vec<RunRecord>) {
             engine: engine.to_owned(),
             config_hash: "78 days".to_owned(),
             threads: 3,
+            device: Some("none".to_owned()),
+            memory_bytes: Some(if row == "daily-deletes" { 100 } else { 50 }),
+            data_bytes: Some(500),
+            durability: Some("second".to_owned()),
+            compressed: Some(true),
             space_bytes: Some(space),
             written_per_upsert: Some(written),
             expired_share: Some(expired),
@@ -218,6 +223,24 @@ fn results_as_published_hold_and_each_row_fails_with_swapped_labels() {
         assert_eq!(fails, judged.shape.has_bounds(), "{claim}: {:?}", judged.control);
         assert_eq!(judged.why, None, "{claim}");
     }
+}
+
+#[test]
+fn a_row_says_of_how_many_pairs_of_runs_it_is() {
+    let once = as_published();
+    for judged in judge(&once) {
+        assert_eq!(judged.pairs, Some(1), "{}", judged.shape.claim);
+    }
+    let mut thrice = [once.as_slice(); 3].concat();
+    assert!(judge(&thrice).iter().all(|judged| judged.pairs == Some(3)));
+    // The side that has fewer counts, also where a ratio is compared with another.
+    let last = thrice.iter().rposition(|record| record.result.engine == "innodb" && record.result.workload == "insert");
+    thrice.remove(last.unwrap());
+    for judged in judge(&thrice).iter().filter(|judged| judged.shape.claim.starts_with("insert, limited device")) {
+        let is_of_innodb = judged.shape.relative_to.is_some() || judged.shape.by.engine == "innodb";
+        assert_eq!(judged.pairs, Some(if is_of_innodb { 2 } else { 3 }), "{}", judged.shape.claim);
+    }
+    assert!(judge(&[]).iter().all(|judged| judged.pairs.is_none()));
 }
 
 /// The same results in which runs of the shape's first engine have a figure that is so many times as large, whichever of the plain ones the shape is about.

@@ -172,7 +172,7 @@ impl<'a> Plan<'a> {
         let rows = table.table.rows.tree();
         self.steps().map(move |step| match step {
             Step::Row { op: KvOp::Put { key, value }, .. } => (rows, key, value.len()),
-            Step::Row { op: KvOp::Delete { key }, .. } => (rows, key, 0),
+            Step::Row { op: KvOp::Delete { key } | KvOp::DeleteOnce { key }, .. } => (rows, key, 0),
             Step::Entry { index, entry, .. } => {
                 (table.table.indexes.get(index).map_or(rows, |index| index.tree()), entry, 0)
             }

@@ -28,7 +28,8 @@ impl Part<'_> {
     /// Takes note of its rows, if somebody must know which ones change.
     fn note_rows(&self) {
         for step in self.plan.steps() {
-            if let Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key }, .. } = step {
+            if let Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key } | KvOp::DeleteOnce { key }, .. } = step
+            {
                 self.table.table.standing.note(key);
             }
         }
@@ -188,7 +189,7 @@ impl State {
     fn bring_in_plan(&self, table: &OpenTable, plan: &Plan<'_>) {
         for step in plan.steps() {
             match step {
-                Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key }, .. } => {
+                Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key } | KvOp::DeleteOnce { key }, .. } => {
                     self.bring_in(&table.table.rows, key);
                 }
                 Step::Entry { index, entry, .. } => {
@@ -245,7 +246,7 @@ impl State {
 fn claims<'p>(part: &'p Part<'_>) -> impl Iterator<Item = Claim<'p>> {
     let (table, space) = (&part.table, |tree: &OpenTree| tree.tree().space());
     part.plan.steps().filter_map(move |step| match step {
-        Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key }, .. } => {
+        Step::Row { op: KvOp::Put { key, .. } | KvOp::Delete { key } | KvOp::DeleteOnce { key }, .. } => {
             Some(Claim { space: space(&table.table.rows), key, index: None })
         }
         Step::Entry { index, entry, key_len, is_insertion } => {

@@ -253,7 +253,7 @@ impl Transaction {
                 Step::Row { op: KvOp::Put { key, value }, .. } => {
                     state.change_row(table.table.rows.tree(), stamp, key, Some(value), before)
                 }
-                Step::Row { op: KvOp::Delete { key }, .. } => {
+                Step::Row { op: KvOp::Delete { key } | KvOp::DeleteOnce { key }, .. } => {
                     state.change_row(table.table.rows.tree(), stamp, key, None, before)
                 }
                 Step::Entry { index, entry, is_insertion, .. } => {
