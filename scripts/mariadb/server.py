@@ -50,7 +50,7 @@ def innodb_settings(memory_mb, io_capacity):
 
 
 def myrocks_settings(memory_mb, is_compressed):
-    """Direct I/O, a sync of the WAL a second; as in Siltstone two memtables take a third of the memory, the rest is for blocks, and sizes of tables and levels are RocksDB's defaults.
+    """Direct I/O, a sync of the WAL a second; as in Siltstone two memtables take a third of the memory, the rest is for blocks, and tables and levels are to write buffers as by RocksDB's defaults.
 
     Tables have filters at the bottom, too, which Siltstone's have not: an INSERT asks whether its primary key is there, and without them it reads a block for that behind compactions' reads.
     """
@@ -60,8 +60,8 @@ def myrocks_settings(memory_mb, is_compressed):
         [
             f"write_buffer_size={buffer}",
             "max_write_buffer_number=2",
-            f"target_file_size_base={64 * MIB}",
-            f"max_bytes_for_level_base={256 * MIB}",
+            f"target_file_size_base={buffer}",
+            f"max_bytes_for_level_base={4 * buffer}",
             "level_compaction_dynamic_level_bytes=true",
             f"compression={codec}",
             f"bottommost_compression={codec}",

@@ -11,6 +11,10 @@ pub struct PeerSettings {
     pub write_buffer_bytes: usize,
     /// Write buffers, being written and sealed.
     pub write_buffers: usize,
+    /// Bytes of a table of RocksDB's below level 0.
+    pub table_bytes: u64,
+    /// Bytes of RocksDB's first level.
+    pub level_base_bytes: u64,
     /// Bits per key of the bloom filters.
     pub bloom_bits_per_key: f64,
     /// Keys are looked for that are there: LSM trees write no filters for their last level.
@@ -39,6 +43,8 @@ impl Default for PeerSettings {
             cache_bytes: 256 << 20,
             write_buffer_bytes: 64 << 20,
             write_buffers: 2,
+            table_bytes: 64 << 20,
+            level_base_bytes: 256 << 20,
             bloom_bits_per_key: 10.0,
             expects_hits: false,
             compress: true,

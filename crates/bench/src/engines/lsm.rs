@@ -59,6 +59,8 @@ impl LsmOptions {
         let family = family
             .write_buffer_size(settings.write_buffer_bytes)
             .max_write_buffer_number(settings.write_buffers)
+            .target_file_size_base(settings.table_bytes())
+            .max_bytes_for_level_base(settings.level_base_bytes())
             .table(table);
         let family = settings.level0.apply(family, style);
         let writes = WriteOptions::default().sync(settings.durability == Durability::Commit);

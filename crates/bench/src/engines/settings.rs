@@ -75,6 +75,15 @@ impl FromStr for Admission {
     }
 }
 
+/// RocksDB's.
+const DEFAULT_WRITE_BUFFER: usize = 64 << 20;
+
+/// Bytes of the first level of an LSM tree in those of a write buffer, as RocksDB has them by default: as much as level 0 has when it is compacted.
+const LEVEL_BASE_BUFFERS: u64 = 4;
+
+/// The least bytes of a table below level 0.
+const LEAST_TABLE: u64 = 1 << 20;
+
 /// The settings of one run, the same for all engines: LZ4, and bloom filters of 10 bits per key where there are any.
 #[derive(Clone, PartialEq)]
 pub struct EngineSettings {
@@ -149,6 +158,9 @@ impl fmt::Debug for EngineSettings {
         if !level0.is_default() {
             fields.field("level0", level0);
         }
+        if *write_buffer_bytes != DEFAULT_WRITE_BUFFER {
+            fields.field("levels", &(self.table_bytes(), self.level_base_bytes()));
+        }
         fields.finish()
     }
 }
@@ -157,7 +169,7 @@ impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             cache_bytes: 256 << 20,
-            write_buffer_bytes: 64 << 20,
+            write_buffer_bytes: DEFAULT_WRITE_BUFFER,
             write_buffers: 2,
             bloom_bits_per_key: 10.0,
             background_jobs: 2,
@@ -199,6 +211,16 @@ impl EngineSettings {
             level0: Some(self.level0).filter(|level0| !level0.is_default()).map(|level0| level0.to_string()),
             ..ResultLine::default()
         }
+    }
+
+    /// Bytes of a table of an LSM tree below level 0: one write buffer, as RocksDB has it by default.
+    pub(super) fn table_bytes(&self) -> u64 {
+        (self.write_buffer_bytes as u64).max(LEAST_TABLE)
+    }
+
+    /// Bytes of the first level of an LSM tree. With the default beneath small write buffers, all of a small tree would be its first level, and each merge of level 0 would rewrite it.
+    pub(super) fn level_base_bytes(&self) -> u64 {
+        self.table_bytes() * LEVEL_BASE_BUFFERS
     }
 
     /// Bytes of the block cache and the write buffers together.
@@ -251,6 +273,8 @@ impl EngineSettings {
             cache_bytes: self.cache_bytes,
             write_buffer_bytes: self.write_buffer_bytes,
             write_buffers: self.write_buffers,
+            table_bytes: self.table_bytes(),
+            level_base_bytes: self.level_base_bytes(),
             bloom_bits_per_key: self.bloom_bits_per_key,
             expects_hits: false,
             compress: self.compress,

@@ -64,6 +64,8 @@ fn options(settings: &PeerSettings) -> Options {
     options.set_compression_type(if settings.compress { DBCompressionType::Lz4 } else { DBCompressionType::None });
     options.set_optimize_filters_for_hits(settings.expects_hits);
     options.set_write_buffer_size(settings.write_buffer_bytes);
+    options.set_target_file_size_base(settings.table_bytes);
+    options.set_max_bytes_for_level_base(settings.level_base_bytes);
     options.set_max_write_buffer_number(i32::try_from(settings.write_buffers).unwrap_or(i32::MAX));
     options.set_max_background_jobs(i32::try_from(settings.background_jobs).unwrap_or(i32::MAX));
     options.set_level_compaction_dynamic_level_bytes(true);

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Longest single sleep for the pacer: errors and closing are seen after it.
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
+/// What a row of 400 bytes takes in a memtable for each byte of its write batch: of such rows were the fills by which the law was fitted.
+const FITTED_MEMORY_PER_BYTE: f64 = 1.11;
+
 /// Shortest sleep of who brings tables.
 const MIN_WAIT: Duration = Duration::from_micros(100);
 
@@ -357,10 +360,11 @@ fn gauges(family: &Family, shared_room: Option<u64>) -> Gauges {
     }
 }
 
-/// Bytes of memory for each that is written, as the newest memtable tells that has enough.
+/// Bytes of memory for each that is written, as the newest memtable tells that has enough; in those of the rows with which the law's constants were fitted.
 fn memory_per_byte(pinned: &SuperVersion) -> f64 {
     let sealed = || pinned.immutables.newest_first().iter().find_map(|memtable| memtable.memory_per_batch_byte());
-    pinned.memtable.memory_per_batch_byte().or_else(sealed).unwrap_or(1.0)
+    let memory = pinned.memtable.memory_per_batch_byte().or_else(sealed).unwrap_or(1.0);
+    (memory / FITTED_MEMORY_PER_BYTE).max(1.0)
 }
 
 fn sealed_bytes(pinned: &SuperVersion) -> u64 {

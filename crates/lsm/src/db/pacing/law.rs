@@ -59,7 +59,7 @@ pub(crate) struct Gauges {
     pub(crate) max_buffered_bytes: f64,
     /// Bytes of a memtable that becomes a file of level 0.
     pub(crate) buffer_bytes: f64,
-    /// Bytes that a written one takes in a memtable: all of the above is memory, and what writers are held to is what they write.
+    /// How much more memory a written byte takes than with the rows by which the law was fitted: all of the above is memory, and what writers are held to is what they write.
     pub(crate) memory_per_byte: f64,
 }
 
