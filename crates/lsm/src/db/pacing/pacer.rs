@@ -36,6 +36,9 @@ const COMPACTION_PER_FLUSH: f64 = 0.45;
 /// as their memtables, and compactions, which are yet to come, share the device with it.
 const FLUSH_PER_WAL: f64 = 1.0;
 
+/// No flush is expected to work through more bytes a second before one was measured: a sync may find that all is on the device already, and its rate then says nothing of what a thread does.
+const FLUSH_AT_MOST: f64 = 400e6;
+
 /// Beside what flushes achieve, so many bytes a second are counted for so many seconds: the first one does not go unseen, and a device that takes a little at once and
 /// much of it slowly is not believed too much.
 const FIRST_FLUSH: (f64, f64) = (100e6, 0.1);
@@ -187,7 +190,7 @@ impl Pacer {
         let measured = inner.flush.meter.rate();
         // The first flush begins behind a sync of the WAL: what it achieves in its first moments says little.
         let flush = match wal {
-            Some(rate) => Some(inner.flush.meter.rate_or(rate * FLUSH_PER_WAL)),
+            Some(rate) => Some(inner.flush.meter.rate_or((rate * FLUSH_PER_WAL).min(FLUSH_AT_MOST))),
             None => {
                 let is_known = measured.is_some() || figures.flush.is_running;
                 is_known.then(|| inner.flush.meter.rate_beside(FIRST_FLUSH.0, FIRST_FLUSH.1))

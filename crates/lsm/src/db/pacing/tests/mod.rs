@@ -147,6 +147,15 @@ fn what_is_unsynced_stays_within_what_was_promised() {
 }
 
 #[test]
+fn a_sync_that_found_everything_on_the_device_does_not_make_flushes_seem_quicker_than_a_thread_is() {
+    for (wal_rate, expected) in [(100.0, 100.0), (5_000.0, 400.0)] {
+        let figures = Figures { wal_rate: Some(wal_rate * MB), ..Figures::default() };
+        let flush = Pacer::new().measure(SECOND, &figures).flush;
+        assert_eq!(flush, Some(expected * MB), "a WAL of {wal_rate} MB/s");
+    }
+}
+
+#[test]
 fn more_work_never_makes_writers_faster() {
     let mut last = f64::INFINITY;
     for step in 0..200 {
