@@ -252,7 +252,10 @@ pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<Resul
                 let clients: &[usize] = if workload.has_clients() { &config.clients } else { &config.clients[..1] };
                 for &clients in clients {
                     let closed = Run::closed(workload, number as u64, clients);
-                    lines.extend(run_phases(&mut session, closed, &config.offered, &place, output)?);
+                    lines.extend(config.offered.phases(workload.has_clients(), |open| {
+                        let run = open.map_or(closed, |(rate, order)| closed.at(rate, order));
+                        run_once(&mut session, run, &place, output)
+                    })?);
                 }
             }
             session.close()?;
@@ -261,23 +264,6 @@ pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<Resul
     output.say(tables::results(&lines))?;
     if let Some(table) = offered::table(&lines) {
         output.say(table)?;
-    }
-    Ok(lines)
-}
-
-/// Runs a workload in a closed loop, and then, if it has clients, in an open one at each of the rates that are offered.
-fn run_phases(
-    session: &mut Session<'_>,
-    closed: Run<'_>,
-    offered: &OfferedRates,
-    place: &Place,
-    output: &mut Output<'_>,
-) -> Result<Vec<ResultLine>> {
-    let line = run_once(session, closed, place, output)?;
-    let rates = if closed.workload.has_clients() { offered.after(line.ops_per_s) } else { Vec::new() };
-    let mut lines = vec![line];
-    for (order, rate) in (1..).zip(&rates) {
-        lines.push(run_once(session, closed.at(rate, order), place, output)?);
     }
     Ok(lines)
 }

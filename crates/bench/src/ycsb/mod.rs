@@ -159,7 +159,10 @@ pub fn run(config: &YcsbConfig, output: &mut Output<'_>) -> Result<Vec<ResultLin
             let mut session = Session::new(config, kind, place.of(kind), pair);
             for (number, &workload) in config.workloads.iter().enumerate() {
                 let closed = Run::closed(workload, number as u64);
-                lines.extend(run_phases(&mut session, closed, &config.offered, &place, output)?);
+                lines.extend(config.offered.phases(workload.is_a_mix(), |open| {
+                    let run = open.map_or(closed, |(rate, order)| closed.at(rate, order));
+                    run_once(&mut session, run, &place, output)
+                })?);
             }
             session.close()?;
         }
@@ -173,23 +176,6 @@ pub fn run(config: &YcsbConfig, output: &mut Output<'_>) -> Result<Vec<ResultLin
         names.sort_unstable();
         names.dedup();
         output.say(crate::ratios::table(&lines, &config.engines, &names, config.pairs))?;
-    }
-    Ok(lines)
-}
-
-/// Runs a workload in a closed loop, and then, if it is one of A to F, in an open one at each of the rates that are offered.
-fn run_phases(
-    session: &mut Session<'_>,
-    closed: Run<'_>,
-    offered: &OfferedRates,
-    place: &Place,
-    output: &mut Output<'_>,
-) -> Result<Vec<ResultLine>> {
-    let line = run_once(session, closed, place, output)?;
-    let rates = if closed.workload.is_a_mix() { offered.after(line.ops_per_s) } else { Vec::new() };
-    let mut lines = vec![line];
-    for (order, rate) in (1..).zip(&rates) {
-        lines.push(run_once(session, closed.at(rate, order), place, output)?);
     }
     Ok(lines)
 }

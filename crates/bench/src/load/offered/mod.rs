@@ -1,5 +1,6 @@
 //! The second of two phases: a workload that ran in a closed loop runs again in open loops, at parts of the rate that it had there, or at rates that are the same for every engine.
 
+use crate::ResultLine;
 use siltstone_base::{Error, Result};
 
 mod offering;
@@ -50,8 +51,23 @@ impl OfferedRates {
         Ok(())
     }
 
+    /// Both phases of a workload: `once` without a rate is the closed loop; then comes, if the workload has open ones, each rate that is offered, with its order among them from 1.
+    pub(crate) fn phases(
+        &self,
+        has_open_loops: bool,
+        mut once: impl FnMut(Option<(&OfferedRate, u64)>) -> Result<ResultLine>,
+    ) -> Result<Vec<ResultLine>> {
+        let closed = once(None)?;
+        let rates = if has_open_loops { self.after(closed.ops_per_s) } else { Vec::new() };
+        let mut lines = vec![closed];
+        for (order, rate) in (1..).zip(&rates) {
+            lines.push(once(Some((rate, order)))?);
+        }
+        Ok(lines)
+    }
+
     /// The open loops after a closed one that did `maximum` operations per second.
-    pub(crate) fn after(&self, maximum: f64) -> Vec<OfferedRate> {
+    fn after(&self, maximum: f64) -> Vec<OfferedRate> {
         let fractions = self.fractions.iter().map(|fraction| OfferedRate::part(*fraction, maximum));
         fractions.chain(self.rates.iter().map(|rate| OfferedRate::given(*rate))).collect()
     }
