@@ -38,7 +38,6 @@ use crate::place::Place;
 use crate::{Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
-use std::fmt;
 use std::path::PathBuf;
 
 mod changes;
@@ -54,7 +53,7 @@ use session::{Run, Session};
 pub use workload::Workload;
 
 /// What `sysbench` runs.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct SysbenchConfig {
     /// The engines, to be run alternately.
     pub engines: Vec<EngineKind>,
@@ -82,44 +81,6 @@ pub struct SysbenchConfig {
     pub memory: MemorySetup,
     /// What the engines are opened with.
     pub settings: EngineSettings,
-}
-
-/// This is what a cell of `all` is known by: open loops, which came later, are told of where there are any, and what ran before them counts as done.
-impl fmt::Debug for SysbenchConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            engines,
-            workloads,
-            tables,
-            rows,
-            clients,
-            seconds,
-            offered,
-            pairs,
-            interval_s,
-            seed,
-            dir,
-            memory,
-            settings,
-        } = self;
-        let mut told = f.debug_struct("SysbenchConfig");
-        told.field("engines", engines)
-            .field("workloads", workloads)
-            .field("tables", tables)
-            .field("rows", rows)
-            .field("clients", clients)
-            .field("seconds", seconds);
-        if !offered.is_empty() {
-            told.field("offered", offered);
-        }
-        told.field("pairs", pairs)
-            .field("interval_s", interval_s)
-            .field("seed", seed)
-            .field("dir", dir)
-            .field("memory", memory)
-            .field("settings", settings)
-            .finish()
-    }
 }
 
 /// The two ways in which the literature gives engines their memory.

@@ -90,7 +90,7 @@ fn each_workload_with_clients_runs_again_at_every_offered_rate() {
         let config = SysbenchConfig {
             workloads: vec![Workload::Load, Workload::Settle, Workload::WriteOnly, Workload::PointSelect],
             clients: vec![2],
-            offered: OfferedRates { fractions: vec![0.8, 0.125], rates: vec![50] },
+            offered: OfferedRates { fractions: vec![0.8, 0.125], rates: vec![500] },
             ..config(engine)
         };
         let mut text = Vec::new();
@@ -102,11 +102,11 @@ fn each_workload_with_clients_runs_again_at_every_offered_rate() {
             "write_only",
             "write_only poisson-80",
             "write_only poisson-12.5",
-            "write_only poisson-50/s",
+            "write_only poisson-500/s",
             "point_select",
             "point_select poisson-80",
             "point_select poisson-12.5",
-            "point_select poisson-50/s",
+            "point_select poisson-500/s",
         ];
         assert_eq!(ran, expected);
         for phases in lines[2..].chunks(4) {
@@ -114,30 +114,23 @@ fn each_workload_with_clients_runs_again_at_every_offered_rate() {
             let offered: Vec<_> = phases.iter().map(|line| line.offered_ops_per_s).collect();
             // After a closed loop that did nothing there is a least rate.
             let part = |fraction: f64| Some((maximum * fraction).max(1e-3));
-            assert_eq!(offered, [None, part(0.8), part(0.125), Some(50.0)]);
+            assert_eq!(offered, [None, part(0.8), part(0.125), Some(500.0)]);
             assert_eq!((phases[0].generator_late_max_us, phases[0].longest_gap_us), (None, None));
             for line in &phases[1..] {
-                assert!(line.ops > 0 && line.bytes_user > 0 && line.threads == 2, "{line:?}");
+                assert_eq!((line.threads, line.bytes_user > 0), (2, line.ops > 0), "{line:?}");
                 assert!(line.generator_late_max_us >= line.generator_late_p99_us, "{line:?}");
-                assert!(line.generator_late_p99_us.is_some() && line.longest_gap_us.is_some(), "{line:?}");
-                assert!(line.p9999_us >= line.p50_us && line.p50_us.is_some(), "{line:?}");
+                assert!(line.p9999_us >= line.p50_us, "{line:?}");
                 assert_eq!((&line.config_hash, &line.setup), (&phases[0].config_hash, &phases[0].setup));
             }
+            // How many arrive at parts of a maximum is the machine's affair; at a rate, dozens do.
+            let given = &phases[3];
+            assert!(given.ops + given.unserved_ops.unwrap_or_default() > 20, "{given:?}");
+            assert!(given.generator_late_p99_us.is_some() && given.p50_us.is_some(), "{given:?}");
+            assert!(given.longest_gap_us.is_some() || given.ops == 0, "{given:?}");
         }
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("offered/s") && text.contains("late max us"), "{text}");
     }
-}
-
-#[test]
-fn a_configuration_tells_of_offered_rates_where_there_are_any() {
-    let told = |fractions: &[f64]| {
-        let offered = OfferedRates { fractions: fractions.to_vec(), rates: Vec::new() };
-        format!("{:?}", SysbenchConfig { offered, ..config(EngineKind::Btree) })
-    };
-    assert!(!told(&[]).contains("offered"));
-    assert!(told(&[]).contains("seconds: 0.1, pairs: 1, "), "as it was told before there were any");
-    assert!(told(&[0.8]).contains("seconds: 0.1, offered: OfferedRates { fractions: [0.8], rates: [] }, pairs: 1, "));
 }
 
 #[test]

@@ -20,7 +20,6 @@ use crate::place::Place;
 use crate::{Output, ResultLine, kv};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
-use std::fmt;
 use std::path::PathBuf;
 
 mod client;
@@ -34,7 +33,7 @@ use session::{Run, Session};
 pub use workload::Workload;
 
 /// What `ycsb` runs.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct YcsbConfig {
     /// The engines, to be run alternately.
     pub engines: Vec<EngineKind>,
@@ -60,42 +59,6 @@ pub struct YcsbConfig {
     pub dir: Option<PathBuf>,
     /// What the engines are opened with.
     pub settings: EngineSettings,
-}
-
-/// This is what a cell of `all` is known by: open loops, which came later, are told of where there are any, and what ran before them counts as done.
-impl fmt::Debug for YcsbConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            engines,
-            workloads,
-            records,
-            operations,
-            fields,
-            threads,
-            offered,
-            pairs,
-            interval_s,
-            seed,
-            dir,
-            settings,
-        } = self;
-        let mut told = f.debug_struct("YcsbConfig");
-        told.field("engines", engines)
-            .field("workloads", workloads)
-            .field("records", records)
-            .field("operations", operations)
-            .field("fields", fields)
-            .field("threads", threads);
-        if !offered.is_empty() {
-            told.field("offered", offered);
-        }
-        told.field("pairs", pairs)
-            .field("interval_s", interval_s)
-            .field("seed", seed)
-            .field("dir", dir)
-            .field("settings", settings)
-            .finish()
-    }
 }
 
 /// What distinguishes one configuration from another in results.

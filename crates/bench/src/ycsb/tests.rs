@@ -139,17 +139,6 @@ fn mixes_run_again_at_every_offered_rate() {
 }
 
 #[test]
-fn a_configuration_tells_of_offered_rates_where_there_are_any() {
-    let told = |rates: &[u64]| {
-        let offered = OfferedRates { fractions: Vec::new(), rates: rates.to_vec() };
-        format!("{:?}", YcsbConfig { offered, ..config(EngineKind::Btree) })
-    };
-    assert!(!told(&[]).contains("offered"));
-    assert!(told(&[]).contains("threads: 2, pairs: 1, "), "as it was told before there were any");
-    assert!(told(&[500]).contains("threads: 2, offered: OfferedRates { fractions: [], rates: [500] }, pairs: 1, "));
-}
-
-#[test]
 fn engines_are_held_against_each_other_by_their_closed_loops() {
     let config = YcsbConfig {
         engines: vec![EngineKind::LsmLeveled, EngineKind::Btree],

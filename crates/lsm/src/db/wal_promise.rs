@@ -32,6 +32,11 @@ impl DurableWal {
         }
     }
 
+    /// The point: everything before it is durable.
+    pub(crate) fn point(&self) -> LogPoint {
+        *self.point.lock()
+    }
+
     /// The point, and how often it was raised, if that is not `seen`.
     #[inline]
     pub(crate) fn newer_than(&self, seen: u64) -> Option<(LogPoint, u64)> {

@@ -102,6 +102,18 @@ impl DbInner {
         state.wals.back().map_or((0, 0), |wal| (wal.number, wal.written.load(Ordering::Acquire)))
     }
 
+    /// Bytes in the WALs behind what is known to be durable.
+    pub(super) fn unsynced_wal_bytes(&self) -> u64 {
+        let durable = self.durable_wal.point();
+        let state = self.state.lock();
+        let behind = state.wals.iter().filter(|wal| !wal.synced && wal.number >= durable.number);
+        let unsynced = behind.map(|wal| {
+            let durable = if wal.number == durable.number { durable.offset } else { 0 };
+            wal.written.load(Ordering::Acquire).saturating_sub(durable)
+        });
+        unsynced.fold(0, u64::saturating_add)
+    }
+
     /// Makes every write so far durable.
     pub(crate) fn sync_wal(&self) -> Result<()> {
         self.check_writable()?;
@@ -113,6 +125,7 @@ impl DbInner {
     /// The same without keeping writers waiting: through second handles, the oldest WAL first.
     fn sync_wal_beside_writers(&self) -> Result<()> {
         let begun = self.wal_lag.begin(self.now_nanos());
+        self.wal_lag.finds(begun, self.unsynced_wal_bytes());
         let current = {
             let state = self.state.lock();
             state.wals.back().map(|wal| (wal.number, Arc::clone(&wal.sync), Arc::clone(&wal.written)))

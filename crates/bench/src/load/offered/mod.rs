@@ -30,11 +30,6 @@ pub struct OfferedRates {
 }
 
 impl OfferedRates {
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.fractions.is_empty() && self.rates.is_empty()
-    }
-
     /// Whether every rate is within its bounds.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The WAL is synced before its time where much of it waits, and nobody's promise changes by that.
 
 use super::basics::options;
-use crate::Db;
+use crate::{ColumnFamilyOptions, Db, FlushOptions, WriteOptions};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{OpClass, SimDisk};
@@ -48,5 +48,27 @@ fn a_wal_that_is_left_to_the_operating_system_is_never_synced_early() {
     put(&db, &executor, 20);
     let syncs = disk.take_trace().iter().filter(|op| op.class == OpClass::Sync && op.file == FileKind::Wal).count();
     assert_eq!(syncs, 0);
+    db.close().unwrap();
+}
+
+/// What syncs achieve would seem without bounds, and writers would be let into a stop, if each counted what flushes had synced before it.
+#[test]
+fn what_flushes_make_durable_is_not_left_for_the_next_sync() {
+    let disk = SimDisk::new();
+    let (db, _executor) = open(&disk, 3_600_000);
+    // Where there is another family, a flush syncs the WALs that it closes.
+    let other = db.create_family("other", &ColumnFamilyOptions::default()).unwrap();
+    db.put_cf(&other, "small", "1", &WriteOptions::default()).unwrap();
+    let mib = |db: &Db| db.handle.inner.unsynced_wal_bytes() >> 20;
+    for row in 0..3_u8 {
+        db.put([row], vec![row; 1 << 20]).unwrap();
+    }
+    assert_eq!(mib(&db), 3);
+    db.flush(&FlushOptions::default()).unwrap();
+    assert_eq!(mib(&db), 0);
+    db.put("behind", vec![7; 1 << 20]).unwrap();
+    assert_eq!(mib(&db), 1);
+    db.sync_wal().unwrap();
+    assert_eq!(db.handle.inner.unsynced_wal_bytes(), 0);
     db.close().unwrap();
 }

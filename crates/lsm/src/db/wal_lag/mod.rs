@@ -110,6 +110,11 @@ impl WalLag {
         BegunSync { written: self.written.load(Ordering::Acquire), nanos: now_nanos }
     }
 
+    /// No more than `unsynced_bytes` of what it is of lie in WALs that are not durable. Flushes sync WALs, too, and a WAL that only tables need goes as it is: that is not what this sync achieves.
+    pub(crate) fn finds(&self, begun: BegunSync, unsynced_bytes: u64) {
+        self.durable.fetch_max(begun.written.saturating_sub(unsynced_bytes), Ordering::AcqRel);
+    }
+
     /// It has ended.
     pub(crate) fn synced(&self, begun: BegunSync, now_nanos: u64) {
         let before = self.durable.fetch_max(begun.written, Ordering::AcqRel);

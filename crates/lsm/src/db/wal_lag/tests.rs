@@ -72,6 +72,24 @@ fn a_sync_of_little_tells_nothing_of_the_device() {
 }
 
 #[test]
+fn what_a_flush_has_synced_is_no_merit_of_the_sync_behind_it() {
+    let rate_with = |unsynced: u64| {
+        let lag = WalLag::new(1000);
+        lag.grew(TAKEN_AT_ONCE);
+        lag.synced(lag.begin(0), MILLI);
+        for at in 1..=100 {
+            lag.grew(50_000_000);
+            let begun = lag.begin(at * 1000 * MILLI);
+            lag.finds(begun, unsynced);
+            assert_eq!(lag.unsynced_bytes(), unsynced.min(50_000_000));
+            lag.synced(begun, (at * 1000 + 40) * MILLI);
+        }
+        lag.rate().map(rounded)
+    };
+    assert_eq!([rate_with(4_000_000), rate_with(50_000_000), rate_with(u64::MAX)], [Some(100), Some(1242), Some(1242)]);
+}
+
+#[test]
 fn writers_are_paced_where_a_sync_would_break_the_promise() {
     let lag = known();
     assert_eq!(lag.rate().map(rounded), Some(100));
