@@ -3,17 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod expiry_support;
+mod ttl_cases;
 mod ttl_support;
 
 use expiry_support::{Rng, START, seconds};
 use siltstone::lsm::{
     BackupEngine, BackupEngineOptions, ColumnFamilyOptions, CompactRangeOptions, CompactionStyle, CompressionType,
-    Counter, CreateBackupOptions, Db, DbOptions, ErrorKind, ExpiryBlocker, ExpiryReport, FlushOptions, Follower,
-    ReadOptions, RestoreOptions, WalRecoveryMode, WriteBatch, WriteOptions,
+    Counter, CreateBackupOptions, Db, DbOptions, ErrorKind, ExpiryBlocker, ExpiryReport, FlushOptions, ReadOptions,
+    RestoreOptions, WalRecoveryMode, WriteBatch, WriteOptions,
 };
 use siltstone::ttl::{StampLayout, Ttl, TtlDuration, TtlFilter};
 use siltstone_base::clock::{Clock, FastClock, ManualClock};
-use siltstone_base::env::sim::SimDisk;
+use siltstone_base::env::FileKind;
+use siltstone_base::env::sim::{FaultKind, FaultPlan, OpFilter, SimDisk};
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::plant::{PlantedBug, with_planted};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -324,17 +326,6 @@ fn a_duration_is_not_changed_by_a_clock_that_may_be_wrong() {
     assert_eq!(keys(&second.db, &ReadOptions::default()), ["young"], "what was hidden stays so");
 }
 
-#[test]
-fn a_duration_is_not_changed_in_a_view_for_reading() {
-    let disk = SimDisk::new();
-    let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(1000)));
-    life(&disk, &ttl, START).close();
-    let options = expiry_support::options(&disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START)))));
-    let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
-    let _view = Db::open_read_only("/db", &options, &[("default", family)]).unwrap();
-    assert_eq!(ttl.set_duration(seconds(10)).unwrap_err().kind(), ErrorKind::ReadOnly);
-}
-
 /// A slip of the user's, and an opening that fails for another reason: nobody ever read by that duration.
 #[test]
 fn an_opening_that_fails_lets_no_row_expire() {
@@ -368,6 +359,57 @@ fn an_opening_that_fails_lets_no_row_expire() {
     holder.close();
 }
 
+/// A disk that fails while durations are being saved: those of one family would count at the next opening, though nobody read by them.
+#[test]
+fn an_opening_that_cannot_save_the_durations_of_all_families_saves_none() {
+    let (month, slip) = (seconds(30 * 86_400), seconds(1));
+    let policy = |duration| Arc::new(Ttl::new(StampLayout::Prefix, duration));
+    let open = |disk: &SimDisk, duration, now| {
+        let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(now))));
+        let family = || small_family(CompactionStyle::Leveled).expiry(Some(policy(duration)));
+        let families = [("default", family()), ("other", family())];
+        let options = expiry_support::options(disk, &executor).create_missing_column_families(true);
+        Db::open_families("/db", &options, &families)
+    };
+    let count = |db: &Db| {
+        let row = |family| db.get_cf(&family, "row", &ReadOptions::default()).unwrap();
+        [db.default_family(), db.family("other").unwrap()].into_iter().filter_map(row).count()
+    };
+    let mut failed = 0;
+    for after in 0.. {
+        let disk = SimDisk::new();
+        let db = open(&disk, month, START).unwrap();
+        for family in [db.default_family(), db.family("other").unwrap()] {
+            let row = policy(month).layout().stamped(b"v", START).unwrap();
+            db.put_cf(&family, "row", row, &WriteOptions::default()).unwrap();
+        }
+        db.close().unwrap();
+        disk.set_fault(FaultPlan {
+            filter: OpFilter { file: Some(FileKind::Other), ..OpFilter::default() },
+            ..FaultPlan::once(FaultKind::Io, after)
+        });
+        let opened = open(&disk, slip, START + 100);
+        let is_hit = !disk.fault_hits().is_empty();
+        let expected = match opened {
+            Ok(db) => {
+                assert_eq!(count(&db), 0);
+                0
+            }
+            Err(error) => {
+                assert!(is_hit, "{error}");
+                failed += 1;
+                2
+            }
+        };
+        disk.clear_fault();
+        assert_eq!(count(&open(&disk, month, START + 100).unwrap()), expected, "error at operation {after}");
+        if !is_hit {
+            break;
+        }
+    }
+    assert!(failed > 3, "{failed} openings failed");
+}
+
 /// A WAL that is damaged is found after policies were asked.
 #[test]
 fn an_opening_that_meets_a_damaged_wal_lets_no_row_expire() {
@@ -393,69 +435,6 @@ fn an_opening_that_meets_a_damaged_wal_lets_no_row_expire() {
     disk.flip(&path, 20, 1).unwrap();
     let again = life(&disk, &Arc::new(Ttl::new(StampLayout::Prefix, month)), START + 100);
     assert_eq!(keys(&again.db, &ReadOptions::default()), ["behind", "damaged", "flushed"]);
-}
-
-fn follower(disk: &SimDisk, ttl: &Arc<Ttl>, now: u64) -> (Follower, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::new(now));
-    let options = expiry_support::options(disk, &Arc::new(StepExecutor::new(clock.clone())));
-    let family = small_family(CompactionStyle::Leveled).expiry(Some(ttl.clone()));
-    (Follower::open("/db", &options, &[("default", family)]).unwrap(), clock)
-}
-
-/// Whoever follows would show rows that are expired, or hide rows that live.
-#[test]
-fn a_follower_shows_rows_by_the_durations_of_who_writes() {
-    for (writers, followers, later) in [(10, 1000, 500), (1000, 10, 5)] {
-        let disk = SimDisk::new();
-        let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(writers)));
-        let life = life(&disk, &ttl, START);
-        put(&life.db, &ttl, "row", START);
-        put(&life.db, &ttl, "next", START + 80);
-        life.db.flush(&FlushOptions::default()).unwrap();
-        let own = Arc::new(Ttl::new(StampLayout::Prefix, seconds(followers)));
-        let (follower, clock) = follower(&disk, &own, START);
-        for pass in [50, 50] {
-            life.pass(pass);
-            clock.advance(Duration::from_secs(pass));
-            let seen = keys(&life.db, &ReadOptions::default());
-            assert_eq!(keys(&follower.db(), &ReadOptions::default()), seen, "{writers} s and {followers} s");
-        }
-        // Nothing but the duration changes.
-        ttl.set_duration(seconds(later)).unwrap();
-        follower.catch_up().unwrap();
-        for pass in [1, 30, 200] {
-            life.clock.advance(Duration::from_secs(pass));
-            clock.advance(Duration::from_secs(pass));
-            let seen = keys(&life.db, &ReadOptions::default());
-            assert_eq!(keys(&follower.db(), &ReadOptions::default()), seen, "{writers} s, then {later} s");
-        }
-        assert_eq!(own.duration(), seconds(followers), "what was given");
-    }
-}
-
-/// Rows of the one would be judged by the durations of the other.
-#[test]
-fn one_policy_reads_no_two_databases() {
-    let disks = [SimDisk::new(), SimDisk::new()];
-    let own = Arc::new(Ttl::new(StampLayout::Prefix, seconds(50)));
-    for (disk, duration) in disks.iter().zip([10, 1000]) {
-        let ttl = Arc::new(Ttl::new(StampLayout::Prefix, seconds(duration)));
-        let life = life(disk, &ttl, START);
-        put(&life.db, &ttl, "row", START);
-        life.close();
-    }
-    let view = |disk| {
-        let options =
-            expiry_support::options(disk, &Arc::new(StepExecutor::new(Arc::new(ManualClock::new(START + 20)))));
-        let family = small_family(CompactionStyle::Leveled).expiry(Some(own.clone()));
-        Db::open_read_only("/db", &options, &[("default", family)])
-    };
-    let (first, same) = (view(&disks[0]).unwrap(), view(&disks[0]).unwrap());
-    assert_eq!(view(&disks[1]).unwrap_err().kind(), ErrorKind::Busy);
-    assert!(keys(&first, &ReadOptions::default()).is_empty() && keys(&same, &ReadOptions::default()).is_empty());
-    first.close().unwrap();
-    same.close().unwrap();
-    assert_eq!(keys(&view(&disks[1]).unwrap(), &ReadOptions::default()), ["row"]);
 }
 
 /// A process that ran for a month, or a database that nobody wrote for longer, knows what time it is when its first policy comes.

@@ -46,11 +46,6 @@ impl History {
         Self { horizon: self.horizon.max(stamp), ..self }
     }
 
-    /// The same, where the caller gave `duration`, which is not in force.
-    pub(crate) fn given(self, duration: TtlDuration) -> Self {
-        Self { current: duration, ..self }
-    }
-
     /// The duration that was given last.
     pub(crate) fn current(&self) -> TtlDuration {
         self.current

@@ -12,8 +12,9 @@ const RANK: Rank = Rank(4);
 /// Lets the rows of one family expire a duration after their stamps.
 ///
 /// The policy is given to the family by its option `expiry`, and serves that one family while its database is open. The duration may be another one at every opening,
-/// and be [changed](Self::set_duration) in between: nothing is rewritten, a shorter one counts at once, and a longer one brings no row back that was expired. Where the database is opened for reading
-/// only, rows expire by the durations that its writer has saved, and by the policy's own if there are none.
+/// and be [changed](Self::set_duration) in between: nothing is rewritten, a shorter one counts at once, and a longer one brings no row back that was expired. Where a database is opened for reading
+/// only, rows expire by the durations that its writer had saved by then, and by the policy's own if there are none: what becomes of either later is not seen, so that what was read once is
+/// read again. A policy may serve any number of such openings, beside its family.
 ///
 /// Thread safety: every method may be called from any thread; reads take no lock.
 #[derive(Debug)]
@@ -45,8 +46,8 @@ impl Ttl {
     ///
     /// # Errors
     ///
-    /// `LimitExceeded` for the 256th change since the database was opened, `Busy` while it is being opened or its clock is not trusted (see `Db::confirm_clock`), `ReadOnly` where it
-    /// was opened for reading only, and those of writing a file; the duration then stays as it was.
+    /// `LimitExceeded` for the 256th change since the database was opened, `Busy` while it is being opened or its clock is not trusted (see `Db::confirm_clock`), and those of
+    /// writing a file; the duration then stays as it was.
     pub fn set_duration(&self, duration: TtlDuration) -> Result<()> {
         let home = self.home.lock();
         let Some(home) = home.as_ref().and_then(Weak::upgrade) else {
@@ -91,24 +92,34 @@ impl ExpiryPolicy for Ttl {
         let Some(strong) = home.upgrade() else {
             return Err(Error::new(ErrorKind::Aborted, "expiry: the family of the policy is gone"));
         };
-        let is_taken = |other: Arc<dyn ExpiryHome>| !(other.is_read_only() && strong.is_read_only());
-        if attached.as_ref().and_then(Weak::upgrade).is_some_and(is_taken) {
+        if attached.as_ref().is_some_and(|other| other.strong_count() > 0) {
             return Err(Error::new(ErrorKind::Busy, "expiry: the policy is that of another open family"));
         }
         let duration = self.duration();
         let history = match saved {
             [] => History::new(duration),
-            // Whoever writes says by which durations rows expire.
-            saved if strong.is_read_only() => History::decode(saved)?.given(duration),
             saved => History::decode(saved)?.resumed(duration, strong.trusted_now()),
         };
         let state = history.encode();
-        if state != saved && !strong.is_read_only() {
+        if state != saved {
             strong.save(&state)?;
         }
         self.history.store(Arc::new(history));
         *attached = Some(home);
         Ok(())
+    }
+
+    fn view(self: Arc<Self>, saved: &[u8]) -> Result<Arc<dyn ExpiryPolicy>> {
+        let history = match saved {
+            [] => History::new(self.duration()),
+            // Whoever writes says by which durations rows expire.
+            saved => History::decode(saved)?,
+        };
+        Ok(Arc::new(Self {
+            layout: self.layout,
+            history: ArcSwap::from_pointee(history),
+            home: Mutex::new(RANK, None),
+        }))
     }
 }
 
@@ -151,10 +162,6 @@ mod tests {
 
         fn while_time_stands(&self, change: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
             change(self.clock.hold().seconds())
-        }
-
-        fn is_read_only(&self) -> bool {
-            false
         }
 
         fn save(&self, state: &[u8]) -> Result<()> {

@@ -19,7 +19,7 @@ pub use rows::{ExpiringTable, ROW_STAMP_LEN, RowExpiry, TablePolicy};
 pub use trusted_clock::{ClockJump, HeldTime, TrustedClock};
 
 use crate::Result;
-use crate::sync::Weak;
+use crate::sync::{Arc, Weak};
 use std::fmt;
 
 /// When a row began to live, and among whose rows.
@@ -67,6 +67,14 @@ pub trait ExpiryPolicy: Send + Sync + fmt::Debug {
     /// `Busy` if the rows of another open family are its own already, `Corruption` for a state that is none, and those of saving.
     fn attach(&self, home: Weak<dyn ExpiryHome>, saved: &[u8]) -> Result<()>;
 
+    /// The policy by which rows expire that somebody else writes, who has [saved](ExpiryHome::save) this, or nothing: for an opening for reading only. Whatever comes after, `self` being attached or
+    /// changed or not, it says what it says now. It has the same name. A policy that never changes is its own.
+    ///
+    /// # Errors
+    ///
+    /// `Corruption` for a state that is none, `NotSupported` for one of a newer version.
+    fn view(self: Arc<Self>, saved: &[u8]) -> Result<Arc<dyn ExpiryPolicy>>;
+
     /// The side of a policy by which rows of tables expire, each table's after a time of its own; `None` of another one.
     fn tables(&self) -> Option<&dyn TablePolicy> {
         None
@@ -78,18 +86,16 @@ pub trait ExpiryHome: Send + Sync + fmt::Debug {
     /// The latest time that is trusted, in Unix seconds.
     fn trusted_now(&self) -> u64;
 
-    /// Whether the family is open for reading only: then nothing is saved, and a policy may serve several views of it.
-    fn is_read_only(&self) -> bool;
-
     /// Calls `change` with the time, in Unix seconds, which stands still meanwhile: nobody reads as of a later second before the call returns. So a change that counts
     /// from the next second on changes nothing that anybody saw.
     ///
     /// # Errors
     ///
-    /// `Busy` while the clock is not trusted, `ReadOnly` for a family that is open for reading only, and those of `change`.
+    /// `Busy` while the database is being opened or the clock is not trusted, and those of `change`.
     fn while_time_stands(&self, change: &mut dyn FnMut(u64) -> Result<()>) -> Result<()>;
 
-    /// Keeps what the policy must know when the family is opened the next time. Durable when the call returns.
+    /// Keeps what the policy must know when the family is opened the next time. Durable when the call returns; what is saved while the database is being opened is so once that has succeeded, and
+    /// forgotten if it has not: nobody read by it.
     ///
     /// # Errors
     ///

@@ -203,10 +203,44 @@ impl ExpiryRoom {
         }
     }
 
-    /// Reads the file if that was not done, and says what it has of `family`.
-    fn saved(&self, family: u32) -> Result<Saved> {
+    /// What the policy of a family has saved under its `name`; empty if nothing. Time begins.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a policy of another name than the rows have, `Corruption` for a damaged file, and those of reading it.
+    pub fn saved(&self, family: u32, name: &str) -> Result<Vec<u8>> {
+        self.saved_under(family, name).map(|saved| saved.state)
+    }
+
+    fn saved_under(&self, family: u32, name: &str) -> Result<Saved> {
         let mut kept = self.kept.lock();
-        Ok(self.load(&mut kept)?.record.states.get(&family).cloned().unwrap_or_default())
+        let saved = self.load(&mut kept)?.record.states.get(&family).cloned().unwrap_or_default();
+        if saved.policy.is_empty() || saved.policy == name {
+            return Ok(saved);
+        }
+        let message =
+            format!("expiry: the rows of the family have the stamps of {}, not those of {name}", saved.policy);
+        Err(Error::invalid_argument(message))
+    }
+
+    /// Saves, all or nothing, what the policies at `homes` have said since they were attached: by that rows expire from now on, and what is saved later is written at once. When the opening has succeeded.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing the file.
+    pub fn open<'a>(&self, homes: impl IntoIterator<Item = &'a PolicyHome>) -> Result<()> {
+        let homes: Vec<_> = homes.into_iter().filter_map(|home| home.home.load_full()).collect();
+        let kept_back =
+            homes.iter().filter_map(|home| Some((home.id, home.saved(home.kept_back.load_full()?.to_vec()))));
+        let kept_back: Vec<_> = kept_back.collect();
+        if !kept_back.is_empty() {
+            self.change(|record| record.states.extend(kept_back))?;
+        }
+        for home in homes {
+            home.kept_back.store(None);
+            home.is_open.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// What the file says. It is read if that was not done, and time begins.
@@ -287,33 +321,31 @@ pub struct PolicyHome {
 impl PolicyHome {
     /// That of the family of number `id`.
     pub fn new(room: &Arc<ExpiryRoom>, id: u32) -> Self {
-        let home = Home { room: Arc::clone(room), id, policy: OnceLock::new(), is_written: AtomicBool::new(false) };
-        let home = Arc::new(home);
-        Self { home: ArcSwapOption::from(Some(home)) }
+        let home = Home {
+            room: Arc::clone(room),
+            id,
+            policy: OnceLock::new(),
+            is_open: AtomicBool::new(false),
+            kept_back: ArcSwapOption::empty(),
+        };
+        Self { home: ArcSwapOption::from(Some(Arc::new(home))) }
     }
 
-    /// Tells the policy where it is. Before the first read.
+    /// Tells the policy where it is. Before the first read. What it saves is kept back until the room is told that the opening [has succeeded](ExpiryRoom::open).
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a policy of another name than the rows have, `Corruption` for a damaged file, those of [`ExpiryPolicy::attach`], and those of I/O.
-    pub fn attach(&self, policy: &dyn ExpiryPolicy, is_read_only: bool) -> Result<()> {
+    /// Those of [`ExpiryRoom::saved`] and of [`ExpiryPolicy::attach`].
+    pub fn attach(&self, policy: &dyn ExpiryPolicy) -> Result<()> {
         let Some(home) = self.home.load_full() else { return Ok(()) };
-        let saved = home.room.saved(home.id)?;
-        if !(saved.policy.is_empty() || saved.policy == policy.name()) {
-            let (before, now) = (saved.policy, policy.name());
-            let message = format!("expiry: the rows of the family have the stamps of {before}, not those of {now}");
-            return Err(Error::invalid_argument(message));
-        }
-        home.is_written.store(!is_read_only, Ordering::Release);
+        let saved = home.room.saved_under(home.id, policy.name())?;
         let _ = home.policy.set(policy.name().to_owned());
-        let weak: Arc<dyn ExpiryHome> = Arc::clone(&home) as Arc<dyn ExpiryHome>;
-        policy.attach(Arc::downgrade(&weak), &saved.state)?;
         if saved.policy.is_empty() && !saved.state.is_empty() {
             // Of a version that did not name policies.
-            home.save(&home.room.saved(home.id)?.state)?;
+            home.save(&saved.state)?;
         }
-        Ok(())
+        let weak: Arc<dyn ExpiryHome> = Arc::clone(&home) as Arc<dyn ExpiryHome>;
+        policy.attach(Arc::downgrade(&weak), &saved.state)
     }
 
     /// Lets the policy go, for another database or opening.
@@ -328,8 +360,16 @@ struct Home {
     id: u32,
     /// The name of the policy.
     policy: OnceLock<String>,
-    /// Whether the database may be written.
-    is_written: AtomicBool,
+    /// Whether the opening has succeeded. One that fails must leave nothing behind: what was saved would count at the next one, and rows would be expired by a duration by which nobody ever read.
+    is_open: AtomicBool,
+    /// What was to be saved before that.
+    kept_back: ArcSwapOption<Vec<u8>>,
+}
+
+impl Home {
+    fn saved(&self, state: Vec<u8>) -> Saved {
+        Saved { policy: self.policy.get().cloned().unwrap_or_default(), state }
+    }
 }
 
 impl ExpiryHome for Home {
@@ -337,13 +377,9 @@ impl ExpiryHome for Home {
         self.room.clock().map_or(0, TrustedClock::trusted_or_known)
     }
 
-    fn is_read_only(&self) -> bool {
-        !self.is_written.load(Ordering::Acquire)
-    }
-
     fn while_time_stands(&self, change: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
-        if self.is_read_only() {
-            return Err(Error::new(ErrorKind::ReadOnly, "expiry: the database was opened for reading only"));
+        if !self.is_open.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Busy, "expiry: the database is being opened"));
         }
         let Some(clock) = self.room.clock().filter(|clock| clock.distrusted().is_none()) else {
             // Rows are hidden by a time that may prove wrong, and a change would count from one that is long past.
@@ -353,12 +389,11 @@ impl ExpiryHome for Home {
     }
 
     fn save(&self, state: &[u8]) -> Result<()> {
-        if self.is_read_only() {
+        if !self.is_open.load(Ordering::Acquire) {
+            self.kept_back.store(Some(Arc::new(state.to_vec())));
             return Ok(());
         }
-        self.room.change(|record| {
-            let policy = self.policy.get().cloned().unwrap_or_default();
-            record.states.insert(self.id, Saved { policy, state: state.to_vec() });
-        })
+        let saved = self.saved(state.to_vec());
+        self.room.change(|record| _ = record.states.insert(self.id, saved))
     }
 }

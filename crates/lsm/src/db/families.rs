@@ -20,7 +20,7 @@ impl DbInner {
     pub(crate) fn create_family(self: &Arc<Self>, name: &str, options: &ColumnFamilyOptions) -> Result<Arc<Family>> {
         let family = self.add_family(name, options)?;
         if let Some(expiry) = &family.expiry
-            && let Err(error) = expiry.opened()
+            && let Err(error) = self.surroundings.expiry.open([expiry.home()])
         {
             self.drop_family(&family)?;
             return Err(error);
@@ -75,7 +75,7 @@ impl DbInner {
         let known = Known { db_id: self.db_id.clone(), newest_table: Some(self.time_since_opening.now()) };
         self.surroundings.expiry.set_known(known);
         self.surroundings.expiry.begin()?;
-        expiry.attach(&self.surroundings, false)
+        expiry.attach()
     }
 
     /// Drops a family.

@@ -43,6 +43,7 @@ mod next_limit;
 mod next_wal;
 mod obsolete_files;
 mod open;
+mod open_tables;
 mod options_file;
 mod pacing;
 mod pacing_watch;
@@ -97,9 +98,9 @@ pub use live_files::{LiveFile, LiveFileKind, LiveFiles};
 pub(crate) use making_files::MakingFiles;
 pub use memory::MemoryReport;
 pub(crate) use memory::{ChargedTo, MemoryCharge};
+pub(crate) use open_tables::OpenTables;
 pub use pins::{IterPins, PinnedState};
 pub use read::PinnedValue;
-pub(crate) use table_files::OpenTables;
 pub use table_files::TableFile;
 pub(crate) use unchanged::Moment;
 pub use updates::{UpdateBatch, Updates};
@@ -180,7 +181,7 @@ impl Db {
         options: &DbOptions,
         families: &[(&str, ColumnFamilyOptions)],
     ) -> Result<Self> {
-        let inner = open::open_read_only(dir.as_ref(), options, families, &mut |_| Ok(()))?;
+        let inner = open::open_read_only(dir.as_ref(), options, families, None)?;
         Ok(Self { handle: Arc::new(Handle { inner }) })
     }
 
@@ -192,7 +193,7 @@ impl Db {
         families: &[(&str, ColumnFamilyOptions)],
         open: &mut OpenTables,
     ) -> Result<Self> {
-        let inner = open::open_read_only(dir, options, families, &mut |family| open.open_all(family))?;
+        let inner = open::open_read_only(dir, options, families, Some(&mut *open))?;
         open.keep_those_of(&inner);
         Ok(Self { handle: Arc::new(Handle { inner }) })
     }

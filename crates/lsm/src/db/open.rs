@@ -10,6 +10,7 @@ use super::io_rate::IoRate;
 use super::memory::TransactionMemory;
 use super::merge_operators::{self, with_known_operator};
 use super::obsolete_files::FileDeletions;
+use super::open_tables::OpenTables;
 use super::options_file::{self, OptionsFiles};
 use super::pacing::{LowPriority, Pacer};
 use super::pacing_watch::PacingWatch;
@@ -132,7 +133,7 @@ fn open_for(
         surroundings.expiry.begin()?;
     }
 
-    let mut recovery = replay(&surroundings, &versions, &families, undecided, &mut |_| Ok(()))?;
+    let mut recovery = replay(&surroundings, &versions, &families, undecided, None)?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
     let last_seqno = recovery.last_seqno;
@@ -205,7 +206,11 @@ fn start(inner: &Arc<DbInner>, named: &[(&str, ColumnFamilyOptions)]) -> Result<
         inner.update_pressure(family);
     }
     // Nothing fails behind this, and nothing was removed before it.
-    inner.families.load().values().filter_map(|family| family.expiry.as_ref()).try_for_each(FamilyExpiry::opened)?;
+    let families = inner.families.load_full();
+    inner
+        .surroundings
+        .expiry
+        .open(families.values().filter_map(|family| family.expiry.as_ref()).map(FamilyExpiry::home))?;
     inner.start_wal_sync();
     inner.schedule();
     if inner.is_unwatched() {
@@ -214,12 +219,12 @@ fn start(inner: &Arc<DbInner>, named: &[(&str, ColumnFamilyOptions)]) -> Result<
     Ok(())
 }
 
-/// Opens a database without changing anything. `begun` gets each family before WALs are replayed.
+/// Opens a database without changing anything. Where an earlier opening is gone on from, every table is open before WALs are replayed.
 pub(crate) fn open_read_only(
     dir: &Path,
     options: &DbOptions,
     named: &[(&str, ColumnFamilyOptions)],
-    begun: &mut dyn FnMut(&Family) -> Result<()>,
+    earlier: Option<&mut OpenTables>,
 ) -> Result<Arc<DbInner>> {
     validate(options, named)?;
     let _span = trace::enter(Work::Open(dir, true));
@@ -236,7 +241,7 @@ pub(crate) fn open_read_only(
     };
     surroundings.expiry.set_known(known_before(&surroundings.db_id, &versions));
     check_named_families(&versions, &DbOptions::default(), named)?;
-    let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored, begun)?;
+    let recovery = replay(&surroundings, &versions, &families, Undecided::Ignored, earlier)?;
     let last_seqno = recovery.last_seqno;
     let families = recovery.families.into_values();
     let families = families.map(|recovering| {
@@ -368,12 +373,21 @@ fn replay<'a>(
     versions: &'a VersionSet,
     options: &FamilyOptions<'_>,
     undecided: Undecided,
-    begun: &mut dyn FnMut(&Family) -> Result<()>,
+    mut earlier: Option<&mut OpenTables>,
 ) -> Result<Recovery<'a>> {
     let mut families = BTreeMap::new();
     let found = options.found;
     for record in versions.families() {
-        let options = Arc::new(options.of(record));
+        let mut options = options.of(record);
+        let is_view = undecided == Undecided::Ignored;
+        if is_view && let Some(policy) = options.expiry.take() {
+            let saved = surroundings.expiry.saved(record.id().0, policy.name())?;
+            options.expiry = Some(match earlier.as_deref_mut() {
+                Some(earlier) => earlier.view_of(record.id().0, policy, saved)?,
+                None => policy.view(&saved)?,
+            });
+        }
+        let options = Arc::new(options);
         let memtable = Family::new_memtable(&surroundings.memtable_memory, &options, 0);
         let first = SuperVersion {
             memtable: Arc::clone(&memtable),
@@ -383,10 +397,12 @@ fn replay<'a>(
         };
         let family = Family::new(record.id().0, record.name().to_owned(), first, surroundings);
         let family = Arc::new(family.with_timestamp_low(record.timestamp_low()));
-        begun(&family)?;
-        if let Some(expiry) = &family.expiry {
+        if let Some(earlier) = earlier.as_deref_mut() {
+            earlier.open_all(&family)?;
+        }
+        if let Some(expiry) = family.expiry.as_ref().filter(|_| !is_view) {
             // Tables that recovery writes tell of their stamps, too.
-            expiry.attach(surroundings, undecided == Undecided::Ignored)?;
+            expiry.attach()?;
         }
         merge_operators::check(&family, record.current(), found)?;
         let log_number = record.log_number();

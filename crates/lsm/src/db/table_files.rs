@@ -11,7 +11,7 @@ use siltstone_base::checksum::crc32c_append;
 use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Bytes that are read at a time.
 const CHUNK_LEN: usize = 1 << 20;
@@ -60,38 +60,6 @@ pub struct TableFile {
     pub file_crc: Option<u32>,
     /// Properties that are not the engine's own: what collectors stored. A table that RocksDB rewrote has none.
     pub collected: BTreeMap<Vec<u8>, Vec<u8>>,
-}
-
-/// Tables that are open, of one directory at several times: what is read again of it need not open them again, and they need not be there any more.
-#[derive(Debug, Default)]
-pub(crate) struct OpenTables(HashMap<(u32, u64), Arc<FileMeta>>);
-
-impl OpenTables {
-    /// Opens all tables of `family`, those first that are here, and takes them in.
-    pub(crate) fn open_all(&mut self, family: &Family) -> Result<()> {
-        let version = Arc::clone(&family.super_version.load().version);
-        for (_, file) in version.all_files() {
-            let key = (family.id, file.number);
-            let same = self.0.get(&key).filter(|known| known.is_same_file(file));
-            if let Some(reader) = same.and_then(|known| known.reader.get()) {
-                file.reader.get_or_init(|| Arc::clone(reader));
-                continue;
-            }
-            family.table_cache.reader(file)?;
-            self.0.insert(key, Arc::clone(file));
-        }
-        Ok(())
-    }
-
-    /// Forgets those that are not of `db`.
-    pub(crate) fn keep_those_of(&mut self, db: &DbInner) {
-        let mut kept = HashMap::new();
-        for family in db.families.load().values() {
-            let version = Arc::clone(&family.super_version.load().version);
-            kept.extend(version.all_files().map(|(_, file)| ((family.id, file.number), Arc::clone(file))));
-        }
-        self.0 = kept;
-    }
 }
 
 impl DbInner {

@@ -2,7 +2,7 @@
 
 use siltstone_base::Result;
 use siltstone_base::expiry::{ExpiryHome, ExpiryPolicy, Stamp};
-use siltstone_base::sync::Weak;
+use siltstone_base::sync::{Arc, Weak};
 
 /// A value `v@7` expires at 7, and `v@7/2`, of group 2, at 9; others never do.
 #[derive(Debug)]
@@ -36,5 +36,9 @@ impl ExpiryPolicy for AtItsStamp {
 
     fn attach(&self, _: Weak<dyn ExpiryHome>, _: &[u8]) -> Result<()> {
         Ok(())
+    }
+
+    fn view(self: Arc<Self>, _: &[u8]) -> Result<Arc<dyn ExpiryPolicy>> {
+        Ok(self)
     }
 }

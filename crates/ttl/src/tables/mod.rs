@@ -108,6 +108,11 @@ impl Tables {
         out
     }
 
+    /// Those that were saved, if any were.
+    fn saved(saved: &[u8]) -> Result<Self> {
+        if saved.is_empty() { Ok(Self::default()) } else { Self::decode(saved) }
+    }
+
     fn decode(mut input: &[u8]) -> Result<Self> {
         let wrong = || Error::corrupt("the saved durations of tables are damaged");
         match get_varint64(&mut input).ok_or_else(wrong)? {
@@ -224,17 +229,17 @@ impl ExpiryPolicy for TableTtl {
 
     fn attach(&self, home: Weak<dyn ExpiryHome>, saved: &[u8]) -> Result<()> {
         let mut attached = self.home.0.lock();
-        let Some(strong) = home.upgrade() else {
-            return Err(Error::new(ErrorKind::Aborted, "expiry: the family of the policy is gone"));
-        };
-        let is_taken = |other: Arc<dyn ExpiryHome>| !(other.is_read_only() && strong.is_read_only());
-        if attached.as_ref().and_then(Weak::upgrade).is_some_and(is_taken) {
+        if attached.as_ref().is_some_and(|other| other.strong_count() > 0) {
             return Err(Error::new(ErrorKind::Busy, "expiry: the policy is that of another open family"));
         }
-        let tables = if saved.is_empty() { Tables::default() } else { Tables::decode(saved)? };
-        self.tables.store(Arc::new(tables));
+        self.tables.store(Arc::new(Tables::saved(saved)?));
         *attached = Some(home);
         Ok(())
+    }
+
+    fn view(self: Arc<Self>, saved: &[u8]) -> Result<Arc<dyn ExpiryPolicy>> {
+        let tables = ArcSwap::from_pointee(Tables::saved(saved)?);
+        Ok(Arc::new(Self { tables, home: Home::default() }))
     }
 
     fn tables(&self) -> Option<&dyn TablePolicy> {

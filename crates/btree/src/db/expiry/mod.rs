@@ -84,7 +84,8 @@ impl RowExpiry {
 
     /// Tells the policy where it is. Before the first read, and once nothing else can keep the database from opening: what the policy says then counts.
     pub(super) fn attach(&self) -> Result<()> {
-        self.home.attach(&*self.policy, false)
+        self.home.attach(&*self.policy)?;
+        self.room.open([&self.home])
     }
 
     /// The second as of which somebody reads who begins now.

@@ -51,6 +51,10 @@ impl ExpiryPolicy for Lives {
         self.1.store(true, Ordering::Relaxed);
         Ok(())
     }
+
+    fn view(self: Arc<Self>, _: &[u8]) -> Result<Arc<dyn ExpiryPolicy>> {
+        Ok(self)
+    }
 }
 
 fn options(env: Arc<dyn Env>) -> DbOptions {

@@ -1,14 +1,11 @@
 //! What a family knows whose rows expire.
 
-use super::opening::{Attaching, OpeningHome};
-use super::views::{self, Viewed};
-use crate::db::state::Surroundings;
 use crate::expiry::Expiring;
 use crate::version::Version;
 use siltstone_base::Result;
 use siltstone_base::expiry::{ExpiryPolicy, ExpiryRoom, PolicyHome, Stamp};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use siltstone_base::sync::{Arc, ArcSwapOption, Mutex, Rank, Weak};
+use siltstone_base::sync::{Arc, Mutex, Rank, Weak};
 
 /// Tables are looked at so many times while a row lives.
 const LOOKS: u64 = 256;
@@ -26,11 +23,6 @@ const RANK: Rank = Rank(355);
 pub(crate) struct FamilyExpiry {
     pub(crate) policy: Arc<dyn ExpiryPolicy>,
     home: PolicyHome,
-    /// The same, as the policy knows it.
-    opening: ArcSwapOption<OpeningHome>,
-    /// Set where the family is open for reading only.
-    viewed: ArcSwapOption<Viewed>,
-    id: u32,
     /// Whether all rows of some table were expired when a walk looked last.
     has_expired_tables: AtomicBool,
     /// When a walk looks again, in Unix seconds.
@@ -56,33 +48,25 @@ impl FamilyExpiry {
         Self {
             policy: Arc::clone(policy),
             home,
-            opening: ArcSwapOption::empty(),
-            viewed: ArcSwapOption::empty(),
-            id,
             has_expired_tables: AtomicBool::new(false),
             next_walk_look: AtomicU64::new(0),
             looks: Mutex::new(RANK, Looks::default()),
         }
     }
 
-    /// Tells the policy where it is. Before the first read. What it saves is kept back until the [opening has succeeded](Self::opened).
-    pub(crate) fn attach(&self, surroundings: &Surroundings, is_read_only: bool) -> Result<()> {
-        if is_read_only {
-            self.viewed.store(Some(views::share(&self.policy, surroundings, self.id)?));
-        }
-        self.home.attach(&Attaching::new(&*self.policy, &self.opening), is_read_only)
+    /// Tells the policy where it is. Before the first read. What it saves is kept back until the room is [told](ExpiryRoom::open) that the opening has succeeded.
+    pub(crate) fn attach(&self) -> Result<()> {
+        self.home.attach(&*self.policy)
     }
 
-    /// Saves what the policy said when it was attached: by that rows expire from now on.
-    pub(crate) fn opened(&self) -> Result<()> {
-        self.opening.load_full().map_or(Ok(()), |opening| opening.open())
+    /// Where the policy is.
+    pub(crate) fn home(&self) -> &PolicyHome {
+        &self.home
     }
 
     /// Lets the policy go.
     pub(crate) fn detach(&self) {
-        self.opening.store(None);
         self.home.detach();
-        self.viewed.store(None);
     }
 
     /// Whether walks that begin at `now` should look for tables to pass by, all of whose rows are expired. One walk looks now and then, for all, so that it does not

@@ -8,10 +8,8 @@
 
 mod family;
 mod groups;
-mod opening;
 mod report;
 mod stamps;
-mod views;
 
 pub(crate) use family::FamilyExpiry;
 pub use groups::TableExpiryReport;

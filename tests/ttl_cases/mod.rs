@@ -1,0 +1,3 @@
+//! The cases.
+
+mod views;
