@@ -90,6 +90,15 @@ pub(crate) fn head_of(bytes: &[u8]) -> u64 {
     }
 }
 
+/// The same of the first sixteen bytes.
+#[inline]
+pub(crate) fn wide_head_of(bytes: &[u8]) -> u128 {
+    match bytes.first_chunk::<16>() {
+        Some(chunk) => u128::from_be_bytes(*chunk),
+        None => bytes.iter().fold(0, |head, byte| (head << 8) | u128::from(*byte)) << (8 * (16 - bytes.len()) % 128),
+    }
+}
+
 /// The user key of an internal key that was checked before.
 #[inline]
 pub fn user_key(internal_key: &[u8]) -> &[u8] {

@@ -41,22 +41,24 @@ impl DbInner {
         outcome.map(|()| deleted)
     }
 
-    /// See [`Db::suggest_compact_range`](crate::Db::suggest_compact_range).
-    pub(crate) fn suggest_compact_range(
+    /// See [`Db::suggest_compact_range`](crate::Db::suggest_compact_range). Of several ranges each table is taken once.
+    pub(crate) fn suggest_compact_ranges<K: AsRef<[u8]>>(
         self: &Arc<Self>,
         family: &Arc<Family>,
-        begin: &[u8],
-        end: &[u8],
+        ranges: &[(K, K)],
     ) -> Result<()> {
         self.check_writable()?;
         self.check_readable(family)?;
         let order = &family.comparator;
-        let is_within = |file: &FileMeta| {
-            order.compare_user(file.smallest.user_key(), end).is_le() && !file.ends_before(order, begin)
+        let is_within = |file: &FileMeta, (begin, end): &(K, K)| {
+            let begins = order.compare_user(file.smallest.user_key(), end.as_ref()).is_le();
+            begins && !file.ends_before(order, begin.as_ref())
         };
         let pinned = family.super_version.load();
-        for (_, file) in pinned.version.all_files().filter(|(_, file)| is_within(file)) {
-            file.suggest_compaction();
+        for (_, file) in pinned.version.all_files() {
+            if ranges.iter().any(|range| is_within(file, range)) {
+                file.suggest_compaction();
+            }
         }
         self.schedule();
         Ok(())

@@ -44,7 +44,16 @@ impl Db {
     ///
     /// `ColumnFamilyDropped`, and the error that made the engine read-only.
     pub fn suggest_compact_range(&self, family: &ColumnFamily, begin: &[u8], end: &[u8]) -> Result<()> {
-        self.handle.inner.suggest_compact_range(&family.0, begin, end)
+        self.suggest_compact_ranges(family, &[(begin, end)])
+    }
+
+    /// The same of several ranges.
+    pub(crate) fn suggest_compact_ranges<K: AsRef<[u8]>>(
+        &self,
+        family: &ColumnFamily,
+        ranges: &[(K, K)],
+    ) -> Result<()> {
+        self.handle.inner.suggest_compact_ranges(&family.0, ranges)
     }
 
     /// Deletes the tables of `family` below level 0 whose keys all lie in `begin..end`, by an edit of the MANIFEST alone. Returns

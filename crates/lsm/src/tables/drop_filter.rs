@@ -2,6 +2,7 @@
 
 use super::layout::IndexId;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::sync::{Arc, ArcSwap};
 
 /// The dropped indexes of which entries may be left, in ascending order. Shared by the dictionary, which adds and removes,
@@ -11,6 +12,8 @@ use siltstone_base::sync::{Arc, ArcSwap};
 #[derive(Debug, Default)]
 pub(crate) struct DroppedIndexes {
     ids: ArcSwap<Vec<IndexId>>,
+    /// Whether there are any. This is asked for every entry that a compaction meets.
+    is_any: AtomicBool,
 }
 
 impl DroppedIndexes {
@@ -20,14 +23,20 @@ impl DroppedIndexes {
         ids.extend(added);
         ids.sort_unstable();
         ids.dedup();
-        self.ids.store(Arc::new(ids));
+        self.store(ids);
     }
 
     /// Removes ids. REQUIRES: the caller is the only one that adds or removes.
     pub(crate) fn remove(&self, removed: &[IndexId]) {
         let mut ids = Vec::clone(&self.ids.load());
         ids.retain(|id| !removed.contains(id));
+        self.store(ids);
+    }
+
+    fn store(&self, ids: Vec<IndexId>) {
+        let is_any = !ids.is_empty();
         self.ids.store(Arc::new(ids));
+        self.is_any.store(is_any, Ordering::Release);
     }
 
     /// All ids, ascending.
@@ -43,8 +52,7 @@ impl DroppedIndexes {
 
     #[inline]
     fn contains_key(&self, key: &[u8]) -> bool {
-        let ids = self.ids.load();
-        !ids.is_empty() && IndexId::of_key(key).is_some_and(|id| ids.binary_search(&id).is_ok())
+        self.is_any.load(Ordering::Acquire) && IndexId::of_key(key).is_some_and(|id| self.contains(id))
     }
 }
 

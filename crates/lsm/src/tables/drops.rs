@@ -5,7 +5,6 @@ use super::layout::IndexId;
 use super::{AnyTableId, Dictionary, TableDb};
 use crate::batch::WriteBatch;
 use crate::options::{CompactRangeOptions, ReadOptions};
-use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 
 impl TableDb {
@@ -24,7 +23,7 @@ impl TableDb {
         self.remove_definition(&mut dictionary, &definition)?;
         let mut tables = Vec::clone(&self.ground.open_tables.load());
         tables.retain(|other| other.number() != table.0);
-        self.ground.open_tables.store(Arc::new(tables));
+        self.ground.open_tables.store(tables);
         self.ground.dropped.add(definition.ids());
         drop(dictionary);
         self.give_space_back(definition.ids());
@@ -72,12 +71,13 @@ impl TableDb {
 
     /// Deletes the files that hold nothing but entries of these indexes, which are dropped, and has those rewritten that hold others as well.
     pub(super) fn give_space_back(&self, ids: impl IntoIterator<Item = IndexId>) {
-        for id in ids {
-            let (begin, end) = (id.to_bytes(), id.end());
-            // They are gone whatever comes of this: what is left is found by compactions.
-            let _ = self.ground.db.delete_files_in_range(&self.ground.rows, &begin, &end);
-            let _ = self.ground.db.suggest_compact_range(&self.ground.rows, &begin, &end);
+        let ranges: Vec<_> = ids.into_iter().map(|id| (id.to_bytes(), id.end())).collect();
+        // They are gone whatever comes of this: what is left is found by compactions.
+        for (begin, end) in &ranges {
+            let _ = self.ground.db.delete_files_in_range(&self.ground.rows, begin, end);
         }
+        // All at once: what is written anew for the sake of one index has nothing of the others any more.
+        let _ = self.ground.db.suggest_compact_ranges(&self.ground.rows, &ranges);
     }
 
     /// Rewrites what still holds entries of dropped tables, and waits for it, so that their space is back when this returns.

@@ -3,15 +3,13 @@
 use super::drop_filter::DroppedIndexes;
 use super::index::{Index, Table};
 use super::layout::{IndexId, without_id};
+use super::open_tables::OpenTables;
 use super::sweep::Sweeps;
 use crate::db::{ColumnFamily, Db};
 use crate::options::{ReadOptions, WriteOptions};
 use siltstone_base::expiry::ExpiryPolicy;
-use siltstone_base::sync::{Arc, ArcSwap};
+use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
-
-/// Open tables, ascending by id. Replaced as a whole under the lock of the dictionary.
-pub(super) type OpenTables = ArcSwap<Vec<Arc<Table>>>;
 
 /// What tables stand on. Any thread may use it.
 #[derive(Debug)]

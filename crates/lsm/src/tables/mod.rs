@@ -34,6 +34,7 @@ mod last_key;
 mod layout;
 mod lazy;
 mod load;
+mod open_tables;
 mod read;
 mod scan;
 mod sweep;
@@ -412,7 +413,7 @@ impl TableDb {
         let before = tables.iter().position(|other| other.number() == number).map(|at| tables.swap_remove(at));
         tables.push(table.with_counts_of(before.as_deref()));
         tables.sort_by_key(|table| table.number());
-        self.ground.open_tables.store(Arc::new(tables));
+        self.ground.open_tables.store(tables);
         number
     }
 

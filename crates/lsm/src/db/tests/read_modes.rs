@@ -116,6 +116,10 @@ fn modes_of_open_tables(dir: &Path) -> Option<Vec<&'static str>> {
         }
         let information = Path::new("/proc/self/fdinfo").join(descriptor.file_name());
         let Ok(information) = std::fs::read_to_string(information) else { continue };
+        // The number may have become another file's meanwhile.
+        if std::fs::read_link(descriptor.path()).ok() != Some(path) {
+            continue;
+        }
         let flags = information.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
         let flags = i32::from_str_radix(flags.trim(), 8).unwrap();
         modes.push(if flags & O_DIRECT == 0 { "buffered" } else { "direct" });

@@ -9,9 +9,10 @@
 //! What is found is kept in memory alone and may be lost: going through the index finds it, too.
 
 use super::super::fetch::Yields;
-use super::super::ground::{Ground, OpenTables};
+use super::super::ground::Ground;
 use super::super::index::Table;
 use super::super::layout::{ID_LEN, IndexId, without_id};
+use super::super::open_tables::OpenTables;
 use super::removal::{Removal, StaleOfRow};
 use super::sweeper::Sweeper;
 use crate::compaction::{HiddenRow, HiddenRows, JobFiles};
@@ -200,7 +201,7 @@ fn lazy_table<'a>(tables: &'a [Arc<Table>], key: &[u8]) -> Option<&'a Arc<Table>
 impl HiddenRows for Finder {
     #[inline]
     fn watches(&self, key: &[u8]) -> bool {
-        lazy_table(&self.open_tables.load(), key).is_some()
+        self.open_tables.has_had_lazy() && lazy_table(&self.open_tables.load(), key).is_some()
     }
 
     fn went(&self, row: &HiddenRow<'_>) {
