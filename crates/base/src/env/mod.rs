@@ -184,9 +184,19 @@ pub trait RandomFile: Send + Sync + fmt::Debug {
         Ok(self.len()? == 0)
     }
 
-    /// Tells the operating system that the range will be read soon. A hint.
+    /// Whether reads pass by the operating system's page cache.
+    fn is_direct(&self) -> bool {
+        false
+    }
+
+    /// Tells the operating system that the range will be read soon. A hint. Of a [direct](Self::is_direct) file it is read into memory of its own, for who then reads just this range.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
+    }
+
+    /// Takes back that the range at `offset` [will be read](Self::will_need).
+    fn forget(&self, offset: u64) {
+        let _ = offset;
     }
 }
 

@@ -13,6 +13,10 @@ use std::sync::Arc;
 const MIN_READ_AHEAD: usize = 16 << 10;
 /// The size that a buffer grows to by itself, in bytes.
 pub(crate) const MAX_AUTO_READ_AHEAD: usize = 256 << 10;
+/// What the window before has of the next one is read again if it is longer: a part of a block, unless blocks are large.
+const MAX_KEPT: usize = 64 << 10;
+/// Direct reads of whole aligned units into aligned memory are made without a copy.
+const ALIGNMENT: u64 = DIRECT_ALIGNMENT as u64;
 /// Blocks that must be read in order from disk before anything is read ahead.
 const SEQUENTIAL_READS: u32 = 2;
 
@@ -34,6 +38,8 @@ pub(crate) struct ReadAhead {
     sequential: u32,
     /// What is read in place of the table's own file.
     file: Option<Arc<dyn RandomFile>>,
+    /// Where a direct file is read while the window is decoded.
+    asked: Option<(Arc<dyn RandomFile>, u64)>,
 }
 
 impl ReadAhead {
@@ -57,6 +63,7 @@ impl ReadAhead {
             expected: 0,
             sequential: 0,
             file: None,
+            asked: None,
         }
     }
 
@@ -114,26 +121,65 @@ impl ReadAhead {
                 return Ok(false);
             }
         }
-        // Direct reads of whole aligned units into aligned memory are made without a copy.
-        const ALIGNMENT: u64 = DIRECT_ALIGNMENT as u64;
         let start = handle.offset / ALIGNMENT * ALIGNMENT;
-        let wanted = self.size.max(len) as u64;
-        let end = (handle.offset + wanted).next_multiple_of(ALIGNMENT).min(fetcher.file_size);
-        let window_len = (end - start) as usize;
+        let kept = self.kept_from(start);
+        let read_from = start + kept.len() as u64;
+        let wanted = read_from + self.next_len();
+        let end = wanted.max((handle.offset + len as u64).next_multiple_of(ALIGNMENT)).min(fetcher.file_size);
         // The old window goes back to the pool first.
         self.window = None;
-        let mut window = fetcher.pool.alloc_aligned(window_len, DIRECT_ALIGNMENT);
-        let file = self.file.as_ref().unwrap_or(&fetcher.file);
-        fetcher.read_exact_from(&**file, start, &mut window, context)?;
+        let mut window = fetcher.pool.alloc_aligned((end - start) as usize, DIRECT_ALIGNMENT);
+        let (front, rest) = window.split_at_mut(kept.len());
+        front.copy_from_slice(&kept);
+        let file = Arc::clone(self.file.as_ref().unwrap_or(&fetcher.file));
+        fetcher.read_exact_from(&*file, read_from, rest, context)?;
         self.window_offset = start;
         self.window = Some(window);
+        let is_long = self.size == self.max_size;
         if self.grows {
             self.size = (self.size * 2).min(self.max_size);
         }
         if end < fetcher.file_size {
-            // The device works on the next window while this one is decoded.
-            file.will_need(end, self.size as u64);
+            self.ask_for(file, end, is_long);
         }
         Ok(true)
+    }
+
+    /// Bytes of the next read.
+    fn next_len(&self) -> u64 {
+        (self.size as u64).next_multiple_of(ALIGNMENT)
+    }
+
+    /// What the window has from `start` to its end, if the next one can begin with that.
+    fn kept_from(&self, start: u64) -> Vec<u8> {
+        let window = self.window.as_deref().unwrap_or_default();
+        let kept = start.checked_sub(self.window_offset).and_then(|at| window.get(usize::try_from(at).ok()?..));
+        let fits = |kept: &&[u8]| kept.len() <= MAX_KEPT && kept.len().is_multiple_of(DIRECT_ALIGNMENT);
+        kept.filter(fits).map(<[u8]>::to_vec).unwrap_or_default()
+    }
+
+    /// The device works on the next window while this one is decoded. Of a direct file only where the walk is a long one: what is read in vain takes the device's time from others.
+    fn ask_for(&mut self, file: Arc<dyn RandomFile>, from: u64, is_long: bool) {
+        if !file.is_direct() {
+            return file.will_need(from, self.next_len());
+        }
+        self.take_back();
+        if is_long {
+            file.will_need(from, self.next_len());
+            self.asked = Some((file, from));
+        }
+    }
+
+    /// Nobody reads on.
+    fn take_back(&mut self) {
+        if let Some((file, from)) = self.asked.take() {
+            file.forget(from);
+        }
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.take_back();
     }
 }

@@ -3,12 +3,15 @@
 //! Invariants: the buffer holds the bytes of the file from `written` (a multiple of the alignment) to the end. A sync
 //! writes the rest padded with zeros and cuts the file to its true length; the bytes stay in the buffer, so that the next
 //! write covers the last block again.
+//!
+//! A whole unit is written by another thread while the next one is filled. Its end is waited for before another is begun, and its error is that of the next call.
 
 use std::io;
 use std::sync::Arc;
 
 use super::aligned::AlignedBuffer;
 use super::append::failed_before;
+use super::background::{self, Begun};
 use super::handle::Handle;
 use super::transfer;
 use crate::env::{AppendFile, DIRECT_ALIGNMENT, FileKind, IoContext, IoPriority, SyncHandle};
@@ -36,6 +39,10 @@ struct Shared {
 
 struct Tail {
     buffer: AlignedBuffer,
+    /// The unit before, while it is written.
+    behind: Option<Begun<Unit>>,
+    /// To be filled while that is so; none before the first whole unit.
+    spare: Option<AlignedBuffer>,
     /// Bytes of the buffer in use.
     filled: usize,
     /// Where in the file the buffer begins.
@@ -46,6 +53,9 @@ struct Tail {
     /// Of the last append.
     context: IoContext,
 }
+
+/// A unit that was written, or not.
+type Unit = (AlignedBuffer, io::Result<()>);
 
 impl std::fmt::Debug for Tail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,13 +76,14 @@ impl DirectAppendFile {
             }
         }
         let context = IoContext::new(kind, IoPriority::User);
-        let tail = Tail { buffer, filled, written, clean: true, failed: false, context };
+        let (behind, spare) = (None, None);
+        let tail = Tail { buffer, behind, spare, filled, written, clean: true, failed: false, context };
         Ok(Self { shared: Arc::new(Shared { handle, tail: Mutex::new(RANK, tail) }), len, preallocated: 0 })
     }
 }
 
 impl Tail {
-    fn append(&mut self, handle: &Handle, mut data: &[u8], context: IoContext) -> io::Result<()> {
+    fn append(&mut self, handle: &Arc<Handle>, mut data: &[u8], context: IoContext) -> io::Result<()> {
         if self.failed {
             return Err(failed_before());
         }
@@ -85,7 +96,7 @@ impl Tail {
             self.clean = false;
             data = later;
             if self.filled == BUFFER_LEN {
-                self.write(handle, BUFFER_LEN)?;
+                self.begin_unit(handle)?;
                 self.written += BUFFER_LEN as u64;
                 self.filled = 0;
                 self.clean = true;
@@ -94,11 +105,40 @@ impl Tail {
         Ok(())
     }
 
+    /// Begins to write the buffer, which is full, and takes another one.
+    fn begin_unit(&mut self, handle: &Arc<Handle>) -> io::Result<()> {
+        self.end_unit(handle)?;
+        let next = self.spare.take().unwrap_or_else(|| AlignedBuffer::new(BUFFER_LEN));
+        let full = std::mem::replace(&mut self.buffer, next);
+        let (to, offset, context) = (Arc::clone(handle), self.written, self.context);
+        let write = move || {
+            let written = transfer::write_at(to.fd(), offset, &full, to.most_at_once(context));
+            (full, written)
+        };
+        self.behind = Some(match background::begin(write) {
+            Ok(begun) => begun,
+            Err(write) => Begun::done(write()),
+        });
+        Ok(())
+    }
+
+    /// Waits until the unit before is written.
+    fn end_unit(&mut self, handle: &Handle) -> io::Result<()> {
+        let Some(behind) = self.behind.take() else { return Ok(()) };
+        let gone = || io::Error::other("the thread that wrote to the file is gone");
+        let (buffer, written) = behind.end().ok_or_else(gone).inspect_err(|_| self.failed = true)?;
+        self.spare = Some(buffer);
+        written.inspect_err(|_| self.failed = true)?;
+        handle.stats().record_write(self.context, BUFFER_LEN as u64);
+        Ok(())
+    }
+
     /// Writes everything: afterwards the file has its true length and at most a part of a block stays in the buffer.
     fn write_rest(&mut self, handle: &Handle) -> io::Result<()> {
         if self.failed {
             return Err(failed_before());
         }
+        self.end_unit(handle)?;
         if self.clean {
             return Ok(());
         }

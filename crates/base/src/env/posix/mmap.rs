@@ -20,7 +20,7 @@ struct MappedFile {
 /// Maps a file. An empty one is read by system calls.
 pub(super) fn open(handle: Handle, access: Access) -> io::Result<Arc<dyn RandomFile>> {
     if handle.len()? == 0 {
-        return Ok(Arc::new(PosixFile::new(handle, None)));
+        return Ok(Arc::new(PosixFile::to_read(handle)));
     }
     // SAFETY: the mapping is private to this type and read-only. That nobody writes or truncates the file meanwhile cannot
     // be enforced: the engines map only files that are never changed once they are complete, and a file that another
@@ -30,7 +30,7 @@ pub(super) fn open(handle: Handle, access: Access) -> io::Result<Arc<dyn RandomF
         Access::Random => Advice::Random,
         Access::Sequential => Advice::Sequential,
     });
-    Ok(Arc::new(MappedFile { file: PosixFile::new(handle, None), map }))
+    Ok(Arc::new(MappedFile { file: PosixFile::to_read(handle), map }))
 }
 
 impl RandomFile for MappedFile {

@@ -3,8 +3,8 @@
 //! Buffered files issue exactly one system call for an operation (more only after a short transfer or `EINTR`).
 //! Direct files (`O_DIRECT`) need memory, offsets and lengths aligned to
 //! [`DIRECT_ALIGNMENT`](super::DIRECT_ALIGNMENT); what is not aligned passes a bounce buffer, and a file system that
-//! refuses the flag gets buffered files. A direct append file writes units of 1 MiB, in pieces while callers read; a sync writes the rest, and the next
-//! unit begins with its last block again. A file opened for mapping is not direct.
+//! refuses the flag gets buffered files. A direct append file writes units of 1 MiB, in pieces while callers read, and one of them while the next is filled; a sync writes the rest, and the next
+//! unit begins with its last block again. Of a direct file that is only read, ranges are read [ahead] of whoever says that he needs them. A file opened for mapping is not direct.
 //!
 //! **Outside the promise**: a mapped file ([`FileOptions::mmap`]). If another process truncates it, or its device fails
 //! while it is read, this process receives `SIGBUS`. Reads through a mapping are not counted.
@@ -19,8 +19,10 @@ use std::sync::Arc;
 use super::{AppendFile, DirEntry, Env, FileLock, FileOptions, IoStats, RandomFile, RandomWriteFile};
 use crate::clock::{Clock, SystemClock};
 
+mod ahead;
 mod aligned;
 mod append;
+mod background;
 mod callers;
 mod direct_append;
 mod handle;
@@ -80,11 +82,7 @@ impl Env for PosixEnv {
         lock::refuse_held(path)?;
         let handle = self.handle(open::to_read(path, options)?);
         handle.advise(options.access);
-        if options.mmap {
-            mmap::open(handle, options.access)
-        } else {
-            Ok(Arc::new(random::PosixFile::new(handle, None)))
-        }
+        if options.mmap { mmap::open(handle, options.access) } else { Ok(Arc::new(random::PosixFile::to_read(handle))) }
     }
 
     fn open_random_write(&self, path: &Path, options: &FileOptions) -> io::Result<Arc<dyn RandomWriteFile>> {
@@ -93,7 +91,7 @@ impl Env for PosixEnv {
         handle.advise(options.access);
         let unaligned =
             if handle.is_direct() { Some(open::to_read_write(path, &options.direct(false))?.descriptor) } else { None };
-        Ok(Arc::new(random::PosixFile::new(handle, unaligned)))
+        Ok(Arc::new(random::PosixFile::to_write(handle, unaligned)))
     }
 
     fn create_append(&self, path: &Path, options: &FileOptions) -> io::Result<Box<dyn AppendFile>> {

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
+use super::ahead::Ahead;
 use super::aligned::{BOUNCE_LEN, is_aligned, with_bounce};
 use super::handle::Handle;
 use super::{read_many, transfer};
@@ -11,15 +13,24 @@ use crate::env::{DIRECT_ALIGNMENT, IoContext, RandomFile, RandomWriteFile, ReadR
 /// A file read, and perhaps written, at any position.
 #[derive(Debug)]
 pub(super) struct PosixFile {
-    handle: Handle,
+    handle: Arc<Handle>,
+    /// What is read ahead of a direct file; `None` for one that may be written.
+    ahead: Option<Ahead>,
     /// A buffered descriptor of a direct file that is written: for ranges that are not whole blocks. The kernel keeps
     /// the two coherent.
     unaligned: Option<OwnedFd>,
 }
 
 impl PosixFile {
-    pub(super) fn new(handle: Handle, unaligned: Option<OwnedFd>) -> Self {
-        Self { handle, unaligned }
+    /// A file that nobody writes any more.
+    pub(super) fn to_read(handle: Handle) -> Self {
+        let ahead = handle.is_direct().then(Ahead::default);
+        Self { handle: Arc::new(handle), ahead, unaligned: None }
+    }
+
+    /// A file that is written, too.
+    pub(super) fn to_write(handle: Handle, unaligned: Option<OwnedFd>) -> Self {
+        Self { handle: Arc::new(handle), ahead: None, unaligned }
     }
 
     pub(super) fn handle(&self) -> &Handle {
@@ -67,6 +78,8 @@ impl RandomFile for PosixFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> io::Result<usize> {
         let read = if !self.handle.is_direct() {
             transfer::read_at(self.handle.fd(), offset, buffer)?
+        } else if let Some(read) = self.ahead.as_ref().and_then(|ahead| ahead.read(offset, buffer)) {
+            read
         } else if is_aligned(offset, buffer) {
             let most = self.handle.most_at_once(context);
             transfer::read_at_direct(self.handle.fd(), offset, buffer, most)?
@@ -85,8 +98,21 @@ impl RandomFile for PosixFile {
         self.handle.len()
     }
 
+    fn is_direct(&self) -> bool {
+        self.handle.is_direct()
+    }
+
     fn will_need(&self, offset: u64, len: u64) {
-        self.handle.will_need(offset, len);
+        match &self.ahead {
+            Some(ahead) => ahead.begin(&self.handle, offset, len),
+            None => self.handle.will_need(offset, len),
+        }
+    }
+
+    fn forget(&self, offset: u64) {
+        if let Some(ahead) = &self.ahead {
+            ahead.forget(offset);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::PosixEnv;
 use super::aligned::{AlignedBuffer, is_aligned};
 use crate::clock::{Clock, ManualClock};
 use crate::env::conformance::{Traits, check};
-use crate::env::{DIRECT_ALIGNMENT, Env, FileKind, FileOptions, IoContext, IoPriority, ReadRequest};
+use crate::env::{AppendFile, DIRECT_ALIGNMENT, Env, FileKind, FileOptions, IoContext, IoPriority, ReadRequest};
 
 const CONTEXT: IoContext = IoContext::new(FileKind::Table, IoPriority::User);
 const BUFFERED: FileOptions = FileOptions::new(FileKind::Table);
@@ -122,7 +122,7 @@ fn threads_read_where_they_pay() {
     let data: Vec<u8> = (0..200_000).map(|index: u32| (index >> 4) as u8 ^ index as u8).collect();
     write_file(&env, &path, &data);
     let handle = env.handle(super::open::to_read(&path, &DIRECT).unwrap());
-    let file = super::random::PosixFile::new(handle, None);
+    let file = super::random::PosixFile::to_read(handle);
     for helpers in [0, 1, 7] {
         let mut buffers = vec![vec![0; 9_000]; 40];
         let mut requests: Vec<_> = buffers
@@ -303,6 +303,8 @@ fn a_caller_does_not_wait_for_a_whole_transfer_of_background_work() {
     if !Path::new("/proc/thread-self/io").exists() {
         return;
     }
+    // Calls are counted by threads.
+    super::background::tests::do_without_threads();
     let directory = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(0));
     clock.advance(Duration::from_secs(1));
@@ -339,4 +341,134 @@ fn a_caller_does_not_wait_for_a_whole_transfer_of_background_work() {
     let mut buffer = AlignedBuffer::new(5 << 20);
     assert_eq!(table.read_at(0, &mut buffer, background).unwrap(), 5 << 20);
     assert!(buffer.chunks(1 << 20).all(|read| read == unit), "pieces are joined as they were");
+}
+
+/// Bytes of which no two stretches are alike.
+fn odd_bytes(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|index| (index >> 12) as u8 ^ (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+#[test]
+fn what_was_read_ahead_is_what_the_file_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    let data = odd_bytes((3 << 20) + 123);
+    write_file(&env, &path, &data);
+    let file = env.open_random(&path, &DIRECT).unwrap();
+    let before = env.io_stats().snapshot();
+    let mut asked = 0;
+    let mut read = |offset: u64, len: usize| {
+        let mut buffer = vec![0; len];
+        let read = file.read_at(offset, &mut buffer, CONTEXT).unwrap();
+        let rest = &data[(offset as usize).min(data.len())..];
+        assert_eq!(read, rest.len().min(len), "{len} bytes at {offset}");
+        assert!(buffer[..read] == rest[..read], "{len} bytes at {offset}");
+        asked += read as u64;
+    };
+    const MIB: u64 = 1 << 20;
+    // A range is asked for, and then that one is read, or a part, or another, or the end of the file.
+    let cases = [(0, MIB, 0, MIB), (MIB, MIB, MIB, 4096), (MIB, MIB, 2 * MIB, MIB), (3 * MIB, MIB, 3 * MIB, 123)];
+    for (ahead, ahead_len, offset, len) in cases {
+        file.will_need(ahead, ahead_len);
+        read(offset, len as usize);
+    }
+    // More than are kept, out of order; one is forgotten, and one asked for twice.
+    (0..6).for_each(|range| file.will_need(range * MIB / 2, MIB / 2));
+    file.forget(4 * MIB / 2);
+    file.will_need(5 * MIB / 2, MIB / 4);
+    [5, 4, 3, 2, 1, 0].into_iter().for_each(|range| read(range * MIB / 2, 1 << 19));
+    // What makes no sense.
+    for (offset, len) in [(100, 4096), (4 * MIB, 4096), (0, 0), (u64::MAX, u64::MAX), (0, u64::MAX)] {
+        file.will_need(offset, len);
+    }
+    read(0, 4096);
+    let counted = env.io_stats().snapshot().since(&before).total();
+    if file.is_direct() {
+        // A part of a block is counted as a whole one.
+        assert_eq!(counted.read_bytes.saturating_sub(asked) / 8192, 0, "{counted:?}, {asked} asked for");
+    }
+}
+
+#[test]
+fn a_range_that_was_read_ahead_costs_its_reader_no_system_call() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    write_file(&env, &path, &odd_bytes(1 << 20));
+    let file = env.open_random(&path, &DIRECT).unwrap();
+    if !file.is_direct() || !Path::new("/proc/thread-self/io").exists() {
+        return;
+    }
+    let mut buffer = vec![0; 1 << 20];
+    let mut calls = |is_ahead: bool| {
+        if is_ahead {
+            file.will_need(0, 1 << 20);
+        }
+        let before = system_calls("syscr");
+        file.read_at(0, &mut buffer, CONTEXT).unwrap();
+        system_calls("syscr") - before
+    };
+    // Asking for the count is one by itself.
+    assert!(calls(false) > calls(true));
+}
+
+#[test]
+fn a_direct_file_has_what_was_appended_whatever_is_synced_between() {
+    let directory = tempfile::tempdir().unwrap();
+    let env = PosixEnv::new();
+    let data = odd_bytes((5 << 20) + 77);
+    for (piece, sync_after) in [(1 << 20, 0), (4096, 300), (100_003, 7), (data.len(), 0), (3 << 20, 1)] {
+        let path = directory.path().join(format!("file{piece}"));
+        let mut file = env.create_append(&path, &DIRECT).unwrap();
+        let handle = file.sync_handle().unwrap();
+        for (number, bytes) in data.chunks(piece).enumerate() {
+            file.append(bytes, CONTEXT).unwrap();
+            match sync_after {
+                0 => {}
+                every if number % every == 0 => file.sync_data(CONTEXT).unwrap(),
+                every if number % every == every / 2 => handle.sync_data(CONTEXT).unwrap(),
+                _ => {}
+            }
+        }
+        assert_eq!(file.len(), data.len() as u64);
+        file.finish().unwrap();
+        assert!(std::fs::read(&path).unwrap() == data, "in pieces of {piece}");
+    }
+    let counted = env.io_stats().snapshot().total();
+    assert!(counted.written_bytes >= 5 * data.len() as u64, "{counted:?}");
+}
+
+/// The thread that writes a unit meets the error after the append has returned.
+#[test]
+fn a_unit_that_cannot_be_written_fails_the_next_call_and_all_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    write_file(&env, &path, b"");
+    let opened = super::open::to_read(&path, &DIRECT).unwrap();
+    if !opened.direct {
+        return;
+    }
+    // It cannot be written at all.
+    let handle = Arc::new(env.handle(opened));
+    let file = || super::direct_append::DirectAppendFile::new(Arc::clone(&handle), FileKind::Table).unwrap();
+    let unit = vec![1; 1 << 20];
+    type Call<'a> = &'a dyn Fn(&mut dyn AppendFile) -> io::Result<()>;
+    let calls: [(&str, Call<'_>); 2] =
+        [("append", &|file| file.append(&unit, CONTEXT)), ("sync", &|file| file.sync_data(CONTEXT))];
+    for (name, call) in calls {
+        let mut file = file();
+        file.append(&unit, CONTEXT).unwrap();
+        let error = call(&mut file).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::BADF.raw_os_error()), "{name}: {error}");
+        for _ in 0..2 {
+            assert!(file.append(b"more", CONTEXT).unwrap_err().to_string().contains("an earlier append"), "{name}");
+            assert!(file.sync_data(CONTEXT).is_err(), "{name}");
+        }
+        assert!(Box::new(file).finish().is_err(), "{name}");
+    }
+    let mut file = file();
+    file.append(&unit, CONTEXT).unwrap();
+    assert!(Box::new(file).finish().is_err(), "the last unit");
 }

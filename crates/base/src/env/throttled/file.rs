@@ -5,6 +5,7 @@ use super::page_cache::{PAGE, PageCache};
 use crate::env::{Access, AppendFile, FileOptions, IoContext, RandomFile, RandomWriteFile, ReadRequest, SyncHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Rank};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 
@@ -46,6 +47,30 @@ pub(super) struct Throttle {
     /// Where the last buffered read ended, if the file is read front to back.
     read_ahead_from: Option<AtomicU64>,
     prefetch: Mutex<Prefetch>,
+    /// Of a direct file: what was asked for in advance, by its range of bytes.
+    ahead: Mutex<VecDeque<Ahead>>,
+    behind: Mutex<Behind>,
+}
+
+/// Ranges of one direct file that are on their way at the same time, as the file beneath has it.
+const MOST_AHEAD: usize = 4;
+
+/// Bytes that a direct file that is appended to writes at a time, while as many more are taken in.
+const UNIT: u64 = 1 << 20;
+
+/// A range of a direct file on its way, and when it will be there.
+struct Ahead {
+    offset: u64,
+    len: u64,
+    done: u64,
+}
+
+/// What was appended to a direct file and nobody has waited for.
+#[derive(Default)]
+struct Behind {
+    bytes: u64,
+    /// When the unit before will be there.
+    unit_done: u64,
 }
 
 /// A range that the device was asked for in advance, and when it will be there.
@@ -59,7 +84,8 @@ impl Throttle {
     pub(super) fn new(machine: Arc<Machine>, state: Arc<FileState>, options: &FileOptions) -> Self {
         let read_ahead_from = (options.access == Access::Sequential).then(|| AtomicU64::new(0));
         let prefetch = Mutex::new(RANK, Prefetch::default());
-        Self { machine, state, direct: options.direct, read_ahead_from, prefetch }
+        let (ahead, behind) = (Mutex::new(RANK, VecDeque::new()), Mutex::new(RANK, Behind::default()));
+        Self { machine, state, direct: options.direct, read_ahead_from, prefetch, ahead, behind }
     }
 
     /// Gives the device a read that was made since `begin`; returns when it would have ended.
@@ -70,7 +96,8 @@ impl Throttle {
             return 0;
         }
         if self.direct {
-            return device.read(begin, Range { file, offset, len }, false);
+            let ahead = self.take_ahead(offset, len).map(|ahead| ahead.done);
+            return ahead.unwrap_or_else(|| device.read(begin, Range { file, offset, len }, false));
         }
         let mut goes_on = self.read_ahead_from.as_ref().is_some_and(|end| {
             let last = end.swap(offset.saturating_add(len), Ordering::Relaxed);
@@ -95,10 +122,22 @@ impl Throttle {
 
     fn will_need(&self, offset: u64, len: u64, file_len: u64) {
         let len = len.min(file_len.saturating_sub(offset));
-        if self.direct || len == 0 {
+        if self.direct {
+            self.forget(offset);
+        }
+        if len == 0 {
             return;
         }
         let begin = self.begin();
+        if self.direct {
+            let range = Range { file: self.state.id, offset, len };
+            let mut ahead = self.ahead.lock();
+            if ahead.len() >= MOST_AHEAD {
+                ahead.pop_front();
+            }
+            ahead.push_back(Ahead { offset, len, done: self.machine.device.read(begin, range, false) });
+            return;
+        }
         let mut prefetch = Prefetch { pages: offset / PAGE..(offset + len).div_ceil(PAGE), done: 0 };
         self.machine.cache.read(self.state.id, offset, len, |pages| {
             let range =
@@ -108,6 +147,40 @@ impl Throttle {
         if prefetch.done > 0 {
             *self.prefetch.lock() = prefetch;
         }
+    }
+
+    /// What was asked for in advance, if it is just this range.
+    fn take_ahead(&self, offset: u64, len: u64) -> Option<Ahead> {
+        let mut ahead = self.ahead.lock();
+        let at = ahead.iter().position(|ahead| ahead.offset == offset && ahead.len == len)?;
+        ahead.remove(at)
+    }
+
+    /// What was asked for in advance at `offset` was read in vain.
+    fn forget(&self, offset: u64) {
+        self.ahead.lock().retain(|ahead| ahead.offset != offset);
+    }
+
+    /// Appends to a direct file: a unit is written while the next one is taken in, so the end of the one before is waited for.
+    fn append(&self, begin: u64, offset: u64, len: u64) {
+        if !self.direct {
+            return self.write(begin, offset, len);
+        }
+        if len == 0 {
+            return;
+        }
+        let device = &self.machine.device;
+        let goes_on = self.state.write_end.swap(offset.saturating_add(len), Ordering::Relaxed) == offset;
+        let done = device.write(begin, Range { file: self.state.id, offset, len }, goes_on);
+        let mut behind = self.behind.lock();
+        behind.bytes += len;
+        if behind.bytes < UNIT {
+            return;
+        }
+        behind.bytes = 0;
+        let before = std::mem::replace(&mut behind.unit_done, done);
+        drop(behind);
+        device.wait(before);
     }
 
     fn write(&self, begin: u64, offset: u64, len: u64) {
@@ -174,6 +247,15 @@ impl<F: RandomFile + ?Sized> RandomFile for Throttled<Arc<F>> {
         self.inner.len()
     }
 
+    fn is_direct(&self) -> bool {
+        self.inner.is_direct()
+    }
+
+    fn forget(&self, offset: u64) {
+        self.throttle.forget(offset);
+        self.inner.forget(offset);
+    }
+
     fn will_need(&self, offset: u64, len: u64) {
         if let Ok(file_len) = self.inner.len() {
             self.throttle.will_need(offset, len, file_len);
@@ -215,7 +297,7 @@ impl AppendFile for Throttled<Box<dyn AppendFile>> {
         let begin = self.throttle.begin();
         let offset = self.inner.len();
         self.inner.append(data, context)?;
-        self.throttle.write(begin, offset, data.len() as u64);
+        self.throttle.append(begin, offset, data.len() as u64);
         Ok(())
     }
 

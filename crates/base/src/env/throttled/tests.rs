@@ -292,6 +292,48 @@ fn what_was_asked_for_in_advance_comes_in_advance() {
     assert_eq!(bench.env.report().reads, 2);
 }
 
+/// A range of a direct file that was asked for in advance is read beside what its reader does meanwhile, once.
+#[test]
+fn direct_ranges_come_in_advance_to_who_reads_just_them() {
+    let bench = Bench::new(DeviceModel::slow_ssd());
+    let file = bench.open(DIRECT);
+    if !file.is_direct() {
+        return;
+    }
+    file.will_need(0, 400_000);
+    assert_eq!(bench.clock.now_micros(), 0);
+    bench.clock.advance(Duration::from_micros(5_000));
+    read(&*file, 0, 400_000);
+    assert_eq!((bench.clock.now_micros(), bench.env.report().reads), (5_000, 1));
+    // A read of something else waits behind it.
+    file.will_need(0, 400_000);
+    read(&*file, 409_600, 400_000);
+    assert_eq!((bench.clock.now_micros(), bench.env.report().reads), (7_000, 3));
+    // It is there by now, unless nobody wants it any more.
+    read(&*file, 0, 400_000);
+    assert_eq!(bench.clock.now_micros(), 7_000);
+    file.will_need(0, 400_000);
+    file.forget(0);
+    read(&*file, 0, 400_000);
+    assert_eq!((bench.clock.now_micros(), bench.env.report().reads), (9_000, 5));
+}
+
+#[test]
+fn a_unit_is_written_while_the_next_one_is_taken_in() {
+    let bench = Bench::new(DeviceModel::slow_ssd());
+    let unit = vec![1; 1 << 20];
+    let mut file = bench.create("a", DIRECT);
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        file.append(&unit, CONTEXT).unwrap();
+        times.push(bench.clock.now_micros());
+    }
+    file.sync_data(CONTEXT).unwrap();
+    times.push(bench.clock.now_micros());
+    // 2,622 microseconds each.
+    assert_eq!(times, [0, 2_622, 5_243, 7_865, 10_986]);
+}
+
 #[test]
 fn a_list_of_reads_waits_once() {
     let bench = Bench::new(DeviceModel::slow_ssd());

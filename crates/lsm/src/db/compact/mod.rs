@@ -244,7 +244,10 @@ impl Compacting {
     pub(super) fn jobs(&self, ranges: Vec<KeyRange>) -> Vec<(CompactionJob, Metered)> {
         let Some(compaction) = &self.compaction else { return Vec::new() };
         let mut env = self.environment();
-        env.readahead_size = readahead_of_each(env.readahead_size, ranges.len().saturating_mul(compaction.sources()));
+        // Of a file past the page cache one window is decoded while the next is read.
+        let windows = 1 + usize::from(self.db.options.use_direct_io_for_flush_and_compaction);
+        let windows = windows.saturating_mul(ranges.len()).saturating_mul(compaction.sources());
+        env.readahead_size = readahead_of_each(env.readahead_size, windows);
         let job = |keys| {
             let job = CompactionJob::new(compaction.clone(), keys, env.clone());
             (job, Metered::new(rate_priority(compaction)))
@@ -432,9 +435,9 @@ impl Compacting {
     }
 }
 
-/// Bytes that each of `sources`, which are read side by side, reads at a time: `wanted` if that does not take too much memory.
-fn readahead_of_each(wanted: usize, sources: usize) -> usize {
-    wanted.min((READ_AHEAD_BYTES / sources.max(1)).max(LEAST_READ_AHEAD))
+/// Bytes that are read at a time into each of `windows`, which there are at once: `wanted` if that does not take too much memory.
+fn readahead_of_each(wanted: usize, windows: usize) -> usize {
+    wanted.min((READ_AHEAD_BYTES / windows.max(1)).max(LEAST_READ_AHEAD))
 }
 
 /// Opens tables that nobody has opened yet, one by one, as far as the budget goes: each takes milliseconds. Returns how many it got through, and whether those were all.

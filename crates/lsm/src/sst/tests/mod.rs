@@ -10,6 +10,7 @@ mod hash_search;
 mod interop;
 mod large_blocks;
 mod ranges;
+mod read_ahead;
 mod reading;
 mod round_trip;
 mod separated;

@@ -131,6 +131,14 @@ impl RandomFile for ReadSection {
             self.file.will_need(self.range.start + offset, len);
         }
     }
+
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    fn forget(&self, offset: u64) {
+        self.file.forget(self.range.start.saturating_add(offset));
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,144 @@
+//! What a walk asks of a file: each byte once, and of a direct file the next window while it decodes the one before.
+
+use super::super::test_util::{MemoryFile, build, builder_options, reader_options};
+use crate::iterator::InternalIterator;
+use crate::key::{InternalKey, ValueType};
+use crate::options::{CompressionType, TableOptions};
+use crate::sst::{TableIter, TableReadOptions, TableReader};
+use siltstone_base::env::{IoContext, RandomFile};
+use siltstone_base::sync::{Arc, Mutex, Rank};
+
+/// What was asked of a file: where, and how many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Read(u64, u64),
+    WillNeed(u64, u64),
+    Forget(u64),
+}
+
+#[derive(Debug)]
+struct Asked {
+    file: MemoryFile,
+    is_direct: bool,
+    calls: Mutex<Vec<Call>>,
+}
+
+impl RandomFile for Asked {
+    fn read_at(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> std::io::Result<usize> {
+        self.calls.lock().push(Call::Read(offset, buffer.len() as u64));
+        self.file.read_at(offset, buffer, context)
+    }
+
+    fn len(&self) -> std::io::Result<u64> {
+        RandomFile::len(&self.file)
+    }
+
+    fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.calls.lock().push(Call::WillNeed(offset, len));
+    }
+
+    fn forget(&self, offset: u64) {
+        self.calls.lock().push(Call::Forget(offset));
+    }
+}
+
+const ROWS: u64 = 4000;
+
+/// A table of some hundred kilobytes, in blocks of odd lengths.
+fn table(is_direct: bool) -> (Arc<Asked>, Arc<TableReader>) {
+    let rows = (0..ROWS).map(|number| {
+        let key = InternalKey::new(format!("key{number:05}").as_bytes(), 1 + number, ValueType::Put);
+        (key.as_bytes().to_vec(), vec![number as u8; 60 + number as usize % 90])
+    });
+    let options = builder_options(TableOptions::default().block_size(3000), CompressionType::None);
+    let (bytes, _) = build(options, rows).unwrap();
+    let len = bytes.len() as u64;
+    let calls = Mutex::new(Rank(u16::MAX), Vec::new());
+    let file = Arc::new(Asked { file: MemoryFile::new(bytes), is_direct, calls });
+    let opened = Arc::<Asked>::clone(&file);
+    let reader = TableReader::open(opened, "000009.sst".into(), len, &reader_options()).map(Arc::new).unwrap();
+    file.calls.lock().clear();
+    (file, reader)
+}
+
+fn walk(mut iter: TableIter, rows: u64) {
+    iter.seek_to_first();
+    for number in 0..rows {
+        assert_eq!(iter.value(), vec![number as u8; 60 + number as usize % 90]);
+        iter.next();
+    }
+    iter.status().unwrap();
+}
+
+#[test]
+fn a_compaction_reads_each_byte_once() {
+    for (is_direct, size) in [(false, 20_000), (true, 20_000), (true, 32_768), (true, 4096), (false, 4096)] {
+        let (file, reader) = table(is_direct);
+        walk(TableIter::for_compaction(reader, TableReadOptions::default(), size), ROWS);
+        let calls = file.calls.lock().clone();
+        let reads = calls.iter().filter_map(|call| match call {
+            Call::Read(offset, len) => Some((*offset, *len)),
+            _ => None,
+        });
+        let mut end = 0;
+        for (offset, len) in reads {
+            assert_eq!(offset, end, "windows of {size}: {calls:?}");
+            end = offset + len;
+        }
+        assert!(end > ROWS * 60, "{end} bytes in windows of {size}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_in_advance_is_what_is_read_next() {
+    for size in [20_000, 32_768, 4096] {
+        let (file, reader) = table(true);
+        let iter = TableIter::for_compaction(reader, TableReadOptions::default(), size);
+        walk(iter, ROWS);
+        let calls = file.calls.lock().clone();
+        let len = RandomFile::len(&*file).unwrap();
+        for pair in calls.windows(3) {
+            if let [Call::WillNeed(from, wanted), Call::Forget(_), ..] = pair {
+                panic!("{wanted} bytes at {from} were asked for in vain");
+            }
+        }
+        let asked = calls.windows(2).filter_map(|pair| match *pair {
+            [Call::WillNeed(from, wanted), Call::Read(offset, read)] => Some(((from, wanted), (offset, read))),
+            _ => None,
+        });
+        let asked: Vec<_> = asked.collect();
+        assert!(asked.len() > 3, "{calls:?}");
+        for ((from, wanted), (offset, read)) in asked {
+            assert_eq!((from, wanted.min(len - from)), (offset, read), "windows of {size}");
+        }
+    }
+}
+
+#[test]
+fn a_walk_that_ends_early_takes_back_what_it_asked_for() {
+    let (file, reader) = table(true);
+    walk(TableIter::for_compaction(Arc::clone(&reader), TableReadOptions::default(), 20_000), 500);
+    let calls = file.calls.lock().clone();
+    let asked = calls.iter().rev().find_map(|call| match call {
+        Call::WillNeed(from, _) => Some(*from),
+        _ => None,
+    });
+    assert_eq!(calls.last().copied(), asked.map(Call::Forget), "{calls:?}");
+}
+
+/// Nobody knows how far a user goes: what is read of a direct file in vain takes the device's time from others.
+#[test]
+fn a_short_walk_of_a_user_asks_for_nothing_in_advance_of_a_direct_file() {
+    let will_need = |is_direct, rows| {
+        let (file, reader) = table(is_direct);
+        walk(TableIter::new(reader, TableReadOptions::default(), 0), rows);
+        let calls = file.calls.lock();
+        calls.iter().filter(|call| matches!(call, Call::WillNeed(..))).count()
+    };
+    assert_eq!(will_need(true, 1000), 0);
+    assert!(will_need(false, 1000) > 0);
+}
