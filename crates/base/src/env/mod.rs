@@ -221,7 +221,7 @@ pub trait RandomWriteFile: RandomFile {
 /// A file that grows at its end, written by one thread.
 ///
 /// Every `append` reaches the operating system before it returns (it survives the death of the process), unless the
-/// file is direct: then whole aligned units do, and `sync_data` or `finish` writes the rest.
+/// file is direct: then whole aligned units are on their way, one at a time, and `sync_data` or `finish` waits for them and writes the rest.
 pub trait AppendFile: Send + fmt::Debug {
     /// Appends all of `data` at the end. After an error the end of the file is unknown:
     /// nothing may be appended any more.
@@ -334,6 +334,9 @@ pub trait Env: Send + Sync + fmt::Debug {
 
     /// What was read, written and synced so far, by kind and priority.
     fn io_stats(&self) -> &IoStats;
+
+    /// Files will be opened past the page cache. What that takes is as urgent as the caller, who comes before the first of them.
+    fn prepare_direct(&self) {}
 
     /// This environment, if its device is modelled.
     fn as_throttled(&self) -> Option<&ThrottledEnv> {

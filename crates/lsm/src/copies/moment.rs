@@ -1,12 +1,12 @@
 //! A directory that somebody writes, as it was at one moment: CURRENT, the MANIFEST and the WALs end where they ended then, and are there even if they were deleted since.
 //!
 //! The moment is one at which the MANIFEST was the same before and after the WALs were listed. All of them but the newest are finished, and of the newest the length
-//! was read in between: so what this shows is everything that was written up to then, and nothing else. Tables never change; they are opened by name, as long as they are there. So is EXPIRY: it is replaced as a whole,
-//! and says no less of a moment that is past.
+//! was read in between: so what this shows is everything that was written up to then, and nothing else. Tables never change; they are opened by name, as long as they are there. EXPIRY is replaced as a whole:
+//! it is read once, for the view as for the moment's marks, so that a view whose marks are those of now has the durations of now.
 
 use crate::file_names::FileName;
 use siltstone_base::env::{
-    Access, AppendFile, DirEntry, Env, FileKind, FileLock, FileOptions, IoContext, IoStats, RandomFile,
+    Access, AppendFile, DirEntry, Env, FileKind, FileLock, FileOptions, IoContext, IoPriority, IoStats, RandomFile,
     RandomWriteFile, read_file,
 };
 use siltstone_base::expiry::{MAX_RECORD_BYTES, Record, Saved};
@@ -45,8 +45,8 @@ pub(super) struct Marks {
 pub(super) struct MomentEnv {
     inner: Arc<dyn Env>,
     dir: PathBuf,
-    /// CURRENT, the MANIFEST and the WALs, until they are let go.
-    pinned: Mutex<Option<BTreeMap<PathBuf, Arc<Pinned>>>>,
+    /// CURRENT, the MANIFEST, the WALs and EXPIRY, until they are let go; `None` for a file that was not there.
+    pinned: Mutex<Option<BTreeMap<PathBuf, Option<Arc<Pinned>>>>>,
 }
 
 /// A file as long as it was.
@@ -76,13 +76,24 @@ pub(super) fn now(dir: &Path, inner: &Arc<dyn Env>) -> Result<(Marks, Arc<Moment
         }
         let current_len = current.len() as u64;
         let lengths = wals.iter().map(|(number, pinned)| (*number, pinned.len)).collect();
-        let marks = Marks { current, manifest_len, wals: lengths, policies: policies(dir, &**inner) };
+        let expiry_path = FileName::Expiry.path(dir);
+        let pinned_expiry = match open(&expiry_path, FileKind::Other, &**inner)? {
+            Some(file) => {
+                let len = file.len().map_err(|error| Error::io("measure", &expiry_path, error))?;
+                Some(Pinned { file, len })
+            }
+            None => None,
+        };
+        let policies = policies(pinned_expiry.as_ref());
+        let marks = Marks { current, manifest_len, wals: lengths, policies };
         let mut pinned = BTreeMap::from([
-            (current_path, Arc::new(Pinned { file: pinned_current, len: current_len })),
-            (manifest, Arc::new(Pinned { file: pinned_manifest, len: manifest_len })),
+            (current_path, Some(Pinned { file: pinned_current, len: current_len })),
+            (manifest, Some(Pinned { file: pinned_manifest, len: manifest_len })),
+            (expiry_path, pinned_expiry),
         ]);
-        pinned.extend(wals.into_iter().map(|(number, pinned)| (FileName::Wal(number).path(dir), Arc::new(pinned))));
-        let pinned = Mutex::new(RANK, Some(pinned));
+        pinned.extend(wals.into_iter().map(|(number, pinned)| (FileName::Wal(number).path(dir), Some(pinned))));
+        let pinned = pinned.into_iter().map(|(path, pinned)| (path, pinned.map(Arc::new)));
+        let pinned = Mutex::new(RANK, Some(pinned.collect()));
         return Ok((marks, Arc::new(MomentEnv { inner: Arc::clone(inner), dir: dir.to_path_buf(), pinned })));
     }
     Err(Error::new(ErrorKind::Busy, "the MANIFEST changed again and again while the directory was listed")
@@ -116,11 +127,14 @@ fn wals(dir: &Path, env: &dyn Env) -> Result<Option<Vec<(u64, Pinned)>>> {
 }
 
 /// What EXPIRY has of policies. The time that it tells as well is that of whoever writes.
-fn policies(dir: &Path, env: &dyn Env) -> Option<BTreeMap<u32, Saved>> {
-    match read_file(env, &FileName::Expiry.path(dir), FileKind::Other, MAX_RECORD_BYTES) {
-        Ok(bytes) => Record::decode(&bytes).ok().map(|record| record.states),
-        Err(error) => (error.kind() == io::ErrorKind::NotFound).then(BTreeMap::new),
+fn policies(expiry: Option<&Pinned>) -> Option<BTreeMap<u32, Saved>> {
+    let Some(Pinned { file, len }) = expiry else { return Some(BTreeMap::new()) };
+    if *len > MAX_RECORD_BYTES {
+        return None;
     }
+    let mut bytes = vec![0; usize::try_from(*len).ok()?];
+    let read = file.read_at(0, &mut bytes, IoContext::new(FileKind::Other, IoPriority::User)).ok()?;
+    Record::decode(bytes.get(..read)?).ok().map(|record| record.states)
 }
 
 /// Opens a file; `None` if it is not there any more.
@@ -139,7 +153,8 @@ impl MomentEnv {
         drop(pinned);
     }
 
-    fn pinned(&self, path: &Path) -> Option<Arc<Pinned>> {
+    /// A file as it was; `None` for one that is as it is, and within for one that was not there.
+    fn pinned(&self, path: &Path) -> Option<Option<Arc<Pinned>>> {
         self.pinned.lock().as_ref()?.get(path).cloned()
     }
 }
@@ -166,7 +181,8 @@ impl RandomFile for Ended {
 impl Env for MomentEnv {
     fn open_random(&self, path: &Path, options: &FileOptions) -> io::Result<Arc<dyn RandomFile>> {
         match self.pinned(path) {
-            Some(pinned) => Ok(Arc::new(Ended(pinned))),
+            Some(Some(pinned)) => Ok(Arc::new(Ended(pinned))),
+            Some(None) => Err(io::ErrorKind::NotFound.into()),
             None => self.inner.open_random(path, options),
         }
     }
@@ -227,7 +243,8 @@ impl Env for MomentEnv {
 
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         match self.pinned(path) {
-            Some(pinned) => Ok(pinned.len),
+            Some(Some(pinned)) => Ok(pinned.len),
+            Some(None) => Err(io::ErrorKind::NotFound.into()),
             None => self.inner.file_len(path),
         }
     }
@@ -241,8 +258,8 @@ impl Env for MomentEnv {
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        if self.pinned(path).is_some() {
-            return Ok(true);
+        if let Some(pinned) = self.pinned(path) {
+            return Ok(pinned.is_some());
         }
         self.inner.exists(path)
     }

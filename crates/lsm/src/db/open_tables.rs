@@ -57,5 +57,6 @@ impl OpenTables {
             kept.extend(version.all_files().map(|(_, file)| ((family.id, file.number), Arc::clone(file))));
         }
         self.tables = kept;
+        self.policies.retain(|family, _| db.families.load().contains_key(family));
     }
 }

@@ -64,6 +64,9 @@ pub(super) fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundin
     let retained = block_cache.capacity() / RETAINED_PART;
     let block_pool = BlockPool::new(retained.clamp(LEAST_RETAINED_BYTES, MOST_RETAINED_BYTES));
     let metrics = Arc::new(Metrics::with_clock(Arc::clone(&clock)));
+    if options.use_direct_reads || options.use_direct_io_for_flush_and_compaction {
+        env.prepare_direct();
+    }
     let blob_files = BlobFiles::new(Arc::clone(&env), dir, options.use_direct_reads, Arc::clone(&metrics));
     let blob_files = Arc::new(blob_files);
     let expiry_clock = options.expiry_clock.clone().unwrap_or_else(|| Arc::clone(&clock));

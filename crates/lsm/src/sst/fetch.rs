@@ -22,6 +22,8 @@ pub(crate) struct BlockFetcher {
     pub(crate) file: Arc<dyn RandomFile>,
     pub(crate) path: PathBuf,
     pub(crate) file_size: u64,
+    /// Where the data blocks end, as the table says; nothing behind that is read ahead.
+    pub(crate) data_end: u64,
     pub(crate) checksum: BlockChecksum,
     /// The sequence number of all entries, if data blocks are stored without.
     pub(crate) global_seqno: Option<SeqNo>,

@@ -13,8 +13,6 @@ use std::sync::Arc;
 const MIN_READ_AHEAD: usize = 16 << 10;
 /// The size that a buffer grows to by itself, in bytes.
 pub(crate) const MAX_AUTO_READ_AHEAD: usize = 256 << 10;
-/// What the window before has of the next one is read again if it is longer: a part of a block, unless blocks are large.
-const MAX_KEPT: usize = 64 << 10;
 /// Direct reads of whole aligned units into aligned memory are made without a copy.
 const ALIGNMENT: u64 = DIRECT_ALIGNMENT as u64;
 /// Blocks that must be read in order from disk before anything is read ahead.
@@ -112,6 +110,9 @@ impl ReadAhead {
     fn fill(&mut self, fetcher: &BlockFetcher, handle: BlockHandle, len: usize, context: IoContext) -> Result<bool> {
         let in_order = handle.offset == self.expected;
         self.expected = handle.offset + len as u64;
+        if !in_order {
+            self.take_back();
+        }
         if self.grows {
             self.sequential = if in_order { self.sequential.saturating_add(1) } else { 1 };
             if !in_order {
@@ -124,7 +125,7 @@ impl ReadAhead {
         let start = handle.offset / ALIGNMENT * ALIGNMENT;
         let kept = self.kept_from(start);
         let read_from = start + kept.len() as u64;
-        let wanted = read_from + self.next_len();
+        let wanted = read_from.saturating_add(self.next_len(read_from, fetcher));
         let end = wanted.max((handle.offset + len as u64).next_multiple_of(ALIGNMENT)).min(fetcher.file_size);
         // The old window goes back to the pool first.
         self.window = None;
@@ -133,39 +134,44 @@ impl ReadAhead {
         front.copy_from_slice(&kept);
         let file = Arc::clone(self.file.as_ref().unwrap_or(&fetcher.file));
         fetcher.read_exact_from(&*file, read_from, rest, context)?;
+        // That was what was asked for, if anything was.
+        self.asked = self.asked.take().filter(|(_, from)| *from != read_from);
         self.window_offset = start;
         self.window = Some(window);
-        let is_long = self.size == self.max_size;
+        let is_long = in_order && len <= self.max_size && self.size == self.max_size;
         if self.grows {
             self.size = (self.size * 2).min(self.max_size);
         }
-        if end < fetcher.file_size {
-            self.ask_for(file, end, is_long);
+        let next_len = self.next_len(end, fetcher);
+        if next_len > 0 {
+            self.ask_for(file, end, next_len, is_long);
         }
         Ok(true)
     }
 
-    /// Bytes of the next read.
-    fn next_len(&self) -> u64 {
-        (self.size as u64).next_multiple_of(ALIGNMENT)
+    /// Bytes of a read that begins at `from`, up to the end of the data.
+    fn next_len(&self, from: u64, fetcher: &BlockFetcher) -> u64 {
+        let data_end = fetcher.data_end.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+        let left = data_end.min(fetcher.file_size).saturating_sub(from);
+        (self.size as u64).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX).min(left)
     }
 
     /// What the window has from `start` to its end, if the next one can begin with that.
     fn kept_from(&self, start: u64) -> Vec<u8> {
         let window = self.window.as_deref().unwrap_or_default();
         let kept = start.checked_sub(self.window_offset).and_then(|at| window.get(usize::try_from(at).ok()?..));
-        let fits = |kept: &&[u8]| kept.len() <= MAX_KEPT && kept.len().is_multiple_of(DIRECT_ALIGNMENT);
+        let fits = |kept: &&[u8]| kept.len() <= self.max_size && kept.len().is_multiple_of(DIRECT_ALIGNMENT);
         kept.filter(fits).map(<[u8]>::to_vec).unwrap_or_default()
     }
 
     /// The device works on the next window while this one is decoded. Of a direct file only where the walk is a long one: what is read in vain takes the device's time from others.
-    fn ask_for(&mut self, file: Arc<dyn RandomFile>, from: u64, is_long: bool) {
+    fn ask_for(&mut self, file: Arc<dyn RandomFile>, from: u64, len: u64, is_long: bool) {
         if !file.is_direct() {
-            return file.will_need(from, self.next_len());
+            return file.will_need(from, len);
         }
         self.take_back();
         if is_long {
-            file.will_need(from, self.next_len());
+            file.will_need(from, len);
             self.asked = Some((file, from));
         }
     }

@@ -18,13 +18,18 @@ use std::io;
 const RANK: Rank = Rank(u16::MAX - 3);
 
 /// Ranges of one file that are on their way at the same time: one for each part of it that a job reads. The oldest goes for the sake of a new one.
-const MOST: usize = 4;
+pub(in super::super) const MOST: usize = 32;
 
 /// A longer range is not read ahead, in bytes.
-const LONGEST: u64 = 4 << 20;
+const LONGEST: u64 = 16 << 20;
 
 /// Nobody waits for it yet.
 const CONTEXT: IoContext = IoContext::new(FileKind::Table, IoPriority::Low);
+
+/// Whether a range is one that is read ahead.
+pub(in super::super) fn is_read_ahead(offset: u64, len: u64) -> bool {
+    (1..=LONGEST).contains(&len) && offset.is_multiple_of(DIRECT_ALIGNMENT as u64)
+}
 
 /// What is on its way of one file.
 ///
@@ -56,43 +61,59 @@ struct OnItsWay {
     begun: Begun<(AlignedBuffer, io::Result<usize>)>,
 }
 
+impl OnItsWay {
+    /// What was read in vain is counted, unless it is being read yet.
+    fn let_go(self, handle: &Handle) {
+        if let Some((_, Ok(read))) = self.begun.end_if_done() {
+            handle.stats().record_read(CONTEXT, read as u64);
+        }
+    }
+}
+
 impl Ahead {
     /// Begins to read a range of the file, which is not written any more. What was begun at `offset` before is forgotten.
     pub(super) fn begin(&self, handle: &Arc<Handle>, offset: u64, len: u64) {
-        self.forget(offset);
+        self.forget(handle, offset);
         let end = handle.len().unwrap_or(0).min(offset.saturating_add(len));
         let len = end.saturating_sub(offset);
-        if len == 0 || len > LONGEST || !offset.is_multiple_of(DIRECT_ALIGNMENT as u64) {
+        if !is_read_ahead(offset, len) {
             return;
         }
         let len = len as usize;
-        let handle = Arc::clone(handle);
-        let read = move || {
+        let file = Arc::clone(handle);
+        let begun = background::begin(move || {
             let mut buffer = AlignedBuffer::new(len.next_multiple_of(DIRECT_ALIGNMENT));
-            let most = handle.most_at_once(CONTEXT);
-            let read = transfer::read_at_direct(handle.fd(), offset, &mut buffer, most);
+            let most = file.most_at_once(CONTEXT);
+            let read = transfer::read_at_direct(file.fd(), offset, &mut buffer, most);
             (buffer, read)
+        });
+        let oldest = {
+            let mut ranges = self.ranges.0.lock();
+            let oldest = if ranges.len() >= MOST { ranges.pop_front() } else { None };
+            ranges.push_back(OnItsWay { offset, len, begun });
+            self.count.store(ranges.len(), Ordering::Release);
+            oldest
         };
-        // It is a hint.
-        let Ok(begun) = background::begin(read) else { return };
-        let mut ranges = self.ranges.0.lock();
-        if ranges.len() >= MOST {
-            ranges.pop_front();
+        if let Some(oldest) = oldest {
+            oldest.let_go(handle);
         }
-        ranges.push_back(OnItsWay { offset, len, begun });
-        self.count.store(ranges.len(), Ordering::Release);
     }
 
     /// Nobody will read what was begun at `offset`.
-    pub(super) fn forget(&self, offset: u64) {
-        drop(self.take(|range| range.offset == offset));
+    pub(super) fn forget(&self, handle: &Handle, offset: u64) {
+        if let Some(range) = self.take(|range| range.offset == offset) {
+            range.let_go(handle);
+        }
     }
 
-    /// The bytes of just this range, if they were read ahead; `None` if not, or if that failed. Returns how many there are: fewer only at the end of the file.
+    /// The bytes of just this range, if they were read ahead, or are being; `None` if not, or if that failed. Returns how many there are: fewer only at the end of the file.
     #[inline]
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        if !offset.is_multiple_of(DIRECT_ALIGNMENT as u64) {
+            return None;
+        }
         let range = self.take(|range| range.offset == offset && range.len == buffer.len())?;
-        let (bytes, read) = range.begun.end()?;
+        let (bytes, read) = range.begun.end_if_begun()?;
         let count = read.ok()?.min(buffer.len());
         buffer[..count].copy_from_slice(bytes.get(..count)?);
         Some(count)

@@ -20,7 +20,7 @@ pub(super) fn is_aligned(offset: u64, buffer: &[u8]) -> bool {
 /// Bytes of all such buffers of the process.
 static BUFFERS: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that buffers of direct I/O take in this process: of files that are appended to, and one of each thread that moves bytes at odd places.
+/// Bytes that buffers of direct I/O take in this process: of files that are appended to, of ranges that are read ahead, and one of each thread that moves bytes at odd places.
 pub fn buffer_bytes() -> u64 {
     BUFFERS.load(Ordering::Relaxed)
 }

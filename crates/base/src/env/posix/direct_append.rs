@@ -107,30 +107,27 @@ impl Tail {
 
     /// Begins to write the buffer, which is full, and takes another one.
     fn begin_unit(&mut self, handle: &Arc<Handle>) -> io::Result<()> {
-        self.end_unit(handle)?;
+        self.end_unit()?;
         let next = self.spare.take().unwrap_or_else(|| AlignedBuffer::new(BUFFER_LEN));
         let full = std::mem::replace(&mut self.buffer, next);
         let (to, offset, context) = (Arc::clone(handle), self.written, self.context);
-        let write = move || {
+        self.behind = Some(background::begin(move || {
             let written = transfer::write_at(to.fd(), offset, &full, to.most_at_once(context));
+            if written.is_ok() {
+                to.stats().record_write(context, BUFFER_LEN as u64);
+            }
             (full, written)
-        };
-        self.behind = Some(match background::begin(write) {
-            Ok(begun) => begun,
-            Err(write) => Begun::done(write()),
-        });
+        }));
         Ok(())
     }
 
     /// Waits until the unit before is written.
-    fn end_unit(&mut self, handle: &Handle) -> io::Result<()> {
+    fn end_unit(&mut self) -> io::Result<()> {
         let Some(behind) = self.behind.take() else { return Ok(()) };
-        let gone = || io::Error::other("the thread that wrote to the file is gone");
+        let gone = || io::Error::other("the thread that wrote to the file panicked");
         let (buffer, written) = behind.end().ok_or_else(gone).inspect_err(|_| self.failed = true)?;
         self.spare = Some(buffer);
-        written.inspect_err(|_| self.failed = true)?;
-        handle.stats().record_write(self.context, BUFFER_LEN as u64);
-        Ok(())
+        written.inspect_err(|_| self.failed = true)
     }
 
     /// Writes everything: afterwards the file has its true length and at most a part of a block stays in the buffer.
@@ -138,7 +135,7 @@ impl Tail {
         if self.failed {
             return Err(failed_before());
         }
-        self.end_unit(handle)?;
+        self.end_unit()?;
         if self.clean {
             return Ok(());
         }

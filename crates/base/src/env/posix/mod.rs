@@ -38,6 +38,8 @@ mod transfer;
 
 pub use aligned::buffer_bytes;
 
+pub(super) use ahead::{MOST as MOST_AHEAD, is_read_ahead};
+
 use callers::CallersReads;
 use handle::Handle;
 
@@ -169,6 +171,10 @@ impl Env for PosixEnv {
 
     fn io_stats(&self) -> &IoStats {
         &self.stats
+    }
+
+    fn prepare_direct(&self) {
+        background::start();
     }
 }
 

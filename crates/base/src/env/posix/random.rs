@@ -79,6 +79,8 @@ impl RandomFile for PosixFile {
         let read = if !self.handle.is_direct() {
             transfer::read_at(self.handle.fd(), offset, buffer)?
         } else if let Some(read) = self.ahead.as_ref().and_then(|ahead| ahead.read(offset, buffer)) {
+            // A caller's read is noted.
+            let _ = self.handle.most_at_once(context);
             read
         } else if is_aligned(offset, buffer) {
             let most = self.handle.most_at_once(context);
@@ -111,7 +113,7 @@ impl RandomFile for PosixFile {
 
     fn forget(&self, offset: u64) {
         if let Some(ahead) = &self.ahead {
-            ahead.forget(offset);
+            ahead.forget(&self.handle, offset);
         }
     }
 }

@@ -324,6 +324,7 @@ fn a_caller_does_not_wait_for_a_whole_transfer_of_background_work() {
     let mut append = |context| {
         let before = system_calls("syscw");
         file.append(&unit, context).unwrap();
+        file.sync_data(context).unwrap();
         system_calls("syscw") - before
     };
     assert_eq!(append(background), 1, "nobody reads");
@@ -404,6 +405,7 @@ fn a_range_that_was_read_ahead_costs_its_reader_no_system_call() {
     let mut calls = |is_ahead: bool| {
         if is_ahead {
             file.will_need(0, 1 << 20);
+            super::background::tests::wait_for_turn();
         }
         let before = system_calls("syscr");
         file.read_at(0, &mut buffer, CONTEXT).unwrap();
@@ -425,11 +427,13 @@ fn a_direct_file_has_what_was_appended_whatever_is_synced_between() {
         for (number, bytes) in data.chunks(piece).enumerate() {
             file.append(bytes, CONTEXT).unwrap();
             match sync_after {
-                0 => {}
+                0 => continue,
                 every if number % every == 0 => file.sync_data(CONTEXT).unwrap(),
                 every if number % every == every / 2 => handle.sync_data(CONTEXT).unwrap(),
-                _ => {}
+                _ => continue,
             }
+            let end = file.len() as usize;
+            assert!(std::fs::read(&path).unwrap() == data[..end], "in pieces of {piece}, up to {end}");
         }
         assert_eq!(file.len(), data.len() as u64);
         file.finish().unwrap();
@@ -437,6 +441,55 @@ fn a_direct_file_has_what_was_appended_whatever_is_synced_between() {
     }
     let counted = env.io_stats().snapshot().total();
     assert!(counted.written_bytes >= 5 * data.len() as u64, "{counted:?}");
+}
+
+/// Whoever waits behind others, of another database perhaps, whose device does not answer, would wait for ever.
+#[test]
+fn files_are_read_and_written_though_all_threads_are_busy() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    let data = odd_bytes((3 << 20) + 5);
+    let gate = super::background::tests::Gate::close();
+    let mut file = env.create_append(&path, &DIRECT).unwrap();
+    file.append(&data[..2 << 20], CONTEXT).unwrap();
+    file.sync_data(CONTEXT).unwrap();
+    assert!(std::fs::read(&path).unwrap() == data[..2 << 20]);
+    file.append(&data[2 << 20..], CONTEXT).unwrap();
+    file.finish().unwrap();
+    assert!(std::fs::read(&path).unwrap() == data);
+
+    let file = env.open_random(&path, &DIRECT).unwrap();
+    let before = env.io_stats().snapshot();
+    let mut buffer = vec![0; 1 << 20];
+    for offset in [0, 1 << 20] {
+        file.will_need(offset, 1 << 20);
+        file.read_at(offset, &mut buffer, CONTEXT).unwrap();
+        assert!(buffer == data[offset as usize..][..1 << 20]);
+    }
+    file.will_need(0, 1 << 20);
+    file.forget(0);
+    gate.open();
+    let counted = env.io_stats().snapshot().since(&before).total();
+    assert_eq!(counted.read_bytes, 2 << 20, "what nobody has begun is not read in vain");
+}
+
+/// What is written of a file that was given up goes to that file, and not to one of the same name.
+#[test]
+fn a_unit_of_a_file_that_is_gone_is_not_written_to_the_next_one_of_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    for _ in 0..20 {
+        let mut given_up = env.create_append(&path, &DIRECT).unwrap();
+        given_up.append(&[1; 3 << 20], CONTEXT).unwrap();
+        drop(given_up);
+        env.remove_file(&path).unwrap();
+        let mut file = env.create_append(&path, &DIRECT).unwrap();
+        file.append(&[2; (1 << 20) + 9], CONTEXT).unwrap();
+        file.finish().unwrap();
+        assert!(std::fs::read(&path).unwrap() == [2; (1 << 20) + 9]);
+    }
 }
 
 /// The thread that writes a unit meets the error after the append has returned.

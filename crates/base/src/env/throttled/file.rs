@@ -2,6 +2,7 @@
 
 use super::device::{Device, Range};
 use super::page_cache::{PAGE, PageCache};
+use crate::env::posix::{MOST_AHEAD, is_read_ahead};
 use crate::env::{Access, AppendFile, FileOptions, IoContext, RandomFile, RandomWriteFile, ReadRequest, SyncHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Rank};
@@ -52,9 +53,6 @@ pub(super) struct Throttle {
     behind: Mutex<Behind>,
 }
 
-/// Ranges of one direct file that are on their way at the same time, as the file beneath has it.
-const MOST_AHEAD: usize = 4;
-
 /// Bytes that a direct file that is appended to writes at a time, while as many more are taken in.
 const UNIT: u64 = 1 << 20;
 
@@ -71,6 +69,8 @@ struct Behind {
     bytes: u64,
     /// When the unit before will be there.
     unit_done: u64,
+    /// When all of it will be.
+    done: u64,
 }
 
 /// A range that the device was asked for in advance, and when it will be there.
@@ -130,6 +130,9 @@ impl Throttle {
         }
         let begin = self.begin();
         if self.direct {
+            if !is_read_ahead(offset, len) {
+                return;
+            }
             let range = Range { file: self.state.id, offset, len };
             let mut ahead = self.ahead.lock();
             if ahead.len() >= MOST_AHEAD {
@@ -170,17 +173,29 @@ impl Throttle {
             return;
         }
         let device = &self.machine.device;
-        let goes_on = self.state.write_end.swap(offset.saturating_add(len), Ordering::Relaxed) == offset;
-        let done = device.write(begin, Range { file: self.state.id, offset, len }, goes_on);
-        let mut behind = self.behind.lock();
-        behind.bytes += len;
-        if behind.bytes < UNIT {
-            return;
+        let mut goes_on = self.state.write_end.swap(offset.saturating_add(len), Ordering::Relaxed) == offset;
+        let (mut offset, mut left) = (offset, len);
+        while left > 0 {
+            let (piece, before) = {
+                let mut behind = self.behind.lock();
+                let piece = left.min(UNIT - behind.bytes);
+                behind.bytes += piece;
+                behind.done = device.write(begin, Range { file: self.state.id, offset, len: piece }, goes_on);
+                let is_whole = behind.bytes == UNIT;
+                let done = behind.done;
+                let before = is_whole.then(|| std::mem::replace(&mut behind.unit_done, done));
+                behind.bytes %= UNIT;
+                (piece, before)
+            };
+            device.wait(before.unwrap_or(0));
+            (offset, left, goes_on) = (offset + piece, left - piece, true);
         }
-        behind.bytes = 0;
-        let before = std::mem::replace(&mut behind.unit_done, done);
-        drop(behind);
-        device.wait(before);
+    }
+
+    /// Waits for what was appended to a direct file.
+    fn finish(&self) {
+        let done = self.behind.lock().done;
+        self.machine.device.wait(done);
     }
 
     fn write(&self, begin: u64, offset: u64, len: u64) {
@@ -248,7 +263,7 @@ impl<F: RandomFile + ?Sized> RandomFile for Throttled<Arc<F>> {
     }
 
     fn is_direct(&self) -> bool {
-        self.inner.is_direct()
+        self.throttle.direct
     }
 
     fn forget(&self, offset: u64) {
@@ -326,7 +341,9 @@ impl AppendFile for Throttled<Box<dyn AppendFile>> {
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {
-        self.inner.finish()
+        self.inner.finish()?;
+        self.throttle.finish();
+        Ok(())
     }
 
     fn sync_handle(&self) -> io::Result<Arc<dyn SyncHandle>> {

@@ -214,4 +214,8 @@ impl Env for ThrottledEnv {
     fn io_stats(&self) -> &IoStats {
         self.inner.io_stats()
     }
+
+    fn prepare_direct(&self) {
+        self.inner.prepare_direct();
+    }
 }

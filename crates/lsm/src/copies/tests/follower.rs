@@ -1,9 +1,10 @@
 //! Followers: each view is a prefix of what was written, up to the last catching up.
 
 use super::*;
+use crate::file_names::FileName;
 use crate::{CompactRangeOptions, ErrorKind, FlushOptions, Follower, IngestExternalFileOptions, SstFileWriter};
 use siltstone_base::env::sim::OpClass;
-use siltstone_base::env::{Env, FileKind};
+use siltstone_base::env::{Env, FileKind, read_file, write_file_atomically};
 
 #[test]
 fn a_follower_sees_what_was_written_when_it_caught_up() {
@@ -88,6 +89,30 @@ fn a_follower_opens_only_tables_that_it_has_not_open() {
 }
 
 /// Flushes, families, tables that are taken in, a new MANIFEST: none of it is seen, and nothing that counts is missed.
+/// A duration that was in force for nobody would be that of a view for good: its moment's marks are those of before.
+#[test]
+fn a_moment_has_the_durations_of_its_marks() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", &simulated(&disk)).unwrap();
+    let env: Arc<dyn Env> = disk.env();
+    let path = FileName::Expiry.path(Path::new("/db"));
+    let temporary = Path::new("/db/EXPIRY.new");
+    let kind = FileKind::Other;
+    let in_moment = |moment: &dyn Env| read_file(moment, &path, kind, 1 << 20).ok();
+    for durations in [None, Some(b"long"), Some(b"slip")] {
+        if let Some(durations) = durations {
+            write_file_atomically(&*env, &path, temporary, durations, kind).unwrap();
+        }
+        let (_, moment) = super::super::moment::now(Path::new("/db"), &env).unwrap();
+        write_file_atomically(&*env, &path, temporary, b"later", kind).unwrap();
+        assert_eq!(in_moment(&*moment).as_deref(), durations.map(|durations| &durations[..]));
+        assert_eq!(moment.exists(&path).unwrap(), durations.is_some());
+        moment.release();
+        assert_eq!(in_moment(&*moment).as_deref(), Some(&b"later"[..]));
+    }
+    db.close().unwrap();
+}
+
 #[test]
 fn a_moment_stays_what_it_was_whatever_is_written_and_deleted() {
     let disk = SimDisk::new();

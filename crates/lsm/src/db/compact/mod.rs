@@ -205,7 +205,8 @@ impl Compacting {
                 return Ok(Turn::ShareOut(ranges));
             }
             let keys = ranges.pop().unwrap_or_default();
-            self.running.push(CompactionJob::new(compaction.clone(), keys, self.environment()));
+            let env = self.environment_of_each(compaction, 1);
+            self.running.push(CompactionJob::new(compaction.clone(), keys, env));
         }
         let Some(running) = self.running.first_mut() else { return Ok(Turn::Progress(Progress::Done)) };
         let is_done = running.step(budget)?;
@@ -243,11 +244,7 @@ impl Compacting {
     /// The jobs for `ranges`, ascending, and what the rate limiter is asked for each by.
     pub(super) fn jobs(&self, ranges: Vec<KeyRange>) -> Vec<(CompactionJob, Metered)> {
         let Some(compaction) = &self.compaction else { return Vec::new() };
-        let mut env = self.environment();
-        // Of a file past the page cache one window is decoded while the next is read.
-        let windows = 1 + usize::from(self.db.options.use_direct_io_for_flush_and_compaction);
-        let windows = windows.saturating_mul(ranges.len()).saturating_mul(compaction.sources());
-        env.readahead_size = readahead_of_each(env.readahead_size, windows);
+        let env = self.environment_of_each(compaction, ranges.len());
         let job = |keys| {
             let job = CompactionJob::new(compaction.clone(), keys, env.clone());
             (job, Metered::new(rate_priority(compaction)))
@@ -286,6 +283,17 @@ impl Compacting {
             .as_ref()
             .is_some_and(|compaction| compaction.input_files().any(|(_, file)| is_foreign(file)));
         (!is_any_foreign).then_some(expiring)
+    }
+
+    /// The same, where `jobs` work on a compaction at the same time: what they read ahead takes no more memory than one may.
+    fn environment_of_each(&self, compaction: &Compaction, jobs: usize) -> CompactionEnv {
+        let mut env = self.environment();
+        let options = &self.db.options;
+        // Of a file past the page cache one window is decoded while the next is read.
+        let is_direct = options.use_direct_io_for_flush_and_compaction || options.use_direct_reads;
+        let windows = (1 + usize::from(is_direct)).saturating_mul(jobs).saturating_mul(compaction.sources());
+        env.readahead_size = readahead_of_each(env.readahead_size, windows);
+        env
     }
 
     fn environment(&self) -> CompactionEnv {

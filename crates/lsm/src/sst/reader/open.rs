@@ -55,6 +55,7 @@ impl TableReader {
             file,
             path,
             file_size,
+            data_end: file_size,
             checksum: footer.checksum,
             global_seqno: None,
             dictionary: None,
@@ -93,6 +94,9 @@ impl TableReader {
             None => TableProperties::default(),
         };
         check_properties(&properties, options).map_err(in_file)?;
+        if (1..=fetcher.file_size).contains(&properties.data_size) {
+            fetcher.data_end = properties.data_size;
+        }
         fetcher.global_seqno = external::global_seqno(&properties, options.largest_seqno).map_err(in_file)?;
         let ranges = match meta.range_deletions {
             Some(handle) => read_fragments(&fetcher, handle, options, context)?,
@@ -175,6 +179,7 @@ pub(crate) fn origin_of_table(file: Arc<dyn RandomFile>, path: &Path, file_size:
         file,
         path: path.to_path_buf(),
         file_size,
+        data_end: file_size,
         checksum: footer.checksum,
         global_seqno: None,
         dictionary: None,

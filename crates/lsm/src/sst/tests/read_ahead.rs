@@ -50,11 +50,15 @@ const ROWS: u64 = 4000;
 
 /// A table of some hundred kilobytes, in blocks of odd lengths.
 fn table(is_direct: bool) -> (Arc<Asked>, Arc<TableReader>) {
+    table_of_blocks(is_direct, 3000)
+}
+
+fn table_of_blocks(is_direct: bool, block_size: usize) -> (Arc<Asked>, Arc<TableReader>) {
     let rows = (0..ROWS).map(|number| {
         let key = InternalKey::new(format!("key{number:05}").as_bytes(), 1 + number, ValueType::Put);
         (key.as_bytes().to_vec(), vec![number as u8; 60 + number as usize % 90])
     });
-    let options = builder_options(TableOptions::default().block_size(3000), CompressionType::None);
+    let options = builder_options(TableOptions::default().block_size(block_size), CompressionType::None);
     let (bytes, _) = build(options, rows).unwrap();
     let len = bytes.len() as u64;
     let calls = Mutex::new(Rank(u16::MAX), Vec::new());
@@ -101,11 +105,8 @@ fn what_is_asked_for_in_advance_is_what_is_read_next() {
         walk(iter, ROWS);
         let calls = file.calls.lock().clone();
         let len = RandomFile::len(&*file).unwrap();
-        for pair in calls.windows(3) {
-            if let [Call::WillNeed(from, wanted), Call::Forget(_), ..] = pair {
-                panic!("{wanted} bytes at {from} were asked for in vain");
-            }
-        }
+        assert!(!calls.iter().any(|call| matches!(call, Call::Forget(_))), "asked for in vain: {calls:?}");
+        assert!(matches!(calls.last(), Some(Call::Read(..))), "what lies behind the data is not asked for: {calls:?}");
         let asked = calls.windows(2).filter_map(|pair| match *pair {
             [Call::WillNeed(from, wanted), Call::Read(offset, read)] => Some(((from, wanted), (offset, read))),
             _ => None,
@@ -141,4 +142,32 @@ fn a_short_walk_of_a_user_asks_for_nothing_in_advance_of_a_direct_file() {
     };
     assert_eq!(will_need(true, 1000), 0);
     assert!(will_need(false, 1000) > 0);
+}
+
+#[test]
+fn large_blocks_are_asked_for_once_or_not_at_all() {
+    for size in [200_000, 120_000, 50_000] {
+        let (file, reader) = table_of_blocks(true, 100_000);
+        walk(TableIter::for_compaction(reader, TableReadOptions::default(), size), ROWS);
+        let calls = file.calls.lock().clone();
+        assert!(!calls.iter().any(|call| matches!(call, Call::Forget(_))), "windows of {size}: {calls:?}");
+    }
+}
+
+/// Each seek would read a window in vain.
+#[test]
+fn seeks_and_walks_backward_ask_for_nothing_in_advance_of_a_direct_file() {
+    let (file, reader) = table(true);
+    let mut iter = TableIter::new(reader, TableReadOptions::default(), 20_000);
+    for number in [3000, 10, 2500, 700, 3900, 1] {
+        let key = InternalKey::new(format!("key{number:05}").as_bytes(), u64::MAX >> 8, ValueType::Put);
+        iter.seek(key.as_bytes());
+        assert_eq!(iter.value(), vec![number as u8; 60 + number as usize % 90]);
+    }
+    iter.seek_to_last();
+    while iter.valid() {
+        iter.prev();
+    }
+    let calls = file.calls.lock().clone();
+    assert!(!calls.iter().any(|call| matches!(call, Call::WillNeed(..))), "{calls:?}");
 }
