@@ -39,6 +39,7 @@ mod transfer;
 pub use aligned::buffer_bytes;
 
 pub(super) use ahead::{MOST as MOST_AHEAD, is_read_ahead};
+pub(super) use background::THREADS as MOVING_THREADS;
 
 use callers::CallersReads;
 use handle::Handle;

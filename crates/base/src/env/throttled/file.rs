@@ -2,7 +2,7 @@
 
 use super::device::{Device, Range};
 use super::page_cache::{PAGE, PageCache};
-use crate::env::posix::{MOST_AHEAD, is_read_ahead};
+use crate::env::posix::{MOST_AHEAD, MOVING_THREADS, is_read_ahead};
 use crate::env::{Access, AppendFile, FileOptions, IoContext, RandomFile, RandomWriteFile, ReadRequest, SyncHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Rank};
@@ -13,10 +13,35 @@ use std::io;
 /// Taken below every lock of an engine.
 const RANK: Rank = Rank(u16::MAX - 12);
 
+/// The same, of the whole machine.
+const ASKED_RANK: Rank = Rank(u16::MAX - 14);
+
 /// The device and its page cache.
 pub(super) struct Machine {
     pub(super) device: Device,
     pub(super) cache: PageCache,
+    /// What is read ahead of direct files.
+    pub(super) asked: Asked,
+}
+
+/// When the ranges of direct files will be there that are read in advance: as many at a time as there are threads that read them. More wait for a thread, and whoever needs one of those reads it himself.
+pub(super) struct Asked(Mutex<Vec<u64>>);
+
+impl Asked {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(ASKED_RANK, Vec::new()))
+    }
+
+    /// Whether a thread is free at `now`.
+    fn has_thread(&self, now: u64) -> bool {
+        let mut asked = self.0.lock();
+        asked.retain(|done| *done > now);
+        asked.len() < MOVING_THREADS
+    }
+
+    fn add(&self, done: u64) {
+        self.0.lock().push(done);
+    }
 }
 
 /// A file as the device knows it, whatever it is called and however often it is open.
@@ -90,7 +115,7 @@ impl Throttle {
 
     /// Gives the device a read that was made since `begin`; returns when it would have ended.
     fn read(&self, begin: u64, offset: u64, len: u64) -> u64 {
-        let Machine { device, cache } = &*self.machine;
+        let Machine { device, cache, .. } = &*self.machine;
         let file = self.state.id;
         if len == 0 {
             return 0;
@@ -130,15 +155,16 @@ impl Throttle {
         }
         let begin = self.begin();
         if self.direct {
-            if !is_read_ahead(offset, len) {
+            if !is_read_ahead(offset, len) || !self.machine.asked.has_thread(begin) {
                 return;
             }
-            let range = Range { file: self.state.id, offset, len };
+            let done = self.machine.device.read(begin, Range { file: self.state.id, offset, len }, false);
+            self.machine.asked.add(done);
             let mut ahead = self.ahead.lock();
             if ahead.len() >= MOST_AHEAD {
                 ahead.pop_front();
             }
-            ahead.push_back(Ahead { offset, len, done: self.machine.device.read(begin, range, false) });
+            ahead.push_back(Ahead { offset, len, done });
             return;
         }
         let mut prefetch = Prefetch { pages: offset / PAGE..(offset + len).div_ceil(PAGE), done: 0 };
@@ -202,7 +228,7 @@ impl Throttle {
         if len == 0 {
             return;
         }
-        let Machine { device, cache } = &*self.machine;
+        let Machine { device, cache, .. } = &*self.machine;
         let goes_on = self.state.write_end.swap(offset.saturating_add(len), Ordering::Relaxed) == offset;
         let done = if self.direct {
             device.write(begin, Range { file: self.state.id, offset, len }, goes_on)

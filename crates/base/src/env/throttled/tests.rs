@@ -318,6 +318,22 @@ fn direct_ranges_come_in_advance_to_who_reads_just_them() {
     assert_eq!((bench.clock.now_micros(), bench.env.report().reads), (9_000, 5));
 }
 
+/// More than the threads of a process read at a time wait, and their readers do not wait for them.
+#[test]
+fn as_much_is_read_in_advance_as_there_are_threads() {
+    let bench = Bench::new(DeviceModel::slow_ssd());
+    let file = bench.open(DIRECT);
+    let offsets = (0..6).map(|range| range * 102_400);
+    offsets.clone().for_each(|offset| file.will_need(offset, 40_960));
+    assert_eq!(bench.env.report().reads, 4);
+    bench.clock.advance(Duration::from_micros(10_000));
+    offsets.for_each(|offset| read(&*file, offset, 40_960));
+    assert_eq!(bench.env.report().reads, 6);
+    // Threads are free again.
+    file.will_need(0, 40_960);
+    assert_eq!(bench.env.report().reads, 7);
+}
+
 #[test]
 fn a_unit_is_written_while_the_next_one_is_taken_in() {
     let bench = Bench::new(DeviceModel::slow_ssd());
