@@ -5,6 +5,7 @@
 
 use super::aligned::AlignedBuffer;
 use super::background::{self, Begun};
+use super::beside::Beside;
 use super::handle::Handle;
 use super::transfer;
 use crate::env::{DIRECT_ALIGNMENT, FileKind, IoContext, IoPriority};
@@ -19,6 +20,9 @@ const RANK: Rank = Rank(u16::MAX - 3);
 
 /// Ranges of one file that are on their way at the same time: one for each part of it that a job reads. The oldest goes for the sake of a new one.
 pub(in super::super) const MOST: usize = 32;
+
+/// Ranges of all files of an environment that are read ahead at the same time. A flush waits behind each of them, on a device that takes requests in turn, and long if that has to seek.
+pub(in super::super) const MOST_AT_ONCE: usize = 1;
 
 /// A longer range is not read ahead, in bytes.
 const LONGEST: u64 = 16 << 20;
@@ -58,7 +62,36 @@ impl Default for Ranges {
 struct OnItsWay {
     offset: u64,
     len: usize,
+    asked_micros: u64,
     begun: Begun<(AlignedBuffer, io::Result<usize>)>,
+}
+
+/// The ranges that are being read ahead.
+#[derive(Debug, Default)]
+pub(super) struct AtOnce {
+    count: AtomicUsize,
+    beside: Beside,
+}
+
+/// One of them, until this is dropped.
+struct Turn(Arc<AtOnce>);
+
+impl AtOnce {
+    /// `None` where there are as many as may be, or it is of no use.
+    fn turn(self: &Arc<Self>) -> Option<Turn> {
+        let more = |count: usize| (count < MOST_AT_ONCE).then_some(count + 1);
+        if !self.beside.is_of_use() {
+            return None;
+        }
+        self.count.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).ok()?;
+        Some(Turn(Arc::clone(self)))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl OnItsWay {
@@ -79,9 +112,12 @@ impl Ahead {
         if !is_read_ahead(offset, len) {
             return;
         }
+        let asked_micros = handle.clock().now_micros();
+        let Some(turn) = handle.read_ahead().turn() else { return };
         let len = len as usize;
         let file = Arc::clone(handle);
         let begun = background::begin(move || {
+            let _turn = turn;
             let mut buffer = AlignedBuffer::new(len.next_multiple_of(DIRECT_ALIGNMENT));
             let most = file.most_at_once(CONTEXT);
             let read = transfer::read_at_direct(file.fd(), offset, &mut buffer, most);
@@ -90,7 +126,7 @@ impl Ahead {
         let oldest = {
             let mut ranges = self.ranges.0.lock();
             let oldest = if ranges.len() >= MOST { ranges.pop_front() } else { None };
-            ranges.push_back(OnItsWay { offset, len, begun });
+            ranges.push_back(OnItsWay { offset, len, asked_micros, begun });
             self.count.store(ranges.len(), Ordering::Release);
             oldest
         };
@@ -108,12 +144,14 @@ impl Ahead {
 
     /// The bytes of just this range, if they were read ahead, or are being; `None` if not, or if that failed. Returns how many there are: fewer only at the end of the file.
     #[inline]
-    pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn read(&self, handle: &Handle, offset: u64, buffer: &mut [u8]) -> Option<usize> {
         if !offset.is_multiple_of(DIRECT_ALIGNMENT as u64) {
             return None;
         }
         let range = self.take(|range| range.offset == offset && range.len == buffer.len())?;
+        let needed = handle.clock().now_micros();
         let (bytes, read) = range.begun.end_if_begun()?;
+        handle.read_ahead().beside.came(range.asked_micros, needed, handle.clock().now_micros());
         let count = read.ok()?.min(buffer.len());
         buffer[..count].copy_from_slice(bytes.get(..count)?);
         Some(count)

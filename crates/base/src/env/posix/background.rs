@@ -11,7 +11,7 @@ use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Threads of the process. They sleep where nothing is to be moved.
-pub(in super::super) const THREADS: usize = 4;
+const THREADS: usize = 4;
 
 type Work<T> = Box<dyn FnOnce() -> T + Send>;
 

@@ -41,6 +41,8 @@ struct Tail {
     buffer: AlignedBuffer,
     /// The unit before, while it is written.
     behind: Option<Begun<Unit>>,
+    /// When that was begun.
+    behind_micros: u64,
     /// To be filled while that is so; none before the first whole unit.
     spare: Option<AlignedBuffer>,
     /// Bytes of the buffer in use.
@@ -77,7 +79,8 @@ impl DirectAppendFile {
         }
         let context = IoContext::new(kind, IoPriority::User);
         let (behind, spare) = (None, None);
-        let tail = Tail { buffer, behind, spare, filled, written, clean: true, failed: false, context };
+        let tail =
+            Tail { buffer, behind, behind_micros: 0, spare, filled, written, clean: true, failed: false, context };
         Ok(Self { shared: Arc::new(Shared { handle, tail: Mutex::new(RANK, tail) }), len, preallocated: 0 })
     }
 }
@@ -105,12 +108,20 @@ impl Tail {
         Ok(())
     }
 
-    /// Begins to write the buffer, which is full, and takes another one.
+    /// Begins to write the buffer, which is full, and takes another one; or writes it, where that is as good.
     fn begin_unit(&mut self, handle: &Arc<Handle>) -> io::Result<()> {
+        let (needed, was_behind) = (handle.clock().now_micros(), self.behind.is_some());
         self.end_unit()?;
+        if was_behind {
+            handle.written_behind().came(self.behind_micros, needed, handle.clock().now_micros());
+        }
+        if !handle.written_behind().is_of_use() {
+            return self.write(handle, BUFFER_LEN);
+        }
         let next = self.spare.take().unwrap_or_else(|| AlignedBuffer::new(BUFFER_LEN));
         let full = std::mem::replace(&mut self.buffer, next);
         let (to, offset, context) = (Arc::clone(handle), self.written, self.context);
+        self.behind_micros = handle.clock().now_micros();
         self.behind = Some(background::begin(move || {
             let written = transfer::write_at(to.fd(), offset, &full, to.most_at_once(context));
             if written.is_ok() {

@@ -9,6 +9,9 @@ use std::sync::Arc;
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::PosixEnv;
+use super::ahead::AtOnce;
+use super::beside::Beside;
 use super::callers::CallersReads;
 use super::open::Opened;
 use crate::clock::Clock;
@@ -25,13 +28,34 @@ pub(super) struct Handle {
     sync_failed: AtomicBool,
     stats: Arc<IoStats>,
     callers: Arc<CallersReads>,
+    read_ahead: Arc<AtOnce>,
+    written_behind: Arc<Beside>,
     clock: Arc<dyn Clock>,
 }
 
 impl Handle {
-    pub(super) fn new(file: Opened, stats: Arc<IoStats>, callers: Arc<CallersReads>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(file: Opened, env: &PosixEnv) -> Self {
         let Opened { descriptor, direct } = file;
-        Self { descriptor, direct, sync_failed: AtomicBool::new(false), stats, callers, clock }
+        Self {
+            descriptor,
+            direct,
+            sync_failed: AtomicBool::new(false),
+            stats: Arc::clone(&env.stats),
+            callers: Arc::clone(&env.callers),
+            read_ahead: Arc::clone(&env.read_ahead),
+            written_behind: Arc::clone(&env.written_behind),
+            clock: Arc::clone(&env.clock),
+        }
+    }
+
+    /// What is read ahead of all files of the environment.
+    pub(super) fn read_ahead(&self) -> &Arc<AtOnce> {
+        &self.read_ahead
+    }
+
+    /// Whether units of files are written behind.
+    pub(super) fn written_behind(&self) -> &Beside {
+        &self.written_behind
     }
 
     #[inline]

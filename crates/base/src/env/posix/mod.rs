@@ -23,6 +23,7 @@ mod ahead;
 mod aligned;
 mod append;
 mod background;
+mod beside;
 mod callers;
 mod direct_append;
 mod handle;
@@ -38,8 +39,8 @@ mod transfer;
 
 pub use aligned::buffer_bytes;
 
-pub(super) use ahead::{MOST as MOST_AHEAD, is_read_ahead};
-pub(super) use background::THREADS as MOVING_THREADS;
+pub(super) use ahead::{MOST as MOST_AHEAD, MOST_AT_ONCE, is_read_ahead};
+pub(super) use beside::Beside;
 
 use callers::CallersReads;
 use handle::Handle;
@@ -48,17 +49,26 @@ use handle::Handle;
 pub struct PosixEnv {
     stats: Arc<IoStats>,
     callers: Arc<CallersReads>,
+    read_ahead: Arc<ahead::AtOnce>,
+    written_behind: Arc<Beside>,
     clock: Arc<dyn Clock>,
 }
 
 impl PosixEnv {
     /// The file system of the operating system, its counters at zero.
     pub fn new() -> Self {
-        Self { stats: Arc::default(), callers: Arc::default(), clock: Arc::new(SystemClock::new()) }
+        let clock = Arc::new(SystemClock::new());
+        Self {
+            stats: Arc::default(),
+            callers: Arc::default(),
+            read_ahead: Arc::default(),
+            written_behind: Arc::default(),
+            clock,
+        }
     }
 
     fn handle(&self, file: open::Opened) -> Handle {
-        Handle::new(file, Arc::clone(&self.stats), Arc::clone(&self.callers), Arc::clone(&self.clock))
+        Handle::new(file, self)
     }
 }
 

@@ -78,7 +78,7 @@ impl RandomFile for PosixFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> io::Result<usize> {
         let read = if !self.handle.is_direct() {
             transfer::read_at(self.handle.fd(), offset, buffer)?
-        } else if let Some(read) = self.ahead.as_ref().and_then(|ahead| ahead.read(offset, buffer)) {
+        } else if let Some(read) = self.ahead.as_ref().and_then(|ahead| ahead.read(&self.handle, offset, buffer)) {
             // A caller's read is noted.
             let _ = self.handle.most_at_once(context);
             read

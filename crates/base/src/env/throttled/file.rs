@@ -2,7 +2,7 @@
 
 use super::device::{Device, Range};
 use super::page_cache::{PAGE, PageCache};
-use crate::env::posix::{MOST_AHEAD, MOVING_THREADS, is_read_ahead};
+use crate::env::posix::{Beside, MOST_AHEAD, MOST_AT_ONCE, is_read_ahead};
 use crate::env::{Access, AppendFile, FileOptions, IoContext, RandomFile, RandomWriteFile, ReadRequest, SyncHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Rank};
@@ -24,23 +24,31 @@ pub(super) struct Machine {
     pub(super) asked: Asked,
 }
 
-/// When the ranges of direct files will be there that are read in advance: as many at a time as there are threads that read them. More wait for a thread, and whoever needs one of those reads it himself.
-pub(super) struct Asked(Mutex<Vec<u64>>);
+/// When the ranges of direct files will be there that are read in advance: as many at a time as the file beneath reads. Whoever needs one of the others reads it himself.
+pub(super) struct Asked {
+    done: Mutex<Vec<u64>>,
+    read_ahead: Beside,
+    written_behind: Beside,
+}
 
 impl Asked {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(ASKED_RANK, Vec::new()))
+        let done = Mutex::new(ASKED_RANK, Vec::new());
+        Self { done, read_ahead: Beside::default(), written_behind: Beside::default() }
     }
 
-    /// Whether a thread is free at `now`.
-    fn has_thread(&self, now: u64) -> bool {
-        let mut asked = self.0.lock();
+    /// Whether one more may be at `now`.
+    fn has_room(&self, now: u64) -> bool {
+        if !self.read_ahead.is_of_use() {
+            return false;
+        }
+        let mut asked = self.done.lock();
         asked.retain(|done| *done > now);
-        asked.len() < MOVING_THREADS
+        asked.len() < MOST_AT_ONCE
     }
 
     fn add(&self, done: u64) {
-        self.0.lock().push(done);
+        self.done.lock().push(done);
     }
 }
 
@@ -85,6 +93,7 @@ const UNIT: u64 = 1 << 20;
 struct Ahead {
     offset: u64,
     len: u64,
+    asked: u64,
     done: u64,
 }
 
@@ -92,7 +101,8 @@ struct Ahead {
 #[derive(Default)]
 struct Behind {
     bytes: u64,
-    /// When the unit before will be there.
+    /// When the unit before was whole, and will be there.
+    unit_begun: u64,
     unit_done: u64,
     /// When all of it will be.
     done: u64,
@@ -121,8 +131,13 @@ impl Throttle {
             return 0;
         }
         if self.direct {
-            let ahead = self.take_ahead(offset, len).map(|ahead| ahead.done);
-            return ahead.unwrap_or_else(|| device.read(begin, Range { file, offset, len }, false));
+            let ahead = self.take_ahead(offset, len);
+            if let Some(ahead) = &ahead {
+                self.machine.asked.read_ahead.came(ahead.asked, begin, ahead.done);
+            }
+            return ahead
+                .map(|ahead| ahead.done)
+                .unwrap_or_else(|| device.read(begin, Range { file, offset, len }, false));
         }
         let mut goes_on = self.read_ahead_from.as_ref().is_some_and(|end| {
             let last = end.swap(offset.saturating_add(len), Ordering::Relaxed);
@@ -155,7 +170,7 @@ impl Throttle {
         }
         let begin = self.begin();
         if self.direct {
-            if !is_read_ahead(offset, len) || !self.machine.asked.has_thread(begin) {
+            if !is_read_ahead(offset, len) || !self.machine.asked.has_room(begin) {
                 return;
             }
             let done = self.machine.device.read(begin, Range { file: self.state.id, offset, len }, false);
@@ -164,7 +179,7 @@ impl Throttle {
             if ahead.len() >= MOST_AHEAD {
                 ahead.pop_front();
             }
-            ahead.push_back(Ahead { offset, len, done });
+            ahead.push_back(Ahead { offset, len, asked: begin, done });
             return;
         }
         let mut prefetch = Prefetch { pages: offset / PAGE..(offset + len).div_ceil(PAGE), done: 0 };
@@ -209,13 +224,29 @@ impl Throttle {
                 behind.done = device.write(begin, Range { file: self.state.id, offset, len: piece }, goes_on);
                 let is_whole = behind.bytes == UNIT;
                 let done = behind.done;
-                let before = is_whole.then(|| std::mem::replace(&mut behind.unit_done, done));
+                let before = is_whole.then(|| {
+                    let begun = std::mem::replace(&mut behind.unit_begun, begin);
+                    (begun, std::mem::replace(&mut behind.unit_done, done))
+                });
                 behind.bytes %= UNIT;
                 (piece, before)
             };
-            device.wait(before.unwrap_or(0));
+            if let Some(before) = before {
+                self.wait_for_unit(begin, before);
+            }
             (offset, left, goes_on) = (offset + piece, left - piece, true);
         }
+    }
+
+    /// A unit of a direct file is whole: waits for the one before, which will be there at `before`, or, where it is of no use to write behind, for this one.
+    fn wait_for_unit(&self, now: u64, (begun, before): (u64, u64)) {
+        let beside = &self.machine.asked.written_behind;
+        if before > 0 {
+            beside.came(begun, now, before);
+        }
+        let is_behind = beside.is_of_use();
+        let wait = if is_behind { before } else { std::mem::take(&mut self.behind.lock().unit_done) };
+        self.machine.device.wait(wait);
     }
 
     /// Waits for what was appended to a direct file.
