@@ -86,6 +86,14 @@ impl AtOnce {
         self.count.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).ok()?;
         Some(Turn(Arc::clone(self)))
     }
+
+    /// Waits until what was asked for has been read.
+    #[cfg(test)]
+    pub(super) fn wait(&self) {
+        while self.count.load(Ordering::Acquire) > 0 {
+            std::thread::yield_now();
+        }
+    }
 }
 
 impl Drop for Turn {

@@ -149,14 +149,6 @@ pub(super) mod tests {
         }
     }
 
-    /// Waits until everything is begun that was asked for before.
-    pub(in super::super) fn wait_for_turn() {
-        let (at, arrived) = bounded(1);
-        let turn = begin(move || _ = at.send(()));
-        arrived.recv().unwrap();
-        drop(turn);
-    }
-
     #[test]
     fn whoever_waits_does_what_nobody_has_begun() {
         let gate = Gate::close();

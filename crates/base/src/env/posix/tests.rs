@@ -405,7 +405,7 @@ fn a_range_that_was_read_ahead_costs_its_reader_no_system_call() {
     let mut calls = |is_ahead: bool| {
         if is_ahead {
             file.will_need(0, 1 << 20);
-            super::background::tests::wait_for_turn();
+            env.read_ahead.wait();
         }
         let before = system_calls("syscr");
         file.read_at(0, &mut buffer, CONTEXT).unwrap();
