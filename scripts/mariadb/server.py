@@ -135,12 +135,14 @@ class Server:
     def figures(self):
         """What the server's process has read, written and taken of the processor so far."""
         fields = dict(line.split(": ") for line in Path(f"/proc/{self.pid}/io").read_text().splitlines())
-        ticks = Path(f"/proc/{self.pid}/stat").read_text().rsplit(") ", 1)[1].split()[11:13]
+        user, system = (int(ticks) / 100 for ticks in Path(f"/proc/{self.pid}/stat").read_text().rsplit(") ", 1)[1].split()[11:13])
         resident = next(line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
         return {
             "read": int(fields["read_bytes"]),
             "written": int(fields["write_bytes"]),
-            "cpu_s": sum(map(int, ticks)) / 100,
+            "cpu_s": user + system,
+            "user_cpu_s": user,
+            "system_cpu_s": system,
             "rss_mb": int(resident.split()[1]) / 1024,
         }
 

@@ -368,6 +368,7 @@ fn table(draw: &mut Draw) -> TableOptions {
         whole_key_filtering = draw.of(&[true, true, false]),
         partition_filters = draw.of(&[false, true]),
         pin_filter_partitions = draw.of(&[false, true]),
+        upper_level_filter_bits = draw.of(&[0.0, 6.0]),
     })
 }
 

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "slots are handed out as memory of their own")]
 
 use super::memory::Memory;
-use super::slab::{Map, Slab, slab_bytes};
+use super::slab::{Map, Slab, Standing, slab_bytes};
 use std::collections::BTreeSet;
 
 /// So much memory between the buffers of a class is no reason to trim slabs, however few its buffers are.
@@ -40,11 +40,23 @@ pub(super) struct Class {
     next_trimmed: u32,
 }
 
-/// What becomes of a slab whose last buffer was given back.
+/// A slab whose last buffer was given back.
 pub(super) struct Emptied {
-    slab: u32,
+    pub(super) slab: u32,
     /// Bytes of its memory.
     pub(super) bytes: usize,
+    /// It is not listed as an empty one yet.
+    pub(super) is_new: bool,
+}
+
+/// What becomes of a slab that has been listed as an empty one for longest.
+pub(super) enum Leaves {
+    /// It goes.
+    Now(Slab),
+    /// It is of use now and then, and is listed anew.
+    Later,
+    /// It has buffers, or is gone.
+    Never,
 }
 
 impl Class {
@@ -55,6 +67,9 @@ impl Class {
         let slab = self.slabs.get_mut(number as usize)?.as_mut()?;
         let resident = slab.resident_bytes();
         let was_empty = if slab.is_empty() { resident } else { 0 };
+        if slab.is_empty() && slab.standing == Standing::Listed {
+            slab.standing = Standing::Reused;
+        }
         let (slot, data) = slab.take()?;
         self.resident += slab.resident_bytes() - resident;
         self.empty -= was_empty;
@@ -68,7 +83,7 @@ impl Class {
         Some((memory, was_empty))
     }
 
-    /// Takes a slot back. If its slab is empty now, the caller says what becomes of it.
+    /// Takes a slot back. Says whether its slab is empty now.
     #[inline]
     pub(super) fn give_back(&mut self, place: Place, len: usize) -> Option<Emptied> {
         let slab = self.slabs.get_mut(place.slab as usize)?.as_mut()?;
@@ -80,7 +95,11 @@ impl Class {
         if slab.is_empty() {
             let bytes = slab.resident_bytes();
             self.empty += bytes;
-            return Some(Emptied { slab: place.slab, bytes });
+            let is_new = slab.standing == Standing::Unlisted;
+            if is_new {
+                slab.standing = Standing::Listed;
+            }
+            return Some(Emptied { slab: place.slab, bytes, is_new });
         }
         self.untrimmed += len;
         if self.untrimmed >= slab_bytes(self.resident) / TRIMS && self.has_many_holes() {
@@ -133,11 +152,28 @@ impl Class {
         self.with_room.insert(number)
     }
 
-    /// Takes a slab out that is empty, to be dropped without a lock.
-    pub(super) fn remove(&mut self, emptied: &Emptied) -> Option<Slab> {
-        let slab = self.slabs.get_mut(emptied.slab as usize)?.take()?;
-        self.with_room.remove(&emptied.slab);
-        self.vacant.push(emptied.slab);
+    /// Decides about a slab that has been listed for longest. One that goes is to be dropped without a lock.
+    pub(super) fn leave(&mut self, number: u32) -> Leaves {
+        let Some(Some(slab)) = self.slabs.get_mut(number as usize) else { return Leaves::Never };
+        match slab.standing {
+            Standing::Unlisted => Leaves::Never,
+            _ if !slab.is_empty() => {
+                slab.standing = Standing::Unlisted;
+                Leaves::Never
+            }
+            Standing::Reused => {
+                slab.standing = Standing::Listed;
+                Leaves::Later
+            }
+            Standing::Listed => self.remove(number).map_or(Leaves::Never, Leaves::Now),
+        }
+    }
+
+    /// Takes a slab out that is empty.
+    fn remove(&mut self, number: u32) -> Option<Slab> {
+        let slab = self.slabs.get_mut(number as usize)?.take()?;
+        self.with_room.remove(&number);
+        self.vacant.push(number);
         self.resident -= slab.resident_bytes();
         self.empty -= slab.resident_bytes();
         Some(slab)
@@ -153,7 +189,7 @@ impl Class {
             .copied()
             .filter(|number| self.slabs.get(*number as usize).is_some_and(is_empty))
             .collect();
-        empty.into_iter().filter_map(|slab| self.remove(&Emptied { slab, bytes: 0 })).collect()
+        empty.into_iter().filter_map(|slab| self.remove(slab)).collect()
     }
 
     /// Bytes of memory that no buffer uses.

@@ -4,7 +4,8 @@
 //! keeps what is given back in between other things, and a cache whose blocks come and go would have it keep more and more. A buffer is not zeroed when it is used again.
 //!
 //! What is free is of two kinds. Slots that were given back in slabs of which others are taken wait for the next buffer of their class; the first slab with room is taken from, so that the last ones become empty.
-//! Where such holes are more than a quarter of a class's buffers, its slabs are trimmed one after the other: pages without any part of a buffer go back. Slabs that are empty as a whole are retained up to the pool's limit.
+//! Where such holes are more than a quarter of a class's buffers, its slabs are trimmed one after the other: pages without any part of a buffer go back. Slabs that are empty as a whole are retained up to the pool's limit,
+//! those of all classes together: of more, those go that nobody has taken from for longest.
 //!
 //! Where slabs cannot be mapped, and in pools that retain nothing, buffers are the allocator's, as those of no class are.
 
@@ -17,21 +18,28 @@ mod slab;
 use crate::Result;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, CachePadded, Mutex, Rank};
-use buffers::Class;
+use buffers::{Class, Leaves};
 use class::{CLASSES, class_of, size_of_class};
 use memory::Memory;
 use slab::Map;
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 /// Classes are taken last: a buffer may be dropped under any lock.
 const RANK: Rank = Rank(990);
 
+/// Taken alone.
+const LISTED_RANK: Rank = Rank(991);
+
 struct Inner {
     /// One for each class, and one for the buffers of no class, which has no slabs.
     classes: Box<[CachePadded<Mutex<Class>>]>,
     /// Bytes of memory of slabs that are empty.
     empty: AtomicUsize,
+    /// Slabs that are empty, or were, by their classes; those that have been here for longest first. As long as memory is retained for one class, others need it, too: the slab of a class that becomes
+    /// empty again and again would else come from the operating system each time.
+    listed: Mutex<VecDeque<(usize, u32)>>,
     /// Bytes of the buffers that are alive and in a cache.
     cached: CachePadded<AtomicUsize>,
     retain_limit: usize,
@@ -53,6 +61,7 @@ impl BlockPool {
         Self(Arc::new(Inner {
             classes: (0..=CLASSES).map(|_| CachePadded::new(Mutex::new(RANK, Class::default()))).collect(),
             empty: AtomicUsize::new(0),
+            listed: Mutex::new(LISTED_RANK, VecDeque::new()),
             cached: CachePadded::new(AtomicUsize::new(0)),
             retain_limit,
             map,
@@ -167,16 +176,35 @@ impl BlockPool {
             self.0.classes[class_of(size)].lock().in_use -= size;
             return memory.free();
         };
-        let mut state = self.0.classes[class_of(size)].lock();
+        let class = class_of(size);
+        let mut state = self.0.classes[class].lock();
         state.in_use -= size;
         let Some(emptied) = state.give_back(place, size) else { return };
-        let retains = self.0.empty.fetch_add(emptied.bytes, Ordering::Relaxed) + emptied.bytes <= self.0.retain_limit;
-        if !retains {
-            self.0.empty.fetch_sub(emptied.bytes, Ordering::Relaxed);
-            let slab = state.remove(&emptied);
-            drop(state);
-            // The operating system takes its time.
-            drop(slab);
+        let empty = self.0.empty.fetch_add(emptied.bytes, Ordering::Relaxed) + emptied.bytes;
+        drop(state);
+        if emptied.is_new {
+            self.0.listed.lock().push_back((class, emptied.slab));
+        }
+        if empty > self.0.retain_limit {
+            self.retain_less();
+        }
+    }
+
+    /// Gives empty slabs back to the operating system until no more are retained than may be: those first that nobody has taken from for longest.
+    #[cold]
+    fn retain_less(&self) {
+        while self.0.empty.load(Ordering::Relaxed) > self.0.retain_limit {
+            let Some((class, number)) = self.0.listed.lock().pop_front() else { return };
+            let leaves = self.0.classes[class].lock().leave(number);
+            match leaves {
+                Leaves::Now(slab) => {
+                    self.0.empty.fetch_sub(slab.resident_bytes(), Ordering::Relaxed);
+                    // The operating system takes its time.
+                    drop(slab);
+                }
+                Leaves::Later => self.0.listed.lock().push_back((class, number)),
+                Leaves::Never => {}
+            }
         }
     }
 }

@@ -45,6 +45,19 @@ pub(super) struct Slab {
     page_len: usize,
     /// Pages that have memory.
     resident: PageSet,
+    /// Where it stands among those that are empty, or were.
+    pub(super) standing: Standing,
+}
+
+/// Whether a slab is listed as an empty one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It was not empty yet since it was looked at.
+    Unlisted,
+    /// It is listed.
+    Listed,
+    /// And was taken from since.
+    Reused,
 }
 
 impl Slab {
@@ -54,7 +67,17 @@ impl Slab {
         let len = usize::from(slots).checked_mul(slot_len)?;
         let (memory, page_len) = (map(len)?, rustix::param::page_size());
         let resident = PageSet::none_of(len.div_ceil(page_len));
-        Some(Self { memory, slot_len, slots, touched: 0, live: 0, free: Vec::new(), page_len, resident })
+        Some(Self {
+            memory,
+            slot_len,
+            slots,
+            touched: 0,
+            live: 0,
+            free: Vec::new(),
+            page_len,
+            resident,
+            standing: Standing::Unlisted,
+        })
     }
 
     /// A free slot with its first byte; `None` if all are taken.

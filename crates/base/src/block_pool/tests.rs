@@ -3,6 +3,7 @@
 use super::*;
 use crate::ErrorKind;
 use proptest::prelude::*;
+use std::cell::Cell;
 
 #[test]
 fn classes_ascend_and_each_serves_its_own_size() {
@@ -119,6 +120,33 @@ fn a_class_that_shrinks_gives_the_memory_between_its_buffers_back() {
         pool.release_free();
         assert_eq!((pool.in_use(), pool.retained()), (0, 0));
     }
+}
+
+thread_local! {
+    static MAPPED: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count_maps(len: usize) -> Option<memmap2::MmapRaw> {
+    MAPPED.set(MAPPED.get() + 1);
+    slab::map(len)
+}
+
+/// Else each read of a block that leaves no other one of its class behind would map memory and give it back: calls that stop all threads of the process.
+#[test]
+fn a_class_that_is_empty_again_and_again_keeps_a_slab_though_others_retain_all_that_may_be() {
+    let pool = BlockPool::with_map(256 << 10, Some(count_maps));
+    let buffers: Vec<_> = (0..128).map(|_| pool.alloc(4096)).collect();
+    drop(buffers);
+    assert_eq!(pool.retained(), 256 << 10);
+    MAPPED.take();
+    for _ in 0..1_000 {
+        pool.alloc(64 << 10);
+        pool.alloc(3000);
+    }
+    assert_eq!(MAPPED.take(), 2);
+    assert!(pool.retained() <= 256 << 10);
+    pool.release_free();
+    assert_eq!((pool.in_use(), pool.retained()), (0, 0));
 }
 
 /// Memory that is there is used before memory that has to come from the operating system.

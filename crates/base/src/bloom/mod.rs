@@ -10,13 +10,14 @@ pub use builder::{BloomBuild, BloomBuilder, false_rate};
 pub use dynamic::DynamicBloom;
 
 use crate::checksum::{hash32, xxph3};
+use crate::prefetch::{CACHE_LINE, prefetch};
 use crate::ribbon::{RibbonBytes, RibbonShape};
 
 /// The bytes behind the bits of every filter block.
 pub const TRAILER_LEN: usize = 5;
 
 /// The bytes that all probes of a key fall into.
-const LINE_LEN: usize = 64;
+const LINE_LEN: usize = CACHE_LINE;
 
 const MAX_PROBES: usize = 30;
 
@@ -139,6 +140,18 @@ impl FilterKind {
         matches!(self, Self::Legacy { .. })
     }
 
+    /// Asks for the memory that [`may_match`](Self::may_match) reads for a key of this [`xxph3`] hash, if that is one cache line.
+    #[inline]
+    pub fn prefetch(&self, filter: &[u8], hash: u64) {
+        if let Self::FastLocal { lines, .. } = *self
+            && let Some([first, .., last]) = line_at(filter, lines, hash)
+        {
+            // Two lines of the processor if the filter is not aligned.
+            prefetch(first);
+            prefetch(last);
+        }
+    }
+
     /// Whether the block that this was parsed from may have the key of `hash`. `filter` must be that block:
     /// of a shorter one the answer is "yes".
     #[inline]
@@ -163,13 +176,16 @@ pub fn may_match(filter: &[u8], hash: u64) -> bool {
     kind.needs_own_hash() || kind.may_match(filter, hash)
 }
 
+/// The bytes that all probes of a hash fall into; `None` if the filter is too short.
+#[inline(always)]
+fn line_at(filter: &[u8], lines: u32, hash: u64) -> Option<&[u8; LINE_LEN]> {
+    filter.get(line_of(hash, lines) * LINE_LEN..)?.first_chunk()
+}
+
 /// Every probe is made: their results are unpredictable, so leaving early costs more than it saves.
 #[inline]
 fn fast_local_may_match(filter: &[u8], probes: u8, lines: u32, hash: u64) -> bool {
-    let start = line_of(hash, lines) * LINE_LEN;
-    let Some(line) = filter.get(start..).and_then(|rest| rest.first_chunk::<LINE_LEN>()) else {
-        return true;
-    };
+    let Some(line) = line_at(filter, lines, hash) else { return true };
     let high = (hash >> 32) as u32;
     let mut all = 1;
     for power in POWERS.iter().take(usize::from(probes)) {

@@ -228,3 +228,15 @@ proptest! {
         let _ = kind.may_match(&bytes[..cut % (bytes.len() + 1)], hash);
     }
 }
+
+#[test]
+fn what_is_asked_for_in_advance_may_lie_beyond_the_filter() {
+    let block = build(10_000, 0..1_000);
+    let kind = FilterKind::parse(&block);
+    assert!(matches!(kind, FilterKind::FastLocal { .. }));
+    for len in [0, 1, LINE_LEN - 1, LINE_LEN, block.len()] {
+        kind.prefetch(&block[..len], 0);
+        kind.prefetch(&block[..len], u64::MAX);
+        assert!(len == block.len() || kind.may_match(&block[..len], u64::MAX), "a filter cut short says yes");
+    }
+}

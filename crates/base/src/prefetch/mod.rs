@@ -21,6 +21,39 @@ pub fn prefetch<T: ?Sized>(pointer: *const T) {
     let _ = pointer;
 }
 
+/// Bytes that begin with a cache line.
+#[derive(Debug)]
+pub struct LineAligned {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl LineAligned {
+    /// A copy of `bytes`.
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut memory: Vec<u8> = Vec::with_capacity(bytes.len() + CACHE_LINE);
+        // It may say that it does not know: then what comes of it is only slower.
+        let start = memory.as_ptr().align_offset(CACHE_LINE) % CACHE_LINE;
+        memory.resize(start, 0);
+        memory.extend_from_slice(bytes);
+        Self { memory, start }
+    }
+
+    /// The bytes of memory that it takes.
+    pub fn memory_usage(&self) -> usize {
+        self.memory.capacity()
+    }
+}
+
+impl std::ops::Deref for LineAligned {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.memory.get(self.start..).unwrap_or_default()
+    }
+}
+
 /// Asks for the first `lines` cache lines of `bytes`.
 #[inline(always)]
 pub fn prefetch_front(bytes: &[u8], lines: usize) {
@@ -28,3 +61,6 @@ pub fn prefetch_front(bytes: &[u8], lines: usize) {
         prefetch(line.as_ptr());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,10 +153,9 @@ pub(crate) fn settle(engine: &dyn Admin) -> Result<Measured> {
     let before = ProcessUsage::now();
     let watch = Stopwatch::start();
     std::thread::scope(|scope| {
+        let _stops = pauses.stops();
         scope.spawn(|| pauses.watch());
-        let result = engine.settle();
-        pauses.stop();
-        result
+        engine.settle()
     })?;
     Ok(Measured {
         seconds: watch.seconds(),

@@ -2,7 +2,7 @@
 
 use super::interval_latencies::{Phase, Tray};
 use super::*;
-use siltstone_base::engine::EngineStats;
+use siltstone_base::engine::{Capabilities, EngineStats};
 use siltstone_base::sync::CachePadded;
 use siltstone_base::sync::atomic::AtomicU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,6 +54,40 @@ fn a_client_that_fails_ends_the_run_with_its_error() {
         })
     });
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoSpace);
+}
+
+struct Panics;
+
+impl Admin for Panics {
+    fn name(&self) -> String {
+        "panics".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        panic!("a fault")
+    }
+
+    fn stats(&self) -> Result<EngineStats> {
+        Ok(EngineStats::default())
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_engine_that_panics_while_it_settles_ends_the_run_instead_of_hanging_it() {
+    let settled = catch_unwind(AssertUnwindSafe(|| settle(&Panics).is_ok()));
+    assert!(settled.is_err());
 }
 
 #[test]

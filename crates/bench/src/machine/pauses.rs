@@ -13,6 +13,14 @@ pub struct PauseMeter {
     stopped: AtomicBool,
 }
 
+struct Stops<'a>(&'a PauseMeter);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 impl PauseMeter {
     /// How long the control thread sleeps between two looks.
     const NAP: Duration = Duration::from_millis(2);
@@ -36,6 +44,11 @@ impl PauseMeter {
     /// Ends [`watch`](Self::watch).
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Ends it when that is dropped, also by a panic.
+    pub fn stops(&self) -> impl Drop + '_ {
+        Stops(self)
     }
 
     /// The longest pause in microseconds.

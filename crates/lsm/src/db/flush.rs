@@ -82,7 +82,7 @@ impl TableBuild {
             path,
             TableBuilderOptions {
                 comparator: family.comparator.clone(),
-                table: options.table.clone(),
+                table: options.table.clone().filter_policy(options.table.upper_level_filter()),
                 merge_operator: options
                     .merge_operator
                     .as_ref()

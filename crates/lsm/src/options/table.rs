@@ -66,6 +66,9 @@ pub enum FilterPolicy {
     },
 }
 
+/// Bits of a key in a filter, at most.
+pub(crate) const MOST_FILTER_BITS: f64 = 100.0;
+
 siltstone_base::define_options! {
     /// Layout of table files.
     TableOptions {
@@ -89,6 +92,9 @@ siltstone_base::define_options! {
         checksum: ChecksumType = ChecksumType::Xxh3,
         /// The filter of each table.
         filter_policy: FilterPolicy = FilterPolicy::None,
+        /// Bits that each key gets beyond those of `filter_policy` in tables that may have older data beneath them. 0 to 100. A get asks every one of them before it comes to the last level: there an
+        /// answer that errs costs a block each time, and in the few keys above it accuracy costs little memory.
+        upper_level_filter_bits: f64 = 6.0,
         /// Puts whole keys into the filter, for gets; `false`: only their prefixes, if the family has a
         /// [`prefix_extractor`](crate::ColumnFamilyOptions::prefix_extractor).
         whole_key_filtering: bool = true,
@@ -104,6 +110,21 @@ impl TableOptions {
     #[must_use]
     pub fn bloom_bits_per_key(self, bits_per_key: f64) -> Self {
         self.filter_policy(FilterPolicy::Bloom { bits_per_key })
+    }
+
+    /// The filter of tables that may have older data beneath them.
+    ///
+    /// As much for each of them, where "Monkey" (SIGMOD 2017) has the more the higher the level: behind the first bits there is little left to win.
+    pub(crate) fn upper_level_filter(&self) -> FilterPolicy {
+        let raised =
+            |bits: f64| if bits > 0.0 { (bits + self.upper_level_filter_bits).min(MOST_FILTER_BITS) } else { bits };
+        match self.filter_policy {
+            FilterPolicy::None => FilterPolicy::None,
+            FilterPolicy::Bloom { bits_per_key } => FilterPolicy::Bloom { bits_per_key: raised(bits_per_key) },
+            FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: bits, bloom_before_level } => {
+                FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: raised(bits), bloom_before_level }
+            }
+        }
     }
 }
 

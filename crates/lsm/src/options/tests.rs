@@ -137,7 +137,7 @@ fn codecs_that_are_not_written_are_refused() {
 #[test]
 fn every_option_is_named() {
     assert!(DbOptions::NAMES.contains(&"max_manifest_file_size"));
-    assert_eq!(TableOptions::NAMES.len(), 13);
+    assert_eq!(TableOptions::NAMES.len(), 14);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! An error names the option, its value and its bounds.
 
+use super::table::MOST_FILTER_BITS;
 use super::{
     ColumnFamilyOptions, CompactionStyle, CompressionType, DbOptions, FilterPolicy, IndexType, TableOptions,
     UniversalCompactionOptions,
@@ -151,11 +152,12 @@ impl TableOptions {
         within("block_size", self.block_size, 256..=16 << 20)?;
         within("block_restart_interval", self.block_restart_interval, 1..=256)?;
         within("index_block_restart_interval", self.index_block_restart_interval, 1..=256)?;
+        within("upper_level_filter_bits", self.upper_level_filter_bits, 0.0..=MOST_FILTER_BITS)?;
         match self.filter_policy {
             FilterPolicy::None => Ok(()),
-            FilterPolicy::Bloom { bits_per_key } => within("bits_per_key", bits_per_key, 0.0..=100.0),
+            FilterPolicy::Bloom { bits_per_key } => within("bits_per_key", bits_per_key, 0.0..=MOST_FILTER_BITS),
             FilterPolicy::Ribbon { bloom_equivalent_bits_per_key, .. } => {
-                within("bloom_equivalent_bits_per_key", bloom_equivalent_bits_per_key, 0.0..=100.0)
+                within("bloom_equivalent_bits_per_key", bloom_equivalent_bits_per_key, 0.0..=MOST_FILTER_BITS)
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::properties::TableProperties;
 use siltstone_base::bloom::FilterKind;
 use siltstone_base::comparator::Comparator;
+use siltstone_base::prefetch::LineAligned;
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use std::sync::Arc;
 
@@ -57,16 +58,16 @@ impl FilterContent {
 /// A filter as stored.
 #[derive(Debug)]
 pub(crate) struct FilterBlock {
-    data: Vec<u8>,
+    /// The probes of a key are in one cache line.
+    data: LineAligned,
     kind: FilterKind,
     content: FilterContent,
 }
 
 impl FilterBlock {
     /// Takes the bytes of a filter block. A kind that is not known matches every key.
-    pub(crate) fn new(data: Vec<u8>, content: FilterContent) -> Self {
-        let kind = FilterKind::parse(&data);
-        Self { data, kind, content }
+    pub(crate) fn new(data: &[u8], content: FilterContent) -> Self {
+        Self { data: LineAligned::new(data), kind: FilterKind::parse(data), content }
     }
 
     /// Whether the table may have `user_key`. `hash` is its XXPH3 hash, if the caller made it already.
@@ -80,6 +81,14 @@ impl FilterBlock {
             _ => self.kind.hash_key(user_key),
         };
         self.kind.may_match(&self.data, hash)
+    }
+
+    /// Asks for the memory that [`may_match`](Self::may_match) reads for a key of this hash.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if self.content.whole_keys {
+            self.kind.prefetch(&self.data, hash);
+        }
     }
 
     /// Whether the table may have a key of the prefix of `user_key`.
@@ -96,6 +105,6 @@ impl FilterBlock {
 
     /// The bytes of memory that the filter takes.
     pub(crate) fn memory_usage(&self) -> usize {
-        self.data.capacity()
+        self.data.memory_usage()
     }
 }

@@ -6,6 +6,7 @@
 
 mod blob_files;
 mod builder;
+mod candidates;
 pub(crate) mod edit;
 mod file_numbers;
 mod level;

@@ -3,6 +3,7 @@
 //! Path: get 4/7. Before: memtable/mod.rs. After: table_cache.rs.
 
 use super::Version;
+use super::candidates::Candidates;
 use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::{LookupKey, SeqNo};
@@ -14,6 +15,9 @@ use siltstone_base::checksum::xxph3;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::Ordering;
+
+/// So many tables are asked one after the other, after the lines of their filters were asked for together: the waits for memory overlap. More would often be asked for in vain.
+const TOGETHER: usize = 8;
 
 impl Version {
     /// How tables of `level` are read where rows are not seen that are expired at `expired_at`.
@@ -38,42 +42,30 @@ impl Version {
         expired_at: Option<u64>,
         counts: &mut GetCounts,
     ) -> Result<Option<(usize, TableEntry)>> {
-        let user_key = key.user_key();
+        let mut candidates = Candidates::new(self, key);
         // One hash serves every filter on the way.
-        let mut hash = None;
-        for (number, level) in self.levels.iter().enumerate() {
-            if level.is_empty() {
-                continue;
+        let hash = xxph3(key.user_key());
+        loop {
+            let mut tables = [None; TOGETHER];
+            for (table, candidate) in tables.iter_mut().zip(&mut candidates) {
+                if let Some(reader) = candidate.1.reader.get() {
+                    reader.prefetch_filter(hash);
+                }
+                *table = Some(candidate);
             }
-            let passing;
-            let options = match expired_at {
-                None => options,
-                Some(_) => {
-                    passing = self.passing(number, options, expired_at);
-                    &passing
-                }
-            };
-            if number == 0 {
-                for (index, file) in level.files().iter().enumerate() {
-                    if level.covers(&self.comparator, index, user_key) {
-                        let hash = *hash.get_or_insert_with(|| xxph3(user_key));
-                        let reader = table_cache.reader_within(file, options.read_tier)?;
-                        let found = reader.get_counted(options, key, Some(hash), counts)?;
-                        if let Some(entry) = found {
-                            return Ok(Some((number, entry)));
-                        }
-                    }
-                }
-            } else if let Some(file) = level.find(&self.comparator, key.internal_key()) {
-                let hash = *hash.get_or_insert_with(|| xxph3(user_key));
+            if tables[0].is_none() {
+                return Ok(None);
+            }
+            for (level, file) in tables.into_iter().flatten() {
+                let passing = expired_at.map(|_| self.passing(level, options, expired_at));
+                let options = passing.as_ref().unwrap_or(options);
                 let reader = table_cache.reader_within(file, options.read_tier)?;
                 let found = reader.get_counted(options, key, Some(hash), counts)?;
                 if let Some(entry) = found {
-                    return Ok(Some((number, entry)));
+                    return Ok(Some((level, entry)));
                 }
             }
         }
-        Ok(None)
     }
 
     /// The same for several keys that ascend: level by level, and each table once for all keys that come to it. Sets the answers of those that have an entry, or that could not be

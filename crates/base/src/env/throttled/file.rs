@@ -1,55 +1,22 @@
 //! Files on the modelled device.
 
 use super::device::{Device, Range};
+use super::direct::{AllDirect, Direct};
 use super::page_cache::{PAGE, PageCache};
-use crate::env::posix::{Beside, MOST_AHEAD, MOST_AT_ONCE, is_read_ahead};
 use crate::env::{Access, AppendFile, FileOptions, IoContext, RandomFile, RandomWriteFile, ReadRequest, SyncHandle};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Rank};
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 
 /// Taken below every lock of an engine.
 const RANK: Rank = Rank(u16::MAX - 12);
 
-/// The same, of the whole machine.
-const ASKED_RANK: Rank = Rank(u16::MAX - 14);
-
 /// The device and its page cache.
 pub(super) struct Machine {
     pub(super) device: Device,
     pub(super) cache: PageCache,
-    /// What is read ahead of direct files.
-    pub(super) asked: Asked,
-}
-
-/// When the ranges of direct files will be there that are read in advance: as many at a time as the file beneath reads. Whoever needs one of the others reads it himself.
-pub(super) struct Asked {
-    done: Mutex<Vec<u64>>,
-    read_ahead: Beside,
-    written_behind: Beside,
-}
-
-impl Asked {
-    pub(super) fn new() -> Self {
-        let done = Mutex::new(ASKED_RANK, Vec::new());
-        Self { done, read_ahead: Beside::default(), written_behind: Beside::default() }
-    }
-
-    /// Whether one more may be at `now`.
-    fn has_room(&self, now: u64) -> bool {
-        if !self.read_ahead.is_of_use() {
-            return false;
-        }
-        let mut asked = self.done.lock();
-        asked.retain(|done| *done > now);
-        asked.len() < MOST_AT_ONCE
-    }
-
-    fn add(&self, done: u64) {
-        self.done.lock().push(done);
-    }
+    pub(super) all_direct: AllDirect,
 }
 
 /// A file as the device knows it, whatever it is called and however often it is open.
@@ -77,35 +44,11 @@ impl FileState {
 pub(super) struct Throttle {
     machine: Arc<Machine>,
     state: Arc<FileState>,
-    direct: bool,
+    /// Only of a file past the page cache.
+    direct: Option<Direct>,
     /// Where the last buffered read ended, if the file is read front to back.
     read_ahead_from: Option<AtomicU64>,
     prefetch: Mutex<Prefetch>,
-    /// Of a direct file: what was asked for in advance, by its range of bytes.
-    ahead: Mutex<VecDeque<Ahead>>,
-    behind: Mutex<Behind>,
-}
-
-/// Bytes that a direct file that is appended to writes at a time, while as many more are taken in.
-const UNIT: u64 = 1 << 20;
-
-/// A range of a direct file on its way, and when it will be there.
-struct Ahead {
-    offset: u64,
-    len: u64,
-    asked: u64,
-    done: u64,
-}
-
-/// What was appended to a direct file and nobody has waited for.
-#[derive(Default)]
-struct Behind {
-    bytes: u64,
-    /// When the unit before was whole, and will be there.
-    unit_begun: u64,
-    unit_done: u64,
-    /// When all of it will be.
-    done: u64,
 }
 
 /// A range that the device was asked for in advance, and when it will be there.
@@ -119,8 +62,7 @@ impl Throttle {
     pub(super) fn new(machine: Arc<Machine>, state: Arc<FileState>, options: &FileOptions) -> Self {
         let read_ahead_from = (options.access == Access::Sequential).then(|| AtomicU64::new(0));
         let prefetch = Mutex::new(RANK, Prefetch::default());
-        let (ahead, behind) = (Mutex::new(RANK, VecDeque::new()), Mutex::new(RANK, Behind::default()));
-        Self { machine, state, direct: options.direct, read_ahead_from, prefetch, ahead, behind }
+        Self { machine, state, direct: options.direct.then(Direct::new), read_ahead_from, prefetch }
     }
 
     /// Gives the device a read that was made since `begin`; returns when it would have ended.
@@ -130,14 +72,8 @@ impl Throttle {
         if len == 0 {
             return 0;
         }
-        if self.direct {
-            let ahead = self.take_ahead(offset, len);
-            if let Some(ahead) = &ahead {
-                self.machine.asked.read_ahead.came(ahead.asked, begin, ahead.done);
-            }
-            return ahead
-                .map(|ahead| ahead.done)
-                .unwrap_or_else(|| device.read(begin, Range { file, offset, len }, false));
+        if let Some(direct) = &self.direct {
+            return direct.read(device, &self.machine.all_direct, begin, Range { file, offset, len });
         }
         let mut goes_on = self.read_ahead_from.as_ref().is_some_and(|end| {
             let last = end.swap(offset.saturating_add(len), Ordering::Relaxed);
@@ -162,25 +98,14 @@ impl Throttle {
 
     fn will_need(&self, offset: u64, len: u64, file_len: u64) {
         let len = len.min(file_len.saturating_sub(offset));
-        if self.direct {
-            self.forget(offset);
-        }
+        self.forget(offset);
         if len == 0 {
             return;
         }
         let begin = self.begin();
-        if self.direct {
-            if !is_read_ahead(offset, len) || !self.machine.asked.has_room(begin) {
-                return;
-            }
-            let done = self.machine.device.read(begin, Range { file: self.state.id, offset, len }, false);
-            self.machine.asked.add(done);
-            let mut ahead = self.ahead.lock();
-            if ahead.len() >= MOST_AHEAD {
-                ahead.pop_front();
-            }
-            ahead.push_back(Ahead { offset, len, asked: begin, done });
-            return;
+        if let Some(direct) = &self.direct {
+            let range = Range { file: self.state.id, offset, len };
+            return direct.ask(&self.machine.device, &self.machine.all_direct, begin, range);
         }
         let mut prefetch = Prefetch { pages: offset / PAGE..(offset + len).div_ceil(PAGE), done: 0 };
         self.machine.cache.read(self.state.id, offset, len, |pages| {
@@ -193,66 +118,33 @@ impl Throttle {
         }
     }
 
-    /// What was asked for in advance, if it is just this range.
-    fn take_ahead(&self, offset: u64, len: u64) -> Option<Ahead> {
-        let mut ahead = self.ahead.lock();
-        let at = ahead.iter().position(|ahead| ahead.offset == offset && ahead.len == len)?;
-        ahead.remove(at)
-    }
-
-    /// What was asked for in advance at `offset` was read in vain.
+    /// What was asked for in advance at `offset` of a direct file was read in vain.
     fn forget(&self, offset: u64) {
-        self.ahead.lock().retain(|ahead| ahead.offset != offset);
+        if let Some(direct) = &self.direct {
+            direct.forget(offset);
+        }
     }
 
-    /// Appends to a direct file: a unit is written while the next one is taken in, so the end of the one before is waited for.
     fn append(&self, begin: u64, offset: u64, len: u64) {
-        if !self.direct {
-            return self.write(begin, offset, len);
-        }
+        let Some(direct) = &self.direct else { return self.write(begin, offset, len) };
         if len == 0 {
             return;
         }
-        let device = &self.machine.device;
-        let mut goes_on = self.state.write_end.swap(offset.saturating_add(len), Ordering::Relaxed) == offset;
-        let (mut offset, mut left) = (offset, len);
-        while left > 0 {
-            let (piece, before) = {
-                let mut behind = self.behind.lock();
-                let piece = left.min(UNIT - behind.bytes);
-                behind.bytes += piece;
-                behind.done = device.write(begin, Range { file: self.state.id, offset, len: piece }, goes_on);
-                let is_whole = behind.bytes == UNIT;
-                let done = behind.done;
-                let before = is_whole.then(|| {
-                    let begun = std::mem::replace(&mut behind.unit_begun, begin);
-                    (begun, std::mem::replace(&mut behind.unit_done, done))
-                });
-                behind.bytes %= UNIT;
-                (piece, before)
-            };
-            if let Some(before) = before {
-                self.wait_for_unit(begin, before);
-            }
-            (offset, left, goes_on) = (offset + piece, left - piece, true);
-        }
-    }
-
-    /// A unit of a direct file is whole: waits for the one before, which will be there at `before`, or, where it is of no use to write behind, for this one.
-    fn wait_for_unit(&self, now: u64, (begun, before): (u64, u64)) {
-        let beside = &self.machine.asked.written_behind;
-        if before > 0 {
-            beside.came(begun, now, before);
-        }
-        let is_behind = beside.is_of_use();
-        let wait = if is_behind { before } else { std::mem::take(&mut self.behind.lock().unit_done) };
-        self.machine.device.wait(wait);
+        let range = Range { file: self.state.id, offset, len };
+        let goes_on = self.goes_on(offset, len);
+        direct.append(&self.machine.device, &self.machine.all_direct, begin, range, goes_on);
     }
 
     /// Waits for what was appended to a direct file.
     fn finish(&self) {
-        let done = self.behind.lock().done;
-        self.machine.device.wait(done);
+        if let Some(direct) = &self.direct {
+            direct.finish(&self.machine.device);
+        }
+    }
+
+    /// Whether a write begins where the last one ended.
+    fn goes_on(&self, offset: u64, len: u64) -> bool {
+        self.state.write_end.swap(offset.saturating_add(len), Ordering::Relaxed) == offset
     }
 
     fn write(&self, begin: u64, offset: u64, len: u64) {
@@ -260,8 +152,8 @@ impl Throttle {
             return;
         }
         let Machine { device, cache, .. } = &*self.machine;
-        let goes_on = self.state.write_end.swap(offset.saturating_add(len), Ordering::Relaxed) == offset;
-        let done = if self.direct {
+        let goes_on = self.goes_on(offset, len);
+        let done = if self.direct.is_some() {
             device.write(begin, Range { file: self.state.id, offset, len }, goes_on)
         } else {
             cache.write(self.state.id, offset, len);
@@ -320,7 +212,7 @@ impl<F: RandomFile + ?Sized> RandomFile for Throttled<Arc<F>> {
     }
 
     fn is_direct(&self) -> bool {
-        self.throttle.direct
+        self.throttle.direct.is_some()
     }
 
     fn forget(&self, offset: u64) {

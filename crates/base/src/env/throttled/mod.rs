@@ -20,6 +20,7 @@
 //! they are evicted.
 
 mod device;
+mod direct;
 mod file;
 mod model;
 mod page_cache;
@@ -35,7 +36,8 @@ use crate::clock::Clock;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Rank};
 use device::Device;
-use file::{Asked, FileState, Machine, Throttle, Throttled};
+use direct::AllDirect;
+use file::{FileState, Machine, Throttle, Throttled};
 use hashbrown::HashMap;
 use page_cache::PageCache;
 use std::fmt;
@@ -58,7 +60,7 @@ impl ThrottledEnv {
     /// The files of `inner` on a device of `model`, idle and with an empty page cache; callers sleep on `clock`.
     pub fn new(inner: Arc<dyn Env>, model: DeviceModel, clock: Arc<dyn Clock>) -> Self {
         let cache = PageCache::new(model.page_cache_bytes);
-        let machine = Arc::new(Machine { device: Device::new(model, clock), cache, asked: Asked::new() });
+        let machine = Arc::new(Machine { device: Device::new(model, clock), cache, all_direct: AllDirect::new() });
         Self { inner, machine, files: Mutex::new(RANK, HashMap::new()), next_id: AtomicU64::new(0) }
     }
 

@@ -85,10 +85,13 @@ impl Outputs {
         // Where the clock went back, rows expire by a later time: a table that it makes look old would be rewritten for its age again and again.
         let now = env.clock.unix_seconds().max(env.expiring.as_ref().map_or(0, |expiring| expiring.time));
         let creation_time = times.min().unwrap_or(now);
-        let mut table = env.options.table.clone();
-        if env.options.optimize_filters_for_hits && compaction.bottommost {
-            table.filter_policy = FilterPolicy::None;
-        }
+        let of_table = &env.options.table;
+        let filter_policy = match compaction.bottommost {
+            false => of_table.upper_level_filter(),
+            true if env.options.optimize_filters_for_hits => FilterPolicy::None,
+            true => of_table.filter_policy,
+        };
+        let table = of_table.clone().filter_policy(filter_policy);
         let options = TableBuilderOptions {
             comparator: compaction.input_version.comparator().clone(),
             table,

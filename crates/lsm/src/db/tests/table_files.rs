@@ -3,7 +3,7 @@
 use super::basics::options;
 use crate::{
     AppendOperator, CollectedEntry, ColumnFamilyId, ColumnFamilyOptions, CompactRangeOptions, CompactionReason,
-    CompressionType, Db, ErrorKind, FileChecksum, FlushOptions, TableOptions, TablePropertiesCollector,
+    CompressionType, Db, ErrorKind, FileChecksum, FilterPolicy, FlushOptions, TableOptions, TablePropertiesCollector,
     TablePropertiesCollectorFactory,
 };
 use siltstone_base::env::sim::SimDisk;
@@ -166,6 +166,39 @@ fn only_tables_of_the_last_level_go_without_filters_where_most_reads_find_their_
     db.compact_range(&db.default_family(), None, None, &all).unwrap();
     assert_eq!(filters(), [(6, false, String::new())]);
     assert_eq!(db.get("key123").unwrap().as_deref(), Some(&[2; 40][..]));
+}
+
+#[test]
+fn filters_err_less_in_tables_that_are_asked_before_the_last_level() {
+    let filter_bits = |policy: FilterPolicy, upper: f64| {
+        let disk = SimDisk::new();
+        let table = TableOptions::default().filter_policy(policy).upper_level_filter_bits(upper);
+        let family = ColumnFamilyOptions::default().disable_auto_compactions(true).table(table);
+        let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
+        let put = |value: u8| (0..4_000).for_each(|number| db.put(format!("key{number:04}"), [value; 4]).unwrap());
+        put(1);
+        db.flush(&FlushOptions::default()).unwrap();
+        let all = CompactRangeOptions::default().force_bottommost(true);
+        db.compact_range(&db.default_family(), None, None, &all).unwrap();
+        put(2);
+        db.flush(&FlushOptions::default()).unwrap();
+        let tables = db.table_files(&db.default_family()).unwrap();
+        tables.into_iter().map(|table| (table.level, table.filter_size * 8 / 4_000)).collect::<Vec<_>>()
+    };
+    let bloom = FilterPolicy::Bloom { bits_per_key: 10.0 };
+    assert_eq!(filter_bits(bloom, 6.0), [(0, 16), (6, 10)]);
+    assert_eq!(filter_bits(bloom, 0.0), [(0, 10), (6, 10)]);
+    assert_eq!(filter_bits(FilterPolicy::None, 6.0), [(0, 0), (6, 0)]);
+    assert_eq!(filter_bits(FilterPolicy::Bloom { bits_per_key: 0.0 }, 6.0), [(0, 0), (6, 0)]);
+    let ribbon = FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 10.0, bloom_before_level: -1 };
+    let upper = filter_bits(ribbon, 6.0);
+    assert!((10..14).contains(&upper[0].1) && (6..9).contains(&upper[1].1), "{upper:?}");
+    assert_eq!(
+        TableOptions::default().filter_policy(bloom).upper_level_filter_bits(100.5).validate().unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+    let db = Db::open("/db", &options(&SimDisk::new())).unwrap();
+    db.set_options(&db.default_family(), &[("upper_level_filter_bits", "3.5")]).unwrap();
 }
 
 #[test]

@@ -51,6 +51,7 @@ const TABLE: &[&str] = &[
     "metadata_block_size",
     "checksum",
     "filter_policy",
+    "upper_level_filter_bits",
     "whole_key_filtering",
     "partition_filters",
 ];

@@ -242,6 +242,7 @@ pub(super) const TABLE: &[Field<TableOptions>] = &[
     field!(TableOptions.whole_key_filtering),
     field!(TableOptions.partition_filters),
     field!(own TableOptions.pin_filter_partitions),
+    field!(own TableOptions.upper_level_filter_bits),
 ];
 
 /// What this engine has of `compression_opts`.

@@ -143,7 +143,10 @@ impl TableReader {
                 let keys = keys.map(|key| (key.lookup.internal_key(), Some(key.hash)));
                 partitions.may_match_many(keys, self.partition_source(options), together)
             }
-            _ => keys.map(|key| self.may_have(options, &key.lookup, Some(key.hash))).collect(),
+            _ => {
+                keys.clone().for_each(|key| self.prefetch_filter(key.hash));
+                keys.map(|key| self.may_have(options, &key.lookup, Some(key.hash))).collect()
+            }
         }
     }
 

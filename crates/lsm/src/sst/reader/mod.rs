@@ -399,6 +399,14 @@ impl TableReader {
         }
     }
 
+    /// Asks for the memory that [`may_have`](Self::may_have) reads for a user key of this XXPH3 hash.
+    #[inline]
+    pub(crate) fn prefetch_filter(&self, hash: u64) {
+        if let TableFilter::Full(filter) = &self.filter {
+            filter.prefetch(hash);
+        }
+    }
+
     /// Whether the table may have a key of the prefix of the internal key `target`, whose XXPH3 hash is `hash`: at or after `target`, or, unless
     /// `is_forward`, before it.
     pub(crate) fn may_have_prefix(

@@ -223,7 +223,7 @@ fn read_filter(
     context: IoContext,
 ) -> Result<TableFilter> {
     if let Some(handle) = meta.filter {
-        return Ok(TableFilter::Full(FilterBlock::new(fetcher.meta_block(handle, context)?.to_vec(), content)));
+        return Ok(TableFilter::Full(FilterBlock::new(&fetcher.meta_block(handle, context)?, content)));
     }
     let Some(handle) = meta.filter_partitions else { return Ok(TableFilter::None) };
     let table = (fetcher, &*options.block_cache, &options.comparator);
