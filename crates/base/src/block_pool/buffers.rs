@@ -169,8 +169,8 @@ impl Class {
         }
     }
 
-    /// Takes a slab out that is empty.
-    fn remove(&mut self, number: u32) -> Option<Slab> {
+    /// Takes a slab out that is empty, to be dropped without a lock.
+    pub(super) fn remove(&mut self, number: u32) -> Option<Slab> {
         let slab = self.slabs.get_mut(number as usize)?.take()?;
         self.with_room.remove(&number);
         self.vacant.push(number);

@@ -5,7 +5,7 @@
 //!
 //! What is free is of two kinds. Slots that were given back in slabs of which others are taken wait for the next buffer of their class; the first slab with room is taken from, so that the last ones become empty.
 //! Where such holes are more than a quarter of a class's buffers, its slabs are trimmed one after the other: pages without any part of a buffer go back. Slabs that are empty as a whole are retained up to the pool's limit,
-//! those of all classes together: of more, those go that nobody has taken from for longest.
+//! those of all classes together. Where there are more, the one that was listed first goes, unless somebody took from it since; then it is listed anew.
 //!
 //! Where slabs cannot be mapped, and in pools that retain nothing, buffers are the allocator's, as those of no class are.
 
@@ -29,8 +29,11 @@ use std::ops::{Deref, DerefMut};
 /// Classes are taken last: a buffer may be dropped under any lock.
 const RANK: Rank = Rank(990);
 
-/// Taken alone.
+/// Never taken together with a class; like those, under any lock of whoever drops a buffer.
 const LISTED_RANK: Rank = Rank(991);
+
+/// A slab with more than this part of what may be retained does not stay in place of others.
+const MOST_OF_ONE: usize = 4;
 
 struct Inner {
     /// One for each class, and one for the buffers of no class, which has no slabs.
@@ -161,9 +164,9 @@ impl BlockPool {
             None if self.0.map.is_some_and(|map| state.grow(size, map)) => state.take(size)?,
             None => return None,
         };
-        drop(state);
         let (memory, was_empty) = taken;
         if was_empty > 0 {
+            // Under the lock: else others would give slabs back for what is in use already.
             self.0.empty.fetch_sub(was_empty, Ordering::Relaxed);
         }
         Some(memory)
@@ -180,30 +183,36 @@ impl BlockPool {
         let mut state = self.0.classes[class].lock();
         state.in_use -= size;
         let Some(emptied) = state.give_back(place, size) else { return };
-        let empty = self.0.empty.fetch_add(emptied.bytes, Ordering::Relaxed) + emptied.bytes;
+        let empty = self.0.empty.load(Ordering::Relaxed) + emptied.bytes;
+        if emptied.is_new && empty > self.0.retain_limit && emptied.bytes > self.0.retain_limit / MOST_OF_ONE {
+            let slab = state.remove(emptied.slab);
+            drop(state);
+            // The operating system takes its time.
+            drop(slab);
+            return;
+        }
+        self.0.empty.fetch_add(emptied.bytes, Ordering::Relaxed);
         drop(state);
         if emptied.is_new {
             self.0.listed.lock().push_back((class, emptied.slab));
         }
-        if empty > self.0.retain_limit {
-            self.retain_less();
-        }
+        self.retain_less();
     }
 
     /// Gives empty slabs back to the operating system until no more are retained than may be: those first that nobody has taken from for longest.
-    #[cold]
     fn retain_less(&self) {
         while self.0.empty.load(Ordering::Relaxed) > self.0.retain_limit {
             let Some((class, number)) = self.0.listed.lock().pop_front() else { return };
-            let leaves = self.0.classes[class].lock().leave(number);
-            match leaves {
-                Leaves::Now(slab) => {
+            let leaves = {
+                let mut state = self.0.classes[class].lock();
+                let leaves = state.leave(number);
+                if let Leaves::Now(slab) = &leaves {
                     self.0.empty.fetch_sub(slab.resident_bytes(), Ordering::Relaxed);
-                    // The operating system takes its time.
-                    drop(slab);
                 }
-                Leaves::Later => self.0.listed.lock().push_back((class, number)),
-                Leaves::Never => {}
+                leaves
+            };
+            if matches!(leaves, Leaves::Later) {
+                self.0.listed.lock().push_back((class, number));
             }
         }
     }

@@ -122,6 +122,20 @@ fn a_class_that_shrinks_gives_the_memory_between_its_buffers_back() {
     }
 }
 
+/// Else each window that a compaction has read would cost the readers all of theirs.
+#[test]
+fn a_large_slab_does_not_stay_in_place_of_others() {
+    let pool = BlockPool::new(1 << 20);
+    let buffers: Vec<_> = (0..128).map(|_| pool.alloc(4096)).collect();
+    drop(buffers);
+    assert_eq!(pool.retained(), 512 << 10);
+    drop(pool.alloc(2 << 20));
+    drop(pool.alloc(600 << 10));
+    assert_eq!(pool.retained(), 512 << 10);
+    drop(pool.alloc(256 << 10));
+    assert_eq!(pool.retained(), 768 << 10);
+}
+
 thread_local! {
     static MAPPED: Cell<usize> = const { Cell::new(0) };
 }

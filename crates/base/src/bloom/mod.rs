@@ -10,14 +10,14 @@ pub use builder::{BloomBuild, BloomBuilder, false_rate};
 pub use dynamic::DynamicBloom;
 
 use crate::checksum::{hash32, xxph3};
-use crate::prefetch::{CACHE_LINE, prefetch};
+use crate::prefetch::prefetch;
 use crate::ribbon::{RibbonBytes, RibbonShape};
 
 /// The bytes behind the bits of every filter block.
 pub const TRAILER_LEN: usize = 5;
 
 /// The bytes that all probes of a key fall into.
-const LINE_LEN: usize = CACHE_LINE;
+const LINE_LEN: usize = 64;
 
 const MAX_PROBES: usize = 30;
 

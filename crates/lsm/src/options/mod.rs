@@ -20,4 +20,5 @@ pub use operation::{
     WriteOptions,
 };
 pub use siltstone_base::compression::CompressionType;
+pub(crate) use table::LEAST_FILTER_BITS;
 pub use table::{ChecksumType, DataBlockIndexType, FilterPolicy, IndexType, TableOptions};

@@ -66,6 +66,9 @@ pub enum FilterPolicy {
     },
 }
 
+/// Fewer bits of a key are not worth a filter: there is none.
+pub(crate) const LEAST_FILTER_BITS: f64 = 0.5;
+
 /// Bits of a key in a filter, at most.
 pub(crate) const MOST_FILTER_BITS: f64 = 100.0;
 
@@ -92,8 +95,9 @@ siltstone_base::define_options! {
         checksum: ChecksumType = ChecksumType::Xxh3,
         /// The filter of each table.
         filter_policy: FilterPolicy = FilterPolicy::None,
-        /// Bits that each key gets beyond those of `filter_policy` in tables that may have older data beneath them. 0 to 100. A get asks every one of them before it comes to the last level: there an
-        /// answer that errs costs a block each time, and in the few keys above it accuracy costs little memory.
+        /// Bits that each key gets beyond those of `filter_policy` in tables of flushes, and of compactions that leave older data beneath what they write. 0 to 100. A get asks all of those before it
+        /// comes to the last level: an answer that errs costs a block there, and where the levels above have few of the keys, accuracy costs little memory. A table keeps its filter when it moves
+        /// to the last level as it is, as after a load of ascending keys; so does every table of the FIFO style.
         upper_level_filter_bits: f64 = 6.0,
         /// Puts whole keys into the filter, for gets; `false`: only their prefixes, if the family has a
         /// [`prefix_extractor`](crate::ColumnFamilyOptions::prefix_extractor).
@@ -116,8 +120,9 @@ impl TableOptions {
     ///
     /// As much for each of them, where "Monkey" (SIGMOD 2017) has the more the higher the level: behind the first bits there is little left to win.
     pub(crate) fn upper_level_filter(&self) -> FilterPolicy {
-        let raised =
-            |bits: f64| if bits > 0.0 { (bits + self.upper_level_filter_bits).min(MOST_FILTER_BITS) } else { bits };
+        let raised = |bits: f64| {
+            if bits >= LEAST_FILTER_BITS { (bits + self.upper_level_filter_bits).min(MOST_FILTER_BITS) } else { bits }
+        };
         match self.filter_policy {
             FilterPolicy::None => FilterPolicy::None,
             FilterPolicy::Bloom { bits_per_key } => FilterPolicy::Bloom { bits_per_key: raised(bits_per_key) },

@@ -1,14 +1,11 @@
 //! Writing the filter of a table.
 
-use crate::options::{FilterPolicy, TableOptions};
+use crate::options::{FilterPolicy, LEAST_FILTER_BITS, TableOptions};
 use siltstone_base::bloom::{BloomBuild, BloomBuilder, false_rate, ribbon_block};
 use siltstone_base::checksum::xxph3;
 use siltstone_base::prefix_extractor::PrefixExtractor;
 use siltstone_base::ribbon::{self, RibbonBuild, RibbonProgress};
 use std::sync::Arc;
-
-/// Fewer bits per key are not worth a filter.
-const MIN_BITS_PER_KEY: f64 = 0.5;
 
 /// Above so many keys a ribbon filter is always smaller than the bloom filter of the same accuracy.
 const SMALL_FILTER_KEYS: usize = 1024;
@@ -51,7 +48,7 @@ impl FilterBuilder {
             }
         };
         let whole_keys = options.whole_key_filtering;
-        if bits_per_key < MIN_BITS_PER_KEY || (!whole_keys && extractor.is_none()) {
+        if bits_per_key < LEAST_FILTER_BITS || (!whole_keys && extractor.is_none()) {
             return None;
         }
         let millibits = (bits_per_key * 1000.0).round() as u32;

@@ -6,7 +6,7 @@ use crate::sync::{Mutex, Rank};
 use std::collections::VecDeque;
 
 /// Taken below every lock of an engine.
-const RANK: Rank = Rank(u16::MAX - 12);
+const RANK: Rank = Rank(u16::MAX - 15);
 
 /// The same, of the whole machine.
 const ASKED_RANK: Rank = Rank(u16::MAX - 14);

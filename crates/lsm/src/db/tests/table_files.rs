@@ -189,7 +189,7 @@ fn filters_err_less_in_tables_that_are_asked_before_the_last_level() {
     assert_eq!(filter_bits(bloom, 6.0), [(0, 16), (6, 10)]);
     assert_eq!(filter_bits(bloom, 0.0), [(0, 10), (6, 10)]);
     assert_eq!(filter_bits(FilterPolicy::None, 6.0), [(0, 0), (6, 0)]);
-    assert_eq!(filter_bits(FilterPolicy::Bloom { bits_per_key: 0.0 }, 6.0), [(0, 0), (6, 0)]);
+    assert_eq!(filter_bits(FilterPolicy::Bloom { bits_per_key: 0.4 }, 6.0), [(0, 0), (6, 0)]);
     let ribbon = FilterPolicy::Ribbon { bloom_equivalent_bits_per_key: 10.0, bloom_before_level: -1 };
     let upper = filter_bits(ribbon, 6.0);
     assert!((10..14).contains(&upper[0].1) && (6..9).contains(&upper[1].1), "{upper:?}");
@@ -199,6 +199,33 @@ fn filters_err_less_in_tables_that_are_asked_before_the_last_level() {
     );
     let db = Db::open("/db", &options(&SimDisk::new())).unwrap();
     db.set_options(&db.default_family(), &[("upper_level_filter_bits", "3.5")]).unwrap();
+}
+
+#[test]
+fn a_key_is_found_in_its_newest_table_however_many_there_are() {
+    let disk = SimDisk::new();
+    let table = TableOptions::default().bloom_bits_per_key(10.0);
+    let family = ColumnFamilyOptions::default().disable_auto_compactions(true).table(table);
+    let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
+    for round in 0..30 {
+        db.put("a", format!("{round}")).unwrap();
+        db.put(format!("key{round:02}"), "once").unwrap();
+        db.put(format!("key{:02}", round / 2), format!("{round}")).unwrap();
+        db.put("z", "").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+        if round == 9 {
+            let all = CompactRangeOptions::default().force_bottommost(true);
+            db.compact_range(&db.default_family(), None, None, &all).unwrap();
+        }
+    }
+    assert_eq!(db.table_files(&db.default_family()).unwrap().len(), 21);
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"29"[..]));
+    assert_eq!(db.get("key99").unwrap(), None);
+    for key in 0..30 {
+        let expected = if key < 15 { format!("{}", 2 * key + 1) } else { "once".to_owned() };
+        let found = db.get(format!("key{key:02}")).unwrap();
+        assert_eq!(found.as_deref(), Some(expected.as_bytes()), "{key}");
+    }
 }
 
 #[test]

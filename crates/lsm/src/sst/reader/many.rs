@@ -19,6 +19,9 @@ use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// The filter is asked for so many keys after its lines for all of them were asked for: the waits for memory overlap.
+const PREFETCHED: usize = 32;
+
 /// One of several keys that tables are asked for.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -137,17 +140,18 @@ impl TableReader {
         which: &[usize],
         together: &mut Together,
     ) -> Vec<bool> {
-        let keys = which.iter().filter_map(|place| asked.get(*place));
-        match &self.filter {
-            TableFilter::Partitioned(partitions) => {
-                let keys = keys.map(|key| (key.lookup.internal_key(), Some(key.hash)));
-                partitions.may_match_many(keys, self.partition_source(options), together)
-            }
-            _ => {
-                keys.clone().for_each(|key| self.prefetch_filter(key.hash));
-                keys.map(|key| self.may_have(options, &key.lookup, Some(key.hash))).collect()
-            }
+        if let TableFilter::Partitioned(partitions) = &self.filter {
+            let keys = which.iter().filter_map(|place| asked.get(*place));
+            let keys = keys.map(|key| (key.lookup.internal_key(), Some(key.hash)));
+            return partitions.may_match_many(keys, self.partition_source(options), together);
         }
+        let mut may_have = Vec::with_capacity(which.len());
+        for which in which.chunks(PREFETCHED) {
+            let keys = which.iter().filter_map(|place| asked.get(*place));
+            keys.clone().for_each(|key| self.prefetch_filter(key.hash));
+            may_have.extend(keys.map(|key| self.may_have(options, &key.lookup, Some(key.hash))));
+        }
+        may_have
     }
 
     /// Says for each key which block it may be in. Returns the partitions that lead there, by their place in the second list; none without a two-level index.
