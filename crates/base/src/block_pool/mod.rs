@@ -268,6 +268,15 @@ impl PooledBuf {
         self.len = self.len.min(len);
     }
 
+    /// Makes it `len` bytes long, whose contents are anything, if its memory has so many from its first byte on. Returns whether it has.
+    pub fn resize_within(&mut self, len: usize) -> bool {
+        let fits = len <= self.memory.len() - self.start;
+        if fits {
+            self.len = len;
+        }
+        fits
+    }
+
     /// Drops the first `count` bytes, or all if there are fewer.
     #[inline]
     pub fn advance(&mut self, count: usize) {

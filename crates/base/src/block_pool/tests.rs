@@ -207,7 +207,7 @@ fn an_allocation_that_cannot_be_made_is_an_error() {
 }
 
 #[test]
-fn windows_shrink_and_never_grow() {
+fn windows_shrink_and_grow_within_their_memory() {
     let mut buffer = PooledBuf::unpooled(b"0123456789".to_vec());
     buffer.truncate(8);
     buffer.truncate(9);
@@ -215,8 +215,12 @@ fn windows_shrink_and_never_grow() {
     assert_eq!(&buffer[..], b"234567");
     buffer[0] = b'x';
     assert_eq!(buffer.as_ref(), b"x34567");
+    assert!(buffer.resize_within(8));
+    assert_eq!(buffer.as_ref(), b"x3456789");
+    assert!(!buffer.resize_within(9));
+    assert_eq!(buffer.len(), 8);
     buffer.advance(100);
-    assert!(buffer.is_empty());
+    assert!(buffer.is_empty() && buffer.resize_within(0) && !buffer.resize_within(1));
     assert_eq!(buffer.capacity_charged(), 10);
 }
 

@@ -19,7 +19,7 @@
 
 #![expect(unsafe_code, reason = "memory of changing size that many threads take without locks")]
 
-use super::block::{ALIGNMENT, Block, HEAD_LEN, MAX_BLOCK_LEN, OwnedBlock, data};
+use super::block::{ALIGNMENT, Block, HEAD_LEN, LEAST_MAPPED_LEN, MAX_BLOCK_LEN, OwnedBlock, data};
 use super::memory::MemtableMemory;
 use siltstone_base::sync::Arc;
 use std::fmt;
@@ -145,13 +145,7 @@ impl Arena {
             // SAFETY: the block is new and exactly as large as the allocation.
             return Some(unsafe { data(own, 0) });
         }
-        let block = match block_len {
-            MAX_BLOCK_LEN => self.memory.largest_block(),
-            _ => {
-                self.memory.took(block_len);
-                OwnedBlock::new(block_len - HEAD_LEN)
-            }
-        };
+        let (block, block_len) = self.new_block(block_len);
         let block = block.into_raw();
         if self.current.compare_exchange(full, block, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.closed.fetch_add(full_len, Ordering::Relaxed);
@@ -161,6 +155,21 @@ impl Arena {
             self.memory.take_back(unsafe { OwnedBlock::from_raw(block) }, block_len);
         }
         None
+    }
+
+    /// A block of `len` bytes, or one of the largest that is there already, in place of one that would have to be mapped: whoever maps memory waits for all that other threads map, give back and touch for the first
+    /// time, and for as long as the processor is kept from them meanwhile.
+    fn new_block(&self, len: usize) -> (OwnedBlock, usize) {
+        if len == MAX_BLOCK_LEN {
+            return (self.memory.largest_block(), MAX_BLOCK_LEN);
+        }
+        if len >= LEAST_MAPPED_LEN
+            && let Some(spare) = self.memory.spares().take()
+        {
+            return (spare, MAX_BLOCK_LEN);
+        }
+        self.memory.took(len);
+        (OwnedBlock::new(len - HEAD_LEN), len)
     }
 
     fn add_to_list(&self, block: *mut Block) {

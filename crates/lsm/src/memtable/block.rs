@@ -16,7 +16,7 @@ pub(super) const ALIGNMENT: usize = 16;
 pub(super) const MAX_BLOCK_LEN: usize = if cfg!(miri) { 2048 } else { 2 << 20 };
 
 /// Blocks of so many bytes and more come from the operating system.
-const LEAST_MAPPED_LEN: usize = 128 << 10;
+pub(super) const LEAST_MAPPED_LEN: usize = 128 << 10;
 
 /// Bytes of a page, at least.
 const PAGE_LEN: usize = 4 << 10;

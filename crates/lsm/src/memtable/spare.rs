@@ -122,7 +122,7 @@ impl Drop for SpareJob {
 mod tests {
     use super::*;
     use crate::memtable::arena::Arena;
-    use crate::memtable::block::{ALIGNMENT, MAX_BLOCK_LEN};
+    use crate::memtable::block::{ALIGNMENT, LEAST_MAPPED_LEN, MAX_BLOCK_LEN};
     use siltstone_base::clock::ManualClock;
     use siltstone_base::executor::{Executor, Priority, StepExecutor};
     use siltstone_base::sync::Arc;
@@ -157,6 +157,29 @@ mod tests {
         assert!(spare < 8 * MAX_BLOCK_LEN && bytes == taken + spare, "{bytes} {taken} {spare}");
         memory.free_spares();
         assert_eq!((memory.bytes(), memory.spare_bytes()), (taken, 0));
+    }
+
+    /// Else a writer maps memory for each memtable, and waits for all other threads that map some or give some back.
+    #[test]
+    fn a_memtable_that_grows_takes_a_block_that_is_there_in_place_of_a_smaller_one_to_be_mapped() {
+        let (_, memory) = memory(8);
+        drop({
+            let first = Arena::new(Arc::clone(&memory));
+            fill(&first, 12);
+            first
+        });
+        assert_eq!(memory.spare_bytes(), 8 * MAX_BLOCK_LEN);
+        let second = Arena::new(Arc::clone(&memory));
+        let small = second.allocate(ALIGNMENT);
+        assert_eq!(memory.spare_bytes(), 8 * MAX_BLOCK_LEN, "a small one takes nothing: {small:p}");
+        while second.block_bytes() < MAX_BLOCK_LEN {
+            second.allocate(ALIGNMENT);
+        }
+        assert_eq!(memory.spare_bytes(), 7 * MAX_BLOCK_LEN);
+        assert!(second.block_bytes() < MAX_BLOCK_LEN + LEAST_MAPPED_LEN, "{}", second.block_bytes());
+        assert_eq!(memory.bytes(), second.block_bytes() + memory.spare_bytes());
+        drop(second);
+        assert_eq!((memory.bytes(), memory.spare_bytes()), (8 * MAX_BLOCK_LEN, 8 * MAX_BLOCK_LEN));
     }
 
     #[test]

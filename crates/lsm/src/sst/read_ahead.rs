@@ -127,9 +127,7 @@ impl ReadAhead {
         let read_from = start + kept.len() as u64;
         let wanted = read_from.saturating_add(self.next_len(read_from, fetcher));
         let end = wanted.max((handle.offset + len as u64).next_multiple_of(ALIGNMENT)).min(fetcher.file_size);
-        // The old window goes back to the pool first.
-        self.window = None;
-        let mut window = fetcher.pool.alloc_aligned((end - start) as usize, DIRECT_ALIGNMENT);
+        let mut window = self.next_window(fetcher, (end - start) as usize);
         let (front, rest) = window.split_at_mut(kept.len());
         front.copy_from_slice(&kept);
         let file = Arc::clone(self.file.as_ref().unwrap_or(&fetcher.file));
@@ -147,6 +145,12 @@ impl ReadAhead {
             self.ask_for(file, end, next_len, is_long);
         }
         Ok(true)
+    }
+
+    /// Memory for the next window: that of the one before, if it is as much as is needed. Else that goes back to the pool first.
+    fn next_window(&mut self, fetcher: &BlockFetcher, len: usize) -> PooledBuf {
+        let before = self.window.take().and_then(|mut window| window.resize_within(len).then_some(window));
+        before.unwrap_or_else(|| fetcher.pool.alloc_aligned(len, DIRECT_ALIGNMENT))
     }
 
     /// Bytes of a read that begins at `from`, up to the end of the data.

@@ -11,6 +11,7 @@ use super::transfer;
 use crate::env::{DIRECT_ALIGNMENT, FileKind, IoContext, IoPriority};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Rank};
+use crossbeam::atomic::AtomicCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -26,6 +27,9 @@ pub(in super::super) const MOST_AT_ONCE: usize = 1;
 
 /// A longer range is not read ahead, in bytes.
 const LONGEST: u64 = 16 << 20;
+
+/// The longest buffer that waits for the next range, in bytes. One is enough: the next range is begun when the one before was copied out of it.
+const LONGEST_SPARE: usize = 4 << 20;
 
 /// Nobody waits for it yet.
 const CONTEXT: IoContext = IoContext::new(FileKind::Table, IoPriority::Low);
@@ -71,6 +75,30 @@ struct OnItsWay {
 pub(super) struct AtOnce {
     count: AtomicUsize,
     beside: Beside,
+    spare: Spare,
+}
+
+/// A buffer whose bytes were copied out. Who maps memory for each range makes all threads of the process wait that need some, too.
+#[derive(Default)]
+struct Spare(AtomicCell<Option<AlignedBuffer>>);
+
+impl fmt::Debug for Spare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spare")
+    }
+}
+
+impl Spare {
+    /// A buffer of at least `len` bytes.
+    fn take(&self, len: usize) -> AlignedBuffer {
+        self.0.take().filter(|buffer| buffer.len() >= len).unwrap_or_else(|| AlignedBuffer::new(len))
+    }
+
+    fn keep(&self, buffer: AlignedBuffer) {
+        if buffer.len() <= LONGEST_SPARE {
+            drop(self.0.swap(Some(buffer)));
+        }
+    }
 }
 
 /// One of them, until this is dropped.
@@ -126,9 +154,10 @@ impl Ahead {
         let file = Arc::clone(handle);
         let begun = background::begin(move || {
             let _turn = turn;
-            let mut buffer = AlignedBuffer::new(len.next_multiple_of(DIRECT_ALIGNMENT));
+            let aligned = len.next_multiple_of(DIRECT_ALIGNMENT);
+            let mut buffer = file.read_ahead().spare.take(aligned);
             let most = file.most_at_once(CONTEXT);
-            let read = transfer::read_at_direct(file.fd(), offset, &mut buffer, most);
+            let read = transfer::read_at_direct(file.fd(), offset, &mut buffer[..aligned], most);
             (buffer, read)
         });
         let oldest = {
@@ -160,9 +189,12 @@ impl Ahead {
         let needed = handle.clock().now_micros();
         let (bytes, read) = range.begun.end_if_begun()?;
         handle.read_ahead().beside.came(range.asked_micros, needed, handle.clock().now_micros());
-        let count = read.ok()?.min(buffer.len());
-        buffer[..count].copy_from_slice(bytes.get(..count)?);
-        Some(count)
+        let count = read.map(|count| count.min(buffer.len()));
+        if let Ok(count) = count {
+            buffer[..count].copy_from_slice(&bytes[..count]);
+        }
+        handle.read_ahead().spare.keep(bytes);
+        count.ok()
     }
 
     #[inline]
@@ -175,5 +207,25 @@ impl Ahead {
         let range = ranges.remove(at);
         self.count.store(ranges.len(), Ordering::Release);
         range
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_waits_for_the_next_range_that_fits() {
+        let spare = Spare::default();
+        let buffer = spare.take(8 << 10);
+        let memory = buffer.as_ptr();
+        spare.keep(buffer);
+        let again = spare.take(4 << 10);
+        assert_eq!((again.as_ptr(), again.len()), (memory, 8 << 10));
+        assert_eq!(spare.take(4 << 10).len(), 4 << 10, "there was one");
+        spare.keep(again);
+        assert_eq!(spare.take(64 << 10).len(), 64 << 10);
+        spare.keep(AlignedBuffer::new(LONGEST_SPARE + 4096));
+        assert!(spare.0.take().is_none(), "one that is so long does not wait");
     }
 }
