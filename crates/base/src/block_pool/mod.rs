@@ -199,7 +199,7 @@ impl BlockPool {
         self.retain_less();
     }
 
-    /// Gives empty slabs back to the operating system until no more are retained than may be: those first that nobody has taken from for longest.
+    /// Gives empty slabs back to the operating system until no more are retained than may be, in the order in which they were listed.
     fn retain_less(&self) {
         while self.0.empty.load(Ordering::Relaxed) > self.0.retain_limit {
             let Some((class, number)) = self.0.listed.lock().pop_front() else { return };

@@ -141,47 +141,44 @@ fn the_properties_of_a_table_say_what_is_in_it_and_how_large_it_was() {
     assert!(table.file_creation_time >= 1_700_000_000);
 }
 
-#[test]
-fn only_tables_of_the_last_level_go_without_filters_where_most_reads_find_their_keys() {
-    let disk = SimDisk::new();
-    let family = ColumnFamilyOptions::default()
-        .optimize_filters_for_hits(true)
-        .disable_auto_compactions(true)
-        .table(TableOptions::default().bloom_bits_per_key(10.0));
-    let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
-    let put = |value: u8| (0..300).for_each(|number| db.put(format!("key{number:03}"), [value; 40]).unwrap());
+/// A database with the keys from `key0000` on in a table of the last level, valued 40 times 1, and again in one of level 0, valued 40 times 2.
+fn with_last_level_and_one_above(family: ColumnFamilyOptions, keys: usize) -> Db {
+    let family = family.disable_auto_compactions(true);
+    let db = Db::open_families("/db", &options(&SimDisk::new()), &[("default", family)]).unwrap();
+    let put = |value: u8| (0..keys).for_each(|number| db.put(format!("key{number:04}"), [value; 40]).unwrap());
     put(1);
     db.flush(&FlushOptions::default()).unwrap();
     let all = CompactRangeOptions::default().force_bottommost(true);
     db.compact_range(&db.default_family(), None, None, &all).unwrap();
     put(2);
     db.flush(&FlushOptions::default()).unwrap();
+    db
+}
+
+#[test]
+fn only_tables_of_the_last_level_go_without_filters_where_most_reads_find_their_keys() {
+    let family = ColumnFamilyOptions::default()
+        .optimize_filters_for_hits(true)
+        .table(TableOptions::default().bloom_bits_per_key(10.0));
+    let db = with_last_level_and_one_above(family, 300);
     let filters = || {
         let tables = db.table_files(&db.default_family()).unwrap();
         tables.into_iter().map(|table| (table.level, table.filter_size > 0, table.filter_policy)).collect::<Vec<_>>()
     };
     assert_eq!(filters(), [(0, true, "bloomfilter".to_owned()), (6, false, String::new())]);
-    assert_eq!(db.get("key123").unwrap().as_deref(), Some(&[2; 40][..]));
-    assert_eq!(db.get("key1234").unwrap(), None);
+    assert_eq!(db.get("key0123").unwrap().as_deref(), Some(&[2; 40][..]));
+    assert_eq!(db.get("key01234").unwrap(), None);
+    let all = CompactRangeOptions::default().force_bottommost(true);
     db.compact_range(&db.default_family(), None, None, &all).unwrap();
     assert_eq!(filters(), [(6, false, String::new())]);
-    assert_eq!(db.get("key123").unwrap().as_deref(), Some(&[2; 40][..]));
+    assert_eq!(db.get("key0123").unwrap().as_deref(), Some(&[2; 40][..]));
 }
 
 #[test]
 fn filters_err_less_in_tables_that_are_asked_before_the_last_level() {
     let filter_bits = |policy: FilterPolicy, upper: f64| {
-        let disk = SimDisk::new();
         let table = TableOptions::default().filter_policy(policy).upper_level_filter_bits(upper);
-        let family = ColumnFamilyOptions::default().disable_auto_compactions(true).table(table);
-        let db = Db::open_families("/db", &options(&disk), &[("default", family)]).unwrap();
-        let put = |value: u8| (0..4_000).for_each(|number| db.put(format!("key{number:04}"), [value; 4]).unwrap());
-        put(1);
-        db.flush(&FlushOptions::default()).unwrap();
-        let all = CompactRangeOptions::default().force_bottommost(true);
-        db.compact_range(&db.default_family(), None, None, &all).unwrap();
-        put(2);
-        db.flush(&FlushOptions::default()).unwrap();
+        let db = with_last_level_and_one_above(ColumnFamilyOptions::default().table(table), 4_000);
         let tables = db.table_files(&db.default_family()).unwrap();
         tables.into_iter().map(|table| (table.level, table.filter_size * 8 / 4_000)).collect::<Vec<_>>()
     };
