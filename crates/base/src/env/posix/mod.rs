@@ -33,6 +33,7 @@ mod open;
 mod random;
 mod range;
 mod read_many;
+mod remove;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -139,7 +140,7 @@ impl Env for PosixEnv {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        remove::remove(path).map(|_| ())
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {

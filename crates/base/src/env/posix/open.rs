@@ -15,7 +15,8 @@ pub(super) struct Opened {
     pub(super) direct: bool,
 }
 
-fn raw(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+/// Opens a file with these flags.
+pub(super) fn raw(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     retry_on_intr(|| rustix::fs::open(path, flags | OFlags::CLOEXEC, mode))
 }

@@ -25,8 +25,9 @@ use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// How long a compaction leaves the device to a flush that writers will wait for.
-pub(super) const FLUSH_HEADSTART: Duration = Duration::from_micros(500);
+/// How long a compaction leaves the device to a flush that writers will wait for, before it looks again. Not less: a thread that wakes up every half a millisecond keeps
+/// its processor from taking over the flush from another one where it waits.
+pub(super) const FLUSH_HEADSTART: Duration = Duration::from_millis(2);
 
 /// What all subcompactions of one compaction may read ahead together, in bytes, unless there are more sources than that is of use to.
 const READ_AHEAD_BYTES: usize = 128 << 20;
