@@ -24,7 +24,7 @@ use super::memory::MemtableMemory;
 use siltstone_base::sync::Arc;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Bytes of the first block.
 const MIN_BLOCK_LEN: usize = if cfg!(miri) { 512 } else { 16 << 10 };
@@ -40,6 +40,8 @@ pub(super) struct Arena {
     list: AtomicPtr<Block>,
     /// Bytes of all blocks but the current one.
     closed: AtomicUsize,
+    /// Whether it took a block of the largest size before it was that large.
+    is_early: AtomicBool,
     /// Who counts the blocks.
     memory: Arc<MemtableMemory>,
 }
@@ -50,6 +52,7 @@ impl Arena {
             current: AtomicPtr::new(std::ptr::null_mut()),
             list: AtomicPtr::new(std::ptr::null_mut()),
             closed: AtomicUsize::new(0),
+            is_early: AtomicBool::new(false),
             memory,
         }
     }
@@ -164,8 +167,12 @@ impl Arena {
             return (self.memory.largest_block(), MAX_BLOCK_LEN);
         }
         if len >= LEAST_MAPPED_LEN
-            && let Some(spare) = self.memory.spares().take()
+            && let Some(spare) = self.memory.early_block()
         {
+            if self.is_early.swap(true, Ordering::AcqRel) {
+                // Another thread took one at the same time.
+                self.memory.early_ended();
+            }
             return (spare, MAX_BLOCK_LEN);
         }
         self.memory.took(len);
@@ -188,6 +195,9 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        if *self.is_early.get_mut() {
+            self.memory.early_ended();
+        }
         let mut next = *self.list.get_mut();
         while let Some(mut block) = NonNull::new(next) {
             // SAFETY: no other thread is left, every block of the list is allocated, and it is there once (3).

@@ -34,6 +34,8 @@ pub(crate) struct MemtableMemory {
     jobs: AtomicUsize,
     charged: Option<Charged>,
     spares: SpareBlocks,
+    /// Memtables that took a block of the largest size before they were that large.
+    early: AtomicUsize,
     submit: Option<Submit>,
 }
 
@@ -76,16 +78,38 @@ impl MemtableMemory {
 
     /// A block of the largest size, which is counted: one that waited, or a new one.
     pub(super) fn largest_block(self: &Arc<Self>) -> OwnedBlock {
+        self.spare_block().unwrap_or_else(|| {
+            self.took(MAX_BLOCK_LEN);
+            OwnedBlock::largest()
+        })
+    }
+
+    /// A block of the largest size for a memtable that is small yet, if one waits and not too many such memtables have one. Its owner says when it [has ended](Self::early_ended).
+    pub(super) fn early_block(self: &Arc<Self>) -> Option<OwnedBlock> {
+        let most = self.spares.most_early();
+        let one_more = |early: usize| (early < most).then_some(early + 1);
+        self.early.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more).ok()?;
+        let block = self.spare_block();
+        if block.is_none() {
+            self.early_ended();
+        }
+        block
+    }
+
+    /// A memtable that took a block early is no more.
+    pub(super) fn early_ended(&self) {
+        self.early.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// A block that waited, which is counted already. If there are few, more are made.
+    fn spare_block(self: &Arc<Self>) -> Option<OwnedBlock> {
         let spare = self.spares.take();
         if let Some(submit) = &self.submit
             && self.spares.ask()
         {
             submit(SpareJob::new(Arc::downgrade(self)));
         }
-        spare.unwrap_or_else(|| {
-            self.took(MAX_BLOCK_LEN);
-            OwnedBlock::largest()
-        })
+        spare
     }
 
     /// A block of `len` bytes with its head is needed no more by who had it.

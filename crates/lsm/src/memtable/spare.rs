@@ -15,6 +15,9 @@ const MOST_AHEAD: usize = 4;
 /// One part in so many of what may be kept is made ahead.
 const AHEAD_PART: usize = 8;
 
+/// One part in so many of what may be kept is for memtables that are small yet.
+const EARLY_PART: usize = 2;
+
 /// See the module's documentation.
 pub(super) struct SpareBlocks {
     blocks: Mutex<Vec<OwnedBlock>>,
@@ -53,6 +56,11 @@ impl SpareBlocks {
     /// As many may be kept from now on, if that is more than before.
     pub(super) fn allow(&self, blocks: usize) {
         self.most.fetch_max(blocks, Ordering::Relaxed);
+    }
+
+    /// How many memtables may have one before they are that large: what they have of it in vain is at most half a write buffer.
+    pub(super) fn most_early(&self) -> usize {
+        self.most.load(Ordering::Relaxed) / EARLY_PART
     }
 
     /// Whether there are fewer than should be there ahead.
@@ -97,10 +105,12 @@ impl Job for SpareJob {
     fn step(&mut self, _: &mut Budget<'_>) -> Progress {
         let Some(memory) = self.memory.upgrade() else { return Progress::Done };
         if memory.spares().are_few() {
+            let before = memory.spares().len();
             let mut block = OwnedBlock::largest();
             block.touch();
             memory.add_spare(block);
-            return Progress::More;
+            // Memory that is charged gives all of them back while memtables have next to nothing, and would again.
+            return if memory.spares().len() > before { Progress::More } else { Progress::Done };
         }
         Progress::Done
     }
@@ -182,6 +192,37 @@ mod tests {
         assert_eq!((memory.bytes(), memory.spare_bytes()), (8 * MAX_BLOCK_LEN, 8 * MAX_BLOCK_LEN));
     }
 
+    /// Else each of a thousand families that are hardly written takes 2 MiB, which no limit counts.
+    #[test]
+    fn memtables_that_stay_small_take_no_more_than_half_a_write_buffer_in_vain() {
+        let (_, memory) = memory(8);
+        let small = || {
+            let arena = Arena::new(Arc::clone(&memory));
+            while arena.used_bytes() < 2 * LEAST_MAPPED_LEN {
+                arena.allocate(ALIGNMENT);
+            }
+            arena
+        };
+        let is_early = |arena: &Arena| arena.block_bytes() >= MAX_BLOCK_LEN;
+        let refill = || (0..8).for_each(|_| memory.add_spare(OwnedBlock::largest()));
+        refill();
+        let mut arenas: Vec<_> = (0..20).map(|_| small()).collect();
+        assert_eq!(arenas.iter().filter(|arena| is_early(arena)).count(), 4);
+        assert_eq!(memory.spare_bytes(), 4 * MAX_BLOCK_LEN);
+        // When one has been flushed the next one may.
+        arenas.remove(0);
+        refill();
+        assert!(is_early(&small()) && is_early(&small()));
+        arenas.clear();
+        memory.free_spares();
+        assert_eq!(memory.bytes(), 0);
+        // What was not there took nobody's place.
+        drop([(); 8].map(|()| small()));
+        refill();
+        let arenas = [(); 5].map(|()| small());
+        assert_eq!(arenas.iter().filter(|arena| is_early(arena)).count(), 4);
+    }
+
     #[test]
     fn a_job_makes_blocks_ahead_of_memtables_that_grow() {
         let (executor, memory) = memory(16);
@@ -201,6 +242,23 @@ mod tests {
         drop(arena);
         drop(memory);
         assert_eq!(executor.run_until_idle(), 1);
+    }
+
+    /// Else a thread makes blocks and gives them back for as long as the database is open.
+    #[test]
+    fn blocks_that_go_back_at_once_are_not_made_again_and_again() {
+        let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(0))));
+        let jobs = Arc::clone(&executor);
+        let memory = MemtableMemory::charging(0, |_, _| {});
+        let memory = Arc::new(memory.with_jobs(move |job| jobs.submit(Priority::High, Box::new(job))));
+        memory.allow_spares(64 * MAX_BLOCK_LEN);
+        // A memtable asks for some, and is flushed before they are made.
+        let arena = Arena::new(Arc::clone(&memory));
+        fill(&arena, 1);
+        drop(arena);
+        assert_eq!(executor.pending(), 1);
+        assert_eq!(executor.run_until_idle(), 1);
+        assert_eq!((memory.bytes(), memory.spare_bytes()), (0, 0));
     }
 
     #[test]

@@ -147,9 +147,11 @@ impl ReadAhead {
         Ok(true)
     }
 
-    /// Memory for the next window: that of the one before, if it is as much as is needed. Else that goes back to the pool first.
+    /// Memory for the next window: that of the one before, if it is as much as is needed and not much more, as after a block that is longer than any window. Else that goes back to the pool first.
     fn next_window(&mut self, fetcher: &BlockFetcher, len: usize) -> PooledBuf {
-        let before = self.window.take().and_then(|mut window| window.resize_within(len).then_some(window));
+        let most = len.max(self.max_size).saturating_mul(2);
+        let before = self.window.take().filter(|window| window.capacity_charged() <= most);
+        let before = before.and_then(|mut window| window.resize_within(len).then_some(window));
         before.unwrap_or_else(|| fetcher.pool.alloc_aligned(len, DIRECT_ALIGNMENT))
     }
 

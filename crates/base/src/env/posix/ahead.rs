@@ -94,9 +94,11 @@ impl Spare {
         self.0.take().filter(|buffer| buffer.len() >= len).unwrap_or_else(|| AlignedBuffer::new(len))
     }
 
+    /// Keeps the longer one of this and what is there.
     fn keep(&self, buffer: AlignedBuffer) {
         if buffer.len() <= LONGEST_SPARE {
-            drop(self.0.swap(Some(buffer)));
+            let before = self.0.take().filter(|before| before.len() > buffer.len());
+            self.0.store(Some(before.unwrap_or(buffer)));
         }
     }
 }
@@ -224,6 +226,8 @@ mod tests {
         assert_eq!((again.as_ptr(), again.len()), (memory, 8 << 10));
         assert_eq!(spare.take(4 << 10).len(), 4 << 10, "there was one");
         spare.keep(again);
+        spare.keep(AlignedBuffer::new(4 << 10));
+        assert_eq!(spare.take(8 << 10).as_ptr(), memory, "a shorter one does not take its place");
         assert_eq!(spare.take(64 << 10).len(), 64 << 10);
         spare.keep(AlignedBuffer::new(LONGEST_SPARE + 4096));
         assert!(spare.0.take().is_none(), "one that is so long does not wait");

@@ -1,17 +1,21 @@
 //! Removing a file whose pages are cached.
 //!
 //! The kernel lets go of the pages of a file with its last name, all of them in one call: 64 MiB that were written in small pieces take it 10 ms, in which nobody
-//! else gets the processor before a tick ends. So a large file that is cached loses its name first, and then its pages, a piece at a time. Nobody may see it shorter than it was: not another name, and
-//! not whoever opened it before, as a follower of the database in another process. The kernel grants a lease to write to a file only to the one who has it open.
+//! else gets the processor before a tick ends. So a large file that is cached loses its name first, and then its pages, a piece at a time; the return from each call is where others get their turn.
+//!
+//! Pages that are on the device, as those of a table, are dropped from the cache: whoever has the file open, as a follower of the database in another process, reads them again.
+//! Pages that are not, as those of a WAL that was never synced, go only if the file becomes shorter. So it must be nobody else's: have no other name, and not be open, for which the kernel grants a lease to write to it. (Who
+//! has found the name just before it went may still open the file. Followers open WALs like that, and look afterwards whether they were obsolete.)
+//! That is for ext4 alone: XFS writes what is cached of a file before it shortens it, where the whole file would have been forgotten.
 #![expect(unsafe_code, reason = "cachestat and leases are only in libc")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, OFlags};
+use rustix::fs::{Advice, AtFlags, CWD, FileType, OFlags};
 
-use super::open;
+use super::{lock, open};
 
 /// Files of fewer cached bytes are removed in one call.
 const LEAST_BYTES: u64 = 2 << 20;
@@ -19,56 +23,110 @@ const LEAST_BYTES: u64 = 2 << 20;
 /// What the kernel lets go of at a time: a fifth of a millisecond.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// The number of `cachestat` (Linux 6.5), the same for all processors; libc has no name for it everywhere.
+/// The magic number of ext2, ext3 and ext4.
+const EXT4: u64 = 0xEF53;
+
+/// The number of `cachestat` (Linux 6.5), which libc has no name for everywhere.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 /// The command of `fcntl` that names the signal to send when a lease is broken; libc has no name for it.
 const F_SETSIG: libc::c_int = 10;
 
-/// Removes the file. Returns how many pieces it was shortened by before.
-pub(super) fn remove(path: &Path) -> io::Result<u64> {
+/// How the pages of a file went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removed {
+    /// With its name, or when the last who has it closes it.
+    AtOnce,
+    /// Out of the cache, in so many pieces.
+    Dropped(u64),
+    /// With the bytes, in so many pieces.
+    Cut(u64),
+}
+
+/// A large file that is cached.
+struct Cached {
+    file: OwnedFd,
+    len: u64,
+    /// Whether all of it is on the device.
+    is_clean: bool,
+}
+
+/// Removes the file.
+pub(super) fn remove(path: &Path) -> io::Result<Removed> {
     let cached = open_if_cached(path);
     rustix::fs::unlink(path)?;
-    Ok(cached.map_or(0, |file| shorten(&file).unwrap_or_else(|pieces| pieces)))
+    Ok(cached.map_or(Removed::AtOnce, |cached| cached.let_go()))
 }
 
 /// The file, if so much of it is cached that its pages should go by and by.
-fn open_if_cached(path: &Path) -> Option<OwnedFd> {
+fn open_if_cached(path: &Path) -> Option<Cached> {
+    lock::refuse_held(path).ok()?;
     let found = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let is_large = u64::try_from(found.st_size).is_ok_and(|len| len >= LEAST_BYTES);
-    if !is_large || FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_nlink > 1 {
+    let len = u64::try_from(found.st_size).ok().filter(|len| *len >= LEAST_BYTES)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_nlink > 1 {
         return None;
     }
     let file = open::raw(path, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK).ok()?;
-    (cached_bytes(file.as_fd())? >= LEAST_BYTES).then_some(file)
+    let pages = cached_pages(file.as_fd())?;
+    let is_cached = pages.cached >= LEAST_BYTES.max(len / 2);
+    is_cached.then_some(Cached { file, len, is_clean: pages.not_written == 0 })
 }
 
-/// Cuts a file without a name that only the caller has open, from its end. Returns in how many pieces, as `Err` if it was not to the end.
-fn shorten(file: &OwnedFd) -> Result<u64, u64> {
-    let status = rustix::fs::fstat(file).map_err(|_| 0_u64)?;
-    if status.st_nlink > 0 || !is_alone(file.as_fd()) {
-        return Err(0);
+impl Cached {
+    /// Lets go of the pages of a file that has lost its name.
+    fn let_go(&self) -> Removed {
+        if self.is_clean {
+            return Removed::Dropped(self.drop_pages());
+        }
+        match self.is_nobodys() && self.is_on_ext4() {
+            true => Removed::Cut(self.cut()),
+            false => Removed::AtOnce,
+        }
     }
-    let len = u64::try_from(status.st_size).unwrap_or(0);
-    let mut pieces = 0;
-    while pieces * PIECE_BYTES < len {
-        let left = len.saturating_sub((pieces + 1) * PIECE_BYTES);
-        rustix::fs::ftruncate(file, left).map_err(|_| pieces)?;
-        pieces += 1;
-        std::thread::yield_now();
+
+    fn drop_pages(&self) -> u64 {
+        let pieces = self.len.div_ceil(PIECE_BYTES);
+        for piece in 0..pieces {
+            // What stays goes with the file.
+            let _ = rustix::fs::fadvise(&self.file, piece * PIECE_BYTES, PIECE_BYTES.try_into().ok(), Advice::DontNeed);
+        }
+        pieces
     }
-    Ok(pieces)
+
+    /// From its end, to whole pieces: else what is left of a page would be written.
+    fn cut(&self) -> u64 {
+        let pieces = self.len.div_ceil(PIECE_BYTES);
+        let cut = |piece: &u64| rustix::fs::ftruncate(&self.file, piece * PIECE_BYTES).is_ok();
+        (0..pieces).rev().take_while(cut).count() as u64
+    }
+
+    /// Whether nobody else has it, by name, open or mapped.
+    fn is_nobodys(&self) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|status| status.st_nlink == 0) && is_alone(self.file.as_fd())
+    }
+
+    fn is_on_ext4(&self) -> bool {
+        rustix::fs::fstatfs(&self.file).is_ok_and(|system| system.f_type as u64 == EXT4)
+    }
 }
 
-/// How much of a file is in the page cache; `None` where the kernel does not tell.
-fn cached_bytes(file: BorrowedFd<'_>) -> Option<u64> {
+/// Bytes of a file in the page cache.
+struct CachedPages {
+    cached: u64,
+    /// Those that are not on the device.
+    not_written: u64,
+}
+
+/// What of a file is in the page cache; `None` where the kernel does not tell.
+fn cached_pages(file: BorrowedFd<'_>) -> Option<CachedPages> {
     // An offset and a length, of which 0 is everything.
     let range = [0_u64; 2];
     // Pages that are cached, dirty, being written, gone, and gone recently.
     let mut pages = [0_u64; 5];
     // SAFETY: the kernel reads two integers and writes five, which the arrays have room for; the descriptor is open for as long as it is borrowed.
     let result = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), pages.as_mut_ptr(), 0) };
-    (result == 0).then(|| pages[0].saturating_mul(rustix::param::page_size() as u64))
+    let [cached, dirty, being_written, ..] = pages.map(|pages| pages.saturating_mul(rustix::param::page_size() as u64));
+    (result == 0).then(|| CachedPages { cached, not_written: dirty.saturating_add(being_written) })
 }
 
 /// Whether nobody else has the file open or mapped.
@@ -88,26 +146,48 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "what the environment did is looked at from outside it")]
 
     use super::*;
+    use std::fs::File;
     use std::os::unix::fs::FileExt;
 
-    const LEN: usize = 5 << 20;
+    /// Five pieces and some.
+    const LEN: usize = (5 << 20) + 123;
 
-    /// A file whose pages are cached. False where the kernel does not say so.
-    fn cached(path: &Path) -> bool {
+    /// A file whose pages are cached.
+    fn write(path: &Path, is_clean: bool) -> File {
         std::fs::write(path, vec![7; LEN]).unwrap();
-        open_if_cached(path).is_some()
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        if is_clean {
+            file.sync_all().unwrap();
+        }
+        file
+    }
+
+    /// Whether the kernel tells what is cached, whether it grants a lease to whom a file belongs, and whether that is on ext4.
+    fn abilities(directory: &Path) -> (bool, bool) {
+        let file = write(&directory.join("probe"), false);
+        let tells = cached_pages(file.as_fd()).is_some();
+        let cached = Cached { file: file.into(), len: LEN as u64, is_clean: false };
+        let cuts = cached.is_on_ext4() && (0..100).any(|_| is_alone(cached.file.as_fd()));
+        (tells, tells && cuts)
     }
 
     #[test]
     fn a_cached_file_goes_in_pieces() {
         let directory = tempfile::tempdir().unwrap();
+        let (drops, cuts) = abilities(directory.path());
         let path = directory.path().join("file");
-        let expected = if cached(&path) { 5 } else { 0 };
-        assert_eq!(remove(&path).unwrap(), expected);
+        write(&path, true);
+        assert_eq!(remove(&path).unwrap(), if drops { Removed::Dropped(6) } else { Removed::AtOnce });
         assert!(!path.exists());
         assert_eq!(remove(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        // A process that another test starts has the file open for a moment. And a device may be so quick that the pages are written.
+        let cut = (0..100).any(|_| {
+            write(&path, false);
+            remove(&path).unwrap() == Removed::Cut(6)
+        });
+        assert_eq!(cut, cuts);
         std::fs::write(&path, "little").unwrap();
-        assert_eq!(remove(&path).unwrap(), 0);
+        assert_eq!(remove(&path).unwrap(), Removed::AtOnce);
         assert!(!path.exists());
     }
 
@@ -115,30 +195,41 @@ mod tests {
     fn who_reads_a_removed_file_or_has_another_name_for_it_sees_all_of_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        cached(&path);
-        let reader = std::fs::File::open(&path).unwrap();
-        assert_eq!(remove(&path).unwrap(), 0);
-        let mut read = vec![0; LEN];
-        reader.read_exact_at(&mut read, 0).unwrap();
-        assert!(read.iter().all(|byte| *byte == 7));
+        for is_clean in [false, true] {
+            let reader = write(&path, is_clean);
+            assert!(!matches!(remove(&path).unwrap(), Removed::Cut(_)));
+            let mut read = vec![0; LEN];
+            reader.read_exact_at(&mut read, 0).unwrap();
+            assert!(read.iter().all(|byte| *byte == 7));
 
-        cached(&path);
-        let reader = std::fs::File::open(&path).unwrap();
-        // SAFETY: nobody writes to the file.
-        let mapped = unsafe { memmap2::Mmap::map(&reader) }.unwrap();
-        drop(reader);
-        assert_eq!(remove(&path).unwrap(), 0);
-        assert!(mapped.iter().all(|byte| *byte == 7));
+            let reader = write(&path, is_clean);
+            // SAFETY: nobody writes to the file.
+            let mapped = unsafe { memmap2::Mmap::map(&reader) }.unwrap();
+            drop(reader);
+            assert!(!matches!(remove(&path).unwrap(), Removed::Cut(_)));
+            assert!(mapped.iter().all(|byte| *byte == 7));
 
-        let link = directory.path().join("link");
-        cached(&path);
-        std::fs::hard_link(&path, &link).unwrap();
-        assert_eq!(remove(&path).unwrap(), 0);
-        assert_eq!(std::fs::read(&link).unwrap(), vec![7; LEN]);
+            let link = directory.path().join("link");
+            write(&path, is_clean);
+            std::fs::hard_link(&path, &link).unwrap();
+            assert_eq!(remove(&path).unwrap(), Removed::AtOnce);
+            assert_eq!(std::fs::read(&link).unwrap(), vec![7; LEN]);
 
-        let symbolic = directory.path().join("symbolic");
-        std::os::unix::fs::symlink(&link, &symbolic).unwrap();
-        assert_eq!(remove(&symbolic).unwrap(), 0);
-        assert_eq!(std::fs::metadata(&link).unwrap().len(), LEN as u64);
+            let symbolic = directory.path().join("symbolic");
+            std::os::unix::fs::symlink(&link, &symbolic).unwrap();
+            assert_eq!(remove(&symbolic).unwrap(), Removed::AtOnce);
+            assert_eq!(std::fs::read(&link).unwrap(), vec![7; LEN]);
+            std::fs::remove_file(&link).unwrap();
+        }
+    }
+
+    /// As when somebody gives the file another name while it is removed.
+    #[test]
+    fn a_file_that_has_a_name_is_not_cut() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let cached = Cached { file: write(&path, false).into(), len: LEN as u64, is_clean: false };
+        assert_eq!(cached.let_go(), Removed::AtOnce);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), LEN as u64);
     }
 }
