@@ -11,6 +11,8 @@ use siltstone_base::engine::{Admin, Capabilities, Durability, EngineStats, Kv, K
 use std::path::Path;
 use std::time::Duration;
 
+mod last_ops;
+
 const NAME: &str = "fjall";
 
 /// A fjall database with one keyspace.
@@ -116,7 +118,7 @@ impl Kv for FjallEngine {
     /// with all that it sees of the key below, an older weak tombstone included, and what that one hid further down comes back.
     fn write(&self, batch: &KvBatch) -> Result<()> {
         let mut foreign_batch = self.database.batch().durability(Some(self.persist.unwrap_or(PersistMode::Buffer)));
-        for op in batch {
+        for op in last_ops::last_ops(batch) {
             match op {
                 KvOp::Put { key, value } => foreign_batch.insert(&self.keyspace, key, value),
                 KvOp::Delete { key } | KvOp::DeleteOnce { key } => foreign_batch.remove(&self.keyspace, key),
