@@ -25,7 +25,7 @@ pub fn buffer_bytes() -> u64 {
     BUFFERS.load(Ordering::Relaxed)
 }
 
-/// Zeroed bytes whose memory is aligned to [`DIRECT_ALIGNMENT`]. They go back to the operating system: an allocator would keep some of what comes and goes with every file.
+/// Zeroed bytes whose memory is aligned to [`DIRECT_ALIGNMENT`]. They go back to the operating system, but for one that waits for the next range to read ahead: an allocator would keep some of what comes and goes with every file.
 pub(super) struct AlignedBuffer {
     memory: Memory,
     start: usize,
