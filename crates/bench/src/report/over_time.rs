@@ -9,11 +9,11 @@ use std::fmt::Write;
 /// Fewer intervals make no curve.
 const ENOUGH: usize = 3;
 
-/// A chart of rates and one of p99 latencies, where runs have intervals: of the published five seconds if every run was long enough for them, or else as they were recorded. `title` names a chart
+/// A chart of rates and one of p99 latencies, where at least half of the runs have intervals (a curve of one alone, which was slow, compares nothing): of the published five seconds if every run was long enough for them, or else as they were recorded. `title` names a chart
 /// by what it shows.
 pub(super) fn over_time(records: &[&RunRecord], names: &[&str], title: &dyn Fn(&str) -> String) -> Result<String> {
     let runs: Vec<_> = records.iter().copied().filter(|record| record.intervals.len() >= ENOUGH).collect();
-    let Some(first) = runs.first() else { return Ok(String::new()) };
+    let Some(first) = runs.first().filter(|_| runs.len() * 2 >= records.len()) else { return Ok(String::new()) };
     let position = |run: &RunRecord| names.iter().position(|name| *name == run.result.engine).unwrap_or(0);
     let is_long = |run: &&RunRecord| rates::by(run, rates::PUBLISHED).is_some_and(|made| made.len() >= rates::ENOUGH);
     let are_long = runs.iter().all(is_long);

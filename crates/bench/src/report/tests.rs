@@ -339,6 +339,19 @@ fn result_of_nothing() -> RunRecord {
 }
 
 #[test]
+fn a_curve_of_one_engine_of_three_that_was_slow_is_not_drawn() {
+    let is_drawn = |quick: usize| {
+        let mut runs = vec![result_of_nothing(); quick];
+        for (number, run) in runs.iter_mut().enumerate() {
+            run.result.engine = format!("quick {number}");
+        }
+        runs.push(with_rates(1.0, &[5.0; 75]));
+        page::render(&runs).unwrap().contains("s each, over time.")
+    };
+    assert_eq!([0, 1, 2].map(is_drawn), [true, true, false]);
+}
+
+#[test]
 fn latencies_over_time_are_the_largest_of_five_seconds_and_drawn_where_they_are_known() {
     let mut run = with_rates(1.0, &[5.0; 75]);
     assert!(!page::render(std::slice::from_ref(&run)).unwrap().contains("p99 over time"));
