@@ -4,7 +4,7 @@
 //! rules, as [`write_admission`](crate::DbOptions::write_admission) says.
 
 use super::column_family::Family;
-use super::pacing::{Figures, Gauges, HeldBack, Kind, Pace, Pacer, level0_job, pace};
+use super::pacing::{Figures, Gauges, HeldBack, Kind, Pace, Pacer, level0_job, level0_merges, pace};
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use super::write_controller::Admission;
@@ -342,6 +342,7 @@ fn gauges(family: &Family, shared_room: Option<u64>) -> Gauges {
         l0_all_files: pinned.version.files(0).len() as f64,
         l0_taken_files,
         l0_left_bytes,
+        l0_merges: level0_merges(&pinned.version, options, l0_taken_files),
         l0_trigger: options.level0_file_num_compaction_trigger as f64,
         l0_stop: match compacts {
             true => options.level0_stop_writes_trigger.saturating_sub(other_runs) as f64,

@@ -43,6 +43,8 @@ pub(crate) struct Gauges {
     pub(crate) l0_taken_files: f64,
     /// Bytes that it must still read.
     pub(crate) l0_left_bytes: f64,
+    /// What it and the next one read in all.
+    pub(crate) l0_merges: Level0Merges,
     /// The number of files at which compaction begins.
     pub(crate) l0_trigger: f64,
     /// The number of them at which writers are stopped.
@@ -61,6 +63,15 @@ pub(crate) struct Gauges {
     pub(crate) buffer_bytes: f64,
     /// How much more memory a written byte takes than with the rows by which the law was fitted: all of the above is memory, and what writers are held to is what they write.
     pub(crate) memory_per_byte: f64,
+}
+
+/// What two compactions of level 0 in succession read in all, in bytes; zero: nobody can say.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Level0Merges {
+    /// The one that runs or is due.
+    pub(crate) this: f64,
+    /// The one after it, if it finds half of the files at which writers are stopped: what this one leaves in the level below is read again.
+    pub(crate) next: f64,
 }
 
 /// What background jobs achieve while they run, in bytes a second; `None` until that is known.
@@ -151,16 +162,46 @@ pub(crate) fn wal_pace(unsynced_bytes: f64, most_bytes: f64, rate: f64) -> Pace 
 
 /// The gear of level 0: the files that a compaction takes are there until it ends, however far it is. Until then no more may come than leave one short of
 /// where writers are stopped, and no more than half of that: otherwise the next compaction, which takes them all, would leave less room than it needs.
+///
+/// While the level below grows, each compaction reads more than the one before, and admits less. So that writers do not meet that as a step, the rate goes over to that of the next one as this one
+/// gets on.
 fn level0_gear(gauges: &Gauges, compaction_rate: Option<f64>, least: f64) -> Pace {
-    let Some(compaction_rate) = compaction_rate.filter(|_| gauges.l0_taken_files > 0.0 && gauges.l0_left_bytes > 0.0)
-    else {
+    let Some(compaction_rate) = compaction_rate.filter(|_| gauges.l0_taken_files > 0.0) else {
         return Pace::FREE;
     };
     let in_memory = gauges.buffered_bytes / gauges.buffer_bytes.max(1.0);
     let room = gauges.l0_stop - 1.0 - gauges.l0_all_files;
-    let even = gauges.l0_stop / 2.0 - (gauges.l0_all_files - gauges.l0_taken_files);
+    let half = gauges.l0_stop / 2.0;
+    let even = half - (gauges.l0_all_files - gauges.l0_taken_files);
     let may_come = (room.min(even) - in_memory).max(0.0) * gauges.buffer_bytes;
-    Pace { rate: (compaction_rate * may_come / gauges.l0_left_bytes).max(least), cause: StallCause::L0FileCount }
+    let left = gauges.l0_left_bytes.max(1.0);
+    let now = compaction_rate * may_come / left;
+    let Level0Merges { this, next } = gauges.l0_merges;
+    let rate = match next > 0.0 {
+        true => {
+            let share_left = (left / this.max(1.0)).min(1.0);
+            let next = compaction_rate * half * gauges.buffer_bytes / next;
+            now.min(now * share_left + next * (1.0 - share_left))
+        }
+        false => now,
+    };
+    Pace { rate: rate.max(least), cause: StallCause::L0FileCount }
+}
+
+/// What the compaction that takes so many files of level 0, and the one after it, read in all. Only leveled ones read the level below anew each time.
+pub(crate) fn level0_merges(version: &Version, options: &ColumnFamilyOptions, taken_files: f64) -> Level0Merges {
+    let files = version.files(0).len();
+    if taken_files == 0.0 || files == 0 || options.compaction_style != CompactionStyle::Leveled {
+        return Level0Merges::default();
+    }
+    let file_bytes = version.level_bytes(0) as f64 / files as f64;
+    let this = taken_files * file_bytes + level_below(version) as f64;
+    Level0Merges { this, next: this + options.level0_stop_writes_trigger as f64 / 2.0 * file_bytes }
+}
+
+/// Bytes of the first level below level 0 that has tables.
+fn level_below(version: &Version) -> u64 {
+    (1..version.num_levels()).map(|level| version.level_bytes(level)).find(|bytes| *bytes > 0).unwrap_or(0)
 }
 
 /// Files of level 0 that a compaction takes, and the bytes that it must still read: of the `running` one, if there is one. One that is due but could not start yet, since what it merges with is
@@ -172,8 +213,7 @@ pub(crate) fn level0_job(version: &Version, options: &ColumnFamilyOptions, runni
     if running.0 > 0.0 || !is_due || !is_leveled {
         return running;
     }
-    let below = (1..version.num_levels()).map(|level| version.level_bytes(level)).find(|bytes| *bytes > 0);
-    (files as f64, (version.level_bytes(0) + below.unwrap_or(0)) as f64)
+    (files as f64, (version.level_bytes(0) + level_below(version)) as f64)
 }
 
 /// What is left of `most`, in parts of it.

@@ -15,7 +15,9 @@ mod pacer;
 mod tests;
 mod work;
 
-pub(crate) use law::{Gauges, Pace, level0_job, owed_bytes, owed_bytes_of, owed_bytes_universal, pace, wal_pace};
+pub(crate) use law::{
+    Gauges, Pace, level0_job, level0_merges, owed_bytes, owed_bytes_of, owed_bytes_universal, pace, wal_pace,
+};
 pub(crate) use low_priority::LowPriority;
 pub(crate) use meter::Meter;
 pub(crate) use pacer::{Figures, HeldBack, Pacer};

@@ -1,6 +1,6 @@
 //! A database that is filled on a device, in virtual time: the law, the meters and the pickers, with make-believe tables.
 
-use super::super::law::{Gauges, level0_job, owed_bytes, pace};
+use super::super::law::{Gauges, level0_job, level0_merges, owed_bytes, pace};
 use super::super::pacer::{Done, Figures, Pacer};
 use super::{MB, SECOND};
 use crate::compaction::simulator::{Simulation, SteppedTree};
@@ -106,6 +106,7 @@ impl Fill {
                 l0_all_files: tree.version().files(0).len() as f64,
                 l0_taken_files,
                 l0_left_bytes,
+                l0_merges: level0_merges(tree.version(), &tree_options, l0_taken_files),
                 l0_trigger: 4.0,
                 l0_stop: 36.0,
                 compacts: true,
@@ -268,6 +269,9 @@ fn writers_get_an_even_share_of_any_device() {
     let small = Fill { row: 130.0, rows: 36_000_000, keys: 36_000_000, ..THROTTLED };
     let overwritten = Fill { rows: 36_000_000, ..THROTTLED };
     let overwritten_fast = Fill { rows: 48_000_000, flush: 140.0 * MB, compaction: 110.0 * MB, ..fast };
+    // What level 0 waits for grows with each merge.
+    let ahead =
+        Fill { device: 1500.0 * MB, flush: 425.0 * MB, compaction: 150.0 * MB, writer: 190.0 * MB, ..THROTTLED };
     let synced = Fill { syncs_wal: true, ..THROTTLED };
     // Threads that are many times as quick as the device.
     let quick = Fill {
@@ -295,6 +299,12 @@ fn writers_get_an_even_share_of_any_device() {
         ("small rows", small, bounds(130.0, 0.20, 0.08, 0.85, 0.8, 1.4)),
         ("overwritten", overwritten, bounds(490.0, 0.27, 0.06, 0.82, 0.5, 1.7)),
         ("overwritten on a fast device", overwritten_fast, bounds(470.0, 0.35, 0.08, 0.75, 0.5, 1.7)),
+        ("beneath a writer that is quicker than compactions", ahead, bounds(66.0, 0.26, 0.05, 0.85, 0.95, 1.5)),
+        (
+            "overwritten beneath such a writer",
+            Fill { rows: 36_000_000, ..ahead },
+            bounds(240.0, 0.42, 0.04, 0.82, 0.5, 1.7),
+        ),
     ] {
         let course = fill.run();
         let (detrended, worst) = course.detrended();

@@ -3,7 +3,9 @@
 mod fill;
 mod low_priority;
 
-use super::law::{Capacity, Gauges, Pace, level0_job, owed_bytes_universal, pace, wal_pace};
+use super::law::{
+    Capacity, Gauges, Level0Merges, Pace, level0_job, level0_merges, owed_bytes_universal, pace, wal_pace,
+};
 use super::meter::Meter;
 use super::pacer::{Done, Figures, Pacer};
 use super::work::{FamilyWork, Kind, Working};
@@ -34,6 +36,7 @@ const IDLE: Gauges = Gauges {
     l0_all_files: 0.0,
     l0_taken_files: 0.0,
     l0_left_bytes: 0.0,
+    l0_merges: Level0Merges { this: 0.0, next: 0.0 },
     memory_per_byte: 1.0,
 };
 const KNOWN: Capacity = Capacity {
@@ -78,6 +81,32 @@ fn the_law_is_this_table() {
         (
             "as many files came while level 0 is compacted as it takes",
             Gauges { l0_files: 10.0, l0_all_files: 28.0, l0_taken_files: 8.0, l0_left_bytes: 500.0 * MB, ..IDLE },
+            (2.0, L0FileCount),
+        ),
+        (
+            "half of level 0's compaction is done, and the next one is half as large again",
+            Gauges {
+                l0_all_files: 20.0,
+                l0_taken_files: 16.0,
+                l0_left_bytes: 500.0 * MB,
+                l0_merges: Level0Merges { this: 1000.0 * MB, next: 1500.0 * MB },
+                ..IDLE
+            },
+            (128.0, L0FileCount),
+        ),
+        (
+            "level 0's compaction has read all and is not over yet",
+            Gauges {
+                l0_all_files: 34.0,
+                l0_taken_files: 30.0,
+                l0_merges: Level0Merges { this: 3000.0 * MB, next: 4000.0 * MB },
+                ..IDLE
+            },
+            (30.9, L0FileCount),
+        ),
+        (
+            "it is not over yet, and the next file would stop writers",
+            Gauges { l0_all_files: 35.0, l0_taken_files: 30.0, ..IDLE },
             (2.0, L0FileCount),
         ),
         ("6 s of work owed", Gauges { owed_bytes: 600.0 * MB, ..IDLE }, (50.3, PendingCompactionBytes)),
@@ -488,5 +517,23 @@ fn a_compaction_of_level_0_that_is_due_counts_as_if_it_began_now() {
         assert_eq!(level0_job(&version, &on, running), expected, "{name}");
         assert_eq!(level0_job(&version, &off, running), running, "{name}, without compactions");
         assert_eq!(level0_job(&version, &universal, running), running, "{name}, in another style");
+    }
+}
+
+#[test]
+fn the_next_compaction_of_level_0_reads_again_what_this_one_leaves() {
+    let on = ColumnFamilyOptions::default().level0_stop_writes_trigger(20);
+    let universal = on.clone().compaction_style(CompactionStyle::Universal);
+    let merges = |this, next| Level0Merges { this, next };
+    let cases = [
+        ("nothing is due", [3, 0, 0, 9], 0.0, merges(0.0, 0.0)),
+        ("above a level with tables", [6, 0, 2, 9], 4.0, merges(600.0, 1600.0)),
+        ("above nothing", [5, 0, 0, 0], 5.0, merges(500.0, 1500.0)),
+        ("level 0 was emptied meanwhile", [0, 0, 2, 9], 4.0, merges(0.0, 0.0)),
+    ];
+    for (name, counts, taken, expected) in cases {
+        let version = version_of(&counts);
+        assert_eq!(level0_merges(&version, &on, taken), expected, "{name}");
+        assert_eq!(level0_merges(&version, &universal, taken), merges(0.0, 0.0), "{name}, in another style");
     }
 }
