@@ -4,7 +4,7 @@
 //! rules, as [`write_admission`](crate::DbOptions::write_admission) says.
 
 use super::column_family::Family;
-use super::pacing::{Figures, Gauges, HeldBack, Kind, Pace, Pacer, level0_job, level0_merges, pace};
+use super::pacing::{Figures, Gauges, HeldBack, Kind, Pace, Pacer, level0_job, level0_next, pace};
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use super::write_controller::Admission;
@@ -332,17 +332,17 @@ fn gauges(family: &Family, shared_room: Option<u64>) -> Gauges {
         CompactionStyle::Leveled | CompactionStyle::Lazy | CompactionStyle::Fifo => 0,
     };
     let compacts = !options.disable_auto_compactions && options.compaction_style != CompactionStyle::Fifo;
-    let running = (work.l0_files_taken(), work.l0_left());
-    let (l0_taken_files, l0_left_bytes) = level0_job(&pinned.version, options, running);
+    let level0 = level0_job(&pinned.version, options, work.level0_job());
     let unflushed = sealed_bytes(&pinned).saturating_sub(work.in_flight(Kind::Flush));
     Gauges {
         room_bytes: room as f64,
         unflushed_bytes: unflushed as f64,
         l0_files: pinned.version.files(0).len() as f64 - work.l0_files_done(),
         l0_all_files: pinned.version.files(0).len() as f64,
-        l0_taken_files,
-        l0_left_bytes,
-        l0_merges: level0_merges(&pinned.version, options, l0_taken_files),
+        l0_taken_files: level0.files,
+        l0_left_bytes: level0.left_bytes,
+        l0_total_bytes: level0.total_bytes,
+        l0_next_bytes: level0_next(&pinned.version, options, level0.total_bytes),
         l0_trigger: options.level0_file_num_compaction_trigger as f64,
         l0_stop: match compacts {
             true => options.level0_stop_writes_trigger.saturating_sub(other_runs) as f64,

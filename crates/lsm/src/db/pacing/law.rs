@@ -28,6 +28,15 @@ const LEAST_AMPLIFICATION: f64 = 2.5;
 /// The least share of the flush rate that is admitted whatever is owed; below it the hard limits stop writers.
 const MIN_SHARE: f64 = 0.02;
 
+/// The gear of level 0 believes so much of the rate of compactions: where one turns out slower, writers would find the end of the room before its end, and be cut down to next to nothing there.
+const LEVEL0_TRUST: f64 = 0.9;
+
+/// A compaction of level 0 that has read everything is expected to take so many seconds more at most: its last table is synced, and it is entered in the manifest.
+const LEVEL0_END_SECONDS: f64 = 0.1;
+
+/// So much of the files that may come during a compaction of level 0, in parts of half of the stop, is kept back beyond what its course leaves.
+const LEVEL0_UNUSED: f64 = 0.25;
+
 /// What the pace of one family depends on, at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Gauges {
@@ -43,8 +52,10 @@ pub(crate) struct Gauges {
     pub(crate) l0_taken_files: f64,
     /// Bytes that it must still read.
     pub(crate) l0_left_bytes: f64,
-    /// What it and the next one read in all.
-    pub(crate) l0_merges: Level0Merges,
+    /// Bytes that it reads in all.
+    pub(crate) l0_total_bytes: f64,
+    /// Bytes that the one after it will read, at most; zero: nobody can say. See [`level0_next`].
+    pub(crate) l0_next_bytes: f64,
     /// The number of files at which compaction begins.
     pub(crate) l0_trigger: f64,
     /// The number of them at which writers are stopped.
@@ -65,13 +76,15 @@ pub(crate) struct Gauges {
     pub(crate) memory_per_byte: f64,
 }
 
-/// What two compactions of level 0 in succession read in all, in bytes; zero: nobody can say.
+/// A compaction of level 0 that runs or is due; all zero: there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Level0Merges {
-    /// The one that runs or is due.
-    pub(crate) this: f64,
-    /// The one after it, if it finds half of the files at which writers are stopped: what this one leaves in the level below is read again.
-    pub(crate) next: f64,
+pub(crate) struct Level0Job {
+    /// Files of level 0 that it takes.
+    pub(crate) files: f64,
+    /// Bytes that it must still read.
+    pub(crate) left_bytes: f64,
+    /// Bytes that it reads in all.
+    pub(crate) total_bytes: f64,
 }
 
 /// What background jobs achieve while they run, in bytes a second; `None` until that is known.
@@ -164,9 +177,9 @@ pub(crate) fn wal_pace(unsynced_bytes: f64, most_bytes: f64, rate: f64) -> Pace 
 /// where writers are stopped, and no more than half of that: otherwise the next compaction, which takes them all, would leave less room than it needs.
 ///
 /// While the level below grows, each compaction reads more than the one before, and admits less. So that writers do not meet that as a step, the rate goes over to that of the next one as this one
-/// gets on.
+/// gets on. Only what is far more than that course leaves unused is given back: a family that hardly grows holds nobody.
 fn level0_gear(gauges: &Gauges, compaction_rate: Option<f64>, least: f64) -> Pace {
-    let Some(compaction_rate) = compaction_rate.filter(|_| gauges.l0_taken_files > 0.0) else {
+    let Some(measured) = compaction_rate.filter(|_| gauges.l0_taken_files > 0.0) else {
         return Pace::FREE;
     };
     let in_memory = gauges.buffered_bytes / gauges.buffer_bytes.max(1.0);
@@ -174,46 +187,56 @@ fn level0_gear(gauges: &Gauges, compaction_rate: Option<f64>, least: f64) -> Pac
     let half = gauges.l0_stop / 2.0;
     let even = half - (gauges.l0_all_files - gauges.l0_taken_files);
     let may_come = (room.min(even) - in_memory).max(0.0) * gauges.buffer_bytes;
-    let left = gauges.l0_left_bytes.max(1.0);
+    if may_come.is_infinite() {
+        return Pace::FREE;
+    }
+    let compaction_rate = measured * LEVEL0_TRUST;
+    // One that has read everything is not over yet.
+    let left = gauges.l0_left_bytes.max(measured * LEVEL0_END_SECONDS);
     let now = compaction_rate * may_come / left;
-    let Level0Merges { this, next } = gauges.l0_merges;
-    let rate = match next > 0.0 {
+    let may_come_next = (gauges.l0_stop - 1.0 - next_files(half, gauges.l0_trigger)).min(half) * gauges.buffer_bytes;
+    let rate = match gauges.l0_next_bytes > 0.0 && may_come_next > 0.0 {
         true => {
-            let share_left = (left / this.max(1.0)).min(1.0);
-            let next = compaction_rate * half * gauges.buffer_bytes / next;
-            now.min(now * share_left + next * (1.0 - share_left))
+            let share_left = (left / gauges.l0_total_bytes.max(1.0)).min(1.0);
+            let next = compaction_rate * may_come_next / gauges.l0_next_bytes;
+            let unused = (may_come - half * gauges.buffer_bytes * (share_left + LEVEL0_UNUSED)).max(0.0);
+            now.min(now * share_left + next * (1.0 - share_left) + compaction_rate * unused / left)
         }
         false => now,
     };
     Pace { rate: rate.max(least), cause: StallCause::L0FileCount }
 }
 
-/// What the compaction that takes so many files of level 0, and the one after it, read in all. Only leveled ones read the level below anew each time.
-pub(crate) fn level0_merges(version: &Version, options: &ColumnFamilyOptions, taken_files: f64) -> Level0Merges {
+/// Files that a compaction of level 0 will find, if those that may come while another one runs have come.
+fn next_files(half: f64, trigger: f64) -> f64 {
+    half.max(trigger)
+}
+
+/// Bytes that the compaction of level 0 behind one of `total_bytes` reads, if the latter leaves all that it reads, and as many files come meanwhile as may. Only leveled ones read the level below
+/// anew each time; zero with other styles, and where no compaction runs or is due.
+pub(crate) fn level0_next(version: &Version, options: &ColumnFamilyOptions, total_bytes: f64) -> f64 {
     let files = version.files(0).len();
-    if taken_files == 0.0 || files == 0 || options.compaction_style != CompactionStyle::Leveled {
-        return Level0Merges::default();
+    if total_bytes == 0.0 || files == 0 || options.compaction_style != CompactionStyle::Leveled {
+        return 0.0;
     }
-    let file_bytes = version.level_bytes(0) as f64 / files as f64;
-    let this = taken_files * file_bytes + level_below(version) as f64;
-    Level0Merges { this, next: this + options.level0_stop_writes_trigger as f64 / 2.0 * file_bytes }
+    // A file that was brought may be of any size; those that come are memtables.
+    let file_bytes = (version.level_bytes(0) as f64 / files as f64).min(options.write_buffer_size as f64);
+    let trigger = options.level0_file_num_compaction_trigger as f64;
+    total_bytes + next_files(options.level0_stop_writes_trigger as f64 / 2.0, trigger) * file_bytes
 }
 
-/// Bytes of the first level below level 0 that has tables.
-fn level_below(version: &Version) -> u64 {
-    (1..version.num_levels()).map(|level| version.level_bytes(level)).find(|bytes| *bytes > 0).unwrap_or(0)
-}
-
-/// Files of level 0 that a compaction takes, and the bytes that it must still read: of the `running` one, if there is one. One that is due but could not start yet, since what it merges with is
-/// being compacted, counts as if it began now, so that the pace does not change when it does: writers would go ahead for seconds, and wait for what they did all through it.
-pub(crate) fn level0_job(version: &Version, options: &ColumnFamilyOptions, running: (f64, f64)) -> (f64, f64) {
+/// A compaction of level 0: the `running` one, if there is one. One that is due but could not start yet, since what it merges with is being compacted, counts as if it began now, so that the pace
+/// does not change when it does: writers would go ahead for seconds, and wait for what they did all through it.
+pub(crate) fn level0_job(version: &Version, options: &ColumnFamilyOptions, running: Level0Job) -> Level0Job {
     let files = version.files(0).len();
     let is_due = files >= options.level0_file_num_compaction_trigger.max(1);
     let is_leveled = options.compaction_style == CompactionStyle::Leveled && !options.disable_auto_compactions;
-    if running.0 > 0.0 || !is_due || !is_leveled {
+    if running.files > 0.0 || !is_due || !is_leveled {
         return running;
     }
-    (files as f64, (version.level_bytes(0) + level_below(version)) as f64)
+    let below = (1..version.num_levels()).map(|level| version.level_bytes(level)).find(|bytes| *bytes > 0);
+    let bytes = (version.level_bytes(0) + below.unwrap_or(0)) as f64;
+    Level0Job { files: files as f64, left_bytes: bytes, total_bytes: bytes }
 }
 
 /// What is left of `most`, in parts of it.

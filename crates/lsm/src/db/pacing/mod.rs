@@ -16,7 +16,7 @@ mod tests;
 mod work;
 
 pub(crate) use law::{
-    Gauges, Pace, level0_job, level0_merges, owed_bytes, owed_bytes_of, owed_bytes_universal, pace, wal_pace,
+    Gauges, Level0Job, Pace, level0_job, level0_next, owed_bytes, owed_bytes_of, owed_bytes_universal, pace, wal_pace,
 };
 pub(crate) use low_priority::LowPriority;
 pub(crate) use meter::Meter;

@@ -1,5 +1,6 @@
 //! What the jobs of a family tell of their progress.
 
+use super::law::Level0Job;
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -32,6 +33,8 @@ pub(crate) struct FamilyWork {
     l0_taken: AtomicU64,
     /// Bytes that those compactions must still read.
     l0_left: AtomicU64,
+    /// Bytes that they read in all.
+    l0_total: AtomicU64,
 }
 
 /// The two kinds of work.
@@ -83,14 +86,11 @@ impl FamilyWork {
 }
 
 impl FamilyWork {
-    /// Files of level 0 that running compactions take.
-    pub(crate) fn l0_files_taken(&self) -> f64 {
-        self.l0_taken.load(Ordering::Relaxed) as f64
-    }
-
-    /// Bytes that compactions of level 0 must still read.
-    pub(crate) fn l0_left(&self) -> f64 {
-        self.l0_left.load(Ordering::Relaxed) as f64
+    /// The running compactions of level 0.
+    pub(crate) fn level0_job(&self) -> Level0Job {
+        let [files, left_bytes, total_bytes] =
+            [&self.l0_taken, &self.l0_left, &self.l0_total].map(|counter| counter.load(Ordering::Relaxed) as f64);
+        Level0Job { files, left_bytes, total_bytes }
     }
 }
 
@@ -128,6 +128,7 @@ impl Working {
         if l0_files > 0 {
             work.l0_taken.fetch_add(l0_files as u64, Ordering::Relaxed);
             work.l0_left.fetch_add(total_bytes, Ordering::Relaxed);
+            work.l0_total.fetch_add(total_bytes, Ordering::Relaxed);
         }
         Self {
             work: Arc::clone(work),
@@ -189,6 +190,7 @@ impl Drop for Working {
         if self.l0_files > 0 {
             self.work.l0_taken.fetch_sub(self.l0_files as u64, Ordering::Relaxed);
             self.work.l0_left.fetch_sub(self.total_bytes - self.done_bytes, Ordering::Relaxed);
+            self.work.l0_total.fetch_sub(self.total_bytes, Ordering::Relaxed);
         }
     }
 }

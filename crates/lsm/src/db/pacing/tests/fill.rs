@@ -1,6 +1,6 @@
 //! A database that is filled on a device, in virtual time: the law, the meters and the pickers, with make-believe tables.
 
-use super::super::law::{Gauges, level0_job, level0_merges, owed_bytes, pace};
+use super::super::law::{Gauges, level0_job, level0_next, owed_bytes, pace};
 use super::super::pacer::{Done, Figures, Pacer};
 use super::{MB, SECOND};
 use crate::compaction::simulator::{Simulation, SteppedTree};
@@ -31,6 +31,8 @@ struct Fill {
     sublevels: bool,
     /// Whether the WAL is synced every second.
     syncs_wal: bool,
+    /// By what part compactions are quicker, and then slower, for ten seconds each.
+    unsteady: f64,
 }
 
 /// How it went.
@@ -98,15 +100,16 @@ impl Fill {
                 }
             }
             let free = if sealed > 0.0 { 0.0 } else { buffer };
-            let (l0_taken_files, l0_left_bytes) = level0_job(tree.version(), &tree_options, tree.level0_job());
+            let level0_now = level0_job(tree.version(), &tree_options, tree.level0_job());
             let gauges = Gauges {
                 room_bytes: (buffer - active + free).max(0.0),
                 unflushed_bytes: sealed - flushed_now,
                 l0_files: tree.l0_files(),
                 l0_all_files: tree.version().files(0).len() as f64,
-                l0_taken_files,
-                l0_left_bytes,
-                l0_merges: level0_merges(tree.version(), &tree_options, l0_taken_files),
+                l0_taken_files: level0_now.files,
+                l0_left_bytes: level0_now.left_bytes,
+                l0_total_bytes: level0_now.total_bytes,
+                l0_next_bytes: level0_next(tree.version(), &tree_options, level0_now.total_bytes),
                 l0_trigger: 4.0,
                 l0_stop: 36.0,
                 compacts: true,
@@ -177,7 +180,9 @@ impl Fill {
                     tree.start();
                 }
             }
-            let read = tree.advance(((device * (1.0 - share)).min(self.compaction) * tick) as u64);
+            let is_quick = (now / (10 * SECOND)).is_multiple_of(2);
+            let compaction = self.compaction * (1.0 + if is_quick { self.unsteady } else { -self.unsteady });
+            let read = tree.advance(((device * (1.0 - share)).min(compaction) * tick) as u64);
             compacted.all_bytes += read;
             flushed = Done { bytes: flushed.all_bytes, is_running: sealed > 0.0, all_bytes: flushed.all_bytes };
             let is_running = tree.is_busy();
@@ -244,6 +249,7 @@ const THROTTLED: Fill = Fill {
     rows: 12_000_000,
     sublevels: false,
     syncs_wal: false,
+    unsteady: 0.0,
 };
 
 /// What must hold of a course.
@@ -272,6 +278,8 @@ fn writers_get_an_even_share_of_any_device() {
     // What level 0 waits for grows with each merge.
     let ahead =
         Fill { device: 1500.0 * MB, flush: 425.0 * MB, compaction: 150.0 * MB, writer: 190.0 * MB, ..THROTTLED };
+    let few = Fill { rows: 36_000_000, keys: 3_000_000, ..ahead };
+    let unsteady = Fill { unsteady: 0.25, ..ahead };
     let synced = Fill { syncs_wal: true, ..THROTTLED };
     // Threads that are many times as quick as the device.
     let quick = Fill {
@@ -305,6 +313,8 @@ fn writers_get_an_even_share_of_any_device() {
             Fill { rows: 36_000_000, ..ahead },
             bounds(240.0, 0.42, 0.04, 0.82, 0.5, 1.7),
         ),
+        ("few keys beneath such a writer", few, bounds(150.0, 0.25, 0.06, 0.88, 0.4, 2.2)),
+        ("beneath such a writer by unsteady compactions", unsteady, bounds(66.0, 0.33, 0.045, 0.86, 0.95, 1.5)),
     ] {
         let course = fill.run();
         let (detrended, worst) = course.detrended();

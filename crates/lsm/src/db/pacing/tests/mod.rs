@@ -3,9 +3,7 @@
 mod fill;
 mod low_priority;
 
-use super::law::{
-    Capacity, Gauges, Level0Merges, Pace, level0_job, level0_merges, owed_bytes_universal, pace, wal_pace,
-};
+use super::law::{Capacity, Gauges, Level0Job, Pace, level0_job, level0_next, owed_bytes_universal, pace, wal_pace};
 use super::meter::Meter;
 use super::pacer::{Done, Figures, Pacer};
 use super::work::{FamilyWork, Kind, Working};
@@ -36,7 +34,8 @@ const IDLE: Gauges = Gauges {
     l0_all_files: 0.0,
     l0_taken_files: 0.0,
     l0_left_bytes: 0.0,
-    l0_merges: Level0Merges { this: 0.0, next: 0.0 },
+    l0_total_bytes: 0.0,
+    l0_next_bytes: 0.0,
     memory_per_byte: 1.0,
 };
 const KNOWN: Capacity = Capacity {
@@ -76,7 +75,7 @@ fn the_law_is_this_table() {
         (
             "level 0 near its stop, and ten seconds until that is compacted",
             Gauges { l0_files: 10.0, l0_all_files: 32.0, l0_taken_files: 24.0, l0_left_bytes: 1000.0 * MB, ..IDLE },
-            (19.2, L0FileCount),
+            (17.3, L0FileCount),
         ),
         (
             "as many files came while level 0 is compacted as it takes",
@@ -89,25 +88,76 @@ fn the_law_is_this_table() {
                 l0_all_files: 20.0,
                 l0_taken_files: 16.0,
                 l0_left_bytes: 500.0 * MB,
-                l0_merges: Level0Merges { this: 1000.0 * MB, next: 1500.0 * MB },
+                l0_total_bytes: 1000.0 * MB,
+                l0_next_bytes: 1500.0 * MB,
                 ..IDLE
             },
-            (128.0, L0FileCount),
+            (119.0, L0FileCount),
         ),
         (
             "level 0's compaction has read all and is not over yet",
             Gauges {
                 l0_all_files: 34.0,
                 l0_taken_files: 30.0,
-                l0_merges: Level0Merges { this: 3000.0 * MB, next: 4000.0 * MB },
+                l0_total_bytes: 3000.0 * MB,
+                l0_next_bytes: 4000.0 * MB,
                 ..IDLE
             },
-            (30.9, L0FileCount),
+            (26.3, L0FileCount),
         ),
         (
             "it is not over yet, and the next file would stop writers",
             Gauges { l0_all_files: 35.0, l0_taken_files: 30.0, ..IDLE },
             (2.0, L0FileCount),
+        ),
+        (
+            "near the stop what is left of the room counts, whatever the next compaction may get",
+            Gauges {
+                l0_all_files: 32.0,
+                l0_taken_files: 24.0,
+                l0_left_bytes: 1000.0 * MB,
+                l0_total_bytes: 2000.0 * MB,
+                l0_next_bytes: 3000.0 * MB,
+                ..IDLE
+            },
+            (17.3, L0FileCount),
+        ),
+        (
+            "a compaction of level 0 that has only begun",
+            Gauges {
+                l0_all_files: 20.0,
+                l0_taken_files: 20.0,
+                l0_left_bytes: 1000.0 * MB,
+                l0_total_bytes: 500.0 * MB,
+                l0_next_bytes: 1500.0 * MB,
+                ..IDLE
+            },
+            (86.4, L0FileCount),
+        ),
+        (
+            "nobody came during most of it",
+            Gauges {
+                l0_all_files: 4.0,
+                l0_taken_files: 4.0,
+                l0_left_bytes: 2000.0 * MB,
+                l0_total_bytes: 10_000.0 * MB,
+                l0_next_bytes: 10_020.0 * MB,
+                ..IDLE
+            },
+            (46.7, L0FileCount),
+        ),
+        (
+            "nothing stops writers",
+            Gauges {
+                l0_stop: f64::INFINITY,
+                compacts: false,
+                l0_taken_files: 4.0,
+                l0_left_bytes: 1000.0 * MB,
+                l0_total_bytes: 1000.0 * MB,
+                l0_next_bytes: 1500.0 * MB,
+                ..IDLE
+            },
+            (f64::INFINITY, MemtableLimit),
         ),
         ("6 s of work owed", Gauges { owed_bytes: 600.0 * MB, ..IDLE }, (50.3, PendingCompactionBytes)),
         (
@@ -501,16 +551,21 @@ fn a_device_too_slow_for_writers_slows_them_evenly_and_debt_ends_growing() {
     }
 }
 
+fn job(files: f64, left_bytes: f64, total_bytes: f64) -> Level0Job {
+    Level0Job { files, left_bytes, total_bytes }
+}
+
 #[test]
 fn a_compaction_of_level_0_that_is_due_counts_as_if_it_began_now() {
     let on = ColumnFamilyOptions::default().level0_file_num_compaction_trigger(4);
     let off = on.clone().disable_auto_compactions(true);
     let universal = on.clone().compaction_style(CompactionStyle::Universal);
+    let none = Level0Job::default();
     let cases = [
-        ("below the trigger", [3, 0, 0, 9], (0.0, 0.0), (0.0, 0.0)),
-        ("with the first level that has tables", [4, 0, 2, 9], (0.0, 0.0), (4.0, 600.0)),
-        ("into an empty tree", [5, 0, 0, 0], (0.0, 0.0), (5.0, 500.0)),
-        ("one that runs is what it is", [9, 0, 2, 9], (4.0, 70.0), (4.0, 70.0)),
+        ("below the trigger", [3, 0, 0, 9], none, none),
+        ("with the first level that has tables", [4, 0, 2, 9], none, job(4.0, 600.0, 600.0)),
+        ("into an empty tree", [5, 0, 0, 0], none, job(5.0, 500.0, 500.0)),
+        ("one that runs is what it is", [9, 0, 2, 9], job(4.0, 70.0, 500.0), job(4.0, 70.0, 500.0)),
     ];
     for (name, counts, running, expected) in cases {
         let version = version_of(&counts);
@@ -522,18 +577,36 @@ fn a_compaction_of_level_0_that_is_due_counts_as_if_it_began_now() {
 
 #[test]
 fn the_next_compaction_of_level_0_reads_again_what_this_one_leaves() {
-    let on = ColumnFamilyOptions::default().level0_stop_writes_trigger(20);
+    let on = ColumnFamilyOptions::default().level0_stop_writes_trigger(20).write_buffer_size(1000);
     let universal = on.clone().compaction_style(CompactionStyle::Universal);
-    let merges = |this, next| Level0Merges { this, next };
+    let small = on.clone().write_buffer_size(30);
+    let late = on.clone().level0_file_num_compaction_trigger(15);
     let cases = [
-        ("nothing is due", [3, 0, 0, 9], 0.0, merges(0.0, 0.0)),
-        ("above a level with tables", [6, 0, 2, 9], 4.0, merges(600.0, 1600.0)),
-        ("above nothing", [5, 0, 0, 0], 5.0, merges(500.0, 1500.0)),
-        ("level 0 was emptied meanwhile", [0, 0, 2, 9], 4.0, merges(0.0, 0.0)),
+        ("nothing is due", [3, 0, 0, 9], &on, 0.0, 0.0),
+        ("half of the stop comes", [6, 0, 2, 9], &on, 600.0, 1600.0),
+        ("a merge of a part of the level below", [6, 0, 20, 9], &on, 700.0, 1700.0),
+        ("files that are larger than those that come", [6, 0, 2, 9], &small, 600.0, 900.0),
+        ("a trigger beyond half of the stop", [16, 0, 2, 9], &late, 1800.0, 3300.0),
+        ("level 0 was emptied meanwhile", [0, 0, 2, 9], &on, 600.0, 0.0),
+        ("another style", [6, 0, 2, 9], &universal, 600.0, 0.0),
     ];
-    for (name, counts, taken, expected) in cases {
-        let version = version_of(&counts);
-        assert_eq!(level0_merges(&version, &on, taken), expected, "{name}");
-        assert_eq!(level0_merges(&version, &universal, taken), merges(0.0, 0.0), "{name}, in another style");
+    for (name, counts, options, total, expected) in cases {
+        assert_eq!(level0_next(&version_of(&counts), options, total), expected, "{name}");
     }
+}
+
+#[test]
+fn a_compaction_of_level_0_is_told_of_until_it_ends() {
+    let work = Arc::new(FamilyWork::default());
+    let mut merge = Working::compaction(&work, 1_000, 1_000, 4);
+    assert_eq!(work.level0_job(), job(4.0, 1_000.0, 1_000.0));
+    merge.reached(3, 4);
+    assert_eq!(work.level0_job(), job(4.0, 250.0, 1_000.0));
+    merge.reached(4, 4);
+    assert_eq!(work.level0_job(), job(4.0, 0.0, 1_000.0), "it has read everything and is not over");
+    let deep = Working::compaction(&work, 5_000, 5_000, 0);
+    assert_eq!(work.level0_job(), job(4.0, 0.0, 1_000.0));
+    Working::end(Some(merge), true);
+    assert_eq!(work.level0_job(), Level0Job::default());
+    Working::end(Some(deep), true);
 }
