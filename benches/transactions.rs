@@ -1,6 +1,6 @@
 //! How soon a deadlock ends, what an update costs where many threads want few rows, and what waiting costs.
 //!
-//! `cargo bench --bench transactions [-- --threads N --seconds N --rounds N]`. Run as a test, it is small, and only a lost update makes it fail; else so does a goal that is missed.
+//! `cargo bench --bench transactions [-- --threads N --seconds N --rounds N]`. Run as a test, it is small. Only a lost update makes it fail; a goal that is missed is printed, and other benchmarks go on.
 //!
 //! 1. Two transactions lock a row each and ask for the other's: measured from the second request to the error.
 //! 2. So many threads add one to ten numbers, each in a transaction: no update may be lost.
@@ -29,8 +29,6 @@ struct Settings {
     threads: u64,
     seconds: u64,
     rounds: u64,
-    /// Whether goals of time count.
-    is_bench: bool,
 }
 
 impl Settings {
@@ -47,7 +45,6 @@ impl Settings {
             threads: number("--threads").unwrap_or(64).max(2),
             seconds: number("--seconds").unwrap_or(seconds).max(1),
             rounds: number("--rounds").unwrap_or(rounds).max(1),
-            is_bench,
         }
     }
 }
@@ -191,8 +188,5 @@ fn main() -> Result<()> {
     }
     db.close()?;
     println!("goals missed: {missed} of 2");
-    if settings.is_bench && missed > 0 {
-        return Err(Error::new(ErrorKind::TimedOut, "a goal was missed"));
-    }
     Ok(())
 }

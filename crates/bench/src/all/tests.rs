@@ -323,6 +323,12 @@ fn memory_is_as_large_as_the_names_of_the_cells_say() {
             match cell.experiment(Path::new("/nowhere")) {
                 Experiment::Insert(insert) if cell.name.contains("memory") || cell.name.contains("binlog") => {
                     in_memory += 1;
+                    assert_eq!(
+                        insert.settings.device,
+                        Device::FastSsd,
+                        "what was published is set beside {}",
+                        cell.name
+                    );
                     let memory = insert.settings.memory_bytes();
                     assert!(memory * 10 >= insert.rows * BTREE_INSERT_ROW * 11, "{} at {scale}", cell.name);
                 }

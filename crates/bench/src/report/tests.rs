@@ -61,6 +61,9 @@ fn a_published_figure_stands_beside_the_measured_one() {
     let mut in_memory = inserted("lsm-leveled", "none", fits);
     assert_eq!(figures(&in_memory), expected("myrocks", 81_950.0, "myrocks", 3.30));
     assert_eq!(of(&in_memory)[0].ratio(), 2.0);
+    let modelled = inserted("lsm-leveled", "fast-ssd", fits);
+    assert_eq!(figures(&modelled), figures(&in_memory));
+    assert!(of(&modelled).iter().all(|one| one.what.contains("in memory") && one.what.contains("fast-ssd")));
     assert_eq!(figures(&inserted("btree", "none", fits)), expected("innodb-5.7.10", 62_490.0, "innodb-5.7", 4.35));
     assert_eq!(figures(&inserted("lsm-universal", "none", fits)), [("myrocks".to_owned(), 79_888.0, "rows/s")]);
     let fast = inserted("lsm-leveled", "fast-ssd", exceeds);

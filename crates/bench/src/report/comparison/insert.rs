@@ -33,6 +33,9 @@ const COUNTERPARTS: [Counterpart; 5] = [
 /// The modelled devices, by the names of the published ones.
 const SSDS: [(&str, &str); 2] = [("fast-ssd", "fast"), ("slow-ssd", "slow")];
 
+/// The devices of loads that fit in memory, and what they are called.
+const IN_MEMORY: [(&str, &str); 2] = [(OWN_DEVICE, "the machine's own device"), ("fast-ssd", "fast-ssd")];
+
 /// The loads, uncompressed.
 pub(super) fn of<'a>(runs: impl Iterator<Item = &'a ResultLine>, tables: &[PublishedTable]) -> Vec<Comparison> {
     let named = |name: &str| tables.iter().find(|table| table.name == name);
@@ -48,8 +51,9 @@ pub(super) fn of<'a>(runs: impl Iterator<Item = &'a ResultLine>, tables: &[Publi
         let Some(counterpart) = COUNTERPARTS.iter().find(|counterpart| counterpart.ours == run.engine) else {
             continue;
         };
-        if fits(run) && is_on(run, OWN_DEVICE) {
-            in_memory(run, counterpart, cached, on_ssd, &mut found);
+        let in_memory_on = IN_MEMORY.iter().find(|(device, _)| fits(run) && is_on(run, device));
+        if let Some((_, device)) = in_memory_on {
+            in_memory(run, device, counterpart, cached, on_ssd, &mut found);
         } else if exceeds(run) {
             beyond_memory(run, counterpart, on_ssd, &mut found);
         }
@@ -59,6 +63,7 @@ pub(super) fn of<'a>(runs: impl Iterator<Item = &'a ResultLine>, tables: &[Publi
 
 fn in_memory(
     run: &ResultLine,
+    device: &str,
     counterpart: &Counterpart,
     cached: &PublishedTable,
     on_ssd: &PublishedTable,
@@ -68,12 +73,12 @@ fn in_memory(
     let (engine, compaction) = counterpart.cached;
     let conditions = [("engine", engine), ("compaction", compaction), ("binlog", binlog)];
     let published = cached.figure(&conditions, &format!("c{}", run.threads));
-    let what = format!("rows a second, in memory, {} clients, binlog {binlog}, the machine's own device", run.threads);
+    let what = format!("rows a second, in memory, {} clients, binlog {binlog}, {device}", run.threads);
     found.extend(compare(what, run, engine, published, Some(run.ops_per_s), "rows/s"));
     let Some(engine) = counterpart.on_ssd else { return };
     let conditions = [("database", "in_memory"), ("ssd", "fast"), ("engine", engine)];
     let published = on_ssd.figure(&conditions, "write_kb_per_insert");
-    let what = format!("KB written a row, in memory, binlog {binlog}, the machine's own device; published: fast SSD");
+    let what = format!("KB written a row, in memory, binlog {binlog}, {device}; published: fast SSD");
     found.extend(compare(what, run, engine, published, run.kb_written_per_row, "KB/row"));
 }
 
