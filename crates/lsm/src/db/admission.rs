@@ -333,7 +333,8 @@ fn gauges(family: &Family, shared_room: Option<u64>) -> Gauges {
     };
     let compacts = !options.disable_auto_compactions && options.compaction_style != CompactionStyle::Fifo;
     let level0 = level0_job(&pinned.version, options, work.level0_job());
-    let unflushed = sealed_bytes(&pinned).saturating_sub(work.in_flight(Kind::Flush));
+    let sealed = sealed_bytes(&pinned);
+    let unflushed = sealed.saturating_sub(work.in_flight(Kind::Flush));
     Gauges {
         room_bytes: room as f64,
         unflushed_bytes: unflushed as f64,
@@ -355,6 +356,7 @@ fn gauges(family: &Family, shared_room: Option<u64>) -> Gauges {
             bytes => bytes as f64,
         },
         buffered_bytes: active as f64 + unflushed as f64,
+        unfiled_bytes: active as f64 + sealed as f64,
         max_buffered_bytes: options.max_write_buffer_number.saturating_mul(options.write_buffer_size) as f64,
         buffer_bytes: options.write_buffer_size as f64,
         memory_per_byte: memory_per_byte(&pinned),

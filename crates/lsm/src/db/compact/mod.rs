@@ -373,10 +373,11 @@ impl Compacting {
             manual.step_done(outcome.as_ref().err());
         }
         self.info.error = outcome.err();
-        db.log_compaction(&self.info);
-        db.notify(|listener| listener.compaction_end(&self.info));
+        // Before anybody is told: its inputs are gone, and writers are paced as if it ran for as long as it is counted.
         db.update_pressure(&self.family);
         Working::end(self.working.take(), self.info.error.is_none());
+        db.log_compaction(&self.info);
+        db.notify(|listener| listener.compaction_end(&self.info));
         db.open_tables_with_ranges(&self.family);
         db.schedule();
     }

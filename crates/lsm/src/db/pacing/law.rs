@@ -54,7 +54,7 @@ pub(crate) struct Gauges {
     pub(crate) l0_left_bytes: f64,
     /// Bytes that it reads in all.
     pub(crate) l0_total_bytes: f64,
-    /// Bytes that the one after it will read, at most; zero: nobody can say. See [`level0_next`].
+    /// Bytes that the one after it is expected to read; zero: nobody can say. See [`level0_next`].
     pub(crate) l0_next_bytes: f64,
     /// The number of files at which compaction begins.
     pub(crate) l0_trigger: f64,
@@ -68,6 +68,8 @@ pub(crate) struct Gauges {
     pub(crate) owed_stop: f64,
     /// Bytes of all memtables that are not in a table yet, the one that is being written included.
     pub(crate) buffered_bytes: f64,
+    /// The same with all of those that are being flushed: each becomes one file, in one moment.
+    pub(crate) unfiled_bytes: f64,
     /// Bytes that all memtables together may have.
     pub(crate) max_buffered_bytes: f64,
     /// Bytes of a memtable that becomes a file of level 0.
@@ -182,14 +184,12 @@ fn level0_gear(gauges: &Gauges, compaction_rate: Option<f64>, least: f64) -> Pac
     let Some(measured) = compaction_rate.filter(|_| gauges.l0_taken_files > 0.0) else {
         return Pace::FREE;
     };
-    let in_memory = gauges.buffered_bytes / gauges.buffer_bytes.max(1.0);
+    let in_memory = gauges.unfiled_bytes / gauges.buffer_bytes.max(1.0);
     let room = gauges.l0_stop - 1.0 - gauges.l0_all_files;
     let half = gauges.l0_stop / 2.0;
-    let even = half - (gauges.l0_all_files - gauges.l0_taken_files);
+    // Where a compaction takes a part of the files only, more than half may have been left behind before any came.
+    let even = (half - (gauges.l0_all_files - gauges.l0_taken_files)).max(room / 2.0);
     let may_come = (room.min(even) - in_memory).max(0.0) * gauges.buffer_bytes;
-    if may_come.is_infinite() {
-        return Pace::FREE;
-    }
     let compaction_rate = measured * LEVEL0_TRUST;
     // One that has read everything is not over yet.
     let left = gauges.l0_left_bytes.max(measured * LEVEL0_END_SECONDS);

@@ -115,6 +115,7 @@ impl Fill {
                 compacts: true,
                 owed_bytes: owed as f64,
                 buffered_bytes: active + sealed - flushed_now,
+                unfiled_bytes: active + sealed,
                 max_buffered_bytes: 2.0 * buffer,
                 buffer_bytes: buffer,
                 owed_stop: f64::INFINITY,

@@ -29,6 +29,7 @@ const IDLE: Gauges = Gauges {
     owed_bytes: 0.0,
     owed_stop: f64::INFINITY,
     buffered_bytes: 0.0,
+    unfiled_bytes: 0.0,
     max_buffered_bytes: 128.0 * MB,
     buffer_bytes: 64.0 * MB,
     l0_all_files: 0.0,
@@ -80,7 +81,18 @@ fn the_law_is_this_table() {
         (
             "as many files came while level 0 is compacted as it takes",
             Gauges { l0_files: 10.0, l0_all_files: 28.0, l0_taken_files: 8.0, l0_left_bytes: 500.0 * MB, ..IDLE },
-            (2.0, L0FileCount),
+            (40.3, L0FileCount),
+        ),
+        (
+            "what is in memory will be files, however much of it is flushed",
+            Gauges {
+                l0_all_files: 20.0,
+                l0_taken_files: 20.0,
+                l0_left_bytes: 1000.0 * MB,
+                unfiled_bytes: 128.0 * MB,
+                ..IDLE
+            },
+            (74.9, L0FileCount),
         ),
         (
             "half of level 0's compaction is done, and the next one is half as large again",
@@ -123,16 +135,9 @@ fn the_law_is_this_table() {
             (17.3, L0FileCount),
         ),
         (
-            "a compaction of level 0 that has only begun",
-            Gauges {
-                l0_all_files: 20.0,
-                l0_taken_files: 20.0,
-                l0_left_bytes: 1000.0 * MB,
-                l0_total_bytes: 500.0 * MB,
-                l0_next_bytes: 1500.0 * MB,
-                ..IDLE
-            },
-            (86.4, L0FileCount),
+            "a small compaction of level 0 has read everything and is not over yet",
+            Gauges { l0_all_files: 20.0, l0_taken_files: 20.0, l0_total_bytes: MB, l0_next_bytes: 2.0 * MB, ..IDLE },
+            (8640.0, L0FileCount),
         ),
         (
             "nobody came during most of it",
