@@ -45,7 +45,7 @@ mod obsolete_files;
 mod open;
 mod open_tables;
 mod options_file;
-pub(crate) mod pacing;
+mod pacing;
 mod pacing_watch;
 mod pins;
 mod prefix_walk;

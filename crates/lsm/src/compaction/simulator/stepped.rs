@@ -3,7 +3,6 @@
 use super::Simulation;
 use super::tree::Tree;
 use crate::compaction::{Moving, pick, pick_level0};
-use crate::db::pacing::Level0Job;
 use crate::version::Version;
 
 /// A simulated tree whose caller decides when flushes happen and how fast compactions are.
@@ -70,14 +69,13 @@ impl SteppedTree {
         self.tree.version.files(0).len() as f64 - read.sum::<f64>()
     }
 
-    /// The running compaction of level 0.
-    pub(crate) fn level0_job(&self) -> Level0Job {
+    /// Files of level 0 that a running compaction takes, the bytes that it must still read, and those that it reads in all.
+    pub(crate) fn level0_job(&self) -> [f64; 3] {
         let job = self.tree.jobs.iter().find(|job| job.compaction.start_level() == 0);
-        job.map_or(Level0Job::default(), |job| {
+        job.map_or([0.0; 3], |job| {
             let files =
                 job.compaction.inputs.iter().filter(|inputs| inputs.level == 0).map(|inputs| inputs.files.len());
-            let total_bytes = job.compaction.input_bytes() as f64;
-            Level0Job { files: files.sum::<usize>() as f64, left_bytes: job.left as f64, total_bytes }
+            [files.sum::<usize>() as f64, job.left as f64, job.compaction.input_bytes() as f64]
         })
     }
 

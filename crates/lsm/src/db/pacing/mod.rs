@@ -15,8 +15,6 @@ mod pacer;
 mod tests;
 mod work;
 
-#[cfg(test)]
-pub(crate) use law::Level0Job;
 pub(crate) use law::{
     Gauges, Pace, level0_job, level0_next, owed_bytes, owed_bytes_of, owed_bytes_universal, pace, wal_pace,
 };

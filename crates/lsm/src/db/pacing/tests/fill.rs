@@ -1,6 +1,6 @@
 //! A database that is filled on a device, in virtual time: the law, the meters and the pickers, with make-believe tables.
 
-use super::super::law::{Gauges, level0_job, level0_next, owed_bytes, pace};
+use super::super::law::{Gauges, Level0Job, level0_job, level0_next, owed_bytes, pace};
 use super::super::pacer::{Done, Figures, Pacer};
 use super::{MB, SECOND};
 use crate::compaction::simulator::{Simulation, SteppedTree};
@@ -100,7 +100,9 @@ impl Fill {
                 }
             }
             let free = if sealed > 0.0 { 0.0 } else { buffer };
-            let level0_now = level0_job(tree.version(), &tree_options, tree.level0_job());
+            let [files, left_bytes, total_bytes] = tree.level0_job();
+            let running = Level0Job { files, left_bytes, total_bytes };
+            let level0_now = level0_job(tree.version(), &tree_options, running);
             let gauges = Gauges {
                 room_bytes: (buffer - active + free).max(0.0),
                 unflushed_bytes: sealed - flushed_now,
