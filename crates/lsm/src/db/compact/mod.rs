@@ -373,11 +373,10 @@ impl Compacting {
             manual.step_done(outcome.as_ref().err());
         }
         self.info.error = outcome.err();
-        // Before anybody is told: its inputs are gone, and writers are paced as if it ran for as long as it is counted.
-        db.update_pressure(&self.family);
-        Working::end(self.working.take(), self.info.error.is_none());
         db.log_compaction(&self.info);
         db.notify(|listener| listener.compaction_end(&self.info));
+        db.update_pressure(&self.family);
+        Working::end(self.working.take(), self.info.error.is_none());
         db.open_tables_with_ranges(&self.family);
         db.schedule();
     }
