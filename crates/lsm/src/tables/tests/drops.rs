@@ -3,8 +3,11 @@
 use super::*;
 use crate::event::{CompactionInfo, CompactionReason, EventListener};
 use crate::options::{CompactRangeOptions, CompactionStyle};
+use siltstone_base::clock::ManualClock;
 use siltstone_base::engine::Admin;
 use siltstone_base::entry_filter::{Decision, EntryFilter};
+use siltstone_base::env::sim::SimDisk;
+use siltstone_base::executor::{Executor, StepExecutor};
 use siltstone_base::sync::atomic::{AtomicUsize, Ordering};
 use siltstone_base::sync::{Mutex, Rank};
 
@@ -54,6 +57,31 @@ fn three_tables(db: &TableDb) -> [TableId; 3] {
     }
     Admin::flush(db).unwrap();
     tables
+}
+
+/// A compaction that began while a snapshot saw the entries keeps them, in tables that are newer than the request which waits for it.
+#[test]
+fn reclaim_gives_back_what_a_compaction_before_it_kept_for_a_reader() {
+    for steps in 0..24 {
+        let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+        executor.limit_steps(64);
+        let shared: Arc<dyn Executor> = Arc::<StepExecutor>::clone(&executor);
+        let disk = SimDisk::new();
+        let options = DbOptions::default().create_if_missing(true).env(Some(disk.env())).executor(Some(shared));
+        let rows = ColumnFamilyOptions::default().target_file_size_base(2048);
+        let db = open_with(Path::new("/db"), &options, &rows);
+        let tables = three_tables(&db);
+        let reader = db.snapshot();
+        db.drop_table(tables[1]).unwrap();
+        for _ in 0..steps {
+            executor.step();
+        }
+        drop(reader);
+        db.reclaim().unwrap();
+        let left: Vec<_> = ids(&db).into_iter().filter(|id| [tables[1].0, tables[1].0 + 1].contains(id)).collect();
+        assert_eq!(left, [0; 0], "entries of the dropped table are left, {steps} steps");
+        db.close().unwrap();
+    }
 }
 
 #[test]
