@@ -1,9 +1,7 @@
 //! How fast writers may be: pure functions of counters.
 
-use crate::compaction::{Compaction, LevelTargets, Moving, levels_with_data};
+use super::level0::level0_gear;
 use crate::event::StallCause;
-use crate::options::{ColumnFamilyOptions, CompactionStyle};
-use crate::version::Version;
 
 /// The work owed at which nothing is admitted any more, in seconds of compaction at the measured rate.
 const SPRING_SECONDS: f64 = 160.0;
@@ -28,15 +26,6 @@ const LEAST_AMPLIFICATION: f64 = 2.5;
 /// The least share of the flush rate that is admitted whatever is owed; below it the hard limits stop writers.
 const MIN_SHARE: f64 = 0.02;
 
-/// The gear of level 0 believes so much of the rate of compactions: where one turns out slower, writers would find the end of the room before its end, and be cut down to next to nothing there.
-const LEVEL0_TRUST: f64 = 0.9;
-
-/// A compaction of level 0 that has read everything is expected to take so many seconds more at most: its last table is synced, and it is entered in the manifest.
-const LEVEL0_END_SECONDS: f64 = 0.1;
-
-/// So much of the files that may come during a compaction of level 0, in parts of half of the stop, is kept back beyond what its course leaves.
-const LEVEL0_UNUSED: f64 = 0.25;
-
 /// What the pace of one family depends on, at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Gauges {
@@ -54,7 +43,7 @@ pub(crate) struct Gauges {
     pub(crate) l0_left_bytes: f64,
     /// Bytes that it reads in all.
     pub(crate) l0_total_bytes: f64,
-    /// Bytes that the one after it is expected to read; zero: nobody can say. See [`level0_next`].
+    /// Bytes that the one after it is expected to read; zero: nobody can say. See [`level0_next`](super::level0_next).
     pub(crate) l0_next_bytes: f64,
     /// The number of files at which compaction begins.
     pub(crate) l0_trigger: f64,
@@ -62,7 +51,7 @@ pub(crate) struct Gauges {
     pub(crate) l0_stop: f64,
     /// Whether compactions follow on flushes by themselves.
     pub(crate) compacts: bool,
-    /// Bytes that compactions must still read; see [`owed_bytes`].
+    /// Bytes that compactions must still read; see [`owed_bytes`](super::owed_bytes).
     pub(crate) owed_bytes: f64,
     /// The bytes at which writers are stopped; infinite: none.
     pub(crate) owed_stop: f64,
@@ -76,17 +65,6 @@ pub(crate) struct Gauges {
     pub(crate) buffer_bytes: f64,
     /// How much more memory a written byte takes than with the rows by which the law was fitted: all of the above is memory, and what writers are held to is what they write.
     pub(crate) memory_per_byte: f64,
-}
-
-/// A compaction of level 0 that runs or is due; all zero: there is none.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Level0Job {
-    /// Files of level 0 that it takes.
-    pub(crate) files: f64,
-    /// Bytes that it must still read.
-    pub(crate) left_bytes: f64,
-    /// Bytes that it reads in all.
-    pub(crate) total_bytes: f64,
 }
 
 /// What background jobs achieve while they run, in bytes a second; `None` until that is known.
@@ -175,140 +153,7 @@ pub(crate) fn wal_pace(unsynced_bytes: f64, most_bytes: f64, rate: f64) -> Pace 
     Pace { rate, cause: StallCause::UnsyncedWal }
 }
 
-/// The gear of level 0: the files that a compaction takes are there until it ends, however far it is. Until then no more may come than leave one short of
-/// where writers are stopped, and no more than half of that: otherwise the next compaction, which takes them all, would leave less room than it needs.
-///
-/// While the level below grows, each compaction reads more than the one before, and admits less. So that writers do not meet that as a step, the rate goes over to that of the next one as this one
-/// gets on. Only what is far more than that course leaves unused is given back: a family that hardly grows holds nobody.
-fn level0_gear(gauges: &Gauges, compaction_rate: Option<f64>, least: f64) -> Pace {
-    let Some(measured) = compaction_rate.filter(|_| gauges.l0_taken_files > 0.0) else {
-        return Pace::FREE;
-    };
-    let in_memory = gauges.unfiled_bytes / gauges.buffer_bytes.max(1.0);
-    let room = gauges.l0_stop - 1.0 - gauges.l0_all_files;
-    let half = gauges.l0_stop / 2.0;
-    // Where a compaction takes a part of the files only, more than half may have been left behind before any came.
-    let even = (half - (gauges.l0_all_files - gauges.l0_taken_files)).max(room / 2.0);
-    let may_come = (room.min(even) - in_memory).max(0.0) * gauges.buffer_bytes;
-    let compaction_rate = measured * LEVEL0_TRUST;
-    // One that has read everything is not over yet.
-    let left = gauges.l0_left_bytes.max(measured * LEVEL0_END_SECONDS);
-    let now = compaction_rate * may_come / left;
-    let may_come_next = (gauges.l0_stop - 1.0 - next_files(half, gauges.l0_trigger)).min(half) * gauges.buffer_bytes;
-    let rate = match gauges.l0_next_bytes > 0.0 && may_come_next > 0.0 {
-        true => {
-            let share_left = (left / gauges.l0_total_bytes.max(1.0)).min(1.0);
-            let next = compaction_rate * may_come_next / gauges.l0_next_bytes;
-            let unused = (may_come - half * gauges.buffer_bytes * (share_left + LEVEL0_UNUSED)).max(0.0);
-            now.min(now * share_left + next * (1.0 - share_left) + compaction_rate * unused / left)
-        }
-        false => now,
-    };
-    Pace { rate: rate.max(least), cause: StallCause::L0FileCount }
-}
-
-/// Files that a compaction of level 0 will find, if those that may come while another one runs have come.
-fn next_files(half: f64, trigger: f64) -> f64 {
-    half.max(trigger)
-}
-
-/// Bytes that the compaction of level 0 behind one of `total_bytes` reads, if the latter leaves all that it reads, and as many files come meanwhile as may. Only leveled ones read the level below
-/// anew each time; zero with other styles, and where no compaction runs or is due.
-pub(crate) fn level0_next(version: &Version, options: &ColumnFamilyOptions, total_bytes: f64) -> f64 {
-    let files = version.files(0).len();
-    if total_bytes == 0.0 || files == 0 || options.compaction_style != CompactionStyle::Leveled {
-        return 0.0;
-    }
-    // A file that was brought may be of any size; those that come are memtables.
-    let file_bytes = (version.level_bytes(0) as f64 / files as f64).min(options.write_buffer_size as f64);
-    let trigger = options.level0_file_num_compaction_trigger as f64;
-    total_bytes + next_files(options.level0_stop_writes_trigger as f64 / 2.0, trigger) * file_bytes
-}
-
-/// A compaction of level 0: the `running` one, if there is one. One that is due but could not start yet, since what it merges with is being compacted, counts as if it began now, so that the pace
-/// does not change when it does: writers would go ahead for seconds, and wait for what they did all through it.
-pub(crate) fn level0_job(version: &Version, options: &ColumnFamilyOptions, running: Level0Job) -> Level0Job {
-    let files = version.files(0).len();
-    let is_due = files >= options.level0_file_num_compaction_trigger.max(1);
-    let is_leveled = options.compaction_style == CompactionStyle::Leveled && !options.disable_auto_compactions;
-    if running.files > 0.0 || !is_due || !is_leveled {
-        return running;
-    }
-    let below = (1..version.num_levels()).map(|level| version.level_bytes(level)).find(|bytes| *bytes > 0);
-    let bytes = (version.level_bytes(0) + below.unwrap_or(0)) as f64;
-    Level0Job { files: files as f64, left_bytes: bytes, total_bytes: bytes }
-}
-
 /// What is left of `most`, in parts of it.
 fn slack(used: f64, most: f64) -> f64 {
     1.0 - (used / most.max(1.0)).clamp(0.0, 1.0)
-}
-
-/// Bytes that compactions must still read until no level is above its target, those that run included.
-///
-/// As RocksDB's [estimate](crate::compaction::estimated_pending_compaction_bytes), but without its jumps. What running compactions move counts
-/// as moved already, and their inputs as work. The base level, which every batch of level 0 is merged with, counts by as much
-/// of the next batch as there is; a batch is what the trigger says, or what the last one took.
-pub(crate) fn owed_bytes(
-    version: &Version,
-    options: &ColumnFamilyOptions,
-    targets: &LevelTargets,
-    running: &[Moving],
-) -> u64 {
-    if options.disable_auto_compactions {
-        return 0;
-    }
-    let mut bytes: Vec<f64> = (0..version.num_levels()).map(|level| version.level_bytes(level) as f64).collect();
-    let mut l0_files = version.files(0).len();
-    let mut batch = options.level0_file_num_compaction_trigger.max(1);
-    let mut owed = 0.0;
-    for moving in running {
-        owed += moving.input_bytes as f64;
-        if moving.start_level == 0 {
-            l0_files = l0_files.saturating_sub(moving.start_files);
-            batch = batch.max(moving.start_files);
-        }
-        bytes[moving.start_level] = (bytes[moving.start_level] - moving.start_bytes as f64).max(0.0);
-        bytes[moving.output_level] += moving.start_bytes as f64;
-    }
-    owed += bytes[0] + bytes[targets.base_level] * (l0_files as f64 / batch as f64).min(1.0);
-    let mut moving = bytes[0];
-    for level in targets.base_level..bytes.len() - 1 {
-        let size = bytes[level] + moving;
-        moving = (size - targets.lasting_bytes(level) as f64).max(0.0);
-        if moving > 0.0 && bytes[level + 1] > 0.0 {
-            owed += moving * (bytes[level + 1] / size + 1.0);
-        }
-    }
-    owed as u64
-}
-
-/// The same for the universal style: the bytes of level 0 alone, since deeper merges have time. What is idle counts once a merge is due.
-pub(crate) fn owed_bytes_universal(version: &Version, options: &ColumnFamilyOptions, running: &[Moving]) -> u64 {
-    if options.disable_auto_compactions {
-        return 0;
-    }
-    let of_level0 = || running.iter().filter(|moving| moving.start_level == 0);
-    let owed = of_level0().map(|moving| moving.start_bytes.min(moving.input_bytes)).fold(0, u64::saturating_add);
-    let levels = match options.compaction_style {
-        // Level 0 is a tier by itself.
-        CompactionStyle::Lazy => 0,
-        _ => levels_with_data(version),
-    };
-    if version.files(0).len() + levels < options.level0_file_num_compaction_trigger {
-        return owed;
-    }
-    let taken = of_level0().map(|moving| moving.start_bytes).fold(0, u64::saturating_add);
-    version.level_bytes(0).saturating_sub(taken).saturating_add(owed)
-}
-
-/// How much of what is owed a compaction does: the part of its inputs that counts in [`owed_bytes`] or [`owed_bytes_universal`].
-pub(crate) fn owed_bytes_of(compaction: &Compaction, style: CompactionStyle) -> u64 {
-    match style {
-        CompactionStyle::Leveled => compaction.input_bytes(),
-        CompactionStyle::Universal | CompactionStyle::Lazy | CompactionStyle::Fifo => {
-            let level0 = compaction.input_files().filter(|(level, _)| *level == 0);
-            level0.map(|(_, file)| file.file_size).fold(0, u64::saturating_add)
-        }
-    }
 }

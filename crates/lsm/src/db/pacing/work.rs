@@ -1,6 +1,6 @@
 //! What the jobs of a family tell of their progress.
 
-use super::law::Level0Job;
+use super::level0::Level0Job;
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -1,6 +1,8 @@
 //! A database that is filled on a device, in virtual time: the law, the meters and the pickers, with make-believe tables.
 
-use super::super::law::{Gauges, Level0Job, level0_job, level0_next, owed_bytes, pace};
+use super::super::law::{Gauges, pace};
+use super::super::level0::{Level0Job, level0_job, level0_next};
+use super::super::owed::owed_bytes;
 use super::super::pacer::{Done, Figures, Pacer};
 use super::{MB, SECOND};
 use crate::compaction::simulator::{Simulation, SteppedTree};

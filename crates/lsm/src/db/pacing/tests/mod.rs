@@ -3,8 +3,10 @@
 mod fill;
 mod low_priority;
 
-use super::law::{Capacity, Gauges, Level0Job, Pace, level0_job, level0_next, owed_bytes_universal, pace, wal_pace};
+use super::law::{Capacity, Gauges, Pace, pace, wal_pace};
+use super::level0::{Level0Job, level0_job, level0_next};
 use super::meter::Meter;
+use super::owed::owed_bytes_universal;
 use super::pacer::{Done, Figures, Pacer};
 use super::work::{FamilyWork, Kind, Working};
 use crate::compaction::Moving;
