@@ -1,8 +1,8 @@
 //! How soon a flush begins while a large compaction of the bottom level runs.
 //!
 //! `cargo bench --bench flush_start [-- --megabytes N --flushes N]`: fills the bottom level with so many megabytes (1024 unless said), rewrites it in one
-//! compaction, again and again, and asks for flushes meanwhile. A sample counts if the compaction ran from the request to the flush's begin. Run as a test, it
-//! is small.
+//! compaction, again and again, and asks for flushes meanwhile, in three rounds. A sample counts if the compaction ran from the request to the flush's begin. What is held
+//! against the goal is the median of the rounds' longest, beside which stands the longest time for which the machine did not run a thread that was due. Run as a test, it is small.
 
 #![expect(clippy::print_stdout, reason = "prints what it measured")]
 
@@ -10,6 +10,7 @@ use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::executor::{Executor, ThreadExecutor};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, Signal};
+use siltstone_bench::PauseMeter;
 use siltstone_lsm::{
     ColumnFamilyOptions, CompactRangeOptions, CompactionInfo, CompressionType, Db, DbOptions, Error, ErrorKind,
     EventListener, FlushInfo, FlushOptions, Result,
@@ -26,6 +27,9 @@ const PAUSE: Duration = Duration::from_millis(25);
 
 /// Flushes that are asked for until enough of them count, for each that shall.
 const ATTEMPTS: usize = 50;
+
+/// So often as many flushes are asked for.
+const ROUNDS: usize = 3;
 
 /// When flushes begin and end, and whether a compaction runs.
 #[derive(Debug)]
@@ -133,14 +137,18 @@ fn main() -> Result<()> {
     fill(&db, settings.megabytes)?;
     watch.largest_bytes.store(0, Ordering::SeqCst);
     let stop = AtomicBool::new(false);
-    let delays = std::thread::scope(|scope| {
+    let pauses = PauseMeter::new();
+    let rounds = std::thread::scope(|scope| {
+        scope.spawn(|| pauses.watch());
         let compacting = scope.spawn(|| compact_until(&db, &stop));
-        let delays = measure(&db, &watch, &*executor, settings.flushes);
+        let one = |_| measure(&db, &watch, &*executor, settings.flushes);
+        let rounds: Result<Vec<Vec<u64>>> = (0..ROUNDS).map(one).collect();
         stop.store(true, Ordering::SeqCst);
+        pauses.stop();
         compacting.join().map_err(|_| Error::new(ErrorKind::Poisoned, "the compacting thread panicked"))??;
-        delays
+        rounds
     })?;
-    print(&delays, &watch);
+    print(rounds, &watch, pauses.longest_us());
     db.close()
 }
 
@@ -185,16 +193,29 @@ fn measure(db: &Db, watch: &Watch, executor: &dyn Executor, flushes: usize) -> R
     Ok(delays)
 }
 
-fn print(delays: &[u64], watch: &Watch) {
-    let mut sorted = delays.to_vec();
-    sorted.sort_unstable();
-    let at = |share: f64| {
-        let index = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
-        sorted.get(index).map_or(f64::NAN, |micros| *micros as f64 / 1e3)
-    };
+fn print(mut rounds: Vec<Vec<u64>>, watch: &Watch, pause_us: f64) {
+    rounds.iter_mut().for_each(|round| round.sort_unstable());
     let megabytes = watch.largest_bytes.load(Ordering::SeqCst) as f64 / f64::from(1 << 20);
-    println!("{} flushes beside a compaction of {megabytes:.0} MB:", sorted.len());
-    println!("begin after p50 {:.3} ms, p99 {:.3} ms, longest {:.3} ms", at(0.50), at(0.99), at(1.0));
-    let verdict = if at(1.0) <= GOAL.as_secs_f64() * 1e3 { "within" } else { "above" };
-    println!("{verdict} the goal of {} ms", GOAL.as_millis());
+    println!("{ROUNDS} rounds of flushes beside a compaction of {megabytes:.0} MB:");
+    for round in &rounds {
+        println!(
+            "{} flushes begin after p50 {:.3} ms, p90 {:.3} ms, longest {:.3} ms",
+            round.len(),
+            at(round, 0.50),
+            at(round, 0.90),
+            at(round, 1.0)
+        );
+    }
+    println!("the machine's longest pause {:.3} ms", pause_us / 1e3);
+    let mut longest: Vec<u64> = rounds.iter().filter_map(|round| round.last().copied()).collect();
+    longest.sort_unstable();
+    let median = at(&longest, 0.5);
+    let verdict = if median <= GOAL.as_secs_f64() * 1e3 { "within" } else { "above" };
+    println!("the median of the longest, {median:.3} ms, is {verdict} the goal of {} ms", GOAL.as_millis());
+}
+
+/// The percentile of microseconds in order, in milliseconds.
+fn at(sorted: &[u64], share: f64) -> f64 {
+    let index = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
+    sorted.get(index).map_or(f64::NAN, |micros| *micros as f64 / 1e3)
 }

@@ -515,7 +515,7 @@ impl FlushJob {
         db.schedule();
         // An error of it makes the engine read-only, whose cause is told then.
         let _ = db.finish_retired_wals();
-        db.delete_obsolete_files();
+        db.delete_obsolete_files_of_flush();
         db.surroundings.expiry.note_time();
         db.job_ended();
         Progress::Done

@@ -73,9 +73,22 @@ impl DbInner {
     /// While the outcome of the last append to the MANIFEST is unknown nothing is deleted: what looks obsolete may be what
     /// the MANIFEST on disk names.
     pub(crate) fn delete_obsolete_files(&self) {
+        self.delete_obsolete(|| true);
+    }
+
+    /// The same at the end of a flush: tables are left to the compaction that runs or ends, if one does. To delete one of them may take longer than the next flush shall wait for the thread that is kept for it.
+    pub(crate) fn delete_obsolete_files_of_flush(&self) {
+        self.delete_obsolete(|| {
+            let state = self.state.lock();
+            state.running_compactions + state.ending_compactions == 0
+        });
+    }
+
+    fn delete_obsolete(&self, takes_tables: impl FnOnce() -> bool) {
         if self.read_only {
             return;
         }
+        let takes_tables = takes_tables();
         let mut files = Vec::new();
         let (manifest_number, kept_log) = {
             let versions = self.versions.lock();
@@ -83,7 +96,7 @@ impl DbInner {
                 return;
             }
             // Under the lock: what an edit that fails from now on may have named comes to the list later.
-            while let Some(name) = self.obsolete_tables.pop() {
+            while takes_tables && let Some(name) = self.obsolete_tables.pop() {
                 if let FileName::Blob(number) = name {
                     self.blob_files.forget(number);
                 }

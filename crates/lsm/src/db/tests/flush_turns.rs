@@ -2,7 +2,7 @@
 
 use super::basics::options;
 use crate::event::{EventListener, FlushInfo};
-use crate::{ColumnFamily, ColumnFamilyOptions, Db, FlushOptions, WriteOptions};
+use crate::{ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, FlushOptions, ReadOptions, WriteOptions};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
@@ -74,5 +74,54 @@ fn a_flush_that_its_writers_will_wait_for_is_urgent_for_all_families() {
     assert!(is_urgent());
     executor.run_until_idle();
     assert!(!is_urgent());
+    db.close().unwrap();
+}
+
+/// To delete tables takes longer than the next flush shall wait for the thread that is kept for it.
+#[test]
+fn a_flush_that_ends_beside_a_compaction_leaves_its_tables_to_that() {
+    let disk = SimDisk::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    executor.limit_steps(4);
+    let options = options(&disk).executor(Some(executor.clone()));
+    let family = || ColumnFamilyOptions::default().level0_file_num_compaction_trigger(2);
+    let db = Db::open_families("/db", &options, &[("default", family())]).unwrap();
+    let (one, other) = (db.default_family(), db.create_family("other", &family()).unwrap());
+    let seal = |family: &ColumnFamily, number: u32| {
+        for key in 0..1_000_u32 {
+            db.put_cf(family, key.to_be_bytes(), number.to_be_bytes(), &WriteOptions::default()).unwrap();
+        }
+        db.flush_families(&[family], &FlushOptions::default().wait(false)).unwrap();
+    };
+    let tables = || {
+        let names = disk.env().list_dir("/db".as_ref()).unwrap();
+        names.iter().filter(|entry| entry.name.ends_with(".sst")).count()
+    };
+    let running = || {
+        let state = db.handle.inner.state.lock();
+        (state.running_flushes, state.running_compactions)
+    };
+    seal(&one, 0);
+    executor.run_until_idle();
+    let reader = db.iter(&ReadOptions::default()).unwrap();
+    let force = CompactRangeOptions::default().force_bottommost(true);
+    db.compact_range(&one, None, None, &force).unwrap();
+    assert_eq!(tables(), 2, "what was rewritten, and the table that is read");
+    seal(&other, 0);
+    executor.run_until_idle();
+    seal(&other, 1);
+    while running() != (0, 1) {
+        assert!(executor.step());
+    }
+    drop(reader);
+    let before = tables();
+    seal(&one, 1);
+    while running().0 > 0 {
+        assert!(executor.step());
+    }
+    assert!(running().1 > 0);
+    assert_eq!(tables(), before + 1, "the flush added one, and deleted none");
+    executor.run_until_idle();
+    assert!(tables() <= before, "{} of {before}: the end of a compaction deletes what was read", tables());
     db.close().unwrap();
 }
