@@ -23,6 +23,8 @@ pub struct ResultLine {
     pub config_hash: String,
     /// The settings in words.
     pub setup: String,
+    /// The whole configuration of the command, down to the last setting, as the program holds it. What an engine was given by it stands in the fields beside.
+    pub config: Option<String>,
     /// On which machine, and of which build.
     pub provenance: Option<Provenance>,
     /// The device that was modelled beneath the engine; `none` for the machine's own.
@@ -179,7 +181,16 @@ pub struct ResultLine {
     pub startup_s: Option<f64>,
 }
 
+/// What inserters keep of their rate in a step of queries that counts: with less the queries had it easier than they should have.
+const KEPT: f64 = 0.95;
+
 impl ResultLine {
+    /// The rate of the inserts beside queries, and the one that the step asks for, where too little of it was kept.
+    pub(crate) fn inserts_behind(&self) -> Option<(f64, f64)> {
+        let (asked, kept) = self.offered_ops_per_s.zip(self.writer_ops_per_s)?;
+        (kept < asked * KEPT).then_some((kept, asked))
+    }
+
     /// Takes the percentiles over.
     pub fn set_latencies(&mut self, summary: Option<LatencySummary>) {
         self.p50_us = summary.map(|summary| summary.p50_us);

@@ -1,4 +1,4 @@
-//! The report page in a real browser, with results of every experiment: every chart is there and shows something, no number is none, nothing is wider than the window, nothing is complained about.
+//! The report page in a real browser, with results of every experiment: every chart is there and shows something, no number is none, nothing is wider than the window, nothing is complained about, and it can be printed.
 //!
 //! Needs Chromium; where it is missing the test says that it was skipped, unless `SILTSTONE_REQUIRE_TOOLS` is set: then it fails.
 
@@ -176,4 +176,30 @@ fn the_picture_of_the_page_has_the_colours_of_both_engines() {
     for colour in [[0x1f, 0x77, 0xb4], [0xe6, 0x9f, 0x00]] {
         assert!(count(colour) > 1_000, "{colour:?} covers {} pixels", count(colour));
     }
+}
+
+/// Printed sheets in a PDF, by the objects that stand for them: what is on a sheet is compressed, its object is not.
+fn sheets(pdf: &[u8]) -> usize {
+    // With an s behind it, it stands for all of them together.
+    let of = |name: &[u8]| {
+        let found = pdf.windows(name.len() + 1).filter(|window| window.starts_with(name) && !window.ends_with(b"s"));
+        found.count()
+    };
+    of(b"/Type /Page") + of(b"/Type/Page")
+}
+
+#[test]
+fn the_page_is_printed_on_several_sheets() {
+    /// Less than this is sheets with nothing on them.
+    const LEAST_BYTES: usize = 50_000;
+    let Some(browser) = chromium() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let page = page(dir.path(), page_results::write_all);
+    let paper = dir.path().join("page.pdf");
+    let argument = format!("--print-to-pdf={}", paper.display());
+    look(browser, &page, SIZES[0], &[&argument, "--no-pdf-header-footer"]);
+    let pdf = std::fs::read(&paper).unwrap();
+    assert!(pdf.starts_with(b"%PDF"));
+    assert!(sheets(&pdf) >= 2, "{} sheets of {} bytes", sheets(&pdf), pdf.len());
+    assert!(pdf.len() >= LEAST_BYTES, "{} sheets of {} bytes", sheets(&pdf), pdf.len());
 }

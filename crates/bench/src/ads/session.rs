@@ -96,6 +96,7 @@ pub(super) fn run(config: &AdsConfig, row: Row, dir: &Path, bar: bool) -> Result
         engine: opened.engine.name(),
         config_hash: config.config_hash(),
         setup: config.setup(),
+        config: Some(format!("{config:?}")),
         pair: 1,
         threads: config.sources as u32,
         bytes_user,

@@ -2,9 +2,9 @@
 //!
 //! An experiment is a cell of the plan ([`plan`]). Each leaves a file of results in the directory of the run, named after it, once it is complete; its first line says of which experiment it is, with all settings. A run that was interrupted
 //! goes on with the cells that have no such file, or one of another experiment. The page tells of all that are complete, and of what `scripts/beside-mariadb` left there as `mariadb*.json`; it is written anew after each cell. The databases lie in a directory
-//! of their own beneath, which is empty between two cells, so that no cell finds what another left.
+//! of their own beneath, which is empty between two cells, so that no cell finds what another left; what an interrupted run left there takes no room from the next.
 
-use crate::engines::EngineKind;
+use crate::engines::{EngineKind, allocated_bytes};
 use crate::output::CellLine;
 use crate::place::remove_database;
 use crate::{JsonLines, Output, ads, insert, kv, redmine, report, stalls, sysbench, ycsb};
@@ -66,7 +66,7 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     if let Some(note) = left_out(&config.peers) {
         output.say(note)?;
     }
-    let room = Room::of(existing(&config.dir));
+    let room = Room::of(existing(&config.dir)).with_freed(leftovers(config)?);
     left.iter().try_for_each(|cell| room.check(cell))?;
     if config.dry_run {
         return Ok(None);
@@ -98,6 +98,20 @@ fn existing(path: &Path) -> &Path {
     let env = PosixEnv::new();
     let is_there = |path: &&Path| env.exists(path).unwrap_or(false);
     path.ancestors().find(is_there).unwrap_or(Path::new("."))
+}
+
+/// Where the databases of a run in `dir` are.
+fn databases(dir: &Path) -> PathBuf {
+    dir.join("databases")
+}
+
+/// Bytes of an interrupted run's databases that are gone before the first cell is run, and not yet free: those that a dry run leaves where they are. Any other run removes them here.
+fn leftovers(config: &AllConfig) -> Result<u64> {
+    let databases = databases(&config.dir);
+    if !config.dry_run {
+        remove_database(&databases)?;
+    }
+    Ok(allocated_bytes(&databases, &|_| true))
 }
 
 /// The error of a run some of whose cells failed.
@@ -142,7 +156,7 @@ fn of_mariadb(dir: &Path) -> Result<Vec<PathBuf>> {
 /// Runs one cell. Its results get their name when they are complete.
 fn run_cell(config: &AllConfig, cell: &Cell, output: &mut Output<'_>) -> Result<()> {
     let (file, partial) = (results(&config.dir, cell), config.dir.join(format!("{}.partial", cell.name)));
-    let databases = config.dir.join("databases");
+    let databases = databases(&config.dir);
     remove_database(&databases)?;
     let mut json = JsonLines::create(&partial)?;
     json.push(&CellLine { cell: cell.identity() })?;

@@ -21,6 +21,11 @@ impl Room {
         Self { disk_bytes, memory_bytes: machine::available_memory() }
     }
 
+    /// The same once so many bytes of the disk were given back.
+    pub(super) fn with_freed(self, bytes: u64) -> Self {
+        Self { disk_bytes: self.disk_bytes.map(|free| free.saturating_add(bytes)), ..self }
+    }
+
     /// Refuses a cell that is too large.
     pub(super) fn check(&self, cell: &Cell) -> Result<()> {
         if let Some(there) = self.disk_bytes.filter(|there| *there < cell.disk_bytes) {

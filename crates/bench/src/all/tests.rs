@@ -1,9 +1,12 @@
 //! Plans, what is left of one, and what does not fit.
 
 use super::*;
+use crate::OfferedRates;
 use crate::engines::{Device, EngineSettings};
+use crate::redmine::DataSet;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
+use siltstone_base::env::write_file_atomically;
 
 pub(super) fn config() -> AllConfig {
     AllConfig {
@@ -44,9 +47,9 @@ fn larger_scales_have_the_cells_of_smaller_ones_and_take_longer() {
     };
     grow(&quick, &hour);
     grow(&hour, &night);
-    assert!(total(&quick) < 30.0, "{}", total(&quick));
-    assert!((60.0..240.0).contains(&total(&hour)), "{}", total(&hour));
-    assert!((180.0..960.0).contains(&total(&night)), "{}", total(&night));
+    assert!(total(&quick) < 32.0, "{}", total(&quick));
+    assert!((60.0..270.0).contains(&total(&hour)), "{}", total(&hour));
+    assert!((180.0..1_140.0).contains(&total(&night)), "{}", total(&night));
     let mut different = names(&night);
     different.sort_unstable();
     different.dedup();
@@ -87,7 +90,8 @@ fn the_book_lists_the_cells_beside_other_engines() {
         let minutes = scales.each_ref().map(|cells| {
             let found = cells.iter().find(|other| other.name == cell.name).unwrap();
             let engines = found.experiment(Path::new("/nowhere")).engines().len();
-            assert_eq!(engines, 3, "{}", cell.name);
+            // One of them is another's.
+            assert_eq!(engines, if cell.name == "insert-peers" { 3 } else { 4 }, "{}", cell.name);
             format!("{:.1}", found.seconds / engines as f64 / 60.0)
         });
         table += &format!("| `{}` | {} | {} |\n", cell.name, cell.about, minutes.join(" | "));
@@ -186,13 +190,14 @@ fn foreign_engines_run_sysbench_which_opens_their_tables_anew() {
 }
 
 #[test]
-fn beneath_limits_of_level_0_both_admissions_stand_beside_the_b_tree() {
+fn beneath_limits_of_level_0_both_admissions_stand_beside_both_profiles_of_the_b_tree() {
+    let engines = [EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree, EngineKind::BtreeMysql84];
     let limits = |scale| {
         let mut limits = Vec::new();
         for cell in plan(&AllConfig { scale, ..config() }) {
             let Experiment::Insert(insert) = cell.experiment(Path::new("/nowhere")) else { continue };
             if !insert.settings.level0.is_default() {
-                assert_eq!(insert.engines, [EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree]);
+                assert_eq!(insert.engines, engines, "{}", cell.name);
                 // The charts are of rates of five seconds, and there are enough of them where nobody is quicker than the limit of time.
                 assert!(insert.interval_s == 5.0 && insert.insert_seconds >= Some(20.0 * 5.0), "{}", cell.name);
                 insert.settings.level0.check().unwrap();
@@ -205,6 +210,69 @@ fn beneath_limits_of_level_0_both_admissions_stand_beside_the_b_tree() {
     for scale in [Scale::Hour, Scale::Night] {
         assert_eq!(limits(scale), ["4/10/20", "4/20/30"], "{scale}");
     }
+}
+
+#[test]
+fn both_profiles_of_the_b_tree_are_where_something_waits_in_a_change_buffer() {
+    for scale in [Scale::Quick, Scale::Hour, Scale::Night] {
+        for cell in plan(&AllConfig { scale, peers: vec![EngineKind::LsmLazy], ..config() }) {
+            let experiment = cell.experiment(Path::new("/nowhere"));
+            let has = |kind| experiment.engines().contains(&kind);
+            let is_of = |names: &[&str]| names.iter().any(|name| cell.name.starts_with(name));
+            if is_of(&["insert-fast-ssd", "insert-slow-ssd", "insert-level0", "sysbench", "redmine"]) {
+                assert!(has(EngineKind::Btree) && has(EngineKind::BtreeMysql84), "{} at {scale}", cell.name);
+            }
+            let many_clients = ["insert-memory-4", "insert-memory-8", "insert-memory-12", "insert-memory-16"];
+            if is_of(&["insert-binlog", "insert-memory-indexes-later", "insert-peers"]) || is_of(&many_clients) {
+                assert!(has(EngineKind::Btree) && !has(EngineKind::BtreeMysql84), "{} at {scale}", cell.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn longer_plans_offer_parts_of_the_maximum_in_a_second_phase() {
+    for (scale, fractions) in [(Scale::Quick, vec![]), (Scale::Hour, vec![0.8]), (Scale::Night, vec![0.8])] {
+        let both = OfferedRates { fractions, rates: Vec::new() };
+        for cell in plan(&AllConfig { scale, ..config() }) {
+            let experiment = cell.experiment(Path::new("/nowhere"));
+            let (engines, phases) = (experiment.engines().len() as f64, 1 + both.fractions.len());
+            match experiment {
+                Experiment::Ycsb(ycsb) => {
+                    assert_eq!(ycsb.offered, both, "{scale}");
+                    // A thousand operations a second, or fewer where fewer are offered.
+                    let least = engines * phases as f64 * ycsb.operations as f64 / 1_000.0;
+                    assert!(cell.seconds >= least, "{} s at {scale}", cell.seconds);
+                }
+                Experiment::Sysbench(sysbench) if cell.name == "sysbench-fifth" => {
+                    assert_eq!(sysbench.offered, both, "{scale}");
+                    // All but load and settle run with each number of clients in each phase.
+                    let runs = (sysbench.workloads.len() - 2) * sysbench.clients.len() * phases;
+                    assert!(cell.seconds > engines * runs as f64 * sysbench.seconds, "{} s at {scale}", cell.seconds);
+                }
+                Experiment::Sysbench(sysbench) => assert_eq!(sysbench.offered, OfferedRates::default(), "{scale}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn full_load_is_four_processes_beside_four_streams_on_every_data_set() {
+    let mut giant = Vec::new();
+    for scale in [Scale::Hour, Scale::Night] {
+        for cell in plan(&AllConfig { scale, ..config() }) {
+            let Experiment::Redmine(redmine) = cell.experiment(Path::new("/nowhere")) else { continue };
+            let is_full = redmine.loads == [4.0];
+            assert!(!is_full || redmine.clients.contains(&4), "{} at {scale}", cell.name);
+            if redmine.data_sets == [DataSet::Giant] {
+                giant.push((is_full, redmine.as_published, redmine.clients));
+            }
+        }
+    }
+    let [one, four]: [Vec<usize>; 2] = [vec![1], vec![1, 4]];
+    let expected = [(false, true, one.clone()), (false, false, one), (true, true, four.clone()), (true, false, four)];
+    assert_eq!(giant, expected);
 }
 
 #[test]
@@ -267,6 +335,33 @@ fn a_run_goes_on_with_what_is_left() {
 }
 
 #[test]
+fn what_an_interrupted_run_left_takes_no_room_from_the_next() {
+    let (dir, env) = (tempfile::tempdir().unwrap(), PosixEnv::new());
+    let dry = AllConfig { dir: dir.path().to_path_buf(), only: vec!["ycsb".to_owned()], ..config() };
+    assert_eq!(leftovers(&dry).unwrap(), 0);
+    let database = databases(dir.path()).join("btree");
+    env.create_dir_all(&database).unwrap();
+    let (pages, temporary) = (database.join("pages"), database.join("temporary"));
+    write_file_atomically(&env, &pages, &temporary, &[1; 1 << 14], FileKind::Other).unwrap();
+    let held = leftovers(&dry).unwrap();
+    assert!(held > 0 && env.exists(&pages).unwrap(), "a dry run leaves them, {held} bytes");
+    let cell = plan(&dry).into_iter().find(|cell| cell.name == "ycsb").unwrap();
+    let room = Room { disk_bytes: Some(cell.disk_bytes - held), memory_bytes: None };
+    assert_eq!(room.check(&cell).unwrap_err().kind(), ErrorKind::NoSpace);
+    room.with_freed(held).check(&cell).unwrap();
+    assert_eq!(Room::default().with_freed(held), Room::default(), "what is not known stays so");
+    // A run with nothing left to do removes them all the same.
+    let mut json = JsonLines::create(&results(dir.path(), &cell)).unwrap();
+    json.push(&CellLine { cell: cell.identity() }).unwrap();
+    let [experiment, workload, engine] = ["ycsb", "load", "btree"].map(str::to_owned);
+    json.push(&crate::ResultLine { experiment, workload, engine, ..Default::default() }).unwrap();
+    let run = AllConfig { dry_run: false, ..dry };
+    assert!(said(&run).unwrap().contains("0 of 1 left"));
+    assert!(!env.exists(&databases(dir.path())).unwrap());
+    assert_eq!(leftovers(&run).unwrap(), 0);
+}
+
+#[test]
 fn results_of_another_plan_are_not_taken_for_those_of_a_cell() {
     let is_the_same = |name: &str, change: fn(&mut Experiment)| {
         let cell = plan(&config()).into_iter().find(|cell| cell.name == name).unwrap();
@@ -301,13 +396,15 @@ fn results_of_another_plan_are_not_taken_for_those_of_a_cell() {
 }
 
 #[test]
-fn cells_with_the_universal_style_are_others_than_those_of_another_number_of_runs() {
+fn the_identity_of_a_cell_tells_what_no_setting_says() {
     let mut universal = 0;
     for mut cell in plan(&AllConfig { scale: Scale::Hour, ..config() }) {
         let experiment = cell.experiment_mut();
         let has_it = experiment.engines().contains(&EngineKind::LsmUniversal);
         let by_settings_alone = format!("{:016x}", xxh3_64(format!("{experiment:?}").as_bytes()));
-        assert_eq!(cell.identity() != by_settings_alone, has_it, "{}", cell.name);
+        // Of Redmine, how many requests an operation is.
+        let says_more = has_it || matches!(experiment, Experiment::Redmine(_));
+        assert_eq!(cell.identity() != by_settings_alone, says_more, "{}", cell.name);
         universal += u32::from(has_it);
     }
     assert!(universal > 0);

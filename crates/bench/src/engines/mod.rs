@@ -27,6 +27,7 @@ pub(crate) use lsm::{LsmOptions, UNIVERSAL};
 pub use memory::MemoryEngine;
 pub use null::NullEngine;
 pub use open::OpenEngine;
+pub(crate) use open::allocated_bytes;
 pub(crate) use settings::config_hash;
 pub use settings::{Admission, Device, EngineSettings, change_buffering};
 pub use siltstone_btree::ChangeBuffering;

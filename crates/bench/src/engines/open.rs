@@ -121,7 +121,7 @@ impl fmt::Debug for OpenEngine {
 }
 
 /// Bytes that the file system has allocated for the files under `dir` whose names are meant. Files that vanish meanwhile count nothing.
-fn allocated_bytes(dir: &Path, is_meant: &dyn Fn(&str) -> bool) -> u64 {
+pub(crate) fn allocated_bytes(dir: &Path, is_meant: &dyn Fn(&str) -> bool) -> u64 {
     fn walk(env: &PosixEnv, dir: &Path, is_meant: &dyn Fn(&str) -> bool) -> u64 {
         let entries = env.list_dir(dir).unwrap_or_default();
         let bytes = entries.iter().map(|entry| {

@@ -328,6 +328,7 @@ impl<'a> Session<'a> {
             engine: self.name.clone(),
             config_hash: config.config_hash(),
             setup: config.setup(),
+            config: Some(format!("{config:?}")),
             pair: self.pair,
             threads: config.clients as u32,
             bytes_user,

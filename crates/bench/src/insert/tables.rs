@@ -21,17 +21,11 @@ pub(super) fn intervals(line: &ResultLine, intervals: &[IntervalLine]) -> String
     text
 }
 
-/// What inserters keep of their rate in a step of queries that counts: with less the queries had it easier than they should have.
-const KEPT: f64 = 0.95;
-
 /// Why a step of queries failed: its inserters did not keep their rate.
 fn failure(line: &ResultLine) -> Option<String> {
-    let (offered, kept) = line.offered_ops_per_s.zip(line.writer_ops_per_s)?;
-    let (engine, step) = (&line.engine, &line.workload);
-    (kept < offered * KEPT).then(|| {
-        let (kept, offered) = (thousands(kept), thousands(offered));
-        format!("{engine} step {step} failed: {kept} of {offered} rows/s were inserted beside the queries.\n")
-    })
+    let (kept, asked) = line.inserts_behind()?;
+    let (engine, step, kept, asked) = (&line.engine, &line.workload, thousands(kept), thousands(asked));
+    Some(format!("{engine} step {step} failed: {kept} of {asked} rows/s were inserted beside the queries.\n"))
 }
 
 /// All runs.

@@ -96,6 +96,7 @@ impl<'a> Session<'a> {
             engine,
             config_hash: self.config.config_hash(),
             setup: self.config.setup(),
+            config: Some(format!("{:?}", self.config)),
             pair: self.pair,
             threads: self.config.threads as u32,
             generator_late_p99_us: lateness.map(|lateness| lateness.p99_us),

@@ -32,7 +32,7 @@ fn the_file_system_is_found_by_its_device() {
 #[test]
 fn results_without_a_provenance_are_read() {
     let line: ResultLine = serde_json::from_str(r#"{"experiment":"kv","ops":3}"#).unwrap();
-    assert_eq!((line.ops, line.provenance, line.level0), (3, None, None));
+    assert_eq!((line.ops, line.provenance, line.level0, line.config), (3, None, None, None));
     // One that knows less, or more.
     let line: ResultLine = serde_json::from_str(r#"{"provenance":{"cores":2,"moon":"full"}}"#).unwrap();
     assert_eq!(line.provenance, Some(Provenance { cores: Some(2), ..Provenance::default() }));

@@ -25,7 +25,7 @@
 //!
 //! `--as-published` leaves the logs of LSM trees to the operating system, as MyRocks did by default at the time, while B-trees sync every commit; and all read and write through the (modelled) page cache,
 //! as both did by default, so that a table that was just flushed is in memory. Without it all sync, and `--direct` counts. Foreign engines run on the machine's own device alone. What Rails itself takes
-//! is `--app-ms`: a client takes that long between its operations, and it is added to their mean; the percentiles are without.
+//! for a request is `--app-ms`: `create_task` and `search` are one, `process_10_tasks` is ten. A client takes that long for all requests of an operation before the next one, and it is added to the mean; the percentiles are without.
 
 use crate::engines::{Device, EngineKind, EngineSettings};
 use crate::place::Place;
@@ -74,7 +74,7 @@ pub struct RedmineConfig {
     pub pairs: u32,
     /// Length of an interval in seconds.
     pub interval_s: f64,
-    /// Milliseconds that the application takes for every operation, beside the database: clients wait so long between two, and it is added to the mean.
+    /// Milliseconds that the application takes for a request, beside the database: after an operation a client waits that long for each request that it was, and as much is added to the mean.
     pub app_ms: f64,
     /// LSM trees leave their logs to the operating system.
     pub as_published: bool,
@@ -97,6 +97,9 @@ struct Identity {
     load_file_bytes: Option<u64>,
     seconds: f64,
     app_ms: f64,
+    /// Of all operations, where the application takes time for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<Vec<u32>>,
     as_published: bool,
     seed: u64,
 }
@@ -144,6 +147,11 @@ impl RedmineConfig {
         self.transactions == 20
     }
 
+    /// Seconds that the application takes for an operation.
+    fn app_seconds(&self, operation: Operation) -> f64 {
+        f64::from(operation.requests()) * self.app_ms / 1e3
+    }
+
     /// What an engine is opened with for a data set under a load.
     fn settings(&self, kind: EngineKind, data_set: DataSet, load: f64) -> EngineSettings {
         let mut settings = EngineSettings { background_load: load, ..self.settings.clone() };
@@ -167,7 +175,12 @@ impl RedmineConfig {
         };
         let on = if self.is_made(load) { " on the machine's own device" } else { "" };
         let transactions = if self.is_resolved_at_once() { "" } else { ", 30 transactions for ten tasks" };
-        format!("{data_set} data set{transactions}, load {load}{on}, durability {durability}") + &settings.in_words()
+        let application = match self.app_ms > 0.0 {
+            true => format!(", {} ms of application a request", self.app_ms),
+            false => String::new(),
+        };
+        format!("{data_set} data set{transactions}{application}, load {load}{on}, durability {durability}")
+            + &settings.in_words()
     }
 
     /// The most memory that an engine is given.
@@ -179,10 +192,17 @@ impl RedmineConfig {
     /// The same for all engines.
     fn config_hash(&self, data_set: DataSet, load: f64) -> String {
         let Self { transactions, seconds, app_ms, as_published, seed, .. } = *self;
-        let load_file_bytes = self.is_made(load).then_some(self.load_file_bytes);
-        let data_set_name = data_set.to_string();
-        let identity =
-            Identity { data_set: data_set_name, transactions, load_file_bytes, seconds, app_ms, as_published, seed };
+        let requests = || Operation::ALL.iter().map(|operation| operation.requests()).collect();
+        let identity = Identity {
+            data_set: data_set.to_string(),
+            transactions,
+            load_file_bytes: self.is_made(load).then_some(self.load_file_bytes),
+            seconds,
+            app_ms,
+            requests: (app_ms > 0.0).then(requests),
+            as_published,
+            seed,
+        };
         crate::engines::config_hash(&identity, &self.settings(EngineKind::Btree, data_set, load))
     }
 }

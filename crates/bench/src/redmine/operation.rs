@@ -1,5 +1,6 @@
 //! The operations.
 
+use super::client::PROCESSED;
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,6 +25,14 @@ impl Operation {
             Self::CreateTask => "create_task",
             Self::Process10Tasks => "process_10_tasks",
             Self::Search => "search",
+        }
+    }
+
+    /// Requests that the application serves for it: one for each task that is processed.
+    pub fn requests(self) -> u32 {
+        match self {
+            Self::Process10Tasks => PROCESSED as u32,
+            Self::CreateTask | Self::Search => 1,
         }
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
             let end = watch.seconds();
             worker.record(((end - start) * 1e9) as u64, 1);
             samples.push((start, end - start));
-            let next = end + self.config.app_ms / 1e3;
+            let next = end + self.config.app_seconds(operation);
             while watch.seconds() < next && !worker.is_stopped() {
                 let left = Duration::from_secs_f64((next - watch.seconds()).max(0.0));
                 clock.sleep(left.min(LONGEST_SLEEP));
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         }
         let bytes = samples.iter().map(|(bytes, _)| bytes).sum::<u64>();
         let samples = samples.into_iter().flat_map(|(_, samples)| samples).collect();
-        let mean = trimmed_mean(samples) + config.app_ms / 1e3;
+        let mean = trimmed_mean(samples) + config.app_seconds(operation);
         let stats = engine.stats()?.since(&stats_before);
         // What an engine has to tell at its end is heard; how long that takes is nothing to measure.
         engine.env().as_throttled().inspect(|device| device.let_pass());
@@ -185,6 +185,7 @@ impl<'a> Session<'a> {
             engine: engine.name(),
             config_hash: config.config_hash(self.data_set, disk_load),
             setup: config.setup(self.kind, self.data_set, disk_load),
+            config: Some(format!("{config:?}")),
             pair: self.pair,
             threads: threads as u32,
             bytes_user: bytes,

@@ -306,6 +306,30 @@ fn a_stream_below_one_is_throttled_and_half_of_it_is_writes() {
 }
 
 #[test]
+fn the_application_takes_its_time_for_every_request() {
+    let with = |app_ms| RedmineConfig { app_ms, clients: vec![1], loads: vec![0.0], ..config(EngineKind::Btree) };
+    let published = with(18.0);
+    for (operation, requests, seconds) in
+        [(Operation::CreateTask, 1, 0.018), (Operation::Process10Tasks, 10, 0.18), (Operation::Search, 1, 0.018)]
+    {
+        assert_eq!((operation.requests(), published.app_seconds(operation)), (requests, seconds), "{operation}");
+        assert_eq!(with(0.0).app_seconds(operation), 0.0, "{operation}");
+    }
+    let setup = |config: &RedmineConfig| config.setup(EngineKind::Btree, DataSet::Small, 0.0);
+    assert!(setup(&published).contains(", 18 ms of application a request,"), "{}", setup(&published));
+    assert!(!setup(&with(0.0)).contains("application"), "{}", setup(&with(0.0)));
+    let config = with(10.0);
+    let lines = run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+    assert_eq!(lines.len(), Operation::ALL.len());
+    for (line, operation) in lines.iter().zip(Operation::ALL) {
+        let seconds = config.app_seconds(*operation);
+        assert!(line.ops > 0 && line.mean_trimmed_us.is_some_and(|mean| mean > seconds * 1e6), "{line:?}");
+        // The client waited as long between two.
+        assert!(line.ops as f64 <= line.seconds / seconds + 2.0, "{line:?}");
+    }
+}
+
+#[test]
 fn as_published_lsm_trees_alone_leave_their_logs_to_the_system() {
     let config = RedmineConfig {
         as_published: true,

@@ -12,6 +12,9 @@ use std::fmt::Write;
 /// The mixes that are shown.
 const MIXES: [&str; 3] = ["read_only", "read_write", "write_only"];
 
+/// Both set-ups of the B-tree, and what tells the second from the first.
+const BTREES: [(&str, &str); 2] = [(shapes::BTREE, ""), (shapes::MYSQL84, " (B-tree as MySQL 8.4)")];
+
 /// A map of ratios: what is above 1 is the LSM tree's.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Heat {
@@ -23,7 +26,9 @@ pub(super) struct Heat {
 
 /// The maps of the mixes of sysbench; nothing, if none was run.
 pub(super) fn sysbench(records: &[RunRecord]) -> String {
-    let maps: Vec<_> = MIXES.iter().filter_map(|mix| Some((mix, measured(records, mix)?))).collect();
+    let measured = |mix| BTREES.map(|(btree, beside)| Some((beside, measured(records, mix, btree)?)));
+    let maps: Vec<_> = MIXES.iter().map(|mix| (mix, measured(mix).into_iter().flatten().collect::<Vec<_>>())).collect();
+    let maps: Vec<_> = maps.into_iter().filter(|(_, maps)| !maps.is_empty()).collect();
     if maps.is_empty() {
         return String::new();
     }
@@ -32,8 +37,10 @@ pub(super) fn sysbench(records: &[RunRecord]) -> String {
          leads, amber where the B-tree does. Published: MyRocks over InnoDB, by the machine's memory in GB for 640 million rows.</p>\
          <div class=\"maps\">",
     );
-    for (mix, map) in maps {
-        html += &table(&format!("{mix}, measured"), &map);
+    for (mix, maps) in maps {
+        for (beside, map) in maps {
+            html += &table(&format!("{mix}, measured{beside}"), &map);
+        }
         if let Some(map) = published(mix) {
             html += &table(&format!("{mix}, published"), &map);
         }
@@ -41,8 +48,8 @@ pub(super) fn sysbench(records: &[RunRecord]) -> String {
     html + "</div></article>"
 }
 
-/// The measured ratios of a mix: a row for each part of the data that is in memory.
-pub(super) fn measured(records: &[RunRecord], mix: &str) -> Option<Heat> {
+/// The measured ratios of a mix over such a B-tree: a row for each part of the data that is in memory.
+pub(super) fn measured(records: &[RunRecord], mix: &str, btree: &str) -> Option<Heat> {
     let runs: Vec<_> = records
         .iter()
         .map(|record| &record.result)
@@ -64,7 +71,7 @@ pub(super) fn measured(records: &[RunRecord], mix: &str) -> Option<Heat> {
             });
             median(&of_cell.map(|run| run.ops_per_s).collect::<Vec<_>>())
         };
-        Some(rate(shapes::LSM)? / rate(shapes::BTREE).filter(|rate| *rate > 0.0)?)
+        Some(rate(shapes::LSM)? / rate(btree).filter(|rate| *rate > 0.0)?)
     };
     let rows: Vec<_> = parts
         .into_iter()

@@ -79,7 +79,7 @@ pub fn run(files: &[PathBuf], page: &Path) -> Result<()> {
 ///
 /// # Errors
 ///
-/// `Incomplete`, once the page is written, where a comparison holds all the same.
+/// `Incomplete`, once the page is written, where a comparison does not fail then.
 pub fn control(files: &[PathBuf], page: &Path) -> Result<()> {
     let (html, hold) = page::render_control(&read(files)?);
     write(page, &html)?;
@@ -87,7 +87,7 @@ pub fn control(files: &[PathBuf], page: &Path) -> Result<()> {
         0 => Ok(()),
         _ => Err(Error::new(
             ErrorKind::Incomplete,
-            format!("{hold} comparisons hold with labels exchanged as well: see {}", page.display()),
+            format!("{hold} comparisons do not fail with labels exchanged: see {}", page.display()),
         )),
     }
 }

@@ -20,6 +20,7 @@ margin-top:10px}th,td{padding:5px 8px;text-align:right;white-space:nowrap;border
 th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}tbody tr:last-child td{border-bottom:0}\
 .verdicts td:nth-child(2),.verdicts th:nth-child(2),details.verdicts td:nth-child(3),details.verdicts th:nth-child(3){text-align:left;white-space:normal;min-width:300px}small{color:var(--soft)}\
 .told{white-space:normal;min-width:190px}\
+.several{border-color:var(--doubt)}.several b{color:var(--doubt)}\
 .words td,.words th{text-align:left;white-space:normal;vertical-align:top}\
 .yes b{color:var(--good)}.no b{color:var(--bad)}.either b,.few{color:var(--doubt)}\
 article details{padding:8px 12px;margin:10px 0}\
@@ -61,6 +62,7 @@ pub(super) fn render(records: &[RunRecord]) -> Result<String> {
          five alternating pairs.</p>",
     );
     body += &sections::legend(records);
+    body += &provenance::several(records);
     body += &verdicts::shapes(records);
     body += &sections::published_and_measured(records);
     body += &sections::experiment(records, "kv", "Keys and values")?;

@@ -13,11 +13,12 @@ pub struct PublishedTable {
     pub rows: Vec<Vec<&'static str>>,
 }
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("Insert benchmark, cached", include_str!("../../published/insert_benchmark_inmemory.csv")),
     ("Insert benchmark, slow and fast SSD", include_str!("../../published/insert_benchmark_io.csv")),
     ("Insert benchmark, space", include_str!("../../published/insert_benchmark_size.csv")),
     ("sysbench", include_str!("../../published/sysbench.csv")),
+    ("MariaDB, one run", include_str!("../../published/mariadb.csv")),
     ("Redmine", include_str!("../../published/redmine.csv")),
     ("Redmine, space", include_str!("../../published/redmine_space.csv")),
     ("Ad serving", include_str!("../../published/ad_serving.csv")),

@@ -21,11 +21,21 @@ struct Group<'a> {
     records: Vec<&'a RunRecord>,
     /// The engines of which a run lacks rows, with what was ended early: their figures are shown, and not compared.
     early: Vec<(&'a str, &'a ResultLine)>,
+    /// The engines of which a run inserted too little beside its queries, with the least rate that was kept and the one that the step asks for: likewise.
+    behind: Vec<(&'a str, f64, f64)>,
 }
 
 impl Group<'_> {
     fn is_compared(&self, engine: &str) -> bool {
-        self.early.iter().all(|(early, _)| *early != engine)
+        self.early.iter().all(|(early, _)| *early != engine) && self.behind.iter().all(|(behind, ..)| *behind != engine)
+    }
+
+    /// What stands beside the rate of an engine that inserted too little.
+    fn mark(&self, engine: &str) -> String {
+        let behind = self.behind.iter().find(|(behind, ..)| *behind == engine);
+        behind.map_or_else(String::new, |(_, kept, asked)| {
+            format!(" (inserts: {} of {}/s)", thousands(*kept), thousands(*asked))
+        })
     }
 }
 
@@ -61,6 +71,7 @@ fn groups<'a>(records: &'a [RunRecord], experiment: &str) -> Vec<Group<'a>> {
                 threads: result.threads,
                 records: vec![record],
                 early: Vec::new(),
+                behind: Vec::new(),
             }),
         }
     }
@@ -73,8 +84,23 @@ fn groups<'a>(records: &'a [RunRecord], experiment: &str) -> Vec<Group<'a>> {
                 group.early.push((engine, step));
             }
         }
+        group.behind = behind(&group.records);
     }
     groups
+}
+
+/// The engines of which a run inserted too little beside its queries, as [`Group::behind`] has them.
+fn behind<'a>(records: &[&'a RunRecord]) -> Vec<(&'a str, f64, f64)> {
+    let mut behind: Vec<(&'a str, f64, f64)> = Vec::new();
+    for record in records {
+        let engine = record.result.engine.as_str();
+        let Some((kept, asked)) = record.result.inserts_behind() else { continue };
+        match behind.iter_mut().find(|(other, ..)| *other == engine) {
+            Some((_, least, _)) => *least = least.min(kept),
+            None => behind.push((engine, kept, asked)),
+        }
+    }
+    behind
 }
 
 /// Whether two records belong to the same configuration.
@@ -118,6 +144,16 @@ fn heading(experiment: &str, workload: &str) -> String {
     format!("{workload}: {about}")
 }
 
+/// What must be known of all figures of an experiment, where there is something.
+fn about(experiment: &str) -> &'static str {
+    match experiment {
+        "redmine" => {
+            "<p>The means contain the time of the application, as the published ones do: for each request as much as the settings of the run say, and process_10_tasks is ten requests. The percentiles are without it.</p>"
+        }
+        _ => "",
+    }
+}
+
 /// The workloads of `experiment`: a bar for each engine, the figures, the rates and latencies over time.
 pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -> Result<String> {
     let groups = groups(records, experiment);
@@ -125,7 +161,7 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
         return Ok(String::new());
     }
     let names = engines(records);
-    let mut html = format!("<section><h2>{}</h2>", escape(title));
+    let mut html = format!("<section><h2>{}</h2>{}", escape(title), about(experiment));
     for group in groups {
         let heading = heading(experiment, group.workload);
         let title = |what: &str| format!("{title}, {heading}: {what}");
@@ -167,6 +203,7 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
         );
         html += &system::counted(&group.records, &names, &of);
         html += &ended_early_notes(&group);
+        html += &behind_notes(&group);
         html += &distributions(&names, &of, &title("distribution of latencies"))?;
         html += &over_time::over_time(&group.records, &names, &title)?;
         html += &amplification::over_size(&group.records, &names)?;
@@ -231,7 +268,7 @@ fn figures(name: &str, group: &Group<'_>, reference: Option<f64>, of: Median<'_>
     vec![
         name.to_owned(),
         runs.to_string(),
-        short(rate),
+        short(rate) + &group.mark(name),
         short(relative),
         short(of(name, |run| run.result.p50_us)),
         short(of(name, |run| run.result.p95_us)),
@@ -262,6 +299,21 @@ fn ended_early_notes(group: &Group<'_>) -> String {
             escape(engine),
             escape(&step.workload),
             step.seconds
+        );
+    }
+    html
+}
+
+/// Which engines inserted too little beside their queries.
+fn behind_notes(group: &Group<'_>) -> String {
+    let mut html = String::new();
+    for (engine, kept, asked) in &group.behind {
+        let _ = write!(
+            html,
+            "<p>{}: {} of {} rows/s were inserted beside the queries, which have it easier with fewer; they are shown, and not compared.</p>",
+            escape(engine),
+            thousands(*kept),
+            thousands(*asked)
         );
     }
     html

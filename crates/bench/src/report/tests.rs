@@ -25,7 +25,7 @@ fn interval(interval_s: f64, ops_per_s: f64) -> IntervalLine {
 #[test]
 fn every_published_table_has_full_rows() {
     let tables = published::tables();
-    assert_eq!(tables.len(), 7);
+    assert_eq!(tables.len(), 8);
     for table in &tables {
         assert!(!table.notes.is_empty() && !table.rows.is_empty(), "{}", table.name);
         for row in &table.rows {
@@ -170,6 +170,31 @@ fn what_was_ended_early_is_shown_and_not_compared() {
 }
 
 #[test]
+fn queries_beside_too_few_inserts_are_shown_and_not_compared() {
+    let step = |engine: &str, ops_per_s, kept| {
+        let (offered_ops_per_s, writer_ops_per_s) = (Some(1_000.0), Some(kept));
+        let workload = "qr500".to_owned();
+        let result = ResultLine { workload, offered_ops_per_s, writer_ops_per_s, ..result(engine, ops_per_s) };
+        RunRecord { result, intervals: Vec::new() }
+    };
+    let page = |kept: &[f64]| {
+        let mut records: Vec<_> = kept.iter().map(|kept| step("btree", 1_200.0, *kept)).collect();
+        records.push(step("lsm-leveled", 300.0, 1_000.0));
+        page::render(&records).unwrap()
+    };
+    let html = page(&[950.0]);
+    assert!(html.contains("<td>1,200</td><td>1.00</td>") && html.contains("<td>300</td><td>0.25</td>"), "{html}");
+    assert!(!html.contains("inserts:") && !html.contains("have it easier"));
+    let bars_of_all = html.matches("<rect").count();
+    // One run is enough, and the one that kept least is told of.
+    let html = page(&[949.0, 640.0, 1_000.0]);
+    assert!(html.contains("<td>1,200 (inserts: 640 of 1,000/s)</td><td>-</td>"), "{html}");
+    assert!(html.contains("<p>btree: 640 of 1,000 rows/s were inserted beside the queries, which have it easier"));
+    assert!(html.contains("<td>300</td><td>1.00</td>"), "the LSM tree is the first of those that are compared");
+    assert_eq!(html.matches("<rect").count(), bars_of_all - 1, "it has no bar");
+}
+
+#[test]
 fn what_could_not_be_measured_is_listed_with_the_reason() {
     let mut records =
         vec![inserted("lsm-leveled", "slow-ssd", (1_000, 200)), inserted("btree", "slow-ssd", (900, 200))];
@@ -269,22 +294,24 @@ fn shapes_and_maps_stand_on_the_page_where_they_were_measured() {
     };
     let records =
         [run("lsm-leveled", 8, 100.0), run("btree", 8, 50.0), run("lsm-leveled", 16, 10.0), run("btree", 16, 40.0)];
-    let map = heat::measured(&records, "write_only").unwrap();
+    let map = heat::measured(&records, "write_only", "btree").unwrap();
     assert_eq!(map.columns, ["8", "16"]);
     assert_eq!(map.rows, [("20 % in memory".to_owned(), vec![Some(2.0), Some(0.25)])]);
-    assert_eq!(heat::measured(&records, "read_only"), None);
+    assert_eq!(heat::measured(&records, "read_only", "btree"), None);
     let html = page::render(&records).unwrap();
     assert!(html.contains("Does the published shape hold?") && html.contains("<tr class=\"yes\">"));
     assert!(html.contains("write_only, measured") && html.contains("write_only, published"));
     assert!(!page::render(&[result_of_nothing()]).unwrap().contains("Does the published shape hold?"));
 }
 
+/// A run of an experiment, which tells this of its machine and its build.
+fn run_of(experiment: &str, provenance: Option<Provenance>) -> RunRecord {
+    let result = ResultLine { experiment: experiment.to_owned(), provenance, ..result("memory", 1.0) };
+    RunRecord { result, intervals: Vec::new() }
+}
+
 #[test]
 fn the_page_says_on_which_machines_and_of_which_builds_results_are() {
-    let run = |experiment: &str, provenance: Option<Provenance>| RunRecord {
-        result: ResultLine { experiment: experiment.to_owned(), provenance, ..result("memory", 1.0) },
-        intervals: Vec::new(),
-    };
     let here = Provenance {
         cpu: Some("Fast <1>".to_owned()),
         cores: Some(2),
@@ -298,11 +325,11 @@ fn the_page_says_on_which_machines_and_of_which_builds_results_are() {
     };
     let there = Provenance { cores: Some(64), ..Provenance::default() };
     let records = [
-        run("kv", Some(here.clone())),
-        run("insert", None),
-        run("insert", Some(here.clone())),
-        run("kv", Some(there)),
-        run("kv", Some(here)),
+        run_of("kv", Some(here.clone())),
+        run_of("insert", None),
+        run_of("insert", Some(here.clone())),
+        run_of("kv", Some(there)),
+        run_of("kv", Some(here)),
     ];
     let html = page::render(&records).unwrap();
     let (_, conditions) = html.split_once("<h2>Conditions</h2>").unwrap();
@@ -315,7 +342,49 @@ fn the_page_says_on_which_machines_and_of_which_builds_results_are() {
         assert_eq!(conditions.matches(part).count(), times, "{part}");
     }
     // Results of before say nothing of it.
-    assert!(!page::render(&[run("kv", None)]).unwrap().contains("<h2>Conditions</h2>"));
+    assert!(!page::render(&[run_of("kv", None)]).unwrap().contains("<h2>Conditions</h2>"));
+}
+
+#[test]
+fn several_builds_or_machines_are_told_of_at_the_top() {
+    let built = |commit: &str| Provenance {
+        cores: Some(2),
+        memory_bytes: Some(1 << 30),
+        commit: Some(commit.to_owned()),
+        ..Provenance::default()
+    };
+    let note = |records: &[RunRecord]| {
+        let html = page::render(records).unwrap();
+        let (before, rest) = html.split_once("<article class=\"several words\">")?;
+        assert!(!before.contains("<h2>"), "{before}");
+        Some(rest.split_once("</article>").unwrap().0.to_owned())
+    };
+    let one = [run_of("kv", Some(built("abc"))), run_of("insert", Some(built("abc")))];
+    assert_eq!(note(&one), None);
+    // What does not tell is of no other, and a kernel makes no other machine.
+    let kernel = Provenance { kernel: Some("Linux 6.18".to_owned()), ..built("abc") };
+    assert_eq!(note(&[one.as_slice(), &[run_of("mariadb", None), run_of("kv", Some(kernel))]].concat()), None);
+    let builds = [one.as_slice(), &[run_of("insert", Some(built("def"))), run_of("mariadb", None)]].concat();
+    let told = note(&builds).unwrap();
+    for part in [
+        "<b>2 builds</b>",
+        "<td>commit abc</td><td>2 of insert, kv</td>",
+        "<td>commit def</td><td>1 of insert</td>",
+        "<td>-</td><td>1 of mariadb</td>",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("machines"), "{told}");
+    let large = Provenance { cores: Some(64), ..built("abc") };
+    let told = note(&[one.as_slice(), &[run_of("sysbench", Some(large))]].concat()).unwrap();
+    for part in [
+        "<b>2 machines</b>",
+        "<td>2 cores, 1.0 GiB</td><td>2 of insert, kv</td>",
+        "<td>64 cores, 1.0 GiB</td><td>1 of sysbench</td>",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("builds"), "{told}");
 }
 
 #[test]
@@ -466,6 +535,17 @@ fn figures_of_an_experiments_own_stand_on_the_page_where_they_are_known() {
 }
 
 #[test]
+fn the_page_says_what_means_of_redmine_contain_and_shows_the_settings_of_each_run() {
+    let contained = "<p>The means contain the time of the application, as the published ones do: ";
+    let mut run = in_redmine("btree", "create_task", (1, 0.0));
+    run.result.setup = "18 ms of application a request".to_owned();
+    let html = page::render(&[run]).unwrap();
+    let (_, section) = html.split_once("<h2>Redmine</h2>").unwrap();
+    assert!(section.starts_with(contained) && section.contains("<p>18 ms of application a request</p>"), "{section}");
+    assert!(!page::render(&[result_of_nothing()]).unwrap().contains(contained));
+}
+
+#[test]
 fn of_an_experiment_that_was_run_is_listed_what_could_not_be_measured() {
     let html = page::render(&[in_redmine("btree", "create_task", (1, 0.0))]).unwrap();
     let (_, list) = html.split_once("that could not be measured, and why</summary>").unwrap();
@@ -504,14 +584,35 @@ fn beside_mariadb(rates: [f64; 4]) -> Vec<RunRecord> {
 #[test]
 fn the_page_says_which_labels_were_exchanged_and_what_holds_either_way() {
     let html = page::render(&beside_mariadb([300.0, 200.0, 150.0, 100.0])).unwrap();
-    assert!(html.contains("3 of 3 comparisons that have bounds are as published, 0 hold with"), "{html}");
+    assert!(html.contains("3 of 3 comparisons hold") && html.contains("0 hold with"), "{html}");
     assert!(html.contains("lsm-leveled and btree: 0.44, fails as it must"));
+    assert!(html.contains("0.80<br><small>myrocks over innodb</small>") && html.contains("1.50 beside 1.50"), "{html}");
+    assert!(!html.contains("Where the lines cross"), "there is one place of each");
     // Two pairs of about equals: the row tells at least ours from theirs.
     let html = page::render(&beside_mariadb([300.0, 290.0, 110.0, 100.0])).unwrap();
     assert!(html.contains("lsm-leveled and myrocks: 0.13, fails as it must"), "{html}");
     let html = page::render(&beside_mariadb([101.0, 100.0, 101.0, 100.0])).unwrap();
     assert!(html.contains("<tr class=\"either\">") && html.contains("<b>either way</b>"), "{html}");
-    assert!(html.contains("0 of 3 comparisons that have bounds are as published, 3 hold with"));
+    assert!(html.contains("0 of 3 comparisons hold") && html.contains("3 hold with"));
+}
+
+#[test]
+fn the_page_says_where_lines_cross() {
+    let run = |engine: &str, threads, ops_per_s| RunRecord {
+        result: ResultLine {
+            workload: "l".to_owned(),
+            threads,
+            ops_per_s,
+            provenance: Some(Provenance { cores: Some(16), ..Provenance::default() }),
+            ..inserted(engine, "fast-ssd", (1_000, 2_000)).result
+        },
+        intervals: Vec::new(),
+    };
+    let records =
+        [run("lsm-leveled", 1, 13.0), run("btree", 1, 10.0), run("lsm-leveled", 8, 7.0), run("btree", 8, 10.0)];
+    let html = page::render(&records).unwrap();
+    let row = "<td>above 1 at 1 client, crosses between 1 client and 8 clients</td>";
+    assert_eq!(html.matches(row).count(), 2, "published and measured: {html}");
 }
 
 #[test]
@@ -529,10 +630,10 @@ fn the_control_fails_where_a_comparison_holds_all_the_same() {
     write([300.0, 200.0, 150.0, 100.0]);
     control(std::slice::from_ref(&json), &page).unwrap();
     assert_eq!(html().matches("<tr class=\"no\">").count(), 3, "every row is red");
-    assert!(html().contains("0 hold all the same"));
+    assert!(html().contains("0 do not."));
     write([100.0, 100.0, 100.0, 100.0]);
     let error = control(std::slice::from_ref(&json), &page).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incomplete);
-    assert!(error.to_string().contains("3 comparisons hold"), "{error}");
+    assert!(error.to_string().contains("3 comparisons do not fail"), "{error}");
     assert_eq!(html().matches("<tr class=\"yes\">").count(), 3);
 }

@@ -2,7 +2,7 @@
 
 use super::RunRecord;
 use super::sections::{escape, table};
-use super::shapes::{Control, Judged, Shape, Verdict, judge};
+use super::shapes::{Control, Course, Judged, Sameness, Shape, Verdict, crossings, judge};
 use crate::figures::short;
 use std::fmt::Write;
 
@@ -15,13 +15,13 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
         return if missing.is_empty() { missing } else { format!("<section><h2>Shapes</h2>{missing}</section>") };
     }
     let count = |verdict| measured.iter().filter(|one| one.verdict == verdict).count();
-    let (holds, either_way) = (count(Verdict::Holds), count(Verdict::Insensitive));
+    let (holds, either_way, alone) = (count(Verdict::Holds), count(Verdict::Insensitive), count(Verdict::Uncontrolled));
     let mut html = format!(
-        "<section><h2>Does the published shape hold?</h2><p>{holds} of {} comparisons that have bounds are as published, {either_way} hold with \
-         labels exchanged as well and say nothing, {} are shown without a bound that counts here, {} could not be measured. Each is computed from the results; as a control those that hold are \
-         computed once more with the labels of two engines exchanged, and must then fail.</p>{}<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
-         <th>published</th><th>measured</th><th>bounds</th><th>holds</th><th>labels exchanged</th></tr></thead><tbody>",
-        holds + either_way + count(Verdict::Differs),
+        "<section><h2>Does the published shape hold?</h2><p>{holds} of {} comparisons hold: their ratio is within its bounds or, where there are none, the same side leads as in the publication. {either_way} hold with \
+         labels exchanged as well and say nothing, {alone} would hold and lack the run that their control needs, {} are shown without anything that is asked of this machine, {} could not be measured. Each is computed \
+         from the results; as a control those that hold are computed once more with the labels of two engines exchanged, and must then fail.</p>{}<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
+         <th>published</th><th>measured</th><th>asked</th><th>holds</th><th>labels exchanged</th></tr></thead><tbody>",
+        holds + either_way + alone + count(Verdict::Differs),
         count(Verdict::Shown),
         judged.len() - measured.len(),
         few_legend(&measured),
@@ -29,7 +29,37 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
     for one in measured {
         html += &row(one);
     }
-    html + "</tbody></table></div>" + &missing + "</section>"
+    html + "</tbody></table></div>" + &crossing_table(records) + &missing + "</section>"
+}
+
+/// Where the lines of two engines cross; nothing, where no line was measured.
+fn crossing_table(records: &[RunRecord]) -> String {
+    let found = crossings(records);
+    if found.is_empty() {
+        return String::new();
+    }
+    let rows = found.into_iter().map(|one| {
+        let word = match one.sameness {
+            Sameness::Same if one.is_insensitive => "either way",
+            Sameness::Same => "yes",
+            Sameness::Elsewhere => "no: elsewhere",
+            Sameness::OtherLead => "no: the other leads",
+            Sameness::Shown => "too few cores here",
+        };
+        vec![one.experiment.to_owned(), one.claim, course(&one.published), course(&one.measured), word.to_owned()]
+    });
+    let columns = ["experiment", "lines", "published", "measured", "the same"];
+    format!("<h3>Where the lines cross</h3><div class=\"words\">{}</div>", table(&columns, rows))
+}
+
+/// A course in words.
+fn course(course: &Course) -> String {
+    let (start, end) = &course.ends;
+    let turns: Vec<_> = course.turns.iter().map(|(one, other)| format!("between {one} and {other}")).collect();
+    match turns.is_empty() {
+        true => format!("{} from {start} to {end}", course.first),
+        false => format!("{} at {start}, crosses {}", course.first, turns.join(" and ")),
+    }
 }
 
 /// What rows are marked with that rest on one pair of runs, and on two.
@@ -52,22 +82,22 @@ fn few_legend(judged: &[&Judged]) -> String {
     )
 }
 
-/// The control by itself: every row that is within its bounds, and what became of it once labels were exchanged. Beside it how many of them hold all the same.
+/// The control by itself: every row that is within its bounds, and what became of it once labels were exchanged. Beside it how many of them did not fail then: they hold all the same, or there was nothing to exchange labels with.
 pub(super) fn control(records: &[RunRecord]) -> (String, usize) {
     let judged = judge(records);
     let rows: Vec<_> = judged.iter().filter_map(|one| Some((one, one.control?))).collect();
-    let hold = rows.iter().filter(|(_, control)| *control == Control::Holds).count();
+    let hold = rows.iter().filter(|(_, control)| !matches!(control, Control::Fails(..))).count();
     let mut html = format!(
-        "<section><h2>Labels exchanged</h2><p>{} comparisons are within their bounds. With the labels of two engines exchanged each must fail; {hold} hold all the same.</p>\
+        "<section><h2>Labels exchanged</h2><p>{} comparisons are as they should be. With the labels of two engines exchanged each must fail; {hold} do not.</p>\
          <div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th><th>measured</th><th>labels exchanged</th>\
-         <th>bounds</th><th>holds then</th></tr></thead><tbody>",
+         <th>asked</th><th>holds then</th></tr></thead><tbody>",
         rows.len()
     );
     for (one, control) in rows {
         let (class, word) = match control {
             Control::Fails(..) => ("no", "no"),
             Control::Holds => ("yes", "yes"),
-            Control::NotMeasured => ("", "-"),
+            Control::NotMeasured => ("either", "not known"),
         };
         let _ = write!(
             html,
@@ -127,9 +157,15 @@ fn row(judged: &Judged) -> String {
         Some((least, most)) => format!("{} to {}", short(Some(*least)), short(Some(*most))),
         None => "-".to_owned(),
     };
+    let of_others = judged.shape.relative_to.filter(|_| judged.shape.published.is_some());
+    let of_others = of_others.map(|(of, by)| format!("{} over {}", of.engine, by.engine));
+    let ratios = judged.ratios.map(|(ours, theirs)| format!("{} beside {}", short(Some(ours)), short(Some(theirs))));
+    let small =
+        |text: Option<String>| text.map_or_else(String::new, |text| format!("<br><small>{}</small>", escape(&text)));
     let (class, word) = match judged.verdict {
         Verdict::Holds => ("yes", "yes"),
         Verdict::Insensitive => ("either", "either way"),
+        Verdict::Uncontrolled => ("either", "not controlled"),
         Verdict::Differs => ("no", "no"),
         Verdict::Shown | Verdict::NotMeasured => ("", "-"),
     };
@@ -140,10 +176,12 @@ fn row(judged: &Judged) -> String {
     }
     let _ = write!(
         html,
-        "</td><td>{published}</td><td>{}{}{}</td><td>{}</td><td><b>{word}</b></td><td class=\"told\">{}</td></tr>",
+        "</td><td>{published}{}</td><td>{}{}{}{}</td><td>{}</td><td><b>{word}</b></td><td class=\"told\">{}</td></tr>",
+        small(of_others),
         short(judged.measured),
+        small(ratios),
         few(judged).map_or_else(String::new, |mark| format!("<br>{mark}")),
-        judged.finer.map_or_else(String::new, |finer| format!("<br><small>{}</small>", escape(finer))),
+        small(judged.finer.map(str::to_owned)),
         bounds(&judged.shape),
         escape(&control),
     );
@@ -155,7 +193,10 @@ fn bounds(shape: &Shape) -> String {
         (Some(least), Some(most)) => format!("{} to {}", short(Some(least)), short(Some(most))),
         (Some(least), None) => format!("at least {}", short(Some(least))),
         (None, Some(most)) => format!("at most {}", short(Some(most))),
-        (None, None) => return "-".to_owned(),
+        (None, None) => match shape.lead() {
+            Some(lead) => format!("{lead}, as published"),
+            None => return "-".to_owned(),
+        },
     };
     match shape.least_cores {
         Some(cores) => format!("{bounds}<br><small>on {cores} cores or more</small>"),

@@ -100,6 +100,7 @@ impl<'a> Session<'a> {
             engine: self.engine.name(),
             config_hash: self.config.config_hash(),
             setup: self.config.setup(),
+            config: Some(format!("{:?}", self.config)),
             pair: 1,
             threads: self.config.threads as u32,
             bytes_user: bytes,

@@ -171,6 +171,7 @@ impl SysbenchConfig {
             engine: kind.name().to_owned(),
             config_hash: self.config_hash(),
             setup: format!("{}: not run, for no memory cgroup could be made ({error})", self.setup()),
+            config: Some(format!("{self:?}")),
             pair,
             ..self.settings.line()
         }

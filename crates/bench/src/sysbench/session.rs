@@ -229,6 +229,7 @@ impl<'a> Session<'a> {
             engine: engine.name(),
             config_hash: config.config_hash(),
             setup: config.setup(),
+            config: Some(format!("{config:?}")),
             pair: self.pair,
             threads: run.clients as u32,
             bytes_user: bytes,

@@ -24,7 +24,7 @@ const SMALL_WRITE_BUFFER: usize = 16 << 20;
 /// The longest that a load beneath these limits takes: long enough for two dozen rates of five seconds.
 const LEVEL0_SECONDS: f64 = 150.0;
 
-/// One LSM tree of each style, and the B-tree.
+/// One LSM tree of each style, and the B-tree by one of its profiles: these cells have all in memory, where a change buffer has nothing to buffer.
 const EACH_STYLE: [EngineKind; 3] = [EngineKind::LsmLeveled, EngineKind::LsmUniversal, EngineKind::Btree];
 
 fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings: EngineSettings) -> InsertConfig {
@@ -109,6 +109,7 @@ pub(super) fn beside_peers(config: &AllConfig) -> Option<Cell> {
         compress: true,
         ..room_for(rows)
     };
+    // With all in memory a change buffer has nothing to buffer: one profile of the B-tree is enough.
     let ours = [EngineKind::LsmLeveled, EngineKind::Btree];
     let engines = with_such_peers(config, &ours, |_| true);
     if engines.len() == ours.len() {
@@ -148,7 +149,7 @@ fn many_clients(config: &AllConfig, clients: usize) -> Cell {
     cell(format!("insert-memory-{clients}"), about, rows as f64 / 60_000.0, insert)
 }
 
-/// With a fifth of the data in memory, both ways of write admission beneath limits of level 0, beside the B-tree.
+/// With a fifth of the data in memory, both ways of write admission beneath limits of level 0, beside both profiles of the B-tree.
 fn within_level0(config: &AllConfig, (compaction, slowdown, stop): (usize, usize, usize)) -> Cell {
     let rows = config.scale.of(400_000, 24_000_000, 40_000_000);
     let memory = a_fifth(rows * ROW);
@@ -162,7 +163,7 @@ fn within_level0(config: &AllConfig, (compaction, slowdown, stop): (usize, usize
         ..memory
     };
     let insert = InsertConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree],
+        engines: vec![EngineKind::LsmLeveled, EngineKind::LsmClassic, EngineKind::Btree, EngineKind::BtreeMysql84],
         insert_seconds: Some(config.scale.of(60.0, LEVEL0_SECONDS, 2.0 * LEVEL0_SECONDS)),
         ..inserts(config, rows, 2, "l", settings)
     };

@@ -1,6 +1,6 @@
 //! The cells of sysbench.
 
-use super::{Cell, Experiment, with_peers};
+use super::{Cell, Experiment, second_phase, with_peers};
 use crate::OfferedRates;
 use crate::all::{AllConfig, Scale};
 use crate::engines::{Device, EngineKind, EngineSettings};
@@ -11,6 +11,18 @@ const TABLES: u32 = 4;
 
 /// The least memory with which eight clients find pages for what they change at once.
 const LEAST_MEMORY: u64 = 4 << 20;
+
+/// Workloads before those that have clients: load and settle.
+const BEFORE_CLIENTS: usize = 2;
+
+/// The part of a run's time for which rows are read before it.
+const WARMED: f64 = 0.25;
+
+/// The part of the runs before which what was loaded is copied, since rows were changed, or will be.
+const COPIED: f64 = 0.6;
+
+/// Bytes of that copy in a second.
+const COPIED_PER_S: f64 = 1e8;
 
 /// Bytes of all tables of so many rows each.
 fn data_bytes(rows: u32) -> u64 {
@@ -40,7 +52,7 @@ fn settings(rows: u32, fifths: u64, device: Device) -> EngineSettings {
 
 fn oltp(config: &AllConfig, rows: u32, workloads: &str, seconds: f64, settings: EngineSettings) -> SysbenchConfig {
     SysbenchConfig {
-        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree],
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::BtreeMysql84],
         workloads: workloads.split(',').filter_map(|name| name.parse().ok()).collect(),
         tables: TABLES,
         rows,
@@ -56,23 +68,28 @@ fn oltp(config: &AllConfig, rows: u32, workloads: &str, seconds: f64, settings: 
     }
 }
 
-/// About how long a part in memory takes an engine.
-fn length(sysbench: &SysbenchConfig) -> f64 {
-    data_bytes(sysbench.rows) as f64 / 4e6 + 5.0 * sysbench.seconds * sysbench.clients.len() as f64
+/// About how many seconds an engine takes that loads so many bytes in one: the load, then each run with what comes before it.
+fn length(sysbench: &SysbenchConfig, loaded_per_s: f64) -> f64 {
+    let data = data_bytes(sysbench.rows) as f64;
+    let workloads = sysbench.workloads.len().saturating_sub(BEFORE_CLIENTS);
+    let runs = workloads * sysbench.clients.len() * (1 + sysbench.offered.fractions.len());
+    data / loaded_per_s + runs as f64 * (sysbench.seconds * (1.0 + WARMED) + COPIED * data / COPIED_PER_S)
 }
 
-/// On a slow device, with a fifth, two fifths and four fifths of the data in memory.
+/// On a slow device, with a fifth, two fifths and four fifths of the data in memory; with a fifth also in two phases.
 pub(super) fn parts_in_memory(config: &AllConfig) -> [Cell; 3] {
     let rows = rows(config);
     [("fifth", 1), ("two-fifths", 2), ("four-fifths", 4)].map(|(name, fifths)| {
         let settings = settings(rows, fifths, Device::SlowSsd);
         let mut sysbench = oltp(config, rows, Workload::DEFAULT, seconds(config), settings);
-        sysbench.engines.push(EngineKind::BtreeMysql84);
         if config.scale == Scale::Night {
             sysbench.clients.extend([16, 32, 64]);
         }
+        if fifths == 1 {
+            sysbench.offered = second_phase(config);
+        }
         let about = "sysbench on a slow SSD, a part in memory";
-        let length = length(&sysbench);
+        let length = length(&sysbench, 4e6);
         Cell::new(format!("sysbench-{name}"), about, data_bytes(rows), length, Experiment::Sysbench(sysbench))
     })
 }
@@ -87,7 +104,7 @@ pub(super) fn page_cache(config: &AllConfig) -> Cell {
     let workloads = "load,settle,read_only,read_write,write_only";
     let sysbench =
         SysbenchConfig { memory: MemorySetup::PageCache, ..oltp(config, rows, workloads, seconds, settings) };
-    let length = data as f64 / 8e6 + 3.0 * seconds;
+    let length = length(&sysbench, 8e6);
     let about = "sysbench in a memory cgroup, by the page cache";
     Cell::new("sysbench-page-cache", about, data, length, Experiment::Sysbench(sysbench))
 }
@@ -100,7 +117,7 @@ pub(super) fn beside_peers(config: &AllConfig) -> Option<Cell> {
     let ours = sysbench.engines.len();
     sysbench.engines = with_peers(config, &sysbench.engines);
     let about = "sysbench beside other engines, a fifth in memory";
-    let length = length(&sysbench);
+    let length = length(&sysbench, 4e6);
     let has_peers = sysbench.engines.len() > ours;
     has_peers.then(|| Cell::new("sysbench-peers", about, data_bytes(rows), length, Experiment::Sysbench(sysbench)))
 }

@@ -36,7 +36,7 @@ pub struct RedmineArguments {
     /// Times that every engine runs.
     #[arg(long, default_value_t = 1)]
     pairs: u32,
-    /// Milliseconds that the application takes for every operation: clients wait so long between two, and it is added to the mean.
+    /// Milliseconds that the application takes for a request, of which process_10_tasks is ten and every other operation one: clients wait so long after each, and it is added to the mean.
     #[arg(long, default_value_t = 0.0)]
     app_ms: f64,
     /// LSM trees leave their logs to the operating system, as MyRocks did at the time.

@@ -12,7 +12,7 @@ pub struct ReportArguments {
     /// The page.
     #[arg(long, value_name = "FILE", default_value = "siltstone-report.html")]
     pub out: PathBuf,
-    /// Writes the page of the control instead: what becomes of comparisons with the labels of engines exchanged. Fails where one holds all the same.
+    /// Writes the page of the control instead: what becomes of comparisons with the labels of engines exchanged. Fails where one does not fail.
     #[arg(long)]
     pub swap_labels: bool,
 }

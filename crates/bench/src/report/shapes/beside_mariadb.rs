@@ -1,9 +1,10 @@
-//! Our engines beside InnoDB and MyRocks in MariaDB, on one machine and under the same limits: what `scripts/beside-mariadb` measures.
+//! Our engines beside InnoDB and MyRocks in MariaDB, on one machine and under the same limits: what `scripts/beside-mariadb` measures. What stands as published beside the ratio of InnoDB and MyRocks is from an earlier run of both.
 
-use super::catalogue::{BTREE, LSM};
-use super::figures::rate;
+use super::catalogue::{BTREE, LSM, mariadb as published, mariadb_worst as published_worst};
+use super::control::Label;
+use super::figures::{one, rate, worst_interval};
 use super::side::{On, Runs};
-use super::{Shape, Side};
+use super::{About, Shape, Side};
 
 const TITLE: &str = "Beside MariaDB";
 const INNODB: &str = "innodb";
@@ -11,6 +12,9 @@ const MYROCKS: &str = "myrocks";
 
 /// So many times larger or smaller the ratio of our engines may be than that of theirs.
 const FACTOR: f64 = 1.5;
+
+/// The least rate of five seconds of an even insertion, in parts of the mean.
+const EVEN: f64 = 0.5;
 
 /// The workloads on the devices on which the script runs them: their names on the page.
 const RUNS: [(&str, &str, On); 7] = [
@@ -33,6 +37,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         let claim = format!("{name}: rate of LSM tree over B-tree, over the same of MyRocks and InnoDB");
         let side = |engine| side(engine, workload, device);
         Shape {
+            published: published(workload, device == On::Limited),
             relative_to: Some((side(MYROCKS), side(INNODB))),
             at_least: Some(1.0 / FACTOR),
             at_most: Some(FACTOR),
@@ -45,7 +50,23 @@ pub(super) fn shapes() -> Vec<Shape> {
             Shape { at_least: Some(1.0), ..Shape::between(TITLE, format!("{name}: {words}"), of, by) }
         })
     });
-    ratios.into_iter().chain(counterparts).collect()
+    ratios.into_iter().chain(counterparts).chain(worst_intervals()).collect()
+}
+
+/// How deep the rate of inserting falls: the LSM tree's has a bound, MyRocks' is shown beside it.
+fn worst_intervals() -> [Shape; 2] {
+    [("the LSM tree's", LSM, Some(EVEN)), ("MyRocks'", MYROCKS, None)].map(|(words, engine, at_least)| {
+        let claim = format!("insert, limited device: {words} slowest five seconds over its mean");
+        let runs = side(engine, "insert", On::Limited).runs;
+        let of = Side { engine, runs, figure: worst_interval };
+        Shape {
+            about: About::Evenness,
+            published: published_worst(),
+            rival: Some(Label::of(BTREE)),
+            at_least,
+            ..Shape::between(TITLE, claim, of, Side { figure: one, ..of })
+        }
+    })
 }
 
 fn side(engine: &'static str, workload: &'static str, device: On) -> Side {

@@ -64,6 +64,14 @@ fn variation_of(run: &RunRecord, seconds: f64, enough: usize) -> Option<f64> {
     load::variation(&rates).map(|(_, detrended)| detrended)
 }
 
+/// The least rate of five seconds over the mean of all of them.
+pub(super) fn worst_interval(run: &RunRecord) -> Option<f64> {
+    let rates = rates::by(run, rates::PUBLISHED)?;
+    let least = rates.iter().map(|(_, rate)| *rate).min_by(f64::total_cmp)?;
+    let mean = rates.iter().map(|(_, rate)| rate).sum::<f64>() / rates.len() as f64;
+    (mean > 0.0).then_some(least / mean)
+}
+
 /// The rate once the data was half as large again as memory, over the rate until it was as large.
 pub(super) fn transition(run: &RunRecord) -> Option<f64> {
     let result = &run.result;

@@ -1,7 +1,8 @@
 //! Whether what was measured has the shape of what was published: who wins, and by what factor.
 //!
 //! Absolute figures belong to a machine; how two engines compare carries over. A [`Shape`] states such a comparison with the bounds within which it
-//! holds, and [`judge`] computes from the results whether it does. A row that holds is judged once more with labels exchanged (see [`control`]): one that holds all the same has a verdict of its own.
+//! holds, and [`judge`] computes from the results whether it does; where nobody set bounds it says who has to [lead](lead). A row that holds is judged once more with labels exchanged (see [`control`]): one that holds all the
+//! same has a verdict of its own. Where the lines of two engines cross is told of by [`crossings`](crossings::crossings).
 
 use super::RunRecord;
 use crate::ResultLine;
@@ -9,15 +10,20 @@ use crate::ResultLine;
 mod beside_mariadb;
 mod catalogue;
 mod control;
+mod crossings;
 mod figures;
+mod lead;
 mod reasons;
 mod side;
 #[cfg(test)]
 mod tests;
 mod why;
 
-pub(super) use catalogue::{BTREE, LSM};
+pub(super) use catalogue::{BTREE, LSM, MYSQL84};
+use control::swapped;
 pub(super) use control::{Control, Label};
+pub(super) use crossings::{Course, Sameness, crossings};
+use lead::Lead;
 pub(super) use side::Side;
 
 /// What is looked at of a run.
@@ -55,7 +61,7 @@ pub(super) struct Shape {
     pub experiment: &'static str,
     /// What is compared, in words.
     pub claim: String,
-    /// The same in the published figures: the least and the most of them.
+    /// The same in the published figures: the least and the most of them. Where there are two other sides, their ratio.
     pub published: Option<(f64, f64)>,
     /// What it is about.
     pub about: About,
@@ -82,13 +88,15 @@ pub(super) struct Shape {
 /// Whether a shape holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Measured, and within its bounds.
+    /// Measured, and within its bounds; with labels exchanged it is not.
     Holds,
-    /// The same, and with labels exchanged as well: it says nothing.
+    /// Measured, and within them with labels exchanged as well: it says nothing.
     Insensitive,
+    /// Measured, and within them, but there is no run to exchange labels with.
+    Uncontrolled,
     /// Measured, and not within them.
     Differs,
-    /// Measured; there is no bound, or none that counts on this machine.
+    /// Measured; nothing is asked, or nothing that counts on this machine.
     Shown,
     /// There is no pair of runs for it.
     NotMeasured,
@@ -101,6 +109,8 @@ pub(super) struct Judged {
     pub shape: Shape,
     /// The ratio.
     pub measured: Option<f64>,
+    /// Where it is one of two ratios, these: the first sides', and the others'.
+    pub ratios: Option<(f64, f64)>,
     /// Of how many pairs of runs its sides are the medians. `None` where there is no ratio.
     pub pairs: Option<usize>,
     /// The name of the finer figure, where the ratio is of that.
@@ -111,7 +121,7 @@ pub(super) struct Judged {
     pub verdict: Verdict,
     /// Why it does not, as far as the results tell.
     pub why: Option<String>,
-    /// What became of it under exchanged labels. `None` where it does not hold, or has no bound.
+    /// What became of it under exchanged labels. `None` where it does not hold, or nothing is asked.
     pub control: Option<Control>,
 }
 
@@ -119,6 +129,8 @@ pub(super) struct Judged {
 #[derive(Debug, Clone, Copy)]
 struct Found<'a> {
     ratio: f64,
+    /// The two ratios whose quotient it is, if it is one.
+    ratios: Option<(f64, f64)>,
     /// Pairs of runs: as many as the side has that has fewer.
     pairs: usize,
     finer: Option<&'static str>,
@@ -168,6 +180,7 @@ impl Shape {
             (_, None, _) => Verdict::Shown,
             (_, Some(false), _) => Verdict::Differs,
             (_, Some(true), Some(Control::Holds)) => Verdict::Insensitive,
+            (_, Some(true), Some(Control::NotMeasured)) => Verdict::Uncontrolled,
             (_, Some(true), _) => Verdict::Holds,
         };
         let differs = found.filter(|_| verdict == Verdict::Differs);
@@ -176,6 +189,7 @@ impl Shape {
         Judged {
             shape: self,
             measured: found.map(|found| found.ratio),
+            ratios: found.and_then(|found| found.ratios),
             pairs: found.map(|found| found.pairs),
             finer: found.and_then(|found| found.finer),
             reason,
@@ -185,17 +199,24 @@ impl Shape {
         }
     }
 
-    /// Whether a ratio is within the bounds. `None` where there are none, or none that count for runs on such machines.
+    /// Whether a ratio is what is asked: within the bounds, or on the side of who has to lead. `None` where nothing is, or nothing that counts for runs on such machines.
     fn is_within(&self, found: &Found<'_>) -> Option<bool> {
-        let has_cores = |run: &RunRecord| {
-            let cores = run.result.provenance.as_ref().and_then(|provenance| provenance.cores);
-            self.least_cores.is_none_or(|least| cores.is_some_and(|cores| cores >= least))
-        };
-        if !self.has_bounds() || !has_cores(found.of) || !has_cores(found.by) {
+        if !self.has_cores(found.of) || !self.has_cores(found.by) {
             return None;
         }
         let ratio = found.ratio;
-        Some(self.at_least.is_none_or(|least| ratio >= least) && self.at_most.is_none_or(|most| ratio <= most))
+        match self.has_bounds() {
+            true => {
+                Some(self.at_least.is_none_or(|least| ratio >= least) && self.at_most.is_none_or(|most| ratio <= most))
+            }
+            false => self.lead().map(|lead| Lead::of(ratio) == Some(lead)),
+        }
+    }
+
+    /// Whether the machine of a run has the cores for which the shape is asked.
+    fn has_cores(&self, run: &RunRecord) -> bool {
+        let cores = run.result.provenance.as_ref().and_then(|provenance| provenance.cores);
+        self.least_cores.is_none_or(|least| cores.is_some_and(|cores| cores >= least))
     }
 
     fn has_bounds(&self) -> bool {
@@ -217,7 +238,8 @@ impl Shape {
             Some((of, by)) => {
                 let theirs = self.ratio_of(side(of), side(by), records)?;
                 let (ratio, pairs) = (found.ratio / theirs.ratio, found.pairs.min(theirs.pairs));
-                Some(Found { ratio, pairs, ..found }).filter(|_| theirs.ratio > 0.0)
+                let ratios = Some((found.ratio, theirs.ratio));
+                Some(Found { ratio, ratios, pairs, ..found }).filter(|_| theirs.ratio > 0.0)
             }
             None => Some(found),
         }
@@ -238,7 +260,8 @@ impl Shape {
         };
         let (of, by) = (typical(of)?, typical(by)?);
         let pairs = of.runs.min(by.runs);
-        (by.median > 0.0).then_some(Found { ratio: of.median / by.median, pairs, finer: None, of: of.run, by: by.run })
+        let ratio = of.median / by.median;
+        (by.median > 0.0).then_some(Found { ratio, ratios: None, pairs, finer: None, of: of.run, by: by.run })
     }
 
     fn are_alike(&self, a: &ResultLine, b: &ResultLine) -> bool {

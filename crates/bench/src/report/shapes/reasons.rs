@@ -51,6 +51,7 @@ impl Shape {
         let is_of_steps = self.alike == Alike::ButStep;
         let says_all = is_of_time || is_of_steps;
         let conditions = [
+            ("machine", is_same_machine(a, b)),
             ("experiment", a.experiment == b.experiment),
             ("step", is_of_steps || a.workload == b.workload),
             ("clients", self.alike == Alike::ButLoadAndClients || a.threads == b.threads),
@@ -68,4 +69,10 @@ impl Shape {
         ];
         conditions.into_iter().filter(|(_, is_alike)| !is_alike).map(|(name, _)| name).collect()
     }
+}
+
+/// Whether two runs are of the same machine, as far as they tell.
+fn is_same_machine(a: &ResultLine, b: &ResultLine) -> bool {
+    let machine = |line: &ResultLine| line.provenance.as_ref().map(|one| (one.cpu.clone(), one.cores));
+    machine(a).zip(machine(b)).is_none_or(|(one, other)| one == other)
 }

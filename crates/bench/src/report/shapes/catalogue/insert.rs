@@ -3,6 +3,7 @@
 use super::published::{beyond_memory, in_memory, inverse, own_transition, space as space_published};
 use super::{BTREE, CLASSIC, LSM, UNIVERSAL, over};
 use crate::report::shapes::control::Label;
+use crate::report::shapes::crossings::Line;
 use crate::report::shapes::figures::{BY_SECONDS, one, rate, space, transition, variation, written_per_row};
 use crate::report::shapes::side::{Binlog, Level0, Memory, On, Runs};
 use crate::report::shapes::{About, Shape, Side};
@@ -48,7 +49,7 @@ fn beyond(device: &'static str) -> Runs {
 pub(super) fn shapes() -> Vec<Shape> {
     let mut shapes = Vec::new();
     shapes.extend(CLIENTS.map(cached));
-    shapes.extend(CLIENTS.map(|(clients, ..)| universal(clients)));
+    shapes.extend(CLIENTS.map(universal));
     shapes.extend(BINLOGS.into_iter().flat_map(with_binlog));
     shapes.extend(SSDS.map(|(name, device, ssd, factor)| Shape {
         published: beyond_memory(ssd, "ips"),
@@ -87,14 +88,30 @@ pub(super) fn shapes() -> Vec<Shape> {
     shapes
 }
 
+/// Both styles of compaction by the number of clients.
+pub(super) fn lines() -> Vec<Line> {
+    type Of = fn((u32, bool, Option<u32>)) -> Shape;
+    let styles: [(&str, Of); 2] = [("leveled", cached), ("universal", universal)];
+    let line = |(style, of): (&str, Of)| Line {
+        experiment: TITLE,
+        claim: format!("in memory, {style} compaction: {LSM_OVER_BTREE}, by clients"),
+        points: CLIENTS.map(|point| (clients_words(point.0), of(point))).to_vec(),
+    };
+    styles.map(line).to_vec()
+}
+
 const LSM_OVER_BTREE: &str = "rows/s of the LSM tree over those of the B-tree";
 
 fn rates(claim: String, lsm: &'static str, runs: Runs) -> Shape {
     over(TITLE, claim, (lsm, BTREE), runs, (rate, About::Speed))
 }
 
+fn clients_words(clients: u32) -> String {
+    format!("{clients} client{}", if clients == 1 { "" } else { "s" })
+}
+
 fn of_clients(clients: u32) -> (String, Runs) {
-    let name = format!("in memory, {clients} client{}", if clients == 1 { "" } else { "s" });
+    let name = format!("in memory, {}", clients_words(clients));
     (name, Runs { memory: Some(Memory::All), clients: Some(clients), ..LOAD })
 }
 
@@ -108,10 +125,10 @@ fn cached((clients, has_bound, least_cores): (u32, bool, Option<u32>)) -> Shape 
     }
 }
 
-fn universal(clients: u32) -> Shape {
+fn universal((clients, _, least_cores): (u32, bool, Option<u32>)) -> Shape {
     let (name, runs) = of_clients(clients);
     let claim = format!("universal compaction, {name}: {LSM_OVER_BTREE}");
-    Shape { published: in_memory("universal", "off", clients), ..rates(claim, UNIVERSAL, runs) }
+    Shape { published: in_memory("universal", "off", clients), least_cores, ..rates(claim, UNIVERSAL, runs) }
 }
 
 fn with_binlog((binlog, how, name): (Binlog, &'static str, Option<&'static str>)) -> [Shape; 2] {

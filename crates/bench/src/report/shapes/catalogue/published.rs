@@ -95,6 +95,20 @@ pub(super) fn ads(metric: &str) -> Range {
     Some(at(of("myrocks")? / of("innodb")?))
 }
 
+/// Operations a second of MyRocks over those of InnoDB, both in MariaDB, of a workload on a device with limits or without.
+pub(in crate::report::shapes) fn mariadb(workload: &str, is_limited: bool) -> Range {
+    let device = if is_limited { "limited" } else { "unlimited" };
+    let conditions = [("workload", workload), ("device", device)];
+    Some(at(table(MARIADB)?.figure(&conditions, "myrocks_over_innodb")?))
+}
+
+/// The slowest five seconds of MyRocks there over its mean, while it inserted.
+pub(in crate::report::shapes) fn mariadb_worst() -> Range {
+    Some(at(table(MARIADB)?.figure(&[("workload", "insert")], "myrocks_worst_over_mean")?))
+}
+
+const MARIADB: &str = "MariaDB, one run";
+
 /// What was expired of a set of tables that no compaction had visited.
 pub(super) fn expired() -> Range {
     let million = table("Ad serving")?.figure(&[("metric", "expired_rows_when_compaction_never_ran")], "myrocks")?;

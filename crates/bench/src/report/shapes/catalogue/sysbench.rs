@@ -1,10 +1,11 @@
 //! sysbench.
 
 use super::published::{Range, sysbench as published};
-use super::{BTREE, LSM, over};
+use super::{BTREE, LSM, MYSQL84, over};
+use crate::report::shapes::crossings::Line;
 use crate::report::shapes::figures::rate;
 use crate::report::shapes::side::{Memory, On, Runs};
-use crate::report::shapes::{About, Shape};
+use crate::report::shapes::{About, Shape, Side};
 
 const TITLE: &str = "sysbench";
 
@@ -38,11 +39,33 @@ pub(super) fn shapes() -> Vec<Shape> {
         })
     }));
     shapes.extend(MIXES.map(|(mix, ..)| {
+        let claim = format!("{mix}, a fifth in memory, slow SSD: LSM tree over the B-tree as MySQL 8.4 sets it up");
+        let shape = row(claim, on_slow_ssd(mix, Memory::Beyond), published(mix, &MEMORIES));
+        Shape { by: Side { engine: MYSQL84, ..shape.by }, ..shape }
+    }));
+    shapes.extend(MIXES.map(|(mix, ..)| {
         let runs = Runs { page_cache: Some(true), ..of_mix(mix) };
         let claim = format!("{mix}, in a memory cgroup, the LSM tree by the page cache: LSM tree over B-tree");
         row(claim, runs, published(mix, &MEMORIES))
     }));
     shapes
+}
+
+/// Each mix by how much of the data is in memory.
+pub(super) fn lines() -> Vec<Line> {
+    let parts = [("a fifth", 1.0, "32")].into_iter().chain(PARTS);
+    let line = |(mix, ..): (&'static str, Option<f64>, Option<f64>)| {
+        let point = |(part, fifths, memory): (&str, f64, &str)| {
+            let runs = on_slow_ssd(mix, Memory::Fifths(fifths));
+            (format!("{part} in memory"), row(String::new(), runs, published(mix, &[memory])))
+        };
+        Line {
+            experiment: TITLE,
+            claim: format!("{mix}, slow SSD, {CLIENTS} clients: LSM tree over B-tree, by memory"),
+            points: parts.clone().map(point).collect(),
+        }
+    };
+    MIXES.map(line).to_vec()
 }
 
 fn of_mix(mix: &'static str) -> Runs {

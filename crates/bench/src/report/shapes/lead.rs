@@ -1,0 +1,41 @@
+//! Who leads: what a comparison asks that has no bounds of its own.
+
+use super::{Alike, Shape};
+use std::fmt;
+
+/// Which of two sides has more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::report) enum Lead {
+    /// The first: ratios are above 1.
+    First,
+    /// The second: they are below.
+    Second,
+}
+
+impl Lead {
+    /// Who leads by a ratio; nobody, where it is 1.
+    pub(super) fn of(ratio: f64) -> Option<Self> {
+        if ratio > 1.0 {
+            return Some(Self::First);
+        }
+        (ratio < 1.0).then_some(Self::Second)
+    }
+}
+
+impl fmt::Display for Lead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "above 1",
+            Self::Second => "below 1",
+        })
+    }
+}
+
+impl Shape {
+    /// Who has to lead: the side that does in all that was published, where that is all that is asked. An engine does not lead beside itself.
+    pub(in crate::report) fn lead(&self) -> Option<Lead> {
+        let compares_engines = self.of.engine != self.by.engine && self.alike != Alike::ButStep;
+        let (least, most) = self.published.filter(|_| compares_engines && !self.has_bounds())?;
+        Lead::of(least).filter(|lead| Lead::of(most) == Some(*lead))
+    }
+}
