@@ -133,6 +133,8 @@ pub struct ResultLine {
     pub longest_gap_us: Option<f64>,
     /// Open loop: operations that the schedule offers per second, on the average.
     pub offered_ops_per_s: Option<f64>,
+    /// `stalls`, open loop: the longest latency of the arrivals at the same rate that came before it and do not count.
+    pub warm_up_max_us: Option<f64>,
     /// Open loop: operations that had arrived and were not done when the run was ended.
     pub unserved_ops: Option<u64>,
     /// Runs of over two minutes: the rates of five equal parts of it.

@@ -241,7 +241,7 @@ const OWN: [(&str, Figure); 2] = [
 ];
 
 /// What is shown beside them where an experiment is about evenness.
-const EVENNESS: [(&str, Figure); 10] = [
+const EVENNESS: [(&str, Figure); 11] = [
     ("offered/s", |run| run.result.offered_ops_per_s),
     ("unserved", |run| run.result.unserved_ops.map(|ops| ops as f64)),
     ("p99.9 us", |run| run.result.p999_us),
@@ -251,6 +251,7 @@ const EVENNESS: [(&str, Figure); 10] = [
     ("worst s", |run| run.result.worst_second),
     ("worst 5 s", |run| run.result.worst_five_seconds),
     ("longest gap us", |run| run.result.longest_gap_us),
+    ("warm-up max us", |run| run.result.warm_up_max_us),
     ("late p99 us", |run| run.result.generator_late_p99_us),
 ];
 

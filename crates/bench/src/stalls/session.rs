@@ -22,6 +22,13 @@ const BURSTS_EVERY_S: f64 = 60.0;
 /// A burst takes so much of its period.
 const BURST_PART: f64 = 1.0 / 6.0;
 
+/// Arrivals at the rate of an open loop come before it for so many seconds, or for a part of its time where that is less: what the step before left behind is no matter of this rate.
+const WARM_UP_S: f64 = 10.0;
+const WARM_UP_PART: f64 = 0.25;
+
+/// Set in the number of the draws of a warm-up.
+const WARM_UP_DRAWS: u32 = 1 << 31;
+
 pub(super) struct Session<'a> {
     config: &'a StallsConfig,
     clients: KvConfig,
@@ -70,6 +77,7 @@ impl<'a> Session<'a> {
         number: u32,
         output: &mut Output<'_>,
     ) -> Result<(ResultLine, Vec<IntervalLine>)> {
+        let warm_up_max_us = self.warm_up(step, number, output)?;
         let before = self.engine.stats()?;
         let outcome = match step {
             Step::Settle => Outcome {
@@ -82,7 +90,7 @@ impl<'a> Session<'a> {
             },
             Step::Maximum => self.maximum(number, output)?,
             Step::Poisson(_) | Step::Constant(_) | Step::Bursts | Step::Floor(_) => {
-                self.open_loop(step, number, output.bars)?
+                self.open_loop(step, number, self.config.seconds, output.bars)?
             }
             Step::Fill | Step::Overwrite | Step::Reads | Step::ReadsWhileFilling => {
                 self.closed_loop(step, number, output.bars)?
@@ -109,6 +117,7 @@ impl<'a> Session<'a> {
             generator_late_max_us: lateness.map(|lateness| lateness.max_us),
             longest_gap_us,
             next_limit_bytes: next_limit,
+            warm_up_max_us,
             offered_ops_per_s: offered,
             writer_ops_per_s: (step == Step::ReadsWhileFilling)
                 .then(|| measured.companion_ops as f64 / measured.seconds.max(1e-9)),
@@ -117,6 +126,16 @@ impl<'a> Session<'a> {
         let line = measured.line(stats, name);
         let intervals = measured.interval_lines(&line);
         Ok((line, intervals))
+    }
+
+    /// Offers the rate of an open loop before it counts. Returns the longest latency of that, which is not hidden.
+    fn warm_up(&self, step: Step, number: u32, output: &mut Output<'_>) -> Result<Option<f64>> {
+        if !matches!(step, Step::Poisson(_) | Step::Constant(_)) {
+            return Ok(None);
+        }
+        let seconds = WARM_UP_S.min(self.config.seconds * WARM_UP_PART);
+        let outcome = self.open_loop(step, number | WARM_UP_DRAWS, seconds, output.bars)?;
+        Ok(outcome.measured.latencies.summary().map(|latency| latency.max_us))
     }
 
     /// Overwrites until debt has stopped growing; the last round is what counts.
@@ -134,8 +153,7 @@ impl<'a> Session<'a> {
         Ok(outcome)
     }
 
-    fn load<'b>(&self, step: Step, label: &'b str, bar: bool, gauge: load::Gauge<'b>) -> Load<'b> {
-        let seconds = self.config.seconds;
+    fn load<'b>(&self, step: Step, label: &'b str, seconds: f64, bar: bool, gauge: load::Gauge<'b>) -> Load<'b> {
         let expected = match (step, self.maximum) {
             (Step::Fill, _) => self.config.num as f64,
             (_, Some(rate)) => rate * seconds,
@@ -163,7 +181,7 @@ impl<'a> Session<'a> {
         let label = format!("{} {step}", self.engine.name());
         let nearest = Nearest::default();
         let debt = || self.debt(&nearest);
-        let load = self.load(step, &label, bar, &debt);
+        let load = self.load(step, &label, self.config.seconds, bar, &debt);
         let gaps = GapMeter::new();
         let ops = if step == Step::Fill { self.config.num } else { u64::MAX };
         let (measured, bytes) = load::run(&load, |worker| {
@@ -194,7 +212,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn open_loop(&self, step: Step, number: u32, bar: bool) -> Result<Outcome> {
+    /// An open loop of so many seconds.
+    fn open_loop(&self, step: Step, number: u32, seconds: f64, bar: bool) -> Result<Outcome> {
         let maximum = self.maximum.unwrap_or(1.0);
         let arrivals = match step {
             Step::Poisson(percent) | Step::Constant(percent) | Step::Floor(percent) => {
@@ -203,16 +222,16 @@ impl<'a> Session<'a> {
             _ => Arrivals {
                 process: step.process(),
                 rate: maximum * BETWEEN_BURSTS,
-                bursts: Some(bursts_of(self.config.seconds, maximum)),
+                bursts: Some(bursts_of(seconds, maximum)),
             },
         };
-        let offered = arrivals.mean_rate(self.config.seconds);
+        let offered = arrivals.mean_rate(seconds);
         let label = format!("{} {step}", self.engine.name());
         let nearest = Nearest::default();
         let debt = || self.debt(&nearest);
-        let load = self.load(step, &label, bar, &debt);
+        let load = self.load(step, &label, seconds, bar, &debt);
         let seed = self.config.seed ^ u64::from(number);
-        let open_loop = OpenLoop::start(arrivals, End::Seconds(self.config.seconds), load.threads, seed)?;
+        let open_loop = OpenLoop::start(arrivals, End::Seconds(seconds), load.threads, seed)?;
         let gaps = GapMeter::new();
         let (measured, bytes) = load::run(&load, |worker| {
             let thread = worker.index;

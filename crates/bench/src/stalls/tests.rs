@@ -39,6 +39,8 @@ fn every_step_is_run_and_reported() {
         assert!(text.contains(&line.workload), "{text}");
         assert_eq!(line.offered_ops_per_s.is_some(), step.is_open_loop());
         assert_eq!(line.generator_late_max_us.is_some(), step.is_open_loop());
+        let has_warm_up = matches!(step, Step::Poisson(_) | Step::Constant(_));
+        assert_eq!(line.warm_up_max_us.is_some(), has_warm_up, "{step}");
         if *step != Step::Settle {
             assert!(line.ops > 0 && line.longest_gap_us > Some(0.0), "{line:?}");
         }
@@ -73,7 +75,7 @@ fn a_given_rate_takes_the_place_of_a_maximum() {
     config.rate = Some(20_000);
     let (lines, _) = run_quietly(&config).unwrap();
     assert_eq!(lines[1].offered_ops_per_s, Some(10_000.0));
-    assert_eq!(lines[1].ops, 2_000, "equal gaps for 0.2 s");
+    assert_eq!(lines[1].ops, 2_000, "equal gaps for 0.2 s: what came before does not count");
 }
 
 #[test]
