@@ -148,7 +148,7 @@ fn heading(experiment: &str, workload: &str) -> String {
 fn about(experiment: &str) -> &'static str {
     match experiment {
         "redmine" => {
-            "<p>The means contain the time of the application, as the published ones do: for each request as much as the settings of the run say, and process_10_tasks is ten requests. The percentiles are without it.</p>"
+            "<p>Means and rates contain the time of the application, as the published means do: for each request as much as the settings of the run say, and process_10_tasks is ten requests. The percentiles are without it.</p>"
         }
         _ => "",
     }
@@ -185,10 +185,15 @@ pub(super) fn experiment(records: &[RunRecord], experiment: &str, title: &str) -
             })
             .filter(|(name, rate, _)| *rate > 0.0 && group.is_compared(name))
             .collect();
-        if !rates.is_empty() {
+        // What the insert benchmark offers are rows, beside queries that go as fast as they can.
+        let is_offered =
+            experiment != "insert" && group.records.iter().any(|record| record.result.offered_ops_per_s.is_some());
+        if is_offered {
+            html += "<p>What is done is what was offered, to each engine its own rate unless it was given: not the rates compare here, but how long arrivals took.</p>";
+        } else if !rates.is_empty() {
             html += &charts::bars(&rates, &title("operations a second"))?;
         }
-        let reference = rates.first().map(|(_, rate, _)| *rate);
+        let reference = rates.first().map(|(_, rate, _)| *rate).filter(|_| !is_offered);
         let rows = names.iter().filter(|name| group.records.iter().any(|record| record.result.engine == **name));
         let is_known = |figure: Figure| group.records.iter().any(|record| figure(record).is_some());
         let evenness = if is_known(|run| run.result.longest_gap_us) { &EVENNESS[..] } else { &[] };

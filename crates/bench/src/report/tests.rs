@@ -536,7 +536,7 @@ fn figures_of_an_experiments_own_stand_on_the_page_where_they_are_known() {
 
 #[test]
 fn the_page_says_what_means_of_redmine_contain_and_shows_the_settings_of_each_run() {
-    let contained = "<p>The means contain the time of the application, as the published ones do: ";
+    let contained = "<p>Means and rates contain the time of the application, as the published means do: ";
     let mut run = in_redmine("btree", "create_task", (1, 0.0));
     run.result.setup = "18 ms of application a request".to_owned();
     let html = page::render(&[run]).unwrap();
@@ -586,7 +586,11 @@ fn the_page_says_which_labels_were_exchanged_and_what_holds_either_way() {
     let html = page::render(&beside_mariadb([300.0, 200.0, 150.0, 100.0])).unwrap();
     assert!(html.contains("3 of 3 comparisons hold") && html.contains("0 hold with"), "{html}");
     assert!(html.contains("lsm-leveled and btree: 0.44, fails as it must"));
-    assert!(html.contains("0.80<br><small>myrocks over innodb</small>") && html.contains("1.50 beside 1.50"), "{html}");
+    assert!(
+        html.contains("0.80<br><small>myrocks over innodb, one earlier run</small>")
+            && html.contains("1.50 beside 1.50"),
+        "{html}"
+    );
     assert!(!html.contains("Where the lines cross"), "there is one place of each");
     // Two pairs of about equals: the row tells at least ours from theirs.
     let html = page::render(&beside_mariadb([300.0, 290.0, 110.0, 100.0])).unwrap();
@@ -611,7 +615,7 @@ fn the_page_says_where_lines_cross() {
     let records =
         [run("lsm-leveled", 1, 13.0), run("btree", 1, 10.0), run("lsm-leveled", 8, 7.0), run("btree", 8, 10.0)];
     let html = page::render(&records).unwrap();
-    let row = "<td>above 1 at 1 client, crosses between 1 client and 8 clients</td>";
+    let row = "<td>the LSM tree leads at 1 client; they cross between 1 client and 8 clients</td>";
     assert_eq!(html.matches(row).count(), 2, "published and measured: {html}");
 }
 

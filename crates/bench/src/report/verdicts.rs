@@ -2,7 +2,7 @@
 
 use super::RunRecord;
 use super::sections::{escape, table};
-use super::shapes::{Control, Course, Judged, Sameness, Shape, Verdict, crossings, judge};
+use super::shapes::{Control, Course, Judged, Lead, Sameness, Shape, Verdict, crossings, judge};
 use crate::figures::short;
 use std::fmt::Write;
 
@@ -40,10 +40,9 @@ fn crossing_table(records: &[RunRecord]) -> String {
     }
     let rows = found.into_iter().map(|one| {
         let word = match one.sameness {
-            Sameness::Same if one.is_insensitive => "either way",
             Sameness::Same => "yes",
             Sameness::Elsewhere => "no: elsewhere",
-            Sameness::OtherLead => "no: the other leads",
+            Sameness::OtherLead => "no: the other leads first",
             Sameness::Shown => "too few cores here",
         };
         vec![one.experiment.to_owned(), one.claim, course(&one.published), course(&one.measured), word.to_owned()]
@@ -56,9 +55,13 @@ fn crossing_table(records: &[RunRecord]) -> String {
 fn course(course: &Course) -> String {
     let (start, end) = &course.ends;
     let turns: Vec<_> = course.turns.iter().map(|(one, other)| format!("between {one} and {other}")).collect();
+    let leader = match course.first {
+        Lead::First => "LSM tree",
+        Lead::Second => "B-tree",
+    };
     match turns.is_empty() {
-        true => format!("{} from {start} to {end}", course.first),
-        false => format!("{} at {start}, crosses {}", course.first, turns.join(" and ")),
+        true => format!("the {leader} leads from {start} to {end}"),
+        false => format!("the {leader} leads at {start}; they cross {}", turns.join(" and ")),
     }
 }
 
@@ -158,7 +161,7 @@ fn row(judged: &Judged) -> String {
         None => "-".to_owned(),
     };
     let of_others = judged.shape.relative_to.filter(|_| judged.shape.published.is_some());
-    let of_others = of_others.map(|(of, by)| format!("{} over {}", of.engine, by.engine));
+    let of_others = of_others.map(|(of, by)| format!("{} over {}, one earlier run", of.engine, by.engine));
     let ratios = judged.ratios.map(|(ours, theirs)| format!("{} beside {}", short(Some(ours)), short(Some(theirs))));
     let small =
         |text: Option<String>| text.map_or_else(String::new, |text| format!("<br><small>{}</small>", escape(&text)));

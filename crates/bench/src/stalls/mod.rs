@@ -24,6 +24,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use session::WARM_UP_S;
 pub use step::Step;
 
 /// Whose maximum the rates of the open-loop steps are parts of.
@@ -98,6 +99,7 @@ struct Identity {
     threads: usize,
     rate: Option<u64>,
     seed: u64,
+    warm_up_s: f64,
 }
 
 impl StallsConfig {
@@ -154,7 +156,10 @@ impl StallsConfig {
 
     pub(crate) fn config_hash(&self) -> String {
         let Self { num, value_size, threads, rate, seed, .. } = *self;
-        crate::engines::config_hash(&Identity { num, value_size, threads, rate, seed }, &self.settings)
+        crate::engines::config_hash(
+            &Identity { num, value_size, threads, rate, seed, warm_up_s: WARM_UP_S },
+            &self.settings,
+        )
     }
 
     /// The same keys and values for the clients of `kv`.

@@ -43,6 +43,11 @@ impl Step {
         matches!(self, Self::Poisson(_) | Self::Constant(_) | Self::Bursts | Self::Floor(_))
     }
 
+    /// Whether arrivals at its rate come before it that do not count.
+    pub(crate) fn has_warm_up(self) -> bool {
+        matches!(self, Self::Poisson(_) | Self::Constant(_))
+    }
+
     /// Whether what it does is to put.
     pub(super) fn writes(self) -> bool {
         !matches!(self, Self::Settle | Self::Floor(_) | Self::Reads | Self::ReadsWhileFilling)

@@ -4,9 +4,10 @@ use super::state::DbInner;
 use crate::file_names::FileName;
 use crate::metrics::Counter;
 use siltstone_base::env::DirEntry;
+use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::Ordering;
-use siltstone_base::sync::{Mutex, Rank};
+use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -67,36 +68,68 @@ impl FileDeletions {
     }
 }
 
+/// Deletes obsolete tables behind a flush, one in a step: to delete one may take longer than the next flush shall wait for the thread that is kept for it.
+struct DeleteJob {
+    db: Arc<DbInner>,
+}
+
+impl Job for DeleteJob {
+    fn name(&self) -> &'static str {
+        "deletion"
+    }
+
+    fn step(&mut self, _: &mut Budget<'_>) -> Progress {
+        // Nothing is taken while the MANIFEST is broken; who mends it deletes all.
+        match self.db.delete_obsolete(1) > 0 && !self.db.obsolete_tables.is_empty() {
+            true => Progress::More,
+            false => Progress::Done,
+        }
+    }
+
+    fn poisoned(&mut self, message: &str) {
+        self.db.fail_poisoned(self.name(), message);
+    }
+}
+
+impl Drop for DeleteJob {
+    fn drop(&mut self) {
+        self.db.job_ended();
+    }
+}
+
 impl DbInner {
     /// Deletes what became obsolete. The caller holds no lock.
     ///
     /// While the outcome of the last append to the MANIFEST is unknown nothing is deleted: what looks obsolete may be what
     /// the MANIFEST on disk names.
     pub(crate) fn delete_obsolete_files(&self) {
-        self.delete_obsolete(|| true);
+        self.delete_obsolete(usize::MAX);
     }
 
-    /// The same at the end of a flush: tables are left to the compaction that runs or ends, if one does. To delete one of them may take longer than the next flush shall wait for the thread that is kept for it.
-    pub(crate) fn delete_obsolete_files_of_flush(&self) {
-        self.delete_obsolete(|| {
-            let state = self.state.lock();
-            state.running_compactions + state.ending_compactions == 0
-        });
-    }
-
-    fn delete_obsolete(&self, takes_tables: impl FnOnce() -> bool) {
-        if self.read_only {
-            return;
+    /// The same for a flush that ends, but for tables, which a job of their own deletes soon. It counts before the flush does not any more.
+    pub(crate) fn delete_obsolete_files_of_flush(self: &Arc<Self>) {
+        self.delete_obsolete(0);
+        if !self.read_only && !self.obsolete_tables.is_empty() {
+            self.state.lock().ending_jobs += 1;
+            self.executor.submit(Priority::Low, Box::new(DeleteJob { db: Arc::clone(self) }));
         }
-        let takes_tables = takes_tables();
+    }
+
+    /// Deletes what became obsolete, and of tables and blob files so many at most. Returns how many these were.
+    fn delete_obsolete(&self, most_tables: usize) -> usize {
+        if self.read_only {
+            return 0;
+        }
         let mut files = Vec::new();
         let (manifest_number, kept_log) = {
             let versions = self.versions.lock();
             if versions.is_manifest_broken() {
-                return;
+                return 0;
             }
             // Under the lock: what an edit that fails from now on may have named comes to the list later.
-            while takes_tables && let Some(name) = self.obsolete_tables.pop() {
+            while files.len() < most_tables
+                && let Some(name) = self.obsolete_tables.pop()
+            {
                 if let FileName::Blob(number) = name {
                     self.blob_files.forget(number);
                 }
@@ -104,10 +137,12 @@ impl DbInner {
             }
             (versions.manifest_number(), versions.min_log_number_to_keep())
         };
+        let tables = files.len();
         files.extend(self.obsolete_manifests(manifest_number));
         files.extend(self.take_obsolete_wals(kept_log));
         self.delete_files(files);
         self.purge_archive();
+        tables
     }
 
     /// Deletes `files`, now or when files may be deleted again.

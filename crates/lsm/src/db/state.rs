@@ -159,8 +159,6 @@ pub(crate) struct State {
     pub(crate) attached_turns: usize,
     /// Jobs that are done and clean up behind themselves; others may run in their place.
     pub(crate) ending_jobs: usize,
-    /// Compactions among them.
-    pub(crate) ending_compactions: usize,
     /// Those who make files outside of jobs.
     pub(crate) making_files: usize,
     /// Number of the last job.

@@ -6,7 +6,7 @@ use crate::engines::{Device, EngineKind, EngineSettings, UNIVERSAL};
 use crate::insert::{BinlogMode, InsertConfig};
 use crate::kv::KvConfig;
 use crate::redmine::{DataSet, Operation, RedmineConfig};
-use crate::stalls::{Offered, StallsConfig, Step};
+use crate::stalls::{Offered, StallsConfig, Step, WARM_UP_S};
 use crate::sysbench::SysbenchConfig;
 use crate::ycsb::YcsbConfig;
 use crate::{OfferedRates, kv, ycsb};
@@ -139,6 +139,10 @@ impl Cell {
         // No setting says this. Cells without that engine keep the names that they had before it was said.
         if self.experiment.engines().contains(&EngineKind::LsmUniversal) {
             words += &format!(" universal {UNIVERSAL}");
+        }
+        // Nor these.
+        if matches!(self.experiment, Experiment::Stalls(_)) {
+            words += &format!(" warm-up {WARM_UP_S}");
         }
         // Nor this, of which the application's time is made.
         if let Experiment::Redmine(config) = &self.experiment {
@@ -298,7 +302,8 @@ fn evenness(config: &AllConfig) -> Cell {
     let seconds = config.scale.of(4.0, 20.0, 60.0);
     let steps = if config.scale == Scale::Quick { Step::FEW } else { Step::DEFAULT };
     let steps: Vec<Step> = steps.split(',').filter_map(|step| step.parse().ok()).collect();
-    let length = num as f64 / 70_000.0 + steps.len() as f64 * seconds * 1.5;
+    let warm_ups = steps.iter().filter(|step| step.has_warm_up()).count() as f64 * f64::min(WARM_UP_S, seconds / 4.0);
+    let length = num as f64 / 70_000.0 + steps.len() as f64 * seconds * 1.5 + warm_ups;
     let mut ours = vec![EngineKind::LsmLeveled, EngineKind::LsmClassic];
     if config.scale != Scale::Quick {
         ours.push(EngineKind::Btree);

@@ -1,7 +1,7 @@
-//! Where the lines of two engines cross: from which number of clients on, or with how much memory, the other one is ahead.
+//! Where the lines of two engines cross: from which number of clients on, or with how much memory, the other one is ahead. Exchanging their labels turns over who leads first, so that no line needs a control.
 
 use super::catalogue::lines;
-use super::{Lead, Shape, swapped};
+use super::{Lead, Shape};
 use crate::report::RunRecord;
 
 /// Comparisons of the same two engines along one axis.
@@ -52,8 +52,6 @@ pub(in crate::report) struct Crossings {
     pub(in crate::report) measured: Course,
     /// How they compare.
     pub(in crate::report) sameness: Sameness,
-    /// Whether the comparison would be the same with the labels of both engines exchanged: then it says nothing.
-    pub(in crate::report) is_insensitive: bool,
 }
 
 /// All lines of which there are two places or more.
@@ -63,20 +61,13 @@ pub(in crate::report) fn crossings(records: &[RunRecord]) -> Vec<Crossings> {
 
 impl Line {
     fn judge(&self, records: &[RunRecord]) -> Option<Crossings> {
-        let (published, measured, sameness) = self.compare(records)?;
-        let is_same = |sameness| sameness == Sameness::Same;
-        let labels = self.points.first().and_then(|(_, shape)| shape.controls().first().copied());
-        let exchanged = labels.and_then(|labels| self.compare(&swapped(records, labels)));
-        let is_insensitive = is_same(sameness) && exchanged.is_none_or(|(.., other)| is_same(other));
-        let (experiment, claim) = (self.experiment, self.claim.clone());
-        Some(Crossings { experiment, claim, published, measured, sameness, is_insensitive })
-    }
-
-    fn compare(&self, records: &[RunRecord]) -> Option<(Course, Course, Sameness)> {
         let (mut published, mut measured, mut has_cores) = (Vec::new(), Vec::new(), true);
         for (place, shape) in &self.points {
             let Some(((least, most), found)) = shape.published.zip(shape.measure(records)) else { continue };
-            published.push((place.clone(), (least * most).sqrt()));
+            if Lead::of(least) != Lead::of(most) {
+                continue;
+            }
+            published.push((place.clone(), least));
             measured.push((place.clone(), found.ratio));
             has_cores &= shape.has_cores(found.of) && shape.has_cores(found.by);
         }
@@ -87,7 +78,8 @@ impl Line {
             (true, false) => Sameness::Elsewhere,
             (false, _) => Sameness::OtherLead,
         };
-        Some((published, measured, sameness))
+        let (experiment, claim) = (self.experiment, self.claim.clone());
+        Some(Crossings { experiment, claim, published, measured, sameness })
     }
 }
 

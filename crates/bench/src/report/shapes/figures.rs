@@ -64,9 +64,12 @@ fn variation_of(run: &RunRecord, seconds: f64, enough: usize) -> Option<f64> {
     load::variation(&rates).map(|(_, detrended)| detrended)
 }
 
+/// So many rates of five seconds must be there for one of them to be the least of a run.
+const ENOUGH_FOR_LEAST: usize = 5;
+
 /// The least rate of five seconds over the mean of all of them.
 pub(super) fn worst_interval(run: &RunRecord) -> Option<f64> {
-    let rates = rates::by(run, rates::PUBLISHED)?;
+    let rates = rates::by(run, rates::PUBLISHED).filter(|rates| rates.len() >= ENOUGH_FOR_LEAST)?;
     let least = rates.iter().map(|(_, rate)| *rate).min_by(f64::total_cmp)?;
     let mean = rates.iter().map(|(_, rate)| rate).sum::<f64>() / rates.len() as f64;
     (mean > 0.0).then_some(least / mean)

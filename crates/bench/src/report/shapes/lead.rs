@@ -12,6 +12,9 @@ pub(in crate::report) enum Lead {
     Second,
 }
 
+/// Published ratios that are as near to 1 as this factor say of nobody that he leads.
+const ABOUT_EQUAL: f64 = 1.05;
+
 impl Lead {
     /// Who leads by a ratio; nobody, where it is 1.
     pub(super) fn of(ratio: f64) -> Option<Self> {
@@ -36,6 +39,9 @@ impl Shape {
     pub(in crate::report) fn lead(&self) -> Option<Lead> {
         let compares_engines = self.of.engine != self.by.engine && self.alike != Alike::ButStep;
         let (least, most) = self.published.filter(|_| compares_engines && !self.has_bounds())?;
-        Lead::of(least).filter(|lead| Lead::of(most) == Some(*lead))
+        if least >= ABOUT_EQUAL {
+            return Some(Lead::First);
+        }
+        (most <= 1.0 / ABOUT_EQUAL).then_some(Lead::Second)
     }
 }

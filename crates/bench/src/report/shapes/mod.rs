@@ -20,10 +20,9 @@ mod tests;
 mod why;
 
 pub(super) use catalogue::{BTREE, LSM, MYSQL84};
-use control::swapped;
 pub(super) use control::{Control, Label};
 pub(super) use crossings::{Course, Sameness, crossings};
-use lead::Lead;
+pub(super) use lead::Lead;
 pub(super) use side::Side;
 
 /// What is looked at of a run.
@@ -239,7 +238,8 @@ impl Shape {
                 let theirs = self.ratio_of(side(of), side(by), records)?;
                 let (ratio, pairs) = (found.ratio / theirs.ratio, found.pairs.min(theirs.pairs));
                 let ratios = Some((found.ratio, theirs.ratio));
-                Some(Found { ratio, ratios, pairs, ..found }).filter(|_| theirs.ratio > 0.0)
+                let is_alike = self.are_alike(&found.of.result, &theirs.of.result);
+                Some(Found { ratio, ratios, pairs, ..found }).filter(|_| theirs.ratio > 0.0 && is_alike)
             }
             None => Some(found),
         }

@@ -8,7 +8,8 @@ use crate::report::RunRecord;
 impl Shape {
     /// The first thing that is missing, for the page.
     pub(super) fn reason(&self, records: &[RunRecord]) -> String {
-        let pairs = [Some((self.of, self.by)), self.relative_to];
+        let theirs = self.relative_to.map(|(of, _)| (self.of, of));
+        let pairs = [Some((self.of, self.by)), self.relative_to, theirs];
         let reason = pairs.into_iter().flatten().find_map(|(of, by)| self.reason_of(of, by, records));
         reason.unwrap_or_else(|| "one of the figures is 0".to_owned())
     }
@@ -73,6 +74,7 @@ impl Shape {
 
 /// Whether two runs are of the same machine, as far as they tell.
 fn is_same_machine(a: &ResultLine, b: &ResultLine) -> bool {
-    let machine = |line: &ResultLine| line.provenance.as_ref().map(|one| (one.cpu.clone(), one.cores));
+    let machine =
+        |line: &ResultLine| line.provenance.as_ref().map(|one| (one.cpu.clone(), one.cores, one.memory_bytes));
     machine(a).zip(machine(b)).is_none_or(|(one, other)| one == other)
 }

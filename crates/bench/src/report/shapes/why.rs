@@ -57,6 +57,20 @@ fn direction(ratio: f64, shape: &Shape) -> String {
         {
             format!("As published, {}, and outside the bounds", range(least, most))
         }
+        Some((least, most)) if ratio > most && shape.at_least.is_some_and(|asked| ratio < asked) => {
+            format!(
+                "More than the published {}, and less than the {} that is asked",
+                range(least, most),
+                short(shape.at_least)
+            )
+        }
+        Some((least, most)) if ratio < least && shape.at_most.is_some_and(|asked| ratio > asked) => {
+            format!(
+                "Less than the published {}, and more than the {} that is asked",
+                range(least, most),
+                short(shape.at_most)
+            )
+        }
         Some((least, most)) if ratio < least => format!("Less than the published {}", range(least, most)),
         Some((least, most)) => format!("More than the published {}", range(least, most)),
         None => match shape.at_least {

@@ -394,7 +394,6 @@ impl Compacting {
         db.delete_obsolete_files();
         db.surroundings.expiry.note_time();
         if std::mem::take(&mut self.is_ending) {
-            db.state.lock().ending_compactions -= 1;
             db.job_ended();
         }
         if let Some(delay) = self.retry_after.take() {
@@ -430,7 +429,6 @@ impl Compacting {
         let mut state = db.state.lock();
         state.running_compactions -= 1;
         state.ending_jobs += 1;
-        state.ending_compactions += 1;
         self.is_ending = true;
         let now_micros = db.clock.now_micros();
         if compaction.rewrites_for_expiry() {

@@ -10,7 +10,7 @@ use crate::report::shapes::{About, Shape, Side};
 
 const TITLE: &str = "Insert benchmark";
 
-/// Clients, as published, and whether the LSM tree has to be as fast as the B-tree; and on how many cores that counts.
+/// Clients, as published, and whether the LSM tree has to be as fast as the B-tree, which is a goal of ours where it was not in the publication; and on how many cores that counts.
 const CLIENTS: [(u32, bool, Option<u32>); 6] =
     [(1, true, None), (2, true, None), (4, false, None), (8, true, MANY), (12, true, MANY), (16, true, MANY)];
 const MANY: Option<u32> = Some(8);
@@ -125,10 +125,15 @@ fn cached((clients, has_bound, least_cores): (u32, bool, Option<u32>)) -> Shape 
     }
 }
 
-fn universal((clients, _, least_cores): (u32, bool, Option<u32>)) -> Shape {
+fn universal((clients, has_bound, least_cores): (u32, bool, Option<u32>)) -> Shape {
     let (name, runs) = of_clients(clients);
     let claim = format!("universal compaction, {name}: {LSM_OVER_BTREE}");
-    Shape { published: in_memory("universal", "off", clients), least_cores, ..rates(claim, UNIVERSAL, runs) }
+    Shape {
+        published: in_memory("universal", "off", clients),
+        at_least: has_bound.then_some(1.0),
+        least_cores,
+        ..rates(claim, UNIVERSAL, runs)
+    }
 }
 
 fn with_binlog((binlog, how, name): (Binlog, &'static str, Option<&'static str>)) -> [Shape; 2] {
