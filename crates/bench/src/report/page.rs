@@ -11,7 +11,7 @@ const STYLE: &str = "\
 font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 main{max-width:1280px;margin:0 auto;padding:40px 20px 80px}\
 h1{font-size:30px;letter-spacing:-.02em;margin:0 0 4px}h2{font-size:21px;margin:44px 0 12px;letter-spacing:-.01em}\
-h3{font-size:16px;margin:0 0 4px}h3 small{color:var(--soft);font-weight:400}p{color:var(--soft);margin:6px 0;overflow-wrap:anywhere}\
+h3{font-size:16px;margin:0 0 4px}section>.scroll+h3{margin-top:28px}h3 small{color:var(--soft);font-weight:400}p{color:var(--soft);margin:6px 0;overflow-wrap:anywhere}\
 article,details{background:var(--paper);border:1px solid var(--line);border-radius:12px;padding:18px 20px;margin:14px 0}\
 summary{cursor:pointer;font-weight:600}svg{min-width:600px;max-width:100%;height:auto;display:block;margin-top:10px;color:var(--ink)}\
 svg [stroke='#E2E8F0']{stroke:var(--line)}\

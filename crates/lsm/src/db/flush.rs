@@ -251,6 +251,8 @@ pub(crate) struct FlushJob {
     metered: Metered,
     /// Room for what it holds while it builds.
     room: Option<JobRoom>,
+    /// Whether it does not run any more and cleans up.
+    is_ending: bool,
 }
 
 impl FlushJob {
@@ -279,6 +281,7 @@ impl FlushJob {
             working: None,
             metered,
             room: None,
+            is_ending: false,
         }
     }
 
@@ -503,6 +506,7 @@ impl FlushJob {
             let mut state = db.state.lock();
             state.running_flushes -= 1;
             state.ending_jobs += 1;
+            self.is_ending = true;
             if let Some(background) = state.families.get_mut(&self.family.id) {
                 background.flush_running = false;
                 if self.family.super_version.load().immutables.is_empty() {
@@ -517,6 +521,7 @@ impl FlushJob {
         let _ = db.finish_retired_wals();
         db.delete_obsolete_files_of_flush();
         db.surroundings.expiry.note_time();
+        self.is_ending = false;
         db.job_ended();
         Progress::Done
     }
@@ -537,6 +542,10 @@ impl Job for FlushJob {
 
     fn poisoned(&mut self, message: &str) {
         self.db.fail_poisoned("flush", message);
-        self.end(Err(Error::new(ErrorKind::Aborted, "the flush panicked")));
+        // It is counted out once, also where what cleans up is what panicked.
+        match self.is_ending {
+            true => self.db.job_ended(),
+            false => drop(self.end(Err(Error::new(ErrorKind::Aborted, "the flush panicked")))),
+        }
     }
 }

@@ -73,7 +73,8 @@ fn in_memory(
     let (engine, compaction) = counterpart.cached;
     let conditions = [("engine", engine), ("compaction", compaction), ("binlog", binlog)];
     let published = cached.figure(&conditions, &format!("c{}", run.threads));
-    let what = format!("rows a second, in memory, {} clients, binlog {binlog}, {device}", run.threads);
+    let clients = if run.threads == 1 { "client" } else { "clients" };
+    let what = format!("rows a second, in memory, {} {clients}, binlog {binlog}, {device}", run.threads);
     found.extend(compare(what, run, engine, published, Some(run.ops_per_s), "rows/s"));
     let Some(engine) = counterpart.on_ssd else { return };
     let conditions = [("database", "in_memory"), ("ssd", "fast"), ("engine", engine)];

@@ -24,6 +24,7 @@ mod multi_get;
 mod next_wal;
 mod opened_tables;
 mod options_files;
+mod panics;
 mod perf;
 mod pins;
 mod prefixes;
