@@ -20,7 +20,7 @@ pub(crate) use picker::{
     scores, urgency,
 };
 pub(crate) use rules::{DroppedEntries, HiddenRow, HiddenRows, HiddenWatch, JobFiles, RulesOptions, Sieve};
-pub(crate) use running::{Moving, Running, RunningId};
+pub(crate) use running::{Moving, Running, RunningId, RunningMark};
 pub(crate) use targets::{LevelScore, LevelTargets};
 
 use crate::event::CompactionReason;

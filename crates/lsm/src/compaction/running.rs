@@ -22,6 +22,10 @@ pub(crate) struct Running {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunningId(u64);
 
+/// A moment between two registrations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RunningMark(u64);
+
 #[derive(Debug)]
 struct RunningCompaction {
     id: RunningId,
@@ -130,6 +134,26 @@ impl Running {
     /// The reverse of [`reserve`](Self::reserve).
     pub(crate) fn release(&mut self, id: RunningId) {
         self.compactions.retain(|running| running.id != id);
+    }
+
+    /// Tells those that are registered now from later ones.
+    pub(crate) fn mark(&self) -> RunningMark {
+        RunningMark(self.next_id)
+    }
+
+    /// Whether one of before `mark` still runs that has user keys from `begin` to `end`, both inclusive; `None` is no bound.
+    pub(crate) fn has_before(
+        &self,
+        mark: RunningMark,
+        order: &InternalKeyComparator,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> bool {
+        self.compactions.iter().any(|running| {
+            running.id.0 < mark.0
+                && end.is_none_or(|end| order.compare_user(&running.smallest, end).is_le())
+                && begin.is_none_or(|begin| order.compare_user(begin, &running.largest).is_le())
+        })
     }
 
     /// What each of them moves.

@@ -3,7 +3,7 @@
 use super::background::Picked;
 use super::column_family::Family;
 use super::state::{DbInner, State};
-use crate::compaction::{ManualRange, ManualStep};
+use crate::compaction::{ManualRange, ManualStep, RunningMark};
 use crate::options::{CompactRangeOptions, FlushOptions};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, Result};
@@ -95,14 +95,17 @@ impl DbInner {
         options: &CompactRangeOptions,
     ) -> Arc<ManualCompaction> {
         let (begin, end) = (begin.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
-        let range = ManualRange::new(begin, end, options.force_bottommost, self.file_numbers.next());
+        let mut state = self.state.lock();
+        let asked_at = state.families.get(&family.id).map_or(RunningMark::default(), |one| one.running.mark());
+        let range = ManualRange::new(begin, end, options.force_bottommost, asked_at);
         let progress = Progress { range, running: false, waits: false, outcome: None };
         let request = Arc::new(ManualCompaction {
             family: Arc::clone(family),
             max_subcompactions: options.max_subcompactions,
             progress: Mutex::new(RANK, progress),
         });
-        self.state.lock().manual.push_back(Arc::clone(&request));
+        state.manual.push_back(Arc::clone(&request));
+        drop(state);
         self.schedule();
         request
     }
@@ -118,7 +121,8 @@ impl DbInner {
                 continue;
             }
             let pinned = request.family.super_version.load_full();
-            let step = progress.range.next(&pinned.version, &pinned.options, &background.running);
+            let next_number = self.file_numbers.next();
+            let step = progress.range.next(&pinned.version, &pinned.options, &background.running, next_number);
             progress.waits = matches!(step, ManualStep::Wait);
             match step {
                 ManualStep::Done => {

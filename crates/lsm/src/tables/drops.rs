@@ -7,9 +7,6 @@ use crate::batch::WriteBatch;
 use crate::options::{CompactRangeOptions, ReadOptions};
 use siltstone_base::{Error, ErrorKind, Result};
 
-/// Ranges are asked for so often at most. A compaction that began before the request, while a snapshot saw the entries, keeps them in tables that count as written after it.
-const RECLAIM_ROUNDS: usize = 3;
-
 impl TableDb {
     /// Drops a table with its indexes. It is gone when this returns, also after a crash. The space of files that hold nothing else is back at once; the others, at most two for each level and those of level 0, are rewritten in the background soon, or
     /// now with [`reclaim`](Self::reclaim), which styles other than [`Leveled`](crate::CompactionStyle::Leveled) need. Inserts that run beside the drop are lost with the table; reads that run beside it see all of what they read, or end with
@@ -86,21 +83,10 @@ impl TableDb {
     /// Rewrites what still holds entries of dropped tables, and waits for it: their space is back then, but for tables that a snapshot or an iterator still reads.
     pub fn reclaim(&self) -> Result<()> {
         let options = CompactRangeOptions::default().force_bottommost(true);
-        for round in 0..RECLAIM_ROUNDS {
-            // What a snapshot sees stays, however often it is asked for.
-            if round > 0 && self.ground.db.property("rocksdb.num-snapshots")? != "0" {
-                return Ok(());
-            }
-            let mut is_done = true;
-            for id in self.ground.dropped.all() {
-                self.ground.db.delete_files_in_range(&self.ground.rows, &id.to_bytes(), &id.end())?;
-                if self.has_entries(id)? {
-                    is_done = false;
-                    self.ground.db.compact_range(&self.ground.rows, Some(&id.to_bytes()), Some(&id.end()), &options)?;
-                }
-            }
-            if is_done {
-                return Ok(());
+        for id in self.ground.dropped.all() {
+            self.ground.db.delete_files_in_range(&self.ground.rows, &id.to_bytes(), &id.end())?;
+            if self.has_entries(id)? {
+                self.ground.db.compact_range(&self.ground.rows, Some(&id.to_bytes()), Some(&id.end()), &options)?;
             }
         }
         Ok(())

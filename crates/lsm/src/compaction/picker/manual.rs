@@ -2,7 +2,7 @@
 
 use super::inputs::{Draft, Scene, total_bytes};
 use crate::compaction::targets::LevelTargets;
-use crate::compaction::{Compaction, Running, max_compaction_bytes};
+use crate::compaction::{Compaction, Running, RunningMark, max_compaction_bytes};
 use crate::event::CompactionReason;
 use crate::file_meta::FileMeta;
 use crate::key::InternalKey;
@@ -17,9 +17,11 @@ pub(crate) struct ManualRange {
     end: Option<Vec<u8>>,
     /// Rewrites the last level too.
     force_bottommost: bool,
-    /// Tables with this number or a larger one were written after the request: they are neither taken from level 0 nor rewritten on the
-    /// last level for its sake.
-    first_new_number: u64,
+    /// Compactions that ran when it was asked for: they keep what snapshots saw when they began.
+    asked_at: RunningMark,
+    /// Tables with this number or a larger one were written later: they are neither taken from level 0 nor rewritten on the last level for its sake. `None`
+    /// until it begins.
+    first_new_number: Option<u64>,
     /// The level that is being emptied.
     level: usize,
     /// The largest internal key of that level that is done: the rest of the range begins behind its user key, or at it if it is an exclusive end.
@@ -40,29 +42,42 @@ pub(crate) enum ManualStep {
 }
 
 impl ManualRange {
-    /// A request for the user keys from `begin` to `end`, both inclusive; `None` is no bound. `first_new_number` is the next file
-    /// number after what the request is about was flushed.
+    /// A request for the user keys from `begin` to `end`, both inclusive; `None` is no bound. What it is about was flushed before `asked_at`.
     pub(crate) fn new(
         begin: Option<Vec<u8>>,
         end: Option<Vec<u8>>,
         force_bottommost: bool,
-        first_new_number: u64,
+        asked_at: RunningMark,
     ) -> Self {
-        let level = 0;
-        Self { begin, end, force_bottommost, first_new_number, level, done_to: None, last_level: None }
+        Self {
+            begin,
+            end,
+            force_bottommost,
+            asked_at,
+            first_new_number: None,
+            level: 0,
+            done_to: None,
+            last_level: None,
+        }
     }
 
-    /// The next compaction of the request, with the present version. The caller runs it and asks again with the version that came of it.
+    /// The next compaction of the request, with the present version and the next file number. The caller runs it and asks again with the version that came of it.
     pub(crate) fn next(
         &mut self,
         version: &Arc<Version>,
         options: &ColumnFamilyOptions,
         running: &Running,
+        next_number: u64,
     ) -> ManualStep {
         if options.compaction_style == CompactionStyle::Fifo {
             // There is no last level to go to.
             return ManualStep::Done;
         }
+        let rewrites_last = self.force_bottommost || options.removes_rows();
+        if self.first_new_number.is_none() && rewrites_last && self.waits_for_those_before(version, running) {
+            return ManualStep::Wait;
+        }
+        let first_new_number = *self.first_new_number.get_or_insert(next_number);
         let targets = LevelTargets::new(version, options);
         let scene = Scene { version, options, targets: &targets, running, now: 0 };
         let deepest = (0..version.num_levels()).rev().find(|level| !self.files(version, *level).is_empty());
@@ -75,12 +90,12 @@ impl ManualRange {
                 level => level + 1,
             };
             let rewrites = self.level == last_level;
-            if rewrites && !self.force_bottommost && !options.removes_rows() {
+            if rewrites && !rewrites_last {
                 break;
             }
             let files = self.files(version, self.level);
             let ignores_new = rewrites || self.level == 0;
-            if files.is_empty() || (ignores_new && files.iter().all(|file| file.number >= self.first_new_number)) {
+            if files.is_empty() || (ignores_new && files.iter().all(|file| file.number >= first_new_number)) {
                 self.level += 1;
                 self.done_to = None;
                 continue;
@@ -88,6 +103,11 @@ impl ManualRange {
             return self.compact(&scene, files, output_level);
         }
         ManualStep::Done
+    }
+
+    /// Whether a compaction that ran when it was asked for still has some of the range: what that writes must be rewritten, too.
+    fn waits_for_those_before(&self, version: &Version, running: &Running) -> bool {
+        running.has_before(self.asked_at, version.comparator(), self.begin.as_deref(), self.end.as_deref())
     }
 
     /// The tables of `level` that the rest of the range meets.

@@ -5,7 +5,7 @@ mod simulate;
 
 use super::*;
 use crate::compaction::targets::estimated_pending_compaction_bytes;
-use crate::compaction::{Compaction, Merge, Running};
+use crate::compaction::{Compaction, Merge, Running, RunningId};
 use crate::expiry::test_policy::AtItsStamp;
 use crate::expiry::{Expiring, HistogramBuilder, StampHistogram};
 use crate::file_meta::{FileMeta, FileMetaData, ObsoleteTables};
@@ -42,7 +42,11 @@ struct World {
     version: Arc<Version>,
     options: ColumnFamilyOptions,
     running: Running,
+    /// What was begun, and has not ended.
+    begun: Vec<(RunningId, Compaction)>,
     manual: Option<ManualRange>,
+    /// The next file number for it.
+    next_number: u64,
     /// Range tombstones by table.
     ranges: BTreeMap<u64, Fragments>,
 }
@@ -54,7 +58,9 @@ impl World {
             version: version_of(&[], 4),
             options,
             running: Running::default(),
+            begun: Vec::new(),
             manual: None,
+            next_number: u64::MAX,
             ranges: BTreeMap::new(),
         }
     }
@@ -70,6 +76,7 @@ impl World {
                 let files: Vec<_> = words.iter().flat_map(|line| files_of(line)).collect();
                 self.version = version_of(&files, self.options.num_levels);
                 self.running = Running::default();
+                self.begun.clear();
                 self.manual = None;
                 self.ranges.clear();
                 self.describe()
@@ -81,12 +88,16 @@ impl World {
             }
             "pick" => {
                 let picked = pick(&self.version, &self.options, command.get_or("now", 0), &self.running);
-                if command.has("run")
-                    && let Some(compaction) = &picked
-                {
-                    self.running.register(compaction);
+                let text = picked.as_ref().map_or_else(|| "nothing".to_owned(), show);
+                if let Some(compaction) = picked.filter(|_| command.has("run")) {
+                    self.begun.push((self.running.register(&compaction), compaction));
                 }
-                picked.map_or("nothing".to_owned(), |compaction| show(&compaction))
+                text
+            }
+            // What `pick run` began ends without a trace.
+            "end" => {
+                self.begun.drain(..).for_each(|(id, compaction)| self.running.unregister(id, &compaction));
+                String::new()
             }
             "pick-beside" => {
                 let picked = pick_level0(&self.version, &self.options, command.get_or("now", 0), &self.running);
@@ -144,8 +155,9 @@ impl World {
             "next" => next_upkeep(&self.version, &self.options).map_or("never".to_owned(), |due| format!("at {due}")),
             "manual" => {
                 let bound = |key: &str| command.get::<String>(key).map(String::into_bytes);
-                let first_new = command.get_or("first-new", u64::MAX);
-                self.manual = Some(ManualRange::new(bound("begin"), bound("end"), command.has("force"), first_new));
+                self.next_number = command.get_or("first-new", u64::MAX);
+                let asked_at = self.running.mark();
+                self.manual = Some(ManualRange::new(bound("begin"), bound("end"), command.has("force"), asked_at));
                 self.manual_step()
             }
             "step" => self.manual_step(),
@@ -156,7 +168,7 @@ impl World {
     /// Proposes the next step of the manual compaction, and lets its outputs take the place of its inputs.
     fn manual_step(&mut self) -> String {
         let manual = self.manual.as_mut().unwrap();
-        match manual.next(&self.version, &self.options, &self.running) {
+        match manual.next(&self.version, &self.options, &self.running, self.next_number) {
             ManualStep::Wait => "wait".to_owned(),
             ManualStep::Done => "done".to_owned(),
             ManualStep::Compact(compaction) => {

@@ -123,7 +123,7 @@ impl Tree {
             return false;
         }
         let Some(range) = self.manual.first_mut() else { return false };
-        match range.next(&self.version, &self.options, &self.running) {
+        match range.next(&self.version, &self.options, &self.running, self.next_number) {
             ManualStep::Wait => return false,
             ManualStep::Done => drop(self.manual.remove(0)),
             ManualStep::Compact(compaction) => self.begin(*compaction, true),
@@ -275,7 +275,7 @@ proptest! {
                 Event::StartLevel0 => { tree.start_level0(); }
                 Event::StartManual => { tree.start_manual(); }
                 Event::Range(begin, end, force) => {
-                    tree.manual.push(ManualRange::new(Some(name(begin)), Some(name(end)), force, tree.next_number));
+                    tree.manual.push(ManualRange::new(Some(name(begin)), Some(name(end)), force, tree.running.mark()));
                 }
                 Event::Style(style) => tree.options.compaction_style = style,
                 Event::Pass(seconds) => tree.now += seconds,
