@@ -66,7 +66,12 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     if let Some(note) = left_out(&config.peers) {
         output.say(note)?;
     }
-    let room = Room::of(existing(&config.dir)).with_freed(leftovers(config)?);
+    // What an interrupted run left is gone before the first cell: a dry run leaves it, and counts it as free.
+    let leftovers = databases(&config.dir);
+    if !config.dry_run {
+        remove_database(&leftovers)?;
+    }
+    let room = Room::of(existing(&config.dir)).with_freed(allocated_bytes(&leftovers, &|_| true));
     left.iter().try_for_each(|cell| room.check(cell))?;
     if config.dry_run {
         return Ok(None);
@@ -103,15 +108,6 @@ fn existing(path: &Path) -> &Path {
 /// Where the databases of a run in `dir` are.
 fn databases(dir: &Path) -> PathBuf {
     dir.join("databases")
-}
-
-/// Bytes of an interrupted run's databases that are gone before the first cell is run, and not yet free: those that a dry run leaves where they are. Any other run removes them here.
-fn leftovers(config: &AllConfig) -> Result<u64> {
-    let databases = databases(&config.dir);
-    if !config.dry_run {
-        remove_database(&databases)?;
-    }
-    Ok(allocated_bytes(&databases, &|_| true))
 }
 
 /// The error of a run some of whose cells failed.

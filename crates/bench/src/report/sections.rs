@@ -374,7 +374,7 @@ pub(super) fn published_and_measured(records: &[RunRecord]) -> String {
 
 /// All published figures.
 pub(super) fn published_tables() -> String {
-    let mut html = String::from("<section><h2>Published figures</h2>");
+    let mut html = String::from("<section><h2>Published figures, and one run of MariaDB</h2>");
     for published in published::tables() {
         let _ = write!(html, "<details><summary>{}</summary>", escape(published.name));
         for note in &published.notes {

@@ -24,8 +24,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use session::WARM_UP_S;
 pub use step::Step;
+pub(crate) use step::WARM_UP_S;
 
 /// Whose maximum the rates of the open-loop steps are parts of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -22,10 +22,6 @@ const BURSTS_EVERY_S: f64 = 60.0;
 /// A burst takes so much of its period.
 const BURST_PART: f64 = 1.0 / 6.0;
 
-/// Arrivals at the rate of an open loop of random or equal gaps come before it for so many seconds, or for a part of its time where that is less: the step before may have left more to do than this rate makes.
-pub(crate) const WARM_UP_S: f64 = 10.0;
-const WARM_UP_PART: f64 = 0.25;
-
 /// Set in the number of the draws of a warm-up.
 const WARM_UP_DRAWS: u32 = 1 << 31;
 
@@ -130,10 +126,10 @@ impl<'a> Session<'a> {
 
     /// Offers the rate of an open loop before it counts. Returns the longest latency of that, which is not hidden.
     fn warm_up(&self, step: Step, number: u32, output: &mut Output<'_>) -> Result<Option<f64>> {
-        if !step.has_warm_up() {
+        let seconds = step.warm_up_seconds(self.config.seconds);
+        if seconds == 0.0 {
             return Ok(None);
         }
-        let seconds = WARM_UP_S.min(self.config.seconds * WARM_UP_PART);
         let outcome = self.open_loop(step, number | WARM_UP_DRAWS, seconds, output.bars)?;
         Ok(outcome.measured.latencies.summary().map(|latency| latency.max_us))
     }

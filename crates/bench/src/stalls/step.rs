@@ -4,6 +4,12 @@ use crate::load::Process;
 use std::fmt;
 use std::str::FromStr;
 
+/// The longest warm-up of an open loop, in seconds.
+pub(crate) const WARM_UP_S: f64 = 10.0;
+
+/// A shorter step has one of this part of its time.
+const WARM_UP_PART: f64 = 0.25;
+
 /// One step on one engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -43,9 +49,12 @@ impl Step {
         matches!(self, Self::Poisson(_) | Self::Constant(_) | Self::Bursts | Self::Floor(_))
     }
 
-    /// Whether arrivals at its rate come before it that do not count.
-    pub(crate) fn has_warm_up(self) -> bool {
-        matches!(self, Self::Poisson(_) | Self::Constant(_))
+    /// Seconds for which arrivals at its rate come before it that do not count, where it takes `seconds`; 0 where none do. The step before may have left more to do than this rate makes.
+    pub(crate) fn warm_up_seconds(self, seconds: f64) -> f64 {
+        match self {
+            Self::Poisson(_) | Self::Constant(_) => WARM_UP_S.min(seconds * WARM_UP_PART),
+            _ => 0.0,
+        }
     }
 
     /// Whether what it does is to put.

@@ -49,6 +49,7 @@ mod tables;
 mod tests;
 mod workload;
 
+pub(crate) use session::WARMED;
 use session::{Run, Session};
 pub use workload::Workload;
 

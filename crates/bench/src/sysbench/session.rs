@@ -17,7 +17,7 @@ use std::path::PathBuf;
 const LOADED_AT_ONCE: u32 = 100;
 
 /// The part of a workload's time for which rows are read before it.
-const WARMED: f64 = 0.25;
+pub(crate) const WARMED: f64 = 0.25;
 
 /// Draws of what is read then.
 const WARMING: u64 = 0xffff;

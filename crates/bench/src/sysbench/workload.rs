@@ -72,7 +72,7 @@ impl Workload {
     }
 
     /// Whether it runs with each number of clients.
-    pub(super) fn has_clients(self) -> bool {
+    pub(crate) fn has_clients(self) -> bool {
         !matches!(self, Self::Load | Self::Settle)
     }
 

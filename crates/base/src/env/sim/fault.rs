@@ -85,13 +85,15 @@ pub enum FaultKind {
     WriteBackFails,
     /// A sync succeeds and does nothing. Other operations do not fail.
     SyncLies,
+    /// The operation panics, without any effect: as an Env with a mistake of its own.
+    Panics,
 }
 
 impl FaultKind {
     /// Whether an operation of the class can fail this way.
     pub const fn applies_to(self, class: OpClass) -> bool {
         match self {
-            Self::Io => true,
+            Self::Io | Self::Panics => true,
             Self::NoSpace => class.needs_space(),
             Self::ShortWrite | Self::ShortWriteNoSpace | Self::WriteBackFails => matches!(class, OpClass::Write),
             Self::SyncFailsVisible | Self::SyncFailsReverted | Self::SyncLies => matches!(class, OpClass::Sync),
@@ -210,6 +212,7 @@ impl Faults {
             self.plan = None;
         }
         self.hits.push(op);
+        assert!(kind != FaultKind::Panics, "the plan has {op:?} panic");
         Some(kind)
     }
 

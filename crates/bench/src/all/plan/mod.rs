@@ -209,7 +209,7 @@ fn key_value(config: &AllConfig) -> Cell {
 
 /// What is offered after a closed loop: a part of the rate that an engine had there. Minutes have no time for it.
 fn second_phase(config: &AllConfig) -> OfferedRates {
-    let fractions = config.scale.of(Vec::new(), vec![0.8], vec![0.8]);
+    let fractions = if config.scale == Scale::Quick { Vec::new() } else { vec![0.8] };
     OfferedRates { fractions, rates: Vec::new() }
 }
 
@@ -302,7 +302,7 @@ fn evenness(config: &AllConfig) -> Cell {
     let seconds = config.scale.of(4.0, 20.0, 60.0);
     let steps = if config.scale == Scale::Quick { Step::FEW } else { Step::DEFAULT };
     let steps: Vec<Step> = steps.split(',').filter_map(|step| step.parse().ok()).collect();
-    let warm_ups = steps.iter().filter(|step| step.has_warm_up()).count() as f64 * f64::min(WARM_UP_S, seconds / 4.0);
+    let warm_ups: f64 = steps.iter().map(|step| step.warm_up_seconds(seconds)).sum();
     let length = num as f64 / 70_000.0 + steps.len() as f64 * seconds * 1.5 + warm_ups;
     let mut ours = vec![EngineKind::LsmLeveled, EngineKind::LsmClassic];
     if config.scale != Scale::Quick {

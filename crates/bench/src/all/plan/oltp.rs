@@ -4,19 +4,13 @@ use super::{Cell, Experiment, second_phase, with_peers};
 use crate::OfferedRates;
 use crate::all::{AllConfig, Scale};
 use crate::engines::{Device, EngineKind, EngineSettings};
-use crate::sysbench::{MemorySetup, ROW_BYTES, SysbenchConfig, Workload};
+use crate::sysbench::{MemorySetup, ROW_BYTES, SysbenchConfig, WARMED, Workload};
 use siltstone_base::engine::Durability;
 
 const TABLES: u32 = 4;
 
 /// The least memory with which eight clients find pages for what they change at once.
 const LEAST_MEMORY: u64 = 4 << 20;
-
-/// Workloads before those that have clients: load and settle.
-const BEFORE_CLIENTS: usize = 2;
-
-/// The part of a run's time for which rows are read before it.
-const WARMED: f64 = 0.25;
 
 /// The part of the runs before which what was loaded is copied, since rows were changed, or will be.
 const COPIED: f64 = 0.6;
@@ -71,7 +65,7 @@ fn oltp(config: &AllConfig, rows: u32, workloads: &str, seconds: f64, settings: 
 /// About how many seconds an engine takes that loads so many bytes in one: the load, then each run with what comes before it.
 fn length(sysbench: &SysbenchConfig, loaded_per_s: f64) -> f64 {
     let data = data_bytes(sysbench.rows) as f64;
-    let workloads = sysbench.workloads.len().saturating_sub(BEFORE_CLIENTS);
+    let workloads = sysbench.workloads.iter().filter(|workload| workload.has_clients()).count();
     let runs = workloads * sysbench.clients.len() * (1 + sysbench.offered.fractions.len());
     data / loaded_per_s + runs as f64 * (sysbench.seconds * (1.0 + WARMED) + COPIED * data / COPIED_PER_S)
 }
