@@ -334,10 +334,12 @@ impl FlushJob {
 
     fn start(&mut self) -> Result<TableBuild> {
         self.room = Some(self.db.memtable_memory.job());
-        self.memtables = self.family.super_version.load().immutables.newest_first().to_vec();
+        let pinned = self.family.super_version.load();
+        let buffer_bytes = pinned.options.write_buffer_size;
+        self.memtables = pinned.immutables.newest_first().to_vec();
         self.info.entries = self.memtables.iter().map(|memtable| memtable.num_entries()).sum();
         let bytes: usize = self.memtables.iter().map(|memtable| memtable.approximate_memory_usage()).sum();
-        self.working = Some(Working::flush(&self.family.work, bytes as u64));
+        self.working = Some(Working::flush(&self.family.work, bytes as u64, buffer_bytes));
         self.info.file_number = self.db.file_numbers.allocate();
         self.db.notify(|listener| listener.flush_begin(&self.info));
         self.db.mend_manifest()?;

@@ -197,8 +197,9 @@ impl Compacting {
                 let level0 = compaction.inputs.iter().filter(|inputs| inputs.level == 0);
                 let level0 = level0.map(|inputs| inputs.files.len()).sum();
                 let (work, style) = (&self.family.work, self.options.compaction_style);
+                let buffer_bytes = self.options.write_buffer_size;
                 let owed = owed_bytes_of(compaction, style);
-                self.working = Some(Working::compaction(work, self.info.input_bytes, owed, level0));
+                self.working = Some(Working::compaction(work, self.info.input_bytes, buffer_bytes, owed, level0));
             }
             self.room = Some(self.db.memtable_memory.job());
             let mut ranges = self.shares(compaction)?;

@@ -7,8 +7,17 @@ use siltstone_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Parts of a file of level 0 that are counted.
 const FILE: f64 = 1024.0;
 
-/// Jobs below so many bytes are not measured: most of their time is opening, syncing and naming files, and says nothing of large ones.
+/// Jobs below so many bytes are not measured where memtables are larger: most of their time is opening, syncing and naming files, and says nothing of large ones.
 const MIN_MEASURED_BYTES: u64 = 4 << 20;
+
+/// The same where memtables are small: what a database of such does all the time tells what it achieves, and without a rate nobody would be held back before writers are stopped. Jobs
+/// of half a memtable and more are measured, and none of less than this.
+const MIN_MEASURED_OF_SMALL: u64 = 128 << 10;
+
+/// Below so many bytes a job is not measured, where memtables have `buffer_bytes`.
+fn least_measured(buffer_bytes: usize) -> u64 {
+    (buffer_bytes as u64 / 2).clamp(MIN_MEASURED_OF_SMALL, MIN_MEASURED_BYTES)
+}
 
 /// Counters of the work of one family. All of them are hints: they may be read while they change, and nothing but speed depends on them.
 #[derive(Debug, Default)]
@@ -101,6 +110,7 @@ pub(crate) struct Working {
     work: Arc<FamilyWork>,
     kind: Kind,
     total_bytes: u64,
+    is_measured: bool,
     owed_bytes: u64,
     l0_files: usize,
     done_bytes: u64,
@@ -110,19 +120,33 @@ pub(crate) struct Working {
 }
 
 impl Working {
-    /// A flush of memtables of `total_bytes`.
-    pub(crate) fn flush(work: &Arc<FamilyWork>, total_bytes: u64) -> Self {
-        Self::new(work, Kind::Flush, total_bytes, 0, 0)
+    /// A flush of memtables of `total_bytes`, where one may have `buffer_bytes`.
+    pub(crate) fn flush(work: &Arc<FamilyWork>, total_bytes: u64, buffer_bytes: usize) -> Self {
+        Self::new(work, Kind::Flush, total_bytes, buffer_bytes, 0, 0)
     }
 
     /// A compaction of tables of `total_bytes`, of which `owed_bytes` count as owed.
-    pub(crate) fn compaction(work: &Arc<FamilyWork>, total_bytes: u64, owed_bytes: u64, l0_files: usize) -> Self {
-        Self::new(work, Kind::Compaction, total_bytes, owed_bytes, l0_files)
+    pub(crate) fn compaction(
+        work: &Arc<FamilyWork>,
+        total_bytes: u64,
+        buffer_bytes: usize,
+        owed_bytes: u64,
+        l0_files: usize,
+    ) -> Self {
+        Self::new(work, Kind::Compaction, total_bytes, buffer_bytes, owed_bytes, l0_files)
     }
 
-    fn new(work: &Arc<FamilyWork>, kind: Kind, total_bytes: u64, owed_bytes: u64, l0_files: usize) -> Self {
+    fn new(
+        work: &Arc<FamilyWork>,
+        kind: Kind,
+        total_bytes: u64,
+        buffer_bytes: usize,
+        owed_bytes: u64,
+        l0_files: usize,
+    ) -> Self {
         work.running[kind as usize].fetch_add(1, Ordering::Relaxed);
-        if total_bytes >= MIN_MEASURED_BYTES {
+        let is_measured = total_bytes >= least_measured(buffer_bytes);
+        if is_measured {
             work.running_measured[kind as usize].fetch_add(1, Ordering::Relaxed);
         }
         if l0_files > 0 {
@@ -134,6 +158,7 @@ impl Working {
             work: Arc::clone(work),
             kind,
             total_bytes,
+            is_measured,
             owed_bytes,
             l0_files,
             done_bytes: 0,
@@ -150,7 +175,7 @@ impl Working {
         let step = bytes - self.done_bytes;
         self.done_bytes = bytes;
         self.work.done[self.kind as usize].fetch_add(step, Ordering::Relaxed);
-        if self.total_bytes >= MIN_MEASURED_BYTES {
+        if self.is_measured {
             self.work.measured[self.kind as usize].fetch_add(step, Ordering::Relaxed);
         }
         self.work.in_flight[self.kind as usize].fetch_add(step, Ordering::Relaxed);
@@ -181,7 +206,7 @@ impl Drop for Working {
             self.work.done[self.kind as usize].fetch_sub(self.done_bytes, Ordering::Relaxed);
         }
         self.work.running[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
-        if self.total_bytes >= MIN_MEASURED_BYTES {
+        if self.is_measured {
             self.work.running_measured[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
         }
         self.work.in_flight[self.kind as usize].fetch_sub(self.done_bytes, Ordering::Relaxed);

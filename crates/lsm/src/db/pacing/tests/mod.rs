@@ -20,6 +20,9 @@ use siltstone_base::sync::Arc;
 
 const MB: f64 = 1e6;
 
+/// Bytes of a memtable, where it matters only that it is large.
+const LARGE: usize = 64 << 20;
+
 /// Nothing to do, and jobs that achieve 100 MB/s.
 const IDLE: Gauges = Gauges {
     room_bytes: 64.0 * MB,
@@ -306,7 +309,7 @@ fn the_first_flush_is_held_to_something_before_it_has_shown_what_it_achieves() {
 fn work_in_flight_is_not_owed_and_ends_with_its_job() {
     let work = Arc::new(FamilyWork::default());
     work.set_owed(1_000);
-    let mut job = Working::compaction(&work, 600, 600, 2);
+    let mut job = Working::compaction(&work, 600, LARGE, 600, 2);
     assert!(work.is_running(Kind::Compaction) && !work.is_running(Kind::Flush));
     job.reached(1, 2);
     assert_eq!((work.owed(), work.done(Kind::Compaction), work.l0_files_done()), (700, 300, 1.0));
@@ -318,7 +321,7 @@ fn work_in_flight_is_not_owed_and_ends_with_its_job() {
     Working::end(Some(job), true);
     assert_eq!((work.owed(), work.done(Kind::Compaction), work.l0_files_done()), (350, 600, 0.0));
     assert!(!work.is_running(Kind::Compaction));
-    let mut failed = Working::compaction(&work, 600, 600, 2);
+    let mut failed = Working::compaction(&work, 600, LARGE, 600, 2);
     failed.reached(1, 2);
     Working::end(Some(failed), false);
     assert_eq!((work.owed(), work.done(Kind::Compaction)), (350, 600), "it will be done again");
@@ -328,10 +331,10 @@ fn work_in_flight_is_not_owed_and_ends_with_its_job() {
 fn a_deep_merge_does_not_do_what_level_0_owes() {
     let work = Arc::new(FamilyWork::default());
     work.set_owed(1_000);
-    let mut deep = Working::compaction(&work, 1_000_000, 0, 0);
+    let mut deep = Working::compaction(&work, 1_000_000, LARGE, 0, 0);
     deep.reached(1, 2);
     assert_eq!((work.owed(), work.done(Kind::Compaction)), (1_000, 500_000));
-    let mut mixed = Working::compaction(&work, 2_000, 400, 2);
+    let mut mixed = Working::compaction(&work, 2_000, LARGE, 400, 2);
     mixed.reached(1, 2);
     assert_eq!(work.owed(), 800);
     Working::end(Some(deep), true);
@@ -423,14 +426,45 @@ fn time_in_which_nobody_looked_does_not_make_jobs_seem_slow() {
 #[test]
 fn flushes_of_a_few_rows_do_not_make_the_engine_seem_slow() {
     let work = Arc::new(FamilyWork::default());
-    let mut job = Working::flush(&work, 1_000);
+    let mut job = Working::flush(&work, 1_000, LARGE);
     job.reached(1, 1);
     assert!(work.is_running(Kind::Flush));
     assert_eq!((work.done(Kind::Flush), work.measured(Kind::Flush)), (1_000, (0, false)));
     Working::end(Some(job), true);
-    let mut job = Working::flush(&work, 10 << 20);
+    let mut job = Working::flush(&work, 10 << 20, LARGE);
     job.reached(1, 2);
     assert_eq!((work.done(Kind::Flush), work.measured(Kind::Flush)), (1_000 + (5 << 20), (5 << 20, true)));
+}
+
+/// What jobs achieve is known however small memtables are: without it writers would meet nothing but the stop, for a second each time.
+#[test]
+fn writers_of_small_memtables_are_held_back_before_they_are_stopped() {
+    for buffer in [256 << 10, 1 << 20, 3 << 20, 64 << 20_usize] {
+        let work = Arc::new(FamilyWork::default());
+        let pacer = Pacer::new();
+        let mut now = SECOND;
+        let look = |now| {
+            let mut figures = Figures { buffer_bytes: buffer as f64, ..Figures::default() };
+            figures.flush.add(&work, Kind::Flush);
+            figures.compaction.add(&work, Kind::Compaction);
+            pacer.measure(now, &figures)
+        };
+        for _ in 0..20 {
+            let flush = Working::flush(&work, buffer as u64, buffer);
+            let merge = Working::compaction(&work, 2 * buffer as u64, buffer, 2 * buffer as u64, 4);
+            for mut job in [flush, merge] {
+                look(now);
+                now += SECOND / 50;
+                job.reached(1, 1);
+                look(now);
+                Working::end(Some(job), true);
+            }
+        }
+        let capacity = look(now);
+        assert!(capacity.flush.is_some() && capacity.guessed < 1.0, "{buffer}: {capacity:?}");
+        let nearly_full = Gauges { l0_files: 35.0, l0_all_files: 35.0, ..IDLE };
+        assert!(pace(&nearly_full, &capacity).rate.is_finite(), "{buffer}");
+    }
 }
 
 /// Nanoseconds that a second has.
@@ -605,13 +639,13 @@ fn the_next_compaction_of_level_0_reads_again_what_this_one_leaves() {
 #[test]
 fn a_compaction_of_level_0_is_told_of_until_it_ends() {
     let work = Arc::new(FamilyWork::default());
-    let mut merge = Working::compaction(&work, 1_000, 1_000, 4);
+    let mut merge = Working::compaction(&work, 1_000, LARGE, 1_000, 4);
     assert_eq!(work.level0_job(), job(4.0, 1_000.0, 1_000.0));
     merge.reached(3, 4);
     assert_eq!(work.level0_job(), job(4.0, 250.0, 1_000.0));
     merge.reached(4, 4);
     assert_eq!(work.level0_job(), job(4.0, 0.0, 1_000.0), "it has read everything and is not over");
-    let deep = Working::compaction(&work, 5_000, 5_000, 0);
+    let deep = Working::compaction(&work, 5_000, LARGE, 5_000, 0);
     assert_eq!(work.level0_job(), job(4.0, 0.0, 1_000.0));
     Working::end(Some(merge), true);
     assert_eq!(work.level0_job(), Level0Job::default());
