@@ -64,6 +64,11 @@ impl BlockSlots {
         Some(block)
     }
 
+    /// Whether slot `index` has a block. Nothing is used by it.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        self.0.get(index).is_some_and(|slot| slot.load().strong_count() > 0)
+    }
+
     /// Sets slot `index`.
     pub(crate) fn set(&self, index: usize, block: &Arc<Block>) {
         if let Some(slot) = self.0.get(index) {

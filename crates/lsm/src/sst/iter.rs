@@ -15,6 +15,9 @@ use siltstone_base::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// So much is read at once, in bytes, of a walk that ends within it: as a device takes about as long for it as for a block.
+const MAX_BOUNDED_READ: u64 = 64 << 10;
+
 /// An iterator over the entries of a table.
 ///
 /// Invariants: while `block` is set, it is data block `index` of the table (with a two-level index: of the partition), and the
@@ -43,8 +46,9 @@ pub(crate) struct TableIter {
     passed: u64,
     /// XXPH3 hash of the prefix whose keys alone are sought.
     prefix: Option<u64>,
-    /// No block is passed by that may have a key outside of them.
+    /// No block is passed by that may have a key outside of them, and none behind them is read ahead.
     bounds: Option<Arc<WalkBounds>>,
+    is_forward: bool,
     error: Option<Error>,
 }
 
@@ -98,6 +102,7 @@ impl TableIter {
             passed: 0,
             prefix: None,
             bounds: None,
+            is_forward: true,
             error: None,
         }
     }
@@ -112,7 +117,7 @@ impl TableIter {
         self.prefix = prefix;
     }
 
-    /// Lets the walk pass by no block that may have a key outside of `bounds`.
+    /// Lets the walk pass by no block that may have a key outside of `bounds`, and read at once what it reads up to them.
     pub(crate) fn set_bounds(&mut self, bounds: Option<Arc<WalkBounds>>) {
         self.bounds = bounds;
     }
@@ -251,9 +256,34 @@ impl TableIter {
         }
         let (verify, context) = (self.options.verify_checksums, self.options.context);
         let handle = self.block_index().handle(index);
-        let block = self.read_ahead.block(self.reader.fetcher(), handle, verify, context)?;
+        let wanted_end = self.wanted_end(index);
+        let block = self.read_ahead.block(self.reader.fetcher(), handle, wanted_end, verify, context)?;
         let keeps = self.options.fill_cache && !self.bypasses_cache;
         if keeps { self.reader.keep_block(self.block_index(), index, block) } else { Ok(Arc::new(block)) }
+    }
+
+    /// The end of what the walk has to read, in the file, if nobody ends it before its upper bound: that of the last block before that which is not in the cache. That of block `index` itself where
+    /// the bound is not known, or too far away to be reached by one read.
+    fn wanted_end(&self, index: usize) -> u64 {
+        let blocks = self.block_index();
+        let own = stored_range(blocks.handle(index));
+        let upper = self.bounds.as_ref().and_then(|bounds| bounds.upper.as_deref());
+        let Some(upper) = upper.filter(|_| self.is_forward && !self.bypasses_cache) else { return own.end };
+        let mut end = own.end;
+        for next in index + 1..blocks.len() {
+            // Keys of a block are behind the separator of the one before.
+            if self.reader.comparator().compare_user(blocks.separator_user_key(next - 1), upper).is_ge() {
+                return end;
+            }
+            let stored = stored_range(blocks.handle(next));
+            if stored.end.saturating_sub(own.start) > MAX_BOUNDED_READ {
+                return own.end;
+            }
+            if !blocks.slots().has(next) {
+                end = end.max(stored.end);
+            }
+        }
+        end
     }
 
     /// Moves the cursor by `movement` within the current block.
@@ -272,6 +302,7 @@ impl TableIter {
     /// After the end of a block: the first entry of the blocks behind it.
     #[inline(never)]
     fn skip_forward(&mut self) -> bool {
+        self.is_forward = true;
         // Blocks without entries do not occur in files of ours, but those that are passed by are like them.
         while self.error.is_none() && self.load(self.index + 1) {
             if self.within(|cursor, block, _| cursor.seek_to_first(block)) {
@@ -284,6 +315,7 @@ impl TableIter {
     /// After the front of a block: the last entry of the blocks before it.
     #[inline(never)]
     fn skip_backward(&mut self) -> bool {
+        self.is_forward = false;
         while self.error.is_none() {
             let previous = match self.index.checked_sub(1) {
                 Some(previous) => previous,
@@ -314,6 +346,7 @@ impl InternalIterator for TableIter {
 
     fn seek_to_first(&mut self) {
         self.error = None;
+        self.is_forward = true;
         if self.reader.is_partitioned() && !self.load_partition(0) {
             self.valid = false;
             return;
@@ -324,6 +357,7 @@ impl InternalIterator for TableIter {
 
     fn seek_to_last(&mut self) {
         self.error = None;
+        self.is_forward = false;
         let last_of_index = self.reader.index().len().wrapping_sub(1);
         if self.reader.is_partitioned() && !self.load_partition(last_of_index) {
             self.valid = false;
@@ -336,6 +370,7 @@ impl InternalIterator for TableIter {
 
     fn seek(&mut self, target: &[u8]) {
         self.error = None;
+        self.is_forward = true;
         let prepared = self.prepared.take();
         if self.is_passed_by(target, true) {
             return;
@@ -390,6 +425,7 @@ impl InternalIterator for TableIter {
 
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.error = None;
+        self.is_forward = false;
         let prepared = self.prepared.take();
         if self.is_passed_by(target, false) {
             return;

@@ -21,7 +21,7 @@ const SEQUENTIAL_READS: u32 = 2;
 /// A window of the file that was read ahead.
 ///
 /// With a growing size nothing is read ahead until some blocks in a row came from disk; then each read is twice as
-/// long as the one before, up to a limit. Each seek elsewhere begins anew.
+/// long as the one before, up to a limit. Each seek elsewhere begins anew. Where it is known that the walk ends soon, all that it reads is read at once.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     window: Option<PooledBuf>,
@@ -70,11 +70,12 @@ impl ReadAhead {
         self.file = Some(file);
     }
 
-    /// Reads the block at `handle`, from the window if it is there.
+    /// Reads the block at `handle`, from the window if it is there. The walk ends at `wanted_end` of the file, if that is behind the block: all up to it is read at once then, where sizes grow.
     pub(crate) fn block(
         &mut self,
         fetcher: &BlockFetcher,
         handle: BlockHandle,
+        wanted_end: u64,
         verify: bool,
         context: IoContext,
     ) -> Result<Block> {
@@ -85,7 +86,7 @@ impl ReadAhead {
         {
             return fetcher.data_block_from(stored, handle, verify);
         }
-        if !self.holds(handle.offset, len) && !self.fill(fetcher, handle, len, context)? {
+        if !self.holds(handle.offset, len) && !self.fill(fetcher, handle.offset..end, wanted_end, context)? {
             return fetcher.data_block(handle, verify, context);
         }
         let start = (handle.offset - self.window_offset) as usize;
@@ -107,26 +108,28 @@ impl ReadAhead {
     }
 
     /// Reads a window that begins with the block; false if nothing should be read ahead.
-    fn fill(&mut self, fetcher: &BlockFetcher, handle: BlockHandle, len: usize, context: IoContext) -> Result<bool> {
-        let in_order = handle.offset == self.expected;
-        self.expected = handle.offset + len as u64;
+    fn fill(&mut self, fetcher: &BlockFetcher, block: Range<u64>, wanted_end: u64, context: IoContext) -> Result<bool> {
+        let (in_order, len) = (block.start == self.expected, (block.end - block.start) as usize);
+        self.expected = block.end;
         if !in_order {
             self.take_back();
         }
+        let is_bounded = self.grows && wanted_end > block.end;
         if self.grows {
             self.sequential = if in_order { self.sequential.saturating_add(1) } else { 1 };
             if !in_order {
                 self.size = MIN_READ_AHEAD.min(self.max_size);
             }
-            if self.sequential <= SEQUENTIAL_READS {
+            if self.sequential <= SEQUENTIAL_READS && !is_bounded {
                 return Ok(false);
             }
         }
-        let start = handle.offset / ALIGNMENT * ALIGNMENT;
+        let start = block.start / ALIGNMENT * ALIGNMENT;
         let kept = self.kept_from(start);
         let read_from = start + kept.len() as u64;
-        let wanted = read_from.saturating_add(self.next_len(read_from, fetcher));
-        let end = wanted.max((handle.offset + len as u64).next_multiple_of(ALIGNMENT)).min(fetcher.file_size);
+        let wanted = if is_bounded { wanted_end } else { block.end }.next_multiple_of(ALIGNMENT);
+        let grown = if is_bounded { 0 } else { self.next_len(read_from, fetcher) };
+        let end = read_from.saturating_add(grown).max(wanted).min(fetcher.file_size);
         let mut window = self.next_window(fetcher, (end - start) as usize);
         let (front, rest) = window.split_at_mut(kept.len());
         front.copy_from_slice(&kept);
@@ -136,6 +139,9 @@ impl ReadAhead {
         self.asked = self.asked.take().filter(|(_, from)| *from != read_from);
         self.window_offset = start;
         self.window = Some(window);
+        if is_bounded {
+            return Ok(true);
+        }
         let is_long = in_order && len <= self.max_size && self.size == self.max_size;
         if self.grows {
             self.size = (self.size * 2).min(self.max_size);

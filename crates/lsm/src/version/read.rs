@@ -217,13 +217,15 @@ impl Version {
         children: &mut Vec<ChildIter>,
     ) -> Result<()> {
         let read = TableReadOptions::from(options);
-        let bounds = expired_at.and_then(|_| WalkBounds::of(options));
+        let bounds = WalkBounds::of(options);
         for (number, level) in self.levels.iter().enumerate() {
             let read = self.passing(number, &read, expired_at);
             if number == 0 {
                 for file in level.files() {
                     let reader = Arc::clone(table_cache.reader_within(file, read.read_tier)?);
-                    children.push(ChildIter::Table(TableIter::new(reader, read, options.readahead_size)));
+                    let mut table = TableIter::new(reader, read, options.readahead_size);
+                    table.set_bounds(bounds.clone());
+                    children.push(ChildIter::Table(table));
                 }
             } else if !level.is_empty() {
                 let purpose = IterPurpose::User { read_ahead_size: options.readahead_size };

@@ -3,8 +3,8 @@
 use super::super::test_util::{MemoryFile, build, builder_options, reader_options};
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, ValueType};
-use crate::options::{CompressionType, TableOptions};
-use crate::sst::{TableIter, TableReadOptions, TableReader};
+use crate::options::{CompressionType, ReadOptions, TableOptions};
+use crate::sst::{TableIter, TableReadOptions, TableReader, WalkBounds};
 use siltstone_base::env::{IoContext, RandomFile};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 
@@ -170,4 +170,64 @@ fn seeks_and_walks_backward_ask_for_nothing_in_advance_of_a_direct_file() {
     }
     let calls = file.calls.lock().clone();
     assert!(!calls.iter().any(|call| matches!(call, Call::WillNeed(..))), "{calls:?}");
+}
+
+/// Blocks of 3,000 bytes, from one key to another; where the walk ends is told by its bound, or not.
+fn reads_of(iter: &mut TableIter, file: &Asked, (from, to): (u64, u64), bound: Option<u64>) -> Vec<(u64, u64)> {
+    let key = |number: u64| format!("key{number:05}").into_bytes();
+    let upper = bound.map(key);
+    iter.set_bounds(WalkBounds::of(&ReadOptions::default().iterate_upper_bound(upper)));
+    file.calls.lock().clear();
+    iter.seek(InternalKey::new(&key(from), u64::MAX >> 8, ValueType::Put).as_bytes());
+    for number in from..to {
+        assert_eq!(iter.value(), vec![number as u8; 60 + number as usize % 90]);
+        iter.next();
+    }
+    let calls = file.calls.lock();
+    calls
+        .iter()
+        .filter_map(|call| if let Call::Read(offset, len) = call { Some((*offset, *len)) } else { None })
+        .collect()
+}
+
+#[test]
+fn a_walk_whose_end_is_near_reads_all_of_it_at_once() {
+    for is_direct in [false, true] {
+        let reads = |bound| {
+            let (file, reader) = table(is_direct);
+            reads_of(&mut TableIter::new(reader, TableReadOptions::default(), 0), &file, (1000, 1150), bound)
+        };
+        let (bounded, unbounded) = (reads(Some(1150)), reads(None));
+        assert_eq!(bounded.len(), 1, "{bounded:?}");
+        assert!(unbounded.len() > 2 && unbounded[0].1 < 10_000, "{unbounded:?}");
+        // Its rows, what else is in their first and last blocks, and what is in front of and behind these in pages of the device.
+        assert!((150 * 110..150 * 110 + 2 * 3_500 + 2 * 4_096).contains(&bounded[0].1), "{bounded:?}");
+        // Far away: nobody knows that the walk goes so far.
+        assert_eq!(reads(Some(3900)), unbounded);
+    }
+}
+
+#[test]
+fn what_is_cached_at_the_end_of_a_bounded_walk_is_not_read_again() {
+    let (file, reader) = table(true);
+    let mut iter = TableIter::new(reader, TableReadOptions::default(), 0);
+    assert_eq!(reads_of(&mut iter, &file, (1100, 1150), Some(1150)).len(), 1);
+    let all = reads_of(&mut iter, &file, (1000, 1150), Some(1150));
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert!(all[0].1 < 100 * 110 + 2 * 3_500 + 2 * 4_096, "{all:?}");
+    assert_eq!(reads_of(&mut iter, &file, (1000, 1150), Some(1150)), []);
+}
+
+#[test]
+fn a_walk_backward_reads_nothing_behind_it() {
+    let (file, reader) = table(true);
+    let mut iter = TableIter::new(reader, TableReadOptions::default(), 0);
+    iter.set_bounds(WalkBounds::of(&ReadOptions::default().iterate_upper_bound(Some(b"key01150".to_vec()))));
+    iter.seek_for_prev(InternalKey::new(b"key01000", 0, ValueType::Put).as_bytes());
+    for number in (900..=1000_u64).rev() {
+        assert_eq!(iter.value(), vec![number as u8; 60 + number as usize % 90]);
+        iter.prev();
+    }
+    let calls = file.calls.lock().clone();
+    assert!(calls.iter().all(|call| matches!(call, Call::Read(_, len) if *len <= 4_096)), "{calls:?}");
 }
