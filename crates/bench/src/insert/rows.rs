@@ -83,7 +83,7 @@ impl Schema {
     }
 
     /// Bytes of a row of average length with its index entries.
-    pub(super) fn row_bytes(self) -> u64 {
+    pub(crate) fn row_bytes(self) -> u64 {
         let value = PRICE.end + 2 + 15;
         (self.key_bytes() + value + self.entry_bytes()) as u64
     }

@@ -9,11 +9,14 @@ use std::fmt::Write;
 /// Fewer intervals make no curve.
 const ENOUGH: usize = 3;
 
-/// A chart of rates and one of p99 latencies, where at least half of the runs have intervals (a curve of one alone, which was slow, compares nothing): of the published five seconds if every run was long enough for them, or else as they were recorded. `title` names a chart
+/// A chart of rates and one of p99 latencies, where at least half of the runs have intervals (a curve of one alone, which was slow, compares nothing), of the first run of each engine: of the published five seconds if every run was long enough for them, or else as they were recorded. `title` names a chart
 /// by what it shows.
 pub(super) fn over_time(records: &[&RunRecord], names: &[&str], title: &dyn Fn(&str) -> String) -> Result<String> {
-    let runs: Vec<_> = records.iter().copied().filter(|record| record.intervals.len() >= ENOUGH).collect();
-    let Some(first) = runs.first().filter(|_| runs.len() * 2 >= records.len()) else { return Ok(String::new()) };
+    let all: Vec<_> = records.iter().copied().filter(|record| record.intervals.len() >= ENOUGH).collect();
+    let Some(first) = all.first().filter(|_| all.len() * 2 >= records.len()) else { return Ok(String::new()) };
+    let of_engine = |engine: &str| all.iter().position(|run| run.result.engine == engine);
+    let firsts = all.iter().enumerate().filter(|(at, run)| of_engine(&run.result.engine) == Some(*at));
+    let runs: Vec<_> = firsts.map(|(_, run)| *run).collect();
     let position = |run: &RunRecord| names.iter().position(|name| *name == run.result.engine).unwrap_or(0);
     let is_long = |run: &&RunRecord| rates::by(run, rates::PUBLISHED).is_some_and(|made| made.len() >= rates::ENOUGH);
     let are_long = runs.iter().all(is_long);
@@ -30,8 +33,9 @@ pub(super) fn over_time(records: &[&RunRecord], names: &[&str], title: &dyn Fn(&
     let of_latencies = runs.iter().map(|run| (latencies_of(run), position(run)));
     let of_latencies: Vec<BrokenLine> = of_latencies.filter(|line| charts::known(line) >= ENOUGH).collect();
     let rates_title = title("rates over time");
+    let which = if runs.len() < all.len() { " Of several runs of an engine its first one is drawn." } else { "" };
     let mut html = format!(
-        "<p>Rates of {length:.1} s each, over time.</p>{}",
+        "<p>Rates of {length:.1} s each, over time.{which}</p>{}",
         charts::lines(&of_rates, "seconds", Caption { title: &rates_title, names })?
     );
     if !of_latencies.is_empty() {

@@ -424,6 +424,20 @@ fn a_curve_of_one_engine_of_three_that_was_slow_is_not_drawn() {
 }
 
 #[test]
+fn of_several_runs_of_an_engine_one_is_drawn_over_time() {
+    let run = with_rates(1.0, &[5.0; 75]);
+    let lines = |runs: &[RunRecord]| {
+        let html = page::render(runs).unwrap();
+        let chart = html.split(": rates over time</title>").nth(1).unwrap();
+        let chart = chart.split("</svg>").next().unwrap();
+        (chart.matches("<polyline").count(), html.contains("Of several runs of an engine its first one is drawn."))
+    };
+    let (once, says) = lines(std::slice::from_ref(&run));
+    assert!(once > 0 && !says);
+    assert_eq!(lines(&[run.clone(), run.clone(), run]), (once, true));
+}
+
+#[test]
 fn latencies_over_time_are_the_largest_of_five_seconds_and_drawn_where_they_are_known() {
     let mut run = with_rates(1.0, &[5.0; 75]);
     assert!(!page::render(std::slice::from_ref(&run)).unwrap().contains("p99 over time"));

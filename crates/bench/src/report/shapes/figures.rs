@@ -1,6 +1,7 @@
 //! What is computed from a run for a comparison.
 
 use super::Figure;
+use crate::insert::Schema;
 use crate::load;
 use crate::report::{RunRecord, rates};
 
@@ -43,6 +44,12 @@ pub(super) fn space(run: &RunRecord) -> Option<f64> {
     run.result.space_bytes.map(|bytes| bytes as f64)
 }
 
+/// The same for each row of the insert benchmark.
+pub(super) fn space_per_row(run: &RunRecord) -> Option<f64> {
+    let rows = run.result.data_bytes? as f64 / Schema::Of2017.row_bytes() as f64;
+    space(run).filter(|_| rows > 0.0).map(|bytes| bytes / rows)
+}
+
 /// So many rates of one second must be there for a variation: at the ends of a run the moving median is of no more.
 const ENOUGH_SECONDS: usize = 8;
 
@@ -75,32 +82,54 @@ pub(super) fn worst_interval(run: &RunRecord) -> Option<f64> {
     (mean > 0.0).then_some(least / mean)
 }
 
-/// The rate once the data was half as large again as memory, over the rate until it was as large.
-pub(super) fn transition(run: &RunRecord) -> Option<f64> {
+/// A part of a run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    seconds: f64,
+    rows: f64,
+    /// Bytes; `None` where the system does not count them.
+    written: Option<f64>,
+}
+
+/// What was done until the data was as large as memory, and once it was half as large again.
+fn beside_memory(run: &RunRecord) -> Option<[Part; 2]> {
     let result = &run.result;
     let memory = result.memory_bytes? as f64;
     let row_bytes = result.bytes_user as f64 / result.ops.max(1) as f64;
     let (mut rows, mut end) = (0.0, 0.0);
-    let (mut before, mut after) = ((0.0, 0.0), (0.0, 0.0));
+    let mut parts = [Part { written: Some(0.0), ..Part::default() }; 2];
+    let [before, after] = &mut parts;
     for interval in &run.intervals {
         let seconds = interval.interval_s - end;
         let more = interval.ops_per_s * seconds;
         let place = if (rows + more) * row_bytes <= memory {
-            Some(&mut before)
+            Some(&mut *before)
         } else if rows * row_bytes >= memory * 1.5 {
-            Some(&mut after)
+            Some(&mut *after)
         } else {
             None
         };
-        if let Some((seconds_of, rows_of)) = place {
-            *seconds_of += seconds;
-            *rows_of += more;
+        if let Some(part) = place {
+            part.seconds += seconds;
+            part.rows += more;
+            part.written = part.written.zip(interval.written_per_s).map(|(sum, rate)| sum + rate * seconds);
         }
         rows += more;
         end = interval.interval_s;
     }
-    let rate = |(seconds, rows): (f64, f64)| (seconds > 0.0).then(|| rows / seconds);
-    Some(rate(after)? / rate(before)?)
+    parts.iter().all(|part| part.seconds > 0.0 && part.rows > 0.0).then_some(parts)
+}
+
+/// The rate once the data was half as large again as memory, over the rate until it was as large.
+pub(super) fn transition(run: &RunRecord) -> Option<f64> {
+    let [before, after] = beside_memory(run)?.map(|part| part.rows / part.seconds);
+    Some(after / before)
+}
+
+/// KB written for each row until then, and from then on.
+pub(super) fn written_beside_memory(run: &RunRecord) -> Option<[f64; 2]> {
+    let [before, after] = beside_memory(run)?.map(|part| part.written.map(|bytes| bytes / part.rows / 1e3));
+    Some([before?, after?])
 }
 
 /// Bytes written for each upsert.

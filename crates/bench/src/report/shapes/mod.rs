@@ -46,6 +46,8 @@ pub(super) enum Alike {
 pub(super) enum About {
     /// How fast something is.
     Speed,
+    /// How fast something is once it does not fit in memory any more, beside before.
+    Crossing,
     /// How even it is.
     Evenness,
     /// How much there is of something, by its unit; and by how many of the figure one of these is.
@@ -62,6 +64,8 @@ pub(super) struct Shape {
     pub claim: String,
     /// The same in the published figures: the least and the most of them. Where there are two other sides, their ratio.
     pub published: Option<(f64, f64)>,
+    /// What was published of the first side and of the second, in the unit of [`About::Amount`].
+    pub published_amounts: Option<(f64, f64)>,
     /// What it is about.
     pub about: About,
     /// Whose figure is divided.
@@ -156,6 +160,7 @@ impl Shape {
             experiment,
             claim: claim.into(),
             published: None,
+            published_amounts: None,
             about: About::Speed,
             of,
             by,

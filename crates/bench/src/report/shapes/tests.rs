@@ -756,6 +756,43 @@ fn amounts_are_told_of_with_what_is_still_owed() {
 }
 
 #[test]
+fn amounts_are_told_of_beside_what_was_published_for_either_side() {
+    let shape = all_shapes().into_iter().find(|shape| shape.claim.starts_with("space of the LSM tree over")).unwrap();
+    let with = |engine: &str, bytes| {
+        evidence(engine, |run| (run.space_bytes, run.data_bytes) = (Some(bytes), Some(87_000_000)))
+    };
+    assert_eq!(
+        why::why(&with(LSM, 114_000_000), &with(BTREE, 167_000_000), 0.683, &shape),
+        "More than the published 0.62: lsm-leveled has 114 bytes a row on the device (published: 113); btree has 167 bytes a row on the device (published: 181)."
+    );
+}
+
+#[test]
+fn a_rate_that_sinks_is_told_of_with_what_a_row_costs_as_the_tree_grows() {
+    let shape = all_shapes().into_iter().find(|shape| shape.claim.starts_with("slow SSD: the LSM tree's")).unwrap();
+    let mut run = evidence(LSM, |run| (run.cpu_s, run.memory_bytes) = (Some(19.0), Some(30_000_000)));
+    (run.result.ops, run.result.bytes_user) = (1_000_000, 87_000_000);
+    let second = |interval_s, ops_per_s, written_per_s| IntervalLine {
+        interval_s,
+        ops_per_s,
+        written_per_s: Some(written_per_s),
+        ..IntervalLine::default()
+    };
+    run.intervals = vec![second(1.0, 300_000.0, 90e6), second(2.0, 300_000.0, 120e6), second(3.0, 200_000.0, 100e6)];
+    assert_eq!(figures::transition(&run), Some(200.0 / 300.0));
+    assert_eq!(
+        why::why(&run, &run, 0.67, &shape),
+        "Less than the published 1.03: lsm-leveled wrote 0.30 KB a row before, while its tree was small, and 0.50 KB afterwards and kept 1.90 of 2 cores busy."
+    );
+    run.intervals[0].written_per_s = None;
+    assert_eq!(
+        figures::transition(&run),
+        Some(200.0 / 300.0),
+        "a system that does not count what is written has rates"
+    );
+}
+
+#[test]
 fn what_differs_says_why() {
     let mut records = as_published();
     for record in records.iter_mut().filter(|record| record.result.engine == BTREE) {

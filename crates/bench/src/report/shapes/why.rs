@@ -1,6 +1,6 @@
 //! Why a comparison is not as published, as far as the results of its two sides tell: where its ratio lies, and what of the machine each side used up.
 
-use super::{About, Shape};
+use super::{About, Shape, figures};
 use crate::ResultLine;
 use crate::figures::short;
 use crate::report::RunRecord;
@@ -25,8 +25,11 @@ pub(super) fn why(of: &RunRecord, by: &RunRecord, ratio: f64, shape: &Shape) -> 
         (true, None) => format!("{} (clients {})", line.engine, line.threads),
         (false, _) => line.engine.clone(),
     };
-    let sides = if is_same { vec![of] } else { vec![of, by] };
-    let told = |run: &RunRecord| about(run, shape).map(|about| format!("{} {about}", name(&run.result)));
+    let (ours, theirs) = shape.published_amounts.unzip();
+    let sides = if is_same { vec![(of, ours)] } else { vec![(of, ours), (by, theirs)] };
+    let told = |(run, published): (&RunRecord, Option<f64>)| {
+        about(run, shape, published).map(|about| format!("{} {about}", name(&run.result)))
+    };
     let known: Vec<_> = sides.into_iter().filter_map(told).collect();
     let about = match known.is_empty() {
         true => "the results tell of no limit".to_owned(),
@@ -85,14 +88,23 @@ fn is_shown_as(one: f64, other: f64) -> bool {
     short(Some(one)) == short(Some(other))
 }
 
-/// What is known of a run that bears upon the figure.
-fn about(run: &RunRecord, shape: &Shape) -> Option<String> {
+/// What is known of a run that bears upon the figure, with what was published where it is an amount.
+fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<String> {
     let (line, figure) = (&run.result, shape.of.figure);
     let facts: Vec<_> = match shape.about {
         About::Speed => [processor(line), device(line), reads(line), delays(line)].into_iter().flatten().collect(),
-        About::Evenness => [delays(line), processor(line), device(line), pause(line)].into_iter().flatten().collect(),
+        About::Crossing => {
+            [growth(run), processor(line), device(line), reads(line), delays(line)].into_iter().flatten().collect()
+        }
+        About::Evenness => {
+            let finer = || shape.finer.and_then(|(figure, _)| figure(run));
+            let came_to = figure(run).or_else(finer).map(|figure| format!("came to {}", short(Some(figure))));
+            [came_to, delays(line), processor(line), device(line), pause(line)].into_iter().flatten().collect()
+        }
         About::Amount(unit, each) => {
-            let amount = figure(run).map(|amount| format!("has {} {unit}", short(Some(amount / f64::from(each)))));
+            let published = published.map(|amount| format!(" (published: {})", short(Some(amount))));
+            let amount = figure(run).map(|amount| short(Some(amount / f64::from(each))));
+            let amount = amount.map(|amount| format!("has {amount} {unit}{}", published.unwrap_or_default()));
             [amount, debt(line)].into_iter().flatten().collect()
         }
     };
@@ -108,6 +120,13 @@ fn about(run: &RunRecord, shape: &Shape) -> Option<String> {
 fn cores(line: &ResultLine) -> Option<(f64, u32)> {
     let cores = line.provenance.as_ref()?.cores?;
     Some((line.cpu_s? / Some(line.seconds).filter(|seconds| *seconds > 0.0)?, cores))
+}
+
+/// What each row cost to write before the data exceeded memory, and afterwards: a tree that grows writes it more often.
+fn growth(run: &RunRecord) -> Option<String> {
+    let [before, after] = figures::written_beside_memory(run)?.map(|kilobytes| short(Some(kilobytes)));
+    (before != after)
+        .then(|| format!("wrote {before} KB a row before, while its tree was small, and {after} KB afterwards"))
 }
 
 fn processor(line: &ResultLine) -> Option<String> {

@@ -1,10 +1,10 @@
 //! The insert benchmark.
 
-use super::published::{beyond_memory, in_memory, inverse, own_transition, space as space_published};
+use super::published::{beyond_memory, in_memory, inverse, own_transition, space_per_row as space_published};
 use super::{BTREE, CLASSIC, LSM, UNIVERSAL, over};
 use crate::report::shapes::control::Label;
 use crate::report::shapes::crossings::Line;
-use crate::report::shapes::figures::{BY_SECONDS, one, rate, space, transition, variation, written_per_row};
+use crate::report::shapes::figures::{BY_SECONDS, one, rate, space_per_row, transition, variation, written_per_row};
 use crate::report::shapes::side::{Binlog, Level0, Memory, On, Runs};
 use crate::report::shapes::{About, Shape, Side};
 
@@ -69,14 +69,15 @@ pub(super) fn shapes() -> Vec<Shape> {
         )
     }));
     shapes.push(Shape {
-        published: space_published(),
+        published: space_published().map(|(myrocks, innodb)| (myrocks / innodb, myrocks / innodb)),
+        published_amounts: space_published(),
         at_most: Some(0.65),
         ..over(
             TITLE,
             "space of the LSM tree over that of the B-tree, nothing compressed, once all is settled",
             (LSM, BTREE),
             Runs { workload: "settle", binlog: None, device: Some(On::NotOwn), ..LOAD },
-            (space, About::Amount("MB on the device", 1_000_000)),
+            (space_per_row, About::Amount("bytes a row on the device", 1)),
         )
     });
     shapes.extend(variations("slow SSD", beyond("slow-ssd")));
@@ -151,7 +152,7 @@ fn transitions(name: &str, device: &'static str, ssd: &str) -> [Shape; 2] {
     [("LSM tree", LSM, "myrocks", Some(0.85)), ("B-tree", BTREE, "innodb-5.7", None)].map(
         |(words, engine, published, at_least)| {
             let claim = format!("{name}: the {words}'s rows/s once the data exceeds memory over its own before");
-            let shape = over(TITLE, claim, (engine, engine), beyond(device), (transition, About::Speed));
+            let shape = over(TITLE, claim, (engine, engine), beyond(device), (transition, About::Crossing));
             Shape {
                 published: own_transition(ssd, published),
                 by: Side { figure: one, ..shape.by },

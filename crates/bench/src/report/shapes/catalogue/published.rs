@@ -47,12 +47,15 @@ pub(super) fn own_transition(ssd: &str, engine: &str) -> Range {
     Some(at(of("larger_than_memory")? / of("in_memory")?))
 }
 
-/// Space of MyRocks over that of InnoDB, nothing compressed.
-pub(super) fn space() -> Range {
+/// Bytes that a row takes in MyRocks and in InnoDB, nothing compressed.
+pub(super) fn space_per_row() -> Option<(f64, f64)> {
     let table = table("Insert benchmark, space")?;
-    let of = |engine| table.figure(&[("engine", engine)], "size_gb");
-    Some(at(of("myrocks")? / of("innodb-5.7.10")?))
+    let of = |engine| Some(table.figure(&[("engine", engine)], "size_gb")? * 1e9 / ROWS_OF_SPACE);
+    Some((of("myrocks")?, of("innodb-5.7.10")?))
 }
+
+/// The rows that those tables had, as the heading of the published figures says.
+const ROWS_OF_SPACE: f64 = 2e9;
 
 /// Queries a second of MyRocks over those of InnoDB by 8 clients, on machines of so many GB.
 pub(super) fn sysbench(workload: &str, memories: &[&str]) -> Range {
