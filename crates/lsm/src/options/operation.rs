@@ -41,6 +41,9 @@ siltstone_base::define_options! {
         auto_prefix_mode: bool = false,
         /// Bytes that an iterator reads ahead from tables. 0: grows by itself while reads are sequential.
         readahead_size: usize = 0,
+        /// Entries that an iterator is expected to show from where it is sought on: what tables are likely to have of them is read at once. It may show more, or fewer. 0: nobody knows, and nothing is
+        /// read ahead until some blocks in a row came from disk.
+        expected_entries: usize = 0,
     }
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct TableIter {
     /// No block is passed by that may have a key outside of them, and none behind them is read ahead.
     bounds: Option<Arc<WalkBounds>>,
     is_forward: bool,
+    /// Up to where in the file the walk is expected to go, since it was sought.
+    reach: Option<u64>,
     error: Option<Error>,
 }
 
@@ -103,6 +105,7 @@ impl TableIter {
             prefix: None,
             bounds: None,
             is_forward: true,
+            reach: None,
             error: None,
         }
     }
@@ -262,28 +265,45 @@ impl TableIter {
         if keeps { self.reader.keep_block(self.block_index(), index, block) } else { Ok(Arc::new(block)) }
     }
 
-    /// The end of what the walk has to read, in the file, if nobody ends it before its upper bound: that of the last block before that which is not in the cache. That of block `index` itself where
-    /// the bound is not known, or too far away to be reached by one read.
-    fn wanted_end(&self, index: usize) -> u64 {
-        let blocks = self.block_index();
-        let own = stored_range(blocks.handle(index));
+    /// The end of what the walk has to read, in the file, as far as it is known by its upper bound or expected by the entries that it needs, and one read reaches: that of the last block which is not in
+    /// the cache. That of block `index` itself where nobody knows, or the bound is far away.
+    fn wanted_end(&mut self, index: usize) -> u64 {
+        let own = stored_range(self.block_index().handle(index));
+        if !self.is_forward || self.bypasses_cache {
+            return own.end;
+        }
+        let expected = self.expected_bytes();
+        // The walk begins somewhere in its first block.
+        let reach =
+            *self.reach.get_or_insert(own.start.saturating_add((own.end - own.start) / 2).saturating_add(expected));
         let upper = self.bounds.as_ref().and_then(|bounds| bounds.upper.as_deref());
-        let Some(upper) = upper.filter(|_| self.is_forward && !self.bypasses_cache) else { return own.end };
+        if upper.is_none() && expected == 0 {
+            return own.end;
+        }
+        let (blocks, order) = (self.block_index(), self.reader.comparator());
         let mut end = own.end;
         for next in index + 1..blocks.len() {
             // Keys of a block are behind the separator of the one before.
-            if self.reader.comparator().compare_user(blocks.separator_user_key(next - 1), upper).is_ge() {
+            let is_behind = |upper: &[u8]| order.compare_user(blocks.separator_user_key(next - 1), upper).is_ge();
+            let stored = stored_range(blocks.handle(next));
+            if upper.is_some_and(is_behind) || (expected > 0 && stored.start >= reach) {
                 return end;
             }
-            let stored = stored_range(blocks.handle(next));
             if stored.end.saturating_sub(own.start) > MAX_BOUNDED_READ {
-                return own.end;
+                return if expected > 0 { end } else { own.end };
             }
             if !blocks.slots().has(next) {
-                end = end.max(stored.end);
+                end = stored.end;
             }
         }
         end
+    }
+
+    /// What the entries take that the walk is expected to need, in the file.
+    fn expected_bytes(&self) -> u64 {
+        let properties = self.reader.properties();
+        let entry = properties.data_size as f64 / properties.num_entries.max(1) as f64;
+        (self.options.expected_entries as f64 * entry) as u64
     }
 
     /// Moves the cursor by `movement` within the current block.
@@ -347,6 +367,7 @@ impl InternalIterator for TableIter {
     fn seek_to_first(&mut self) {
         self.error = None;
         self.is_forward = true;
+        self.reach = None;
         if self.reader.is_partitioned() && !self.load_partition(0) {
             self.valid = false;
             return;
@@ -371,6 +392,7 @@ impl InternalIterator for TableIter {
     fn seek(&mut self, target: &[u8]) {
         self.error = None;
         self.is_forward = true;
+        self.reach = None;
         let prepared = self.prepared.take();
         if self.is_passed_by(target, true) {
             return;

@@ -56,7 +56,7 @@ impl TableDb {
         found: &mut dyn FnMut(Row<'_>),
     ) -> Result<usize> {
         let (id, expires) = self.with_table(table, |table| Ok((table.definition.primary, table.expires())))?;
-        let options = ReadOptions::default().iterate_upper_bound(Some(id.end().to_vec()));
+        let options = ReadOptions::default().iterate_upper_bound(Some(id.end().to_vec())).expected_entries(limit);
         let mut rows = self.ground.db.iter_cf(&self.ground.rows, &options)?;
         self.ground.check_not_dropped(id)?;
         with_key(id.to_bytes(), from, |key| rows.seek(key));

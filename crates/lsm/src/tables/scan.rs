@@ -35,11 +35,17 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// A walk that stands on the first entry, if there is one.
     pub(super) fn new(ground: &Ground, index: &'a Index, scan: &'a IndexScan) -> Result<Self> {
+        Self::expecting(ground, index, scan, 0)
+    }
+
+    /// The same for one that is likely to show so many entries; 0: nobody knows.
+    fn expecting(ground: &Ground, index: &'a Index, scan: &'a IndexScan, expected: usize) -> Result<Self> {
         index.check_since(scan.snapshot())?;
         let end = scan.end().map_or_else(|| index.id.end().to_vec(), |end| index.id.key(end));
         let mut options = ReadOptions::default()
             .snapshot(scan.snapshot().cloned())
             .iterate_upper_bound(Some(end))
+            .expected_entries(expected)
             .fill_cache(scan.fills_cache());
         if scan.is_reverse() {
             options = options.iterate_lower_bound(Some(index.id.to_bytes().to_vec()));
@@ -191,7 +197,7 @@ impl TableDb {
         let table = self.table(table)?;
         table.definition.check_mode(false)?;
         let scan = IndexScan::all().starting_at(from);
-        let mut walk = Walk::new(&self.ground, table.index(index)?, &scan)?;
+        let mut walk = Walk::expecting(&self.ground, table.index(index)?, &scan, limit)?;
         let mut seen = 0;
         while seen < limit
             && let Some(whole) = walk.whole()?

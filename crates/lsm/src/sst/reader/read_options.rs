@@ -16,6 +16,8 @@ pub(crate) struct TableReadOptions {
     pub(crate) context: IoContext,
     /// Passes by data blocks of which all rows are expired at this time, in Unix seconds. For tables alone that have nothing older beneath them: what a block hides would come back.
     pub(crate) expired_at: Option<u64>,
+    /// Entries that a walk is expected to need of the table from where it is sought on. 0: nobody knows.
+    pub(crate) expected_entries: usize,
 }
 
 impl Default for TableReadOptions {
@@ -26,6 +28,7 @@ impl Default for TableReadOptions {
             read_tier: ReadTier::All,
             context: IoContext::new(FileKind::Table, IoPriority::User),
             expired_at: None,
+            expected_entries: 0,
         }
     }
 }
@@ -37,6 +40,7 @@ impl From<&ReadOptions> for TableReadOptions {
             fill_cache: options.fill_cache,
             verify_checksums: options.verify_checksums,
             read_tier: options.read_tier,
+            expected_entries: options.expected_entries,
             ..Self::default()
         }
     }

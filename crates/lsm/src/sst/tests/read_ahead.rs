@@ -208,6 +208,27 @@ fn a_walk_whose_end_is_near_reads_all_of_it_at_once() {
 }
 
 #[test]
+fn a_walk_that_needs_so_many_entries_reads_about_as_many_at_once() {
+    for is_direct in [false, true] {
+        let reads = |expected_entries, bound| {
+            let (file, reader) = table(is_direct);
+            let read = TableReadOptions { expected_entries, ..TableReadOptions::default() };
+            reads_of(&mut TableIter::new(reader, read, 0), &file, (1000, 1150), bound)
+        };
+        let expected = reads(150, None);
+        assert!(expected.len() <= 2, "{expected:?}");
+        assert!((120 * 110..150 * 110 + 2 * 3_500 + 2 * 4_096).contains(&expected[0].1), "{expected:?}");
+        // More than one read is to take at once.
+        let many = reads(3_000, None);
+        assert!(many.len() == 1 && (50_000..=(64 << 10) + 2 * 4_096).contains(&many[0].1), "{many:?}");
+        // The walk ends before.
+        assert_eq!(reads(3_000, Some(1150)), reads(0, Some(1150)));
+        // A few: its block alone, and then as ever.
+        assert_eq!(reads(1, None), reads(0, None));
+    }
+}
+
+#[test]
 fn what_is_cached_at_the_end_of_a_bounded_walk_is_not_read_again() {
     let (file, reader) = table(true);
     let mut iter = TableIter::new(reader, TableReadOptions::default(), 0);
