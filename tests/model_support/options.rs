@@ -484,6 +484,7 @@ pub fn read_limited(
         total_order_seek = draw.of(&[false, false, true]),
         auto_prefix_mode = draw.of(&[false, true]),
         readahead_size = draw.of(&[0, 512, 64 << 10]),
+        expected_entries = draw.of(&[0, 3, 1000]),
     })
 }
 
