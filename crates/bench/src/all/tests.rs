@@ -341,11 +341,13 @@ fn a_run_goes_on_with_what_is_left() {
 fn what_an_interrupted_run_left_takes_no_room_from_the_next() {
     let (dir, env) = (tempfile::tempdir().unwrap(), PosixEnv::new());
     let dry = AllConfig { dir: dir.path().to_path_buf(), only: vec!["ycsb".to_owned()], ..config() };
+    let held_by_databases = || allocated_bytes(&databases(dir.path()), &|_| true);
+    assert_eq!(held_by_databases(), 0);
     let database = databases(dir.path()).join("btree");
     env.create_dir_all(&database).unwrap();
     let (pages, temporary) = (database.join("pages"), database.join("temporary"));
     write_file_atomically(&env, &pages, &temporary, &[1; 1 << 14], FileKind::Other).unwrap();
-    let held = allocated_bytes(&databases(dir.path()), &|_| true);
+    let held = held_by_databases();
     assert!(said(&dry).unwrap().contains("1 of 1 left"));
     assert!(held > 0 && env.exists(&pages).unwrap(), "a dry run leaves them, {held} bytes");
     let cell = plan(&dry).into_iter().find(|cell| cell.name == "ycsb").unwrap();
@@ -361,6 +363,7 @@ fn what_an_interrupted_run_left_takes_no_room_from_the_next() {
     let run = AllConfig { dry_run: false, ..dry };
     assert!(said(&run).unwrap().contains("0 of 1 left"));
     assert!(!env.exists(&databases(dir.path())).unwrap());
+    assert_eq!(held_by_databases(), 0);
 }
 
 #[test]

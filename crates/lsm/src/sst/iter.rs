@@ -3,7 +3,7 @@
 use super::block::Block;
 use super::block_cursor::BlockCursor;
 use super::index_block::Index;
-use super::read_ahead::{MAX_AUTO_READ_AHEAD, ReadAhead};
+use super::read_ahead::{AT_ONCE, MAX_AUTO_READ_AHEAD, Reach, ReadAhead};
 use super::reader::{TableReadOptions, TableReader, stored_range};
 use super::walk_bounds::WalkBounds;
 use crate::expiry::Judged;
@@ -14,9 +14,6 @@ use siltstone_base::env::RandomFile;
 use siltstone_base::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// So much is read at once, in bytes, of a walk that ends within it: as a device takes about as long for it as for a block.
-const MAX_BOUNDED_READ: u64 = 64 << 10;
 
 /// An iterator over the entries of a table.
 ///
@@ -49,8 +46,8 @@ pub(crate) struct TableIter {
     /// No block is passed by that may have a key outside of them, and none behind them is read ahead.
     bounds: Option<Arc<WalkBounds>>,
     is_forward: bool,
-    /// Up to where in the file the walk is expected to go, since it was sought.
-    reach: Option<u64>,
+    /// Up to where in the file the walk is expected to go from where it was sought; 0: nobody knows.
+    expected_end: u64,
     error: Option<Error>,
 }
 
@@ -105,7 +102,7 @@ impl TableIter {
             prefix: None,
             bounds: None,
             is_forward: true,
-            reach: None,
+            expected_end: 0,
             error: None,
         }
     }
@@ -259,47 +256,58 @@ impl TableIter {
         }
         let (verify, context) = (self.options.verify_checksums, self.options.context);
         let handle = self.block_index().handle(index);
-        let wanted_end = self.wanted_end(index);
-        let block = self.read_ahead.block(self.reader.fetcher(), handle, wanted_end, verify, context)?;
+        let reach = self.reach(index);
+        let block = self.read_ahead.block(self.reader.fetcher(), handle, reach, verify, context)?;
         let keeps = self.options.fill_cache && !self.bypasses_cache;
         if keeps { self.reader.keep_block(self.block_index(), index, block) } else { Ok(Arc::new(block)) }
     }
 
-    /// The end of what the walk has to read, in the file, as far as it is known by its upper bound or expected by the entries that it needs, and one read reaches: that of the last block which is not in
-    /// the cache. That of block `index` itself where nobody knows, or the bound is far away.
-    fn wanted_end(&mut self, index: usize) -> u64 {
-        let own = stored_range(self.block_index().handle(index));
-        if !self.is_forward || self.bypasses_cache {
-            return own.end;
-        }
-        let expected = self.expected_bytes();
-        // The walk begins somewhere in its first block.
-        let reach =
-            *self.reach.get_or_insert(own.start.saturating_add((own.end - own.start) / 2).saturating_add(expected));
+    /// How far the walk goes from block `index` on, by its upper bound and by the entries that are expected of it, as far as one read reaches. Blocks at the end that are in the cache are no part of it.
+    fn reach(&self, index: usize) -> Reach {
         let upper = self.bounds.as_ref().and_then(|bounds| bounds.upper.as_deref());
-        if upper.is_none() && expected == 0 {
-            return own.end;
+        let is_known = upper.is_some() || self.expected_end > 0;
+        if !is_known || !self.is_forward || self.bypasses_cache {
+            return Reach::Unknown;
         }
         let (blocks, order) = (self.block_index(), self.reader.comparator());
+        let own = stored_range(blocks.handle(index));
         let mut end = own.end;
         for next in index + 1..blocks.len() {
             // Keys of a block are behind the separator of the one before.
             let is_behind = |upper: &[u8]| order.compare_user(blocks.separator_user_key(next - 1), upper).is_ge();
             let stored = stored_range(blocks.handle(next));
-            if upper.is_some_and(is_behind) || (expected > 0 && stored.start >= reach) {
-                return end;
+            if upper.is_some_and(is_behind) || (self.expected_end > 0 && stored.start >= self.expected_end) {
+                break;
             }
-            if stored.end.saturating_sub(own.start) > MAX_BOUNDED_READ {
-                return if expected > 0 { end } else { own.end };
+            if stored.end.saturating_sub(own.start) > AT_ONCE as u64 {
+                // Who only has a bound that is far away may end before it.
+                return if self.expected_end > 0 { Reach::Far } else { Reach::Unknown };
             }
             if !blocks.slots().has(next) {
                 end = stored.end;
             }
         }
-        end
+        Reach::Until(end)
     }
 
-    /// What the entries take that the walk is expected to need, in the file.
+    /// A walk begins, which way, with nothing known of how far it goes.
+    fn begin(&mut self, is_forward: bool) {
+        self.error = None;
+        self.is_forward = is_forward;
+        self.expected_end = 0;
+    }
+
+    /// It begins in block `index`, somewhere.
+    #[inline]
+    fn expect_from(&mut self, index: usize) {
+        if self.options.expected_entries > 0 && index < self.block_index().len() {
+            let block = stored_range(self.block_index().handle(index));
+            let middle = block.start + (block.end - block.start) / 2;
+            self.expected_end = middle.saturating_add(self.expected_bytes());
+        }
+    }
+
+    /// What the entries take in the file that the walk is expected to need.
     fn expected_bytes(&self) -> u64 {
         let properties = self.reader.properties();
         let entry = properties.data_size as f64 / properties.num_entries.max(1) as f64;
@@ -365,20 +373,18 @@ impl InternalIterator for TableIter {
     }
 
     fn seek_to_first(&mut self) {
-        self.error = None;
-        self.is_forward = true;
-        self.reach = None;
+        self.begin(true);
         if self.reader.is_partitioned() && !self.load_partition(0) {
             self.valid = false;
             return;
         }
+        self.expect_from(0);
         self.valid =
             self.load(0) && (self.within(|cursor, block, _| cursor.seek_to_first(block)) || self.skip_forward());
     }
 
     fn seek_to_last(&mut self) {
-        self.error = None;
-        self.is_forward = false;
+        self.begin(false);
         let last_of_index = self.reader.index().len().wrapping_sub(1);
         if self.reader.is_partitioned() && !self.load_partition(last_of_index) {
             self.valid = false;
@@ -390,9 +396,7 @@ impl InternalIterator for TableIter {
     }
 
     fn seek(&mut self, target: &[u8]) {
-        self.error = None;
-        self.is_forward = true;
-        self.reach = None;
+        self.begin(true);
         let prepared = self.prepared.take();
         if self.is_passed_by(target, true) {
             return;
@@ -402,6 +406,7 @@ impl InternalIterator for TableIter {
             return;
         }
         let index = prepared.unwrap_or_else(|| self.block_index().seek(target, self.reader.comparator()));
+        self.expect_from(index);
         self.valid = self.load(index)
             && (self.within(|cursor, block, comparator| cursor.seek(block, target, comparator)) || self.skip_forward());
     }
@@ -446,8 +451,7 @@ impl InternalIterator for TableIter {
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
-        self.error = None;
-        self.is_forward = false;
+        self.begin(false);
         let prepared = self.prepared.take();
         if self.is_passed_by(target, false) {
             return;

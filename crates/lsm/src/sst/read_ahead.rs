@@ -15,13 +15,27 @@ const MIN_READ_AHEAD: usize = 16 << 10;
 pub(crate) const MAX_AUTO_READ_AHEAD: usize = 256 << 10;
 /// Direct reads of whole aligned units into aligned memory are made without a copy.
 const ALIGNMENT: u64 = DIRECT_ALIGNMENT as u64;
-/// Blocks that must be read in order from disk before anything is read ahead.
+/// Blocks that must be read in order from disk before anything is read ahead of a walk of which nobody knows how far it goes.
 const SEQUENTIAL_READS: u32 = 2;
+/// So much is read at once of a walk that is known to go so far, in bytes: a device takes about as long for it as for a block.
+pub(super) const AT_ONCE: usize = 64 << 10;
+
+/// How far a walk goes from a block on, as far as that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Nobody knows.
+    Unknown,
+    /// What it reads ends there in the file, no more than [`AT_ONCE`] behind the beginning of the block.
+    Until(u64),
+    /// Further than that.
+    Far,
+}
 
 /// A window of the file that was read ahead.
 ///
 /// With a growing size nothing is read ahead until some blocks in a row came from disk; then each read is twice as
-/// long as the one before, up to a limit. Each seek elsewhere begins anew. Where it is known that the walk ends soon, all that it reads is read at once.
+/// long as the one before, up to a limit. Each seek elsewhere begins anew. Where it is known that the walk ends soon, all that it reads is read at once; and where it is known that it does
+/// not, the first read is as long as that, and nothing is waited for.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     window: Option<PooledBuf>,
@@ -70,12 +84,12 @@ impl ReadAhead {
         self.file = Some(file);
     }
 
-    /// Reads the block at `handle`, from the window if it is there. The walk ends at `wanted_end` of the file, if that is behind the block: all up to it is read at once then, where sizes grow.
-    pub(crate) fn block(
+    /// Reads the block at `handle`, from the window if it is there. Where sizes grow, `reach` says by how much more than that.
+    pub(super) fn block(
         &mut self,
         fetcher: &BlockFetcher,
         handle: BlockHandle,
-        wanted_end: u64,
+        reach: Reach,
         verify: bool,
         context: IoContext,
     ) -> Result<Block> {
@@ -86,7 +100,7 @@ impl ReadAhead {
         {
             return fetcher.data_block_from(stored, handle, verify);
         }
-        if !self.holds(handle.offset, len) && !self.fill(fetcher, handle.offset..end, wanted_end, context)? {
+        if !self.holds(handle.offset, len) && !self.fill(fetcher, handle.offset..end, reach, context)? {
             return fetcher.data_block(handle, verify, context);
         }
         let start = (handle.offset - self.window_offset) as usize;
@@ -108,28 +122,31 @@ impl ReadAhead {
     }
 
     /// Reads a window that begins with the block; false if nothing should be read ahead.
-    fn fill(&mut self, fetcher: &BlockFetcher, block: Range<u64>, wanted_end: u64, context: IoContext) -> Result<bool> {
+    fn fill(&mut self, fetcher: &BlockFetcher, block: Range<u64>, reach: Reach, context: IoContext) -> Result<bool> {
         let (in_order, len) = (block.start == self.expected, (block.end - block.start) as usize);
         self.expected = block.end;
         if !in_order {
             self.take_back();
         }
-        let is_bounded = self.grows && wanted_end > block.end;
+        let mut known_end = None;
         if self.grows {
             self.sequential = if in_order { self.sequential.saturating_add(1) } else { 1 };
             if !in_order {
                 self.size = MIN_READ_AHEAD.min(self.max_size);
             }
-            if self.sequential <= SEQUENTIAL_READS && !is_bounded {
-                return Ok(false);
+            match reach {
+                Reach::Until(end) if end > block.end => known_end = Some(end.min(fetcher.file_size)),
+                Reach::Far => self.size = self.size.max(AT_ONCE.min(self.max_size)),
+                Reach::Unknown | Reach::Until(_) if self.sequential <= SEQUENTIAL_READS => return Ok(false),
+                Reach::Unknown | Reach::Until(_) => {}
             }
         }
         let start = block.start / ALIGNMENT * ALIGNMENT;
         let kept = self.kept_from(start);
         let read_from = start + kept.len() as u64;
-        let wanted = if is_bounded { wanted_end } else { block.end }.next_multiple_of(ALIGNMENT);
-        let grown = if is_bounded { 0 } else { self.next_len(read_from, fetcher) };
-        let end = read_from.saturating_add(grown).max(wanted).min(fetcher.file_size);
+        let grown = || read_from.saturating_add(self.next_len(read_from, fetcher));
+        let wanted = known_end.unwrap_or_else(grown);
+        let end = wanted.max(block.end).next_multiple_of(ALIGNMENT).min(fetcher.file_size);
         let mut window = self.next_window(fetcher, (end - start) as usize);
         let (front, rest) = window.split_at_mut(kept.len());
         front.copy_from_slice(&kept);
@@ -139,7 +156,7 @@ impl ReadAhead {
         self.asked = self.asked.take().filter(|(_, from)| *from != read_from);
         self.window_offset = start;
         self.window = Some(window);
-        if is_bounded {
+        if known_end.is_some() {
             return Ok(true);
         }
         let is_long = in_order && len <= self.max_size && self.size == self.max_size;

@@ -207,12 +207,15 @@ impl Version {
     }
 
     /// How a level is read of whose entries a walk needs as large a part as the level has of all bytes.
-    fn sharing(&self, level: usize, options: &TableReadOptions) -> TableReadOptions {
+    fn sharing(&self, level: usize, options: TableReadOptions) -> TableReadOptions {
+        if options.expected_entries == 0 {
+            return options;
+        }
         let part = self.level_bytes(level) as f64 / self.total_bytes().max(1) as f64;
         // A walk of level 0 goes through all of its tables, and needs as much of each.
         let tables = if level == 0 { self.files(0).len().max(1) } else { 1 };
         let expected_entries = (options.expected_entries as f64 * part / tables as f64).ceil() as usize;
-        TableReadOptions { expected_entries, ..*options }
+        TableReadOptions { expected_entries, ..options }
     }
 
     /// Adds the sources of a walk over all tables: each table of level 0, and each further level as one run. Of the last level with data those tables are left out
@@ -228,7 +231,7 @@ impl Version {
         let read = TableReadOptions::from(options);
         let bounds = WalkBounds::of(options);
         for (number, level) in self.levels.iter().enumerate() {
-            let read = self.sharing(number, &self.passing(number, &read, expired_at));
+            let read = self.sharing(number, self.passing(number, &read, expired_at));
             if number == 0 {
                 for file in level.files() {
                     let reader = Arc::clone(table_cache.reader_within(file, read.read_tier)?);

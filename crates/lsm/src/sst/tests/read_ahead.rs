@@ -228,6 +228,26 @@ fn a_walk_that_needs_so_many_entries_reads_about_as_many_at_once() {
     }
 }
 
+/// It is read as one of which nothing is known, from the first block on.
+#[test]
+fn a_long_walk_whose_length_is_known_reads_no_less_at_a_time() {
+    let reads = |expected_entries| {
+        let (file, reader) = table(true);
+        let read = TableReadOptions { expected_entries, ..TableReadOptions::default() };
+        walk(TableIter::new(reader, read, 0), ROWS);
+        let calls = file.calls.lock();
+        calls
+            .iter()
+            .filter_map(|call| if let Call::Read(_, len) = call { Some(*len) } else { None })
+            .collect::<Vec<_>>()
+    };
+    for expected in [ROWS as usize, usize::MAX] {
+        let (known, unknown) = (reads(expected), reads(0));
+        assert!(known.len() + 2 < unknown.len(), "{known:?} {unknown:?}");
+        assert!(known[0] >= 64 << 10 && known.iter().max() >= unknown.iter().max(), "{known:?} {unknown:?}");
+    }
+}
+
 #[test]
 fn what_is_cached_at_the_end_of_a_bounded_walk_is_not_read_again() {
     let (file, reader) = table(true);
