@@ -186,6 +186,7 @@ pub fn database(draw: &mut Draw, disk: &SimDisk, executor: Arc<dyn Executor>) ->
             draw.of(&[RateLimiterMode::WritesOnly, RateLimiterMode::ReadsOnly, RateLimiterMode::AllIo]),
         rate_limiter_auto_tuned = draw.of(&[false, true]),
         drain_when_read_only_seconds = draw.of(&[0, 1, 10]),
+        cache_rewritten_blocks = draw.of(&[true, false]),
         allocator_trim_threshold = draw.of(&[0, 128 << 10, 1 << 20]),
         charge_memtables_to_block_cache = draw.of(&[false, true]),
         // Nothing here expires.

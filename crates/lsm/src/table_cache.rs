@@ -7,7 +7,9 @@ use crate::file_names::FileName;
 use crate::key::{InternalKeyComparator, SeqNo};
 use crate::metrics::{Counter, HistogramKind, Metrics, PerfTime, times};
 use crate::options::ReadTier;
-use crate::sst::{BlockCache, TableIter, TableReadOptions, TableReader, TableReaderOptions, TableTail};
+use crate::sst::{
+    BlockCache, CacheWatch, TableIter, TableReadOptions, TableReader, TableReaderOptions, TableTail, WarmBlocks,
+};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::checksum::xxph3;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoPriority, RandomFile};
@@ -119,6 +121,12 @@ impl TableCache {
         let options = FileOptions::new(FileKind::Table).direct(true);
         let (own, _) = self.open_file(file.number, &options)?;
         Ok(iter.through(own))
+    }
+
+    /// Where blocks of tables that are being written go, if they are made of blocks that are cached, as `watch` says.
+    pub(crate) fn warm_blocks(&self, watch: Arc<CacheWatch>) -> WarmBlocks {
+        let (cache, pool) = (Arc::clone(&self.options.block_cache), self.options.block_pool.clone());
+        WarmBlocks { cache, pool, watch: Some(watch) }
     }
 
     /// Who counts.

@@ -14,7 +14,7 @@ mod uses;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, CachePadded};
-use shard::Shard;
+use shard::{Shard, Standing};
 use std::fmt;
 
 pub use ghost::Ghost;
@@ -130,6 +130,12 @@ impl<V: Cacheable> Cache<V> {
         self.shard(hash).remove(hash, key)
     }
 
+    /// The value of `key`, if it is here, without counting or touching it.
+    pub fn peek(&self, key: &CacheKey) -> Option<Arc<V>> {
+        let hash = key.hash();
+        self.shard(hash).peek(hash, key)
+    }
+
     /// Whether `key` is here, without counting or touching it.
     pub fn contains(&self, key: &CacheKey) -> bool {
         let hash = key.hash();
@@ -151,13 +157,27 @@ impl<V: Cacheable> Cache<V> {
         evicted: &mut Vec<(CacheKey, Arc<V>)>,
     ) -> Result<Arc<V>, Arc<V>> {
         let hash = key.hash();
-        self.shard(hash).insert(hash, key, value, charge, false, evicted)
+        self.shard(hash).insert(hash, key, value, charge, Standing::New, evicted)
+    }
+
+    /// The same for a block that stands in the place of one that is in use here: it need not show first that it is.
+    pub fn insert_proven(
+        &self,
+        key: CacheKey,
+        value: Arc<V>,
+        charge: usize,
+        evicted: &mut Vec<(CacheKey, Arc<V>)>,
+    ) -> Result<Arc<V>, Arc<V>> {
+        let hash = key.hash();
+        self.shard(hash).insert(hash, key, value, charge, Standing::Proven, evicted)
     }
 
     /// The same for a block that is unlikely to be read again, as a long scan's: it is the first to go.
     pub fn insert_low_priority(&self, key: CacheKey, value: Arc<V>, charge: usize) -> Arc<V> {
         let hash = key.hash();
-        self.shard(hash).insert(hash, key, value, charge, true, &mut Vec::new()).unwrap_or_else(|refused| refused)
+        self.shard(hash)
+            .insert(hash, key, value, charge, Standing::Passing, &mut Vec::new())
+            .unwrap_or_else(|refused| refused)
     }
 
     /// Forgets all blocks of `file`. Costs a walk over the whole cache; several files share one in

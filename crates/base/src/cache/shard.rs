@@ -18,6 +18,17 @@ const PROBATION_DIVISOR: usize = 10;
 /// How many pinned entries one insertion passes over in vain, unless the capacity is strict.
 const MAX_PINNED_PASSED: usize = 32;
 
+/// What is known of an entry when it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nothing: it has to show that it is used.
+    New,
+    /// That it is not used again: it is the first to go.
+    Passing,
+    /// That it is used: it stands in the place of one that is.
+    Proven,
+}
+
 /// Half a cache line, so that a lookup touches one.
 #[repr(align(32))]
 struct Entry<V> {
@@ -131,6 +142,10 @@ impl<V: Cacheable> Shard<V> {
         self.hits.fetch_add(hits, Ordering::Relaxed);
     }
 
+    pub(super) fn peek(&self, hash: u64, key: &CacheKey) -> Option<Arc<V>> {
+        self.state.read().find(hash, key).map(|entry| entry.value.clone())
+    }
+
     pub(super) fn contains(&self, hash: u64, key: &CacheKey) -> bool {
         self.state.read().find(hash, key).is_some()
     }
@@ -142,7 +157,7 @@ impl<V: Cacheable> Shard<V> {
         key: CacheKey,
         value: Arc<V>,
         charge: usize,
-        low_priority: bool,
+        standing: Standing,
         evicted: &mut Vec<(CacheKey, Arc<V>)>,
     ) -> Result<Arc<V>, Arc<V>> {
         let before = evicted.len();
@@ -173,7 +188,7 @@ impl<V: Cacheable> Shard<V> {
             return Err(value);
         };
         self.inserts.fetch_add(1, Ordering::Relaxed);
-        state.add(hash, key, value.clone(), charge, low_priority);
+        state.add(hash, key, value.clone(), charge, standing);
         Ok(value)
     }
 
@@ -296,8 +311,12 @@ impl<V: Cacheable> State<V> {
         self.table.find(hash, |entry| entry.key == *key)
     }
 
-    fn add(&mut self, hash: u64, key: CacheKey, value: Arc<V>, charge: u32, low_priority: bool) {
-        let in_main = !low_priority && self.ghost.remove(hash);
+    fn add(&mut self, hash: u64, key: CacheKey, value: Arc<V>, charge: u32, standing: Standing) {
+        let in_main = match standing {
+            Standing::New => self.ghost.remove(hash),
+            Standing::Passing => false,
+            Standing::Proven => true,
+        };
         self.usage += charge as usize;
         self.next_stamp = self.next_stamp.wrapping_add(1);
         let stamp = self.next_stamp;
@@ -306,7 +325,7 @@ impl<V: Cacheable> State<V> {
             self.main.push_back(place);
         } else {
             self.probation_bytes += charge as usize;
-            if low_priority {
+            if standing == Standing::Passing {
                 self.probation.push_front(place);
             } else {
                 self.probation.push_back(place);

@@ -66,6 +66,28 @@ fn low_priority_goes_first() {
     assert!(cache.contains(&key(2, 199)));
 }
 
+/// More than the probationary queue may fill, and none of them used since.
+#[test]
+fn blocks_that_come_for_others_in_use_stay_beside_those() {
+    let cache = one_shard(100);
+    for offset in 0..5 {
+        put(&cache, offset);
+        (0..3).for_each(|_| drop(cache.get(&key(1, offset))));
+    }
+    for offset in 0..5 {
+        cache.insert_proven(key(2, offset), counted(offset), 10, &mut Vec::new()).unwrap();
+    }
+    for offset in 100..103 {
+        put(&cache, offset);
+    }
+    assert!((0..5).all(|offset| cache.contains(&key(1, offset))), "used");
+    assert!((2..5).all(|offset| cache.contains(&key(2, offset))), "not passed over for what is new");
+    let before = cache.stats();
+    assert!(cache.peek(&key(2, 4)).is_some_and(|value| **value == 4));
+    assert!(cache.peek(&key(2, 99)).is_none());
+    assert_eq!(cache.stats(), before, "nobody asked");
+}
+
 #[test]
 fn pinned_entries_stay_and_are_reported() {
     let cache = one_shard(100);
@@ -220,7 +242,7 @@ fn threads_see_only_what_was_put_in() {
 #[derive(Debug, Clone)]
 enum Operation {
     Get(u64, u64),
-    Insert { file: u64, offset: u64, charge: usize, low: bool, pin: bool },
+    Insert { file: u64, offset: u64, charge: usize, how: u8, pin: bool },
     Unpin(usize),
     Remove(u64, u64),
     Erase(u64),
@@ -230,8 +252,8 @@ enum Operation {
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => (0u64..3, 0u64..30).prop_map(|(file, offset)| Operation::Get(file, offset)),
-        6 => (0u64..3, 0u64..30, 0usize..60, any::<bool>(), prop::bool::weighted(0.2))
-            .prop_map(|(file, offset, charge, low, pin)| Operation::Insert { file, offset, charge, low, pin }),
+        6 => (0u64..3, 0u64..30, 0usize..60, 0u8..4, prop::bool::weighted(0.2))
+            .prop_map(|(file, offset, charge, how, pin)| Operation::Insert { file, offset, charge, how, pin }),
         2 => any::<usize>().prop_map(Operation::Unpin),
         2 => (0u64..3, 0u64..30).prop_map(|(file, offset)| Operation::Remove(file, offset)),
         1 => (0u64..3).prop_map(Operation::Erase),
@@ -257,13 +279,17 @@ proptest! {
                         prop_assert_eq!(Some(**value), model.get(&key).map(|known| known.0));
                     }
                 }
-                Operation::Insert { file, offset, charge, low, pin } => {
+                Operation::Insert { file, offset, charge, how, pin } => {
                     let key = key(file, offset);
                     let resident = cache.contains(&key);
                     let value = counted(serial);
-                    let returned = match low {
-                        true => cache.insert_low_priority(key, value, charge),
-                        false => cache.insert(key, value, charge),
+                    let returned = match how {
+                        0 => cache.insert_low_priority(key, value, charge),
+                        1 => {
+                            let inserted = cache.insert_proven(key, value, charge, &mut Vec::new());
+                            inserted.unwrap_or_else(|refused| refused)
+                        }
+                        _ => cache.insert(key, value, charge),
                     };
                     if resident {
                         prop_assert_eq!(**returned, model[&key].0);

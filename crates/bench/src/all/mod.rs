@@ -31,7 +31,7 @@ const MOST_BYTES: u64 = 1 << 30;
 pub struct AllConfig {
     /// How large.
     pub scale: Scale,
-    /// Only the cells whose names contain one of these; all, if there are none.
+    /// Only the cells of these names, and where there is none of a name, those whose names contain it; all, if nothing is named.
     pub only: Vec<String>,
     /// Engines beside ours in the cells that they can run, and in cells of their own.
     pub peers: Vec<EngineKind>,
@@ -55,7 +55,7 @@ pub struct AllConfig {
 /// that failed, and is of the kind of the first.
 pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf>> {
     let all = plan(config);
-    let is_meant = |cell: &&Cell| config.only.is_empty() || config.only.iter().any(|part| cell.name.contains(part));
+    let is_meant = |cell: &&Cell| config.only.is_empty() || config.only.iter().any(|name| is_named(cell, name, &all));
     let cells: Vec<&Cell> = all.iter().filter(is_meant).collect();
     if cells.is_empty() {
         return Err(Error::invalid_argument("--only names no experiment; --dry-run lists them"));
@@ -96,6 +96,11 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     }
     outcome(failed)?;
     Ok(Some(page))
+}
+
+/// Whether a cell is meant by `name`: its own or, where no cell has it, a part of its own.
+fn is_named(cell: &Cell, name: &str, all: &[Cell]) -> bool {
+    if all.iter().any(|cell| cell.name == name) { cell.name == name } else { cell.name.contains(name) }
 }
 
 /// The nearest directory above a path that is there, or the path itself.

@@ -298,6 +298,17 @@ fn longer_plans_insert_as_was_published() {
 }
 
 #[test]
+fn the_name_of_a_cell_means_that_cell_alone() {
+    let all = plan(&AllConfig { scale: Scale::Hour, ..config() });
+    let named = |name: &str| -> Vec<_> {
+        all.iter().filter(|cell| is_named(cell, name, &all)).map(|cell| cell.name.as_str()).collect()
+    };
+    assert_eq!(named("insert-memory-1"), ["insert-memory-1"]);
+    assert!(["insert-memory-1", "insert-memory-12"].iter().all(|name| named("insert-memory").contains(name)));
+    assert!(named("nonsense").is_empty());
+}
+
+#[test]
 fn a_dry_run_lists_the_cells_and_writes_nothing() {
     let text = said(&config()).unwrap();
     for name in [

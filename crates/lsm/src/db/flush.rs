@@ -23,7 +23,7 @@ use crate::memtable::{JobRoom, Memtable};
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, RetainedTombstone, retained};
-use crate::sst::{TableBuilder, TableBuilderOptions, TableReader, TableTail, WriteBack};
+use crate::sst::{TableBuilder, TableBuilderOptions, TableReader, TableTail, WarmBlocks, WriteBack};
 use crate::version::VersionEdit;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
 use siltstone_base::executor::{Budget, Job, Progress};
@@ -63,12 +63,14 @@ pub(crate) struct BuildContext<'a> {
     pub(crate) surroundings: &'a Surroundings,
     pub(crate) file_number: u64,
     pub(crate) snapshots: Vec<SeqNo>,
+    /// Puts the blocks into the block cache.
+    pub(crate) keeps_cached: bool,
 }
 
 impl TableBuild {
     /// Starts a table of `memtables` (newest first).
     pub(crate) fn start(context: BuildContext<'_>, family: &Arc<Family>, memtables: &[Arc<Memtable>]) -> Result<Self> {
-        let BuildContext { surroundings: db, file_number, snapshots } = context;
+        let BuildContext { surroundings: db, file_number, snapshots, keeps_cached } = context;
         let path = FileName::Table(file_number).path(&db.dir);
         let direct = db.options.use_direct_io_for_flush_and_compaction;
         let file = db
@@ -116,6 +118,10 @@ impl TableBuild {
             },
         )?;
         builder.count_memory(db.holders.charge(Holder::Jobs));
+        if keeps_cached {
+            let (cache, pool) = (Arc::clone(&db.block_cache), db.block_pool.clone());
+            builder.keep_warm(WarmBlocks { cache, pool, watch: None });
+        }
         let children = memtables.iter().map(|memtable| ChildIter::Memtable(memtable.iter())).collect();
         let mut merged = MergingIter::new(family.comparator.clone(), children);
         merged.seek_to_first();
@@ -347,8 +353,16 @@ impl FlushJob {
             surroundings: &self.db.surroundings,
             file_number: self.info.file_number,
             snapshots: self.db.snapshots.seqnos(),
+            keeps_cached: self.keeps_cached(bytes),
         };
         TableBuild::start(context, &self.family, &self.memtables)
+    }
+
+    /// Whether the blocks of the table come into the cache: callers only read any more, the rows are in memory, and most of the cache is for others even so.
+    fn keeps_cached(&self, bytes: usize) -> bool {
+        self.db.options.cache_rewritten_blocks
+            && self.info.reason == FlushReason::ReadOnly
+            && bytes <= self.db.block_cache.capacity() / 2
     }
 
     /// Makes the WALs beneath durable, then names the table in the MANIFEST, then lets readers see it.

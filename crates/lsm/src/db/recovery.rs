@@ -442,7 +442,8 @@ impl Recovery<'_> {
             return Ok(());
         }
         let file_number = self.file_numbers.allocate();
-        let context = BuildContext { surroundings: self.surroundings, file_number, snapshots: Vec::new() };
+        let context =
+            BuildContext { surroundings: self.surroundings, file_number, snapshots: Vec::new(), keeps_cached: false };
         let memtables = [Arc::clone(&recovering.memtable)];
         let mut build = TableBuild::start(context, &recovering.family, &memtables)?;
         build.step(None)?;

@@ -3,7 +3,7 @@
 use super::{InternalIterator, SeekStage};
 use crate::file_meta::FileMeta;
 use crate::key::InternalKey;
-use crate::sst::{TableIter, TableReadOptions, WalkBounds};
+use crate::sst::{CacheWatch, TableIter, TableReadOptions, WalkBounds};
 use crate::table_cache::TableCache;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
@@ -41,6 +41,8 @@ pub(crate) struct LevelIter {
     prefix: Option<u64>,
     /// No block is passed by that may have a key outside of them.
     bounds: Option<Arc<WalkBounds>>,
+    /// Is told which blocks are cached that are read past the cache.
+    cache_watch: Option<Arc<CacheWatch>>,
     /// An error of opening a table.
     error: Option<Error>,
 }
@@ -63,8 +65,16 @@ impl LevelIter {
             prepared: None,
             prefix: None,
             bounds: None,
+            cache_watch: None,
             error: None,
         }
+    }
+
+    /// The same, which tells `watch` which of the blocks are cached that it reads past the cache.
+    #[must_use]
+    pub(crate) fn watching_cache(mut self, watch: Option<Arc<CacheWatch>>) -> Self {
+        self.cache_watch = watch;
+        self
     }
 
     /// The same for a walk that shows nothing outside of `bounds`.
@@ -115,6 +125,7 @@ impl LevelIter {
             Ok(mut table) => {
                 table.set_prefix(self.prefix);
                 table.set_bounds(self.bounds_of(index));
+                table.set_cache_watch(self.cache_watch.clone());
                 self.table = Some(table);
                 true
             }

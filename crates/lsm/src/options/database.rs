@@ -134,6 +134,10 @@ siltstone_base::define_options! {
         /// When nothing was written for so many seconds while callers went on reading, flushes what is in memory and compacts level 0 of families with the leveled style, whatever
         /// the trigger says: reads then ask fewer places. 0: never, as RocksDB.
         drain_when_read_only_seconds: u64 = 10,
+        /// Puts data blocks that compactions write into the block cache where the blocks that they are made of are cached, and those of a flush
+        /// [because callers only read](Self::drain_when_read_only_seconds): else everybody who read these rows in memory would wait for the device anew. About as many come into the cache as go out of use. Not blocks of tables with a
+        /// [dictionary](super::ColumnFamilyOptions::max_dict_bytes). `false`: as RocksDB, whose `prepopulate_block_cache` takes all blocks of a job or none.
+        cache_rewritten_blocks: bool = true,
         /// Has the allocator of the process, if it is glibc's, keep at most so many bytes free at the end of each of its areas, and map what is of 128 KiB or more by itself: by default it keeps the more free the
         /// larger the things are that were freed. It is the whole process's, and for good. 0: leaves it as it is, as RocksDB.
         allocator_trim_threshold: usize = 0,

@@ -18,6 +18,10 @@ const CHARGE_STEP: usize = 64 << 10;
 /// What is taken from them at once, at most: a millisecond's work, more or less.
 const LARGEST_RISE: usize = 1 << 20;
 
+/// How a block comes into the cache; adds to the last one what had to go for it.
+type Insert =
+    fn(&Cache<Block>, CacheKey, Arc<Block>, usize, &mut Vec<(CacheKey, Arc<Block>)>) -> Result<Arc<Block>, Arc<Block>>;
+
 /// What may be held in all, and what others hold of it.
 #[derive(Debug)]
 struct Shares {
@@ -207,6 +211,18 @@ impl BlockCache {
         self.blocks.get(&CacheKey { file, offset })
     }
 
+    /// The same, and nothing is counted or used by it.
+    pub(crate) fn peek(&self, file: u64, offset: u64) -> Option<Arc<Block>> {
+        self.blocks.peek(&CacheKey { file, offset })
+    }
+
+    /// Lets the block of `file` at `offset` go, which nobody will ask for any more.
+    pub(crate) fn remove(&self, file: u64, offset: u64) {
+        if let Some(block) = self.blocks.remove(&CacheKey { file, offset }) {
+            block.set_cached(false);
+        }
+    }
+
     /// The same for a partition of `kind`, which is counted.
     pub(crate) fn get_partition(&self, kind: CachedKind, file: u64, offset: u64) -> Option<Arc<Block>> {
         let found = self.get(file, offset);
@@ -239,11 +255,24 @@ impl BlockCache {
     ///
     /// `LimitExceeded` if there is no room within a [strict capacity](Self::strict_capacity_limit).
     pub(crate) fn insert(&self, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
+        self.insert_by(Cache::insert_evicting, file, offset, block)
+    }
+
+    /// Puts a block in that stands in the place of one in use.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub(crate) fn insert_proven(&self, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
+        self.insert_by(Cache::insert_proven, file, offset, block)
+    }
+
+    fn insert_by(&self, insert: Insert, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
         let charge = block.memory_usage() + VALUE_OVERHEAD;
         let mut evicted = Vec::new();
         block.set_cached(true);
         let kind = block.cached_kind();
-        let inserted = self.blocks.insert_evicting(CacheKey { file, offset }, block, charge, &mut evicted);
+        let inserted = insert(&self.blocks, CacheKey { file, offset }, block, charge, &mut evicted);
         if inserted.is_ok() {
             self.kinds.inserted(kind, file, charge as u64);
         }

@@ -69,6 +69,11 @@ impl BlockSlots {
         self.0.get(index).is_some_and(|slot| slot.load().strong_count() > 0)
     }
 
+    /// The slots that have a block.
+    pub(crate) fn taken_slots(&self) -> impl Iterator<Item = usize> {
+        (0..self.0.len()).filter(|index| self.has(*index))
+    }
+
     /// Sets slot `index`.
     pub(crate) fn set(&self, index: usize, block: &Arc<Block>) {
         if let Some(slot) = self.0.get(index) {

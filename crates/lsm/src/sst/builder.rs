@@ -18,6 +18,7 @@ use super::properties::TableProperties;
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use super::summary::TableSummary;
 use super::tail::TableTail;
+use super::warm_blocks::{WarmBlocks, WarmTable};
 use crate::expiry::{BLOCK_STAMPS_PROPERTY, STAMPS_PROPERTY, StampCollector};
 use crate::holders::Held;
 use crate::key::{
@@ -77,6 +78,8 @@ pub(crate) struct TableBuilder {
     largest_seqno: SeqNo,
     /// Counts what it holds, if somebody wants it.
     held: Option<Held>,
+    /// Puts data blocks into the cache, if it is to.
+    warm: Option<WarmTable>,
 }
 
 impl TableBuilder {
@@ -173,6 +176,7 @@ impl TableBuilder {
             smallest_seqno: MAX_SEQNO,
             largest_seqno: 0,
             held: None,
+            warm: None,
             comparator: options.comparator,
             options: options.table,
         })
@@ -234,6 +238,11 @@ impl TableBuilder {
     /// Counts by `held` what is gathered, from now on and once a block.
     pub(crate) fn count_memory(&mut self, held: Held) {
         self.held = Some(held);
+    }
+
+    /// Puts data blocks into a cache as they are written, those that wait for a dictionary excepted: for a table that is opened by its [tail](Self::finish_with_tail). Before the first entry.
+    pub(crate) fn keep_warm(&mut self, blocks: WarmBlocks) {
+        self.warm = self.waiting.is_none().then(|| WarmTable::new(blocks));
     }
 
     /// Bytes of memory that it holds, beside what codecs and collectors have.
@@ -402,7 +411,10 @@ impl TableBuilder {
         let footer = Footer { version, checksum: self.checksum, metaindex, index: Some(index) };
         let footer = footer.encode(self.output.offset())?;
         self.output.write_raw(&footer);
-        let (file_size, file_crc, tail) = self.output.finish()?;
+        let (file_size, file_crc, mut tail) = self.output.finish()?;
+        if let Some(tail) = &mut tail {
+            tail.cache_file = self.warm.take().map(WarmTable::hand_on);
+        }
         let empty = self.properties.num_entries == 0;
         let summary = TableSummary {
             file_size,
@@ -474,7 +486,13 @@ impl TableBuilder {
         }
         let block = self.data_block.finish();
         match &mut self.waiting {
-            None => self.finished = Some(self.output.write_data_block(block)?),
+            None => {
+                let handle = self.output.write_data_block(block)?;
+                if let Some(warm) = &mut self.warm {
+                    warm.wrote(handle, block);
+                }
+                self.finished = Some(handle);
+            }
             Some(waiting) => {
                 waiting.push(block);
                 self.finished = Some(BlockHandle::default());

@@ -6,6 +6,7 @@ use super::index_block::Index;
 use super::read_ahead::{AT_ONCE, MAX_AUTO_READ_AHEAD, Reach, ReadAhead};
 use super::reader::{TableReadOptions, TableReader, stored_range};
 use super::walk_bounds::WalkBounds;
+use super::warm_blocks::CacheWatch;
 use crate::expiry::Judged;
 use crate::iterator::{InternalIterator, SeekStage};
 use crate::key::InternalKeyComparator;
@@ -32,6 +33,8 @@ pub(crate) struct TableIter {
     valid: bool,
     /// Reads past the cache: for compactions.
     bypasses_cache: bool,
+    /// Is told which blocks are cached that are read past the cache.
+    cache_watch: Option<Arc<CacheWatch>>,
     read_ahead: ReadAhead,
     /// The block in which the seek that comes next begins, if it was prepared.
     prepared: Option<usize>,
@@ -94,6 +97,7 @@ impl TableIter {
             cursor: BlockCursor::new(),
             valid: false,
             bypasses_cache,
+            cache_watch: None,
             read_ahead,
             prepared: None,
             hits: 0,
@@ -105,6 +109,11 @@ impl TableIter {
             expected_end: 0,
             error: None,
         }
+    }
+
+    /// Tells `watch` which of the blocks are cached that it reads past the cache.
+    pub(crate) fn set_cache_watch(&mut self, watch: Option<Arc<CacheWatch>>) {
+        self.cache_watch = watch;
     }
 
     /// Bytes of the blocks that it stands on.
@@ -250,6 +259,8 @@ impl TableIter {
             if let Some(block) = self.reader.looked_up_block(self.block_index(), index, self.options.fill_cache) {
                 return Ok(block);
             }
+        } else if let Some(watch) = &self.cache_watch {
+            watch.saw(self.reader.has_cached(self.block_index(), index));
         }
         if self.options.read_tier == ReadTier::BlockCache {
             return Err(Error::new(ErrorKind::Incomplete, "block is not cached"));

@@ -10,6 +10,7 @@
 //!   the [`block_cache`] or from disk ([`fetch`]; several together: [`fetch_together`]).
 //! * [`range_del_block`] holds the range tombstones; an open table has their fragments in memory.
 //! * [`tail`] is the end of a table that was just written, from which it is opened without reading it back.
+//! * [`warm_blocks`] keeps blocks in the cache that are made of cached ones.
 //! * [`iter`] walks one, reading ahead ([`read_ahead`]).
 
 mod block;
@@ -56,6 +57,7 @@ pub(crate) mod test_util;
 mod tests;
 mod unique_id;
 mod walk_bounds;
+mod warm_blocks;
 
 #[cfg(feature = "testing")]
 pub(crate) use block::Block;
@@ -80,3 +82,4 @@ pub(crate) use summary::TableSummary;
 pub(crate) use tail::TableTail;
 pub(crate) use unique_id::encode_session_id;
 pub(crate) use walk_bounds::WalkBounds;
+pub(crate) use warm_blocks::{CacheWatch, WarmBlocks};

@@ -218,7 +218,7 @@ impl TableOutput {
 
     /// Keeps a copy of what comes from now on, for [`finish`](Self::finish).
     pub(crate) fn keep_tail(&mut self) {
-        self.tail = Some(TableTail { start: self.offset(), bytes: Vec::new() });
+        self.tail = Some(TableTail { start: self.offset(), ..TableTail::default() });
     }
 
     /// Makes everything durable and closes the file; returns its length, its CRC32c, if it is computed, and its tail, if that was kept.

@@ -11,6 +11,8 @@ pub(crate) struct TableTail {
     pub(crate) start: u64,
     /// The bytes, to the end of the file.
     pub(crate) bytes: Vec<u8>,
+    /// What the block cache knows the table by, if blocks of it are there already.
+    pub(crate) cache_file: Option<u64>,
 }
 
 impl TableTail {

@@ -11,7 +11,7 @@ pub struct AllArguments {
     /// How large: quick, hour or night.
     #[arg(long, default_value_t = Scale::Quick)]
     scale: Scale,
-    /// Only the experiments whose names contain one of these.
+    /// Only the experiments of these names; a name that none has stands for all that contain it.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Engines beside ours: in kv, ycsb and stalls, which go past the page cache, those that can; all of them in insert-peers, and in sysbench-peers those with direct I/O. None is on a modelled device.

@@ -25,6 +25,9 @@ pub(super) use crossings::{Course, Sameness, crossings};
 pub(super) use lead::Lead;
 pub(super) use side::Side;
 
+/// A ratio so many times a published one, or one part in so many of it, is far from it.
+const FAR: f64 = 2.0;
+
 /// What is looked at of a run.
 type Figure = fn(&RunRecord) -> Option<f64>;
 
@@ -122,7 +125,7 @@ pub(super) struct Judged {
     pub reason: Option<String>,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// Why it does not, as far as the results tell.
+    /// Why it does not, or why it is far from what was published, as far as the results tell.
     pub why: Option<String>,
     /// What became of it under exchanged labels. `None` where it does not hold, or nothing is asked.
     pub control: Option<Control>,
@@ -187,8 +190,10 @@ impl Shape {
             (_, Some(true), Some(Control::NotMeasured)) => Verdict::Uncontrolled,
             (_, Some(true), _) => Verdict::Holds,
         };
-        let differs = found.filter(|_| verdict == Verdict::Differs);
-        let why = differs.map(|found| why::why(found.of, found.by, found.ratio, &self));
+        let is_told_of = |found: &Found<'_>| {
+            verdict == Verdict::Differs || (verdict != Verdict::NotMeasured && self.is_far_from_published(found.ratio))
+        };
+        let why = found.filter(is_told_of).map(|found| why::why(found.of, found.by, found.ratio, &self));
         let reason = found.is_none().then(|| self.reason(records));
         Judged {
             shape: self,
@@ -215,6 +220,13 @@ impl Shape {
             }
             false => self.lead().map(|lead| Lead::of(ratio) == Some(lead)),
         }
+    }
+
+    /// Whether a ratio is so far from the published ones that the page says why, also where it holds.
+    fn is_far_from_published(&self, ratio: f64) -> bool {
+        // With two other sides, what is published is their ratio.
+        let published = self.published.filter(|_| self.relative_to.is_none());
+        published.is_some_and(|(least, most)| ratio > most * FAR || ratio * FAR < least)
     }
 
     /// Whether the machine of a run has the cores for which the shape is asked.

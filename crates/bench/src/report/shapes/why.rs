@@ -92,14 +92,12 @@ fn is_shown_as(one: f64, other: f64) -> bool {
 fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<String> {
     let (line, figure) = (&run.result, shape.of.figure);
     let facts: Vec<_> = match shape.about {
-        About::Speed => [processor(line), device(line), reads(line), delays(line)].into_iter().flatten().collect(),
-        About::Crossing => {
-            [growth(run), processor(line), device(line), reads(line), delays(line)].into_iter().flatten().collect()
-        }
+        About::Speed => [processor(line), device(line), delays(line)].into_iter().flatten().collect(),
+        About::Crossing => [growth(run), processor(line), device(line), delays(line)].into_iter().flatten().collect(),
         About::Evenness => {
             let finer = || shape.finer.and_then(|(figure, _)| figure(run));
             let came_to = figure(run).or_else(finer).map(|figure| format!("came to {}", short(Some(figure))));
-            [came_to, delays(line), processor(line), device(line), pause(line)].into_iter().flatten().collect()
+            [came_to, delays(line), processor(line), transfer(line), pause(line)].into_iter().flatten().collect()
         }
         About::Amount(unit, each) => {
             let published = published.map(|amount| format!(" (published: {})", short(Some(amount))));
@@ -160,7 +158,25 @@ fn capacity(line: &ResultLine) -> Option<Capacity> {
     (capacity != Capacity::default()).then_some(capacity)
 }
 
+/// What the device was busy with: one of the things that limit it or, where none of these is used up, all of them together.
 fn device(line: &ResultLine) -> Option<String> {
+    transfer(line).or_else(|| reads(line)).or_else(|| together(line))
+}
+
+/// Reads and writes stand in one queue.
+fn together(line: &ResultLine) -> Option<String> {
+    let capacity = capacity(line)?;
+    let part = |amount: f64, most: Option<f64>| amount / line.seconds.max(1e-9) / most.unwrap_or(f64::INFINITY);
+    let bytes_read = part(line.process_read.unwrap_or_default() as f64, capacity.read_bytes);
+    let reading = part(line.reads_per_row.unwrap_or_default() * line.ops as f64, capacity.reads).max(bytes_read);
+    let writing = part(line.process_written.unwrap_or_default() as f64, capacity.written_bytes);
+    (reading + writing >= ABOUT_ALL).then(|| {
+        let [reading, writing] = [reading, writing].map(|part| part * 100.0);
+        format!("kept its device busy with reads for {reading:.0} % of the time and with writes for {writing:.0} %")
+    })
+}
+
+fn transfer(line: &ResultLine) -> Option<String> {
     let capacity = capacity(line)?;
     let full = |bytes: Option<u64>, most: Option<f64>, verb: &str| {
         let (rate, most) = (bytes? as f64 / line.seconds.max(1e-9), most?);

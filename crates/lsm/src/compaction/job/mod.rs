@@ -25,7 +25,7 @@ use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, Mergi
 use crate::key::{LookupKey, MAX_SEQNO, SeqNo, ValueType, trailer, user_key};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
 use crate::range_tombstones::{Fragments, retained};
-use crate::sst::{TableReadOptions, TableReader, WriteBack};
+use crate::sst::{CacheWatch, TableReadOptions, TableReader, WriteBack};
 use crate::table_cache::TableCache;
 use crate::version::{FileNumbers, VersionEdit};
 use siltstone_base::clock::Clock;
@@ -69,6 +69,8 @@ pub(crate) struct CompactionEnv {
     pub(crate) use_direct_io: bool,
     /// When outputs are written back.
     pub(crate) write_back: WriteBack,
+    /// Keeps blocks in the block cache that are made of cached ones.
+    pub(crate) keeps_cached: bool,
     /// Checksum of each whole table, for the MANIFEST.
     pub(crate) file_checksum: FileChecksum,
     /// Who sees values that go.
@@ -107,6 +109,8 @@ pub(crate) struct CompactionJob {
     /// References to values in blob files that were read; `None` if no input has any.
     blob_references: Option<BlobTally>,
     beneath: Beneath,
+    /// Which blocks of the inputs are cached, if the outputs are to know.
+    cache_watch: Option<Arc<CacheWatch>>,
     outputs: Outputs,
     /// Entries of the inputs, as their properties say.
     entries: u64,
@@ -131,7 +135,8 @@ impl CompactionJob {
         let has_blobs = compaction.input_files().any(|(_, file)| file.oldest_blob_file().is_some());
         let blob_references = has_blobs.then(BlobTally::default);
         let beneath = Beneath::new(&compaction);
-        let outputs = Outputs::new(&compaction, &env);
+        let cache_watch = env.keeps_cached.then(Arc::default);
+        let outputs = Outputs::new(&compaction, &env, cache_watch.clone());
         Self {
             compaction,
             keys,
@@ -140,6 +145,7 @@ impl CompactionJob {
             sieve,
             blob_references,
             beneath,
+            cache_watch,
             outputs,
             entries: 0,
             is_read: false,
@@ -378,12 +384,13 @@ impl CompactionJob {
                 let purpose = IterPurpose::Compaction { read_ahead_size };
                 let files = Arc::from(inputs.files.as_slice());
                 let level = LevelIter::new(files, Arc::clone(&self.env.table_cache), read, purpose);
-                children.push(ChildIter::Level(level));
+                children.push(ChildIter::Level(level.watching_cache(self.cache_watch.clone())));
                 continue;
             }
             let order = self.compaction.input_version.comparator();
             for file in inputs.files.iter().filter(|file| self.keys.may_meet(order, file)) {
-                let table = self.env.table_cache.compaction_iter(file, read, read_ahead_size)?;
+                let mut table = self.env.table_cache.compaction_iter(file, read, read_ahead_size)?;
+                table.set_cache_watch(self.cache_watch.clone());
                 children.push(ChildIter::Table(table));
             }
         }

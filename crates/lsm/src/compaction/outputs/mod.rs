@@ -16,7 +16,7 @@ use crate::holders::Holder;
 use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
 use crate::options::{FileChecksum, FilterPolicy};
 use crate::range_tombstones::RetainedTombstone;
-use crate::sst::{TableBuilder, TableBuilderOptions, TableReader, TableSummary, TableTail};
+use crate::sst::{CacheWatch, TableBuilder, TableBuilderOptions, TableReader, TableSummary, TableTail, WarmBlocks};
 use siltstone_base::entry_filter::EntryFilter;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
 use siltstone_base::sync::Arc;
@@ -39,6 +39,8 @@ pub(super) struct Outputs {
     /// The same when it is durable, and still to be opened.
     unopened: Option<(FileMetaData, TableTail)>,
     options: TableBuilderOptions,
+    /// Where blocks go that are to be in memory, if any are.
+    warm: Option<WarmBlocks>,
     /// The smallest epoch of the inputs: the outputs are as old as the oldest of them.
     epoch_number: u64,
     created: Vec<u64>,
@@ -79,7 +81,8 @@ struct EndingTable {
 }
 
 impl Outputs {
-    pub(super) fn new(compaction: &Compaction, env: &CompactionEnv) -> Self {
+    /// `watch` is told which blocks of the inputs are cached, if blocks that are made of them are to be.
+    pub(super) fn new(compaction: &Compaction, env: &CompactionEnv, watch: Option<Arc<CacheWatch>>) -> Self {
         let epochs = compaction.input_files().map(|(_, file)| file.epoch_number);
         let times = compaction.input_files().map(|(_, file)| file.oldest_ancestor_time).filter(|time| *time != 0);
         // Where the clock went back, rows expire by a later time: a table that it makes look old would be rewritten for its age again and again.
@@ -135,6 +138,7 @@ impl Outputs {
             ending: None,
             unopened: None,
             options,
+            warm: watch.map(|watch| env.table_cache.warm_blocks(watch)),
             epoch_number: epochs.min().unwrap_or(0),
             created: Vec::new(),
             finished: Vec::new(),
@@ -180,7 +184,7 @@ impl Outputs {
         }
         let builder = match &mut self.builder {
             Some(builder) => builder,
-            none => none.insert(create_table(env, &mut self.options, &mut self.created)?),
+            none => none.insert(create_table(env, &mut self.options, &self.warm, &mut self.created)?),
         };
         builder.add(internal_key, value).map_err(out_of_order)?;
         if trailer(internal_key) as u8 == ValueType::BlobIndex as u8 {
@@ -200,7 +204,7 @@ impl Outputs {
     pub(super) fn end_table(&mut self, env: &CompactionEnv, next_key: Option<&[u8]>) -> Result<()> {
         while !self.step(env, &mut || false)? {}
         if self.builder.is_none() && next_key.is_none() && !self.ranges.is_empty() {
-            self.builder = Some(create_table(env, &mut self.options, &mut self.created)?);
+            self.builder = Some(create_table(env, &mut self.options, &self.warm, &mut self.created)?);
         }
         if let Some(mut builder) = self.builder.take() {
             write_ranges(&mut builder, &mut self.ranges, &self.options.comparator, next_key)?;
@@ -290,6 +294,7 @@ impl Outputs {
 fn create_table(
     env: &CompactionEnv,
     options: &mut TableBuilderOptions,
+    warm: &Option<WarmBlocks>,
     created: &mut Vec<u64>,
 ) -> Result<TableBuilder> {
     let number = env.file_numbers.allocate();
@@ -300,6 +305,9 @@ fn create_table(
     options.file_number = number;
     let mut builder = TableBuilder::new(file, path, options.clone())?;
     builder.count_memory(env.holders.charge(Holder::Jobs));
+    if let Some(warm) = warm {
+        builder.keep_warm(warm.clone());
+    }
     Ok(builder)
 }
 

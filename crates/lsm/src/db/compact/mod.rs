@@ -317,6 +317,7 @@ impl Compacting {
             readahead_size: live.compaction_readahead_size,
             use_direct_io: db.options.use_direct_io_for_flush_and_compaction,
             write_back: WriteBack { bytes: live.bytes_per_sync, strict: db.options.strict_bytes_per_sync },
+            keeps_cached: db.options.cache_rewritten_blocks,
             file_checksum: db.options.file_checksum,
             hidden: self.hidden.clone(),
             holders: Arc::clone(&db.holders),

@@ -2,7 +2,7 @@
 
 use super::decision::{Decision, Look, Memory};
 use crate::event::{CompactionInfo, CompactionReason, EventListener, FlushInfo, FlushReason};
-use crate::{ColumnFamilyOptions, CompactionStyle, CompressionType, Db, DbOptions, WriteOptions};
+use crate::{ColumnFamilyOptions, CompactionStyle, CompressionType, Counter, Db, DbOptions, WriteOptions};
 use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::{Executor, StepExecutor};
@@ -62,6 +62,10 @@ impl World {
     }
 
     fn with(seconds: u64, family: ColumnFamilyOptions) -> Self {
+        Self::of(seconds, family, true)
+    }
+
+    fn of(seconds: u64, family: ColumnFamilyOptions, caches_rewritten: bool) -> Self {
         let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
         let list = Rank(u16::MAX);
         let reasons =
@@ -72,6 +76,7 @@ impl World {
             .executor(Some(executor.clone()))
             .listeners(vec![reasons.clone()])
             .drain_when_read_only_seconds(seconds)
+            .cache_rewritten_blocks(caches_rewritten)
             .unnamed_families(family);
         Self { db: Db::open("/db", &options).unwrap(), executor, reasons }
     }
@@ -122,6 +127,31 @@ fn what_is_only_read_goes_down_by_itself() {
     assert_eq!(world.flushes().len(), 3);
     assert_eq!(world.files(0), 0);
     world.db.check().unwrap();
+}
+
+/// Rows in memory and in cached blocks stay where they are read without the device.
+#[test]
+fn who_only_reads_does_not_wait_for_the_device_once_everything_went_down() {
+    for keeps in [true, false] {
+        let world = World::of(10, ColumnFamilyOptions::default(), keeps);
+        (0..20).for_each(|round| world.write(round * 100));
+        world.db.flush(&Default::default()).unwrap();
+        world.write(50);
+        let blocks_read = || {
+            let before = world.db.metrics().get(Counter::BlocksRead);
+            (0..2_000_u64).for_each(|number| assert!(world.db.get(number.to_be_bytes()).unwrap().is_some()));
+            world.db.metrics().get(Counter::BlocksRead) - before
+        };
+        assert!(blocks_read() > 0);
+        assert_eq!(blocks_read(), 0);
+        world.read(40, 30);
+        world.db.wait_for_background_work().unwrap();
+        assert_eq!((world.files(0), world.files(6)), (0, 1));
+        let read = blocks_read();
+        // A table's block that newer rows hid was not read, and what is made of it need not be in memory.
+        assert!(if keeps { read <= 1 } else { read > 20 }, "{read} blocks");
+        world.db.check().unwrap();
+    }
 }
 
 /// In the styles of sorted runs what came since becomes one run, and the older ones stay as they are.

@@ -42,4 +42,5 @@ mod untrusted_clocks;
 mod upkeep;
 mod waiting;
 mod wal_modes;
+mod warm_blocks;
 mod yields;

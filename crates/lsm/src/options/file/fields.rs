@@ -79,6 +79,7 @@ pub(super) const DATABASE: &[Field<DbOptions>] = &[
     field!(own DbOptions.rate_limiter_mode),
     field!(own DbOptions.rate_limiter_auto_tuned),
     field!(own DbOptions.drain_when_read_only_seconds),
+    field!(own DbOptions.cache_rewritten_blocks),
     field!(own DbOptions.allocator_trim_threshold),
     field!(own DbOptions.charge_memtables_to_block_cache),
     field!(own DbOptions.max_clock_jump_seconds),

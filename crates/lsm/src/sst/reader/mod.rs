@@ -165,6 +165,10 @@ fn give_cursor_back(cursor: Box<BlockCursor>) {
 
 impl Drop for TableReader {
     fn drop(&mut self) {
+        // The room is for blocks that somebody may ask for. Those of a two-level index go when their turn comes.
+        for position in self.index.slots().taken_slots() {
+            self.block_cache.remove(self.cache_file, self.index.handle(position).offset);
+        }
         self.block_cache.forget_file(self.cache_file);
     }
 }
@@ -492,6 +496,27 @@ impl TableReader {
         let block = self.block_cache.insert(self.cache_file, index.handle(position).offset, Arc::new(block))?;
         index.slots().set(position, &block);
         Ok(block)
+    }
+
+    /// Finds the data blocks that are in the cache already, where the cache knows the table by `file`.
+    fn take_warm_blocks(&mut self, file: u64) {
+        self.cache_file = file;
+        if self.partitions.is_some() {
+            return;
+        }
+        for position in 0..self.index.len() {
+            if let Some(block) = self.block_cache.peek(file, self.index.handle(position).offset) {
+                self.index.slots().set(position, &block);
+            }
+        }
+    }
+
+    /// Whether data block `position` of `index` is in the cache. Nothing is used by it.
+    #[inline]
+    pub(crate) fn has_cached(&self, index: &Index, position: usize) -> bool {
+        let is_there = || self.block_cache.peek(self.cache_file, index.handle(position).offset).is_some();
+        // What was put there with the table is known by a two-level index once somebody asked for it.
+        index.slots().has(position) || (self.partitions.is_some() && is_there())
     }
 
     /// Counts hits on blocks that were found without a lookup.

@@ -73,9 +73,13 @@ impl TableReader {
         options: &TableReaderOptions,
         tail: TableTail,
     ) -> Result<Self> {
+        let cache_file = tail.cache_file;
         let with_tail = Arc::new(WithTail { file: Arc::clone(&file), tail });
         let mut reader = Self::open(with_tail, path, file_size, options)?;
         reader.fetcher.file = file;
+        if let Some(file) = cache_file {
+            reader.take_warm_blocks(file);
+        }
         Ok(reader)
     }
 

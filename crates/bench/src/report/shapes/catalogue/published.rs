@@ -66,10 +66,10 @@ pub(super) fn sysbench(workload: &str, memories: &[&str]) -> Range {
     }))
 }
 
-/// By 4 application processes under full load, large data set: the times of the two InnoDBs over that of MyRocks.
-pub(super) fn redmine(operation: &str) -> Range {
+/// By so many application processes under such a load, large data set: the times of the two InnoDBs over that of MyRocks.
+pub(super) fn redmine(operation: &str, clients: &str, load: &str) -> Range {
     let table = table("Redmine")?;
-    let conditions = [("dataset", "large"), ("operation", operation), ("clients", "4"), ("disk_load", "x4")];
+    let conditions = [("dataset", "large"), ("operation", operation), ("clients", clients), ("disk_load", load)];
     range(["mysql_slower", "mariadb_slower"].into_iter().filter_map(|column| table.figure(&conditions, column)))
 }
 

@@ -27,11 +27,18 @@ pub(super) fn shapes() -> Vec<Shape> {
         ..over(TITLE, claim, (BTREE, LSM), runs, (mean_time, About::Speed))
     };
     shapes.extend(OPERATIONS.map(|(operation, factor)| Shape {
-        published: published(operation),
+        published: published(operation, "4", "x4"),
         at_least: Some(factor),
         ..row(
             format!("{operation}, large, full load (4 processes, load x4): {times}, durability as published"),
             of_operation(operation, FULL, true),
+        )
+    }));
+    shapes.extend(OPERATIONS.map(|(operation, _)| Shape {
+        published: published(operation, "1", "0"),
+        ..row(
+            format!("{operation}, large, no load (1 process): {times}, durability as published"),
+            of_operation(operation, NONE, true),
         )
     }));
     shapes.extend(OPERATIONS.map(|(operation, _)| {

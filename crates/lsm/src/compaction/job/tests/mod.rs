@@ -158,6 +158,7 @@ impl World {
             clock: Arc::new(ManualClock::new(1_700_000_000)),
             readahead_size: 4096,
             use_direct_io: false,
+            keeps_cached: true,
             write_back: WriteBack::default(),
             file_checksum: FileChecksum::None,
             hidden: None,
