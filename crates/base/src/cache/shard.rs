@@ -29,6 +29,9 @@ pub(super) enum Standing {
     Proven,
 }
 
+/// Places that are looked at for each entry that is removed.
+const SWEPT: usize = 8;
+
 /// Half a cache line, so that a lookup touches one.
 #[repr(align(32))]
 struct Entry<V> {
@@ -58,6 +61,8 @@ struct State<V> {
     probation: VecDeque<Place>,
     main: VecDeque<Place>,
     next_stamp: u16,
+    /// The place that is looked at next for whether it is empty, counted from the front of the main queue, and on into the other.
+    swept: usize,
     probation_bytes: usize,
     usage: usize,
     capacity: usize,
@@ -84,6 +89,7 @@ impl<V: Cacheable> Shard<V> {
             probation: VecDeque::new(),
             main: VecDeque::new(),
             next_stamp: 0,
+            swept: 0,
             probation_bytes: 0,
             usage: 0,
             capacity,
@@ -394,10 +400,31 @@ impl<V: Cacheable> State<V> {
         }
     }
 
-    /// Drops the places of removed entries, once they are more than those of others.
+    /// Drops some places of removed entries, once they are more than half of those of others: a few at a time, for others wait meanwhile.
     fn drop_empty_places(&mut self) {
-        if self.probation.len() + self.main.len() > 2 * self.table.len() + 8 {
+        let (places, taken) = (self.probation.len() + self.main.len(), self.table.len());
+        if places > 2 * taken + 8 {
+            // As after the removal of a large part at once.
             self.retain_taken_places();
+        } else if places > taken + taken / 2 + 8 {
+            (0..SWEPT).for_each(|_| self.sweep_place());
+        }
+    }
+
+    /// Looks at the next place. One that is empty goes, and the oldest of its queue takes its stead.
+    fn sweep_place(&mut self) {
+        if self.swept >= self.main.len() + self.probation.len() {
+            self.swept = 0;
+        }
+        let in_main = self.main.len();
+        let (queue, at) = match self.swept < in_main {
+            true => (&mut self.main, self.swept),
+            false => (&mut self.probation, self.swept - in_main),
+        };
+        let Some(place) = queue.get(at).copied() else { return };
+        match self.table.find(place.hash(), |entry| place.is_of(entry)) {
+            Some(_) => self.swept += 1,
+            None => drop(queue.swap_remove_front(at)),
         }
     }
 

@@ -26,6 +26,12 @@ impl Uses {
         }
     }
 
+    /// Whether there was any lately.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.get() > 0
+    }
+
     #[inline]
     pub(super) fn get(&self) -> u8 {
         self.0.load(Ordering::Relaxed)

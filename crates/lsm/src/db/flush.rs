@@ -353,16 +353,18 @@ impl FlushJob {
             surroundings: &self.db.surroundings,
             file_number: self.info.file_number,
             snapshots: self.db.snapshots.seqnos(),
-            keeps_cached: self.keeps_cached(bytes),
+            keeps_cached: self.keeps_cached(),
         };
         TableBuild::start(context, &self.family, &self.memtables)
     }
 
-    /// Whether the blocks of the table come into the cache: callers only read any more, the rows are in memory, and most of the cache is for others even so.
-    fn keeps_cached(&self, bytes: usize) -> bool {
-        self.db.options.cache_rewritten_blocks
+    /// Whether the blocks of the table come into the cache: callers only read any more, the rows are in memory, and those of all families leave most of the cache to others.
+    fn keeps_cached(&self) -> bool {
+        let db = &self.db;
+        let room = db.block_cache.capacity().saturating_sub(db.block_cache.charged());
+        db.options.cache_rewritten_blocks
             && self.info.reason == FlushReason::ReadOnly
-            && bytes <= self.db.block_cache.capacity() / 2
+            && db.memtable_memory.bytes() <= room / 2
     }
 
     /// Makes the WALs beneath durable, then names the table in the MANIFEST, then lets readers see it.

@@ -6,6 +6,7 @@ use super::block_hash::{HashBucket, look_up};
 use super::block_slots::HomeSlot;
 use super::cache_kinds::CachedKind;
 use super::index_block::Index;
+use super::warm_blocks::Warmth;
 use siltstone_base::block_pool::PooledBuf;
 use siltstone_base::cache::{Cacheable, Uses};
 use siltstone_base::coding::decode_varint32;
@@ -116,6 +117,11 @@ impl Block {
             None if self.entries_len > 0 => CachedKind::Data,
             None => CachedKind::Filter,
         }
+    }
+
+    /// What is known of the block, if it is in the cache.
+    pub(super) fn warmth(&self) -> Warmth {
+        if self.uses.any() { Warmth::Used } else { Warmth::Cached }
     }
 
     /// Says whether a cache holds the block, for the accounting of the pool.

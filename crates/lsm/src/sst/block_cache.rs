@@ -3,6 +3,7 @@
 use super::block::Block;
 use super::cache_kinds::{CachedKind, KindCounts, KindStats};
 use super::compressed_tier::CompressedTier;
+use super::leaving::Leaving;
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::cache::{Cache, CacheKey, CacheStats, VALUE_OVERHEAD};
 use siltstone_base::sync::{Mutex, Rank};
@@ -65,6 +66,7 @@ pub struct BlockCache {
     shares: Mutex<Shares>,
     is_strict: bool,
     kinds: KindCounts,
+    leaving: Leaving,
 }
 
 impl BlockCache {
@@ -78,6 +80,7 @@ impl BlockCache {
             is_strict: false,
             shares: Mutex::new(RANK, shares),
             kinds: KindCounts::new(),
+            leaving: Leaving::new(),
         }
     }
 
@@ -216,6 +219,16 @@ impl BlockCache {
         self.blocks.peek(&CacheKey { file, offset })
     }
 
+    /// Whether the block of `file` at `offset` is in the tier of compressed blocks. Nothing is counted or used by it.
+    pub(crate) fn has_compressed(&self, file: u64, offset: u64) -> bool {
+        self.tier.as_ref().is_some_and(|tier| tier.contains(CacheKey { file, offset }))
+    }
+
+    /// Lets the blocks of `file` at `offsets` go, little by little: nobody will ask for them any more.
+    pub(crate) fn leave(&self, file: u64, offsets: Vec<u64>) {
+        self.leaving.add(file, offsets);
+    }
+
     /// Lets the block of `file` at `offset` go, which nobody will ask for any more.
     pub(crate) fn remove(&self, file: u64, offset: u64) {
         if let Some(block) = self.blocks.remove(&CacheKey { file, offset }) {
@@ -268,6 +281,9 @@ impl BlockCache {
     }
 
     fn insert_by(&self, insert: Insert, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
+        for key in self.leaving.take_some().into_iter().flatten() {
+            self.remove(key.file, key.offset);
+        }
         let charge = block.memory_usage() + VALUE_OVERHEAD;
         let mut evicted = Vec::new();
         block.set_cached(true);

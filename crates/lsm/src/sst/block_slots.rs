@@ -7,6 +7,7 @@
 //! Cost: 8 bytes a block. A weak reference keeps the header of what it names, so a block that goes takes it out of its slot.
 
 use super::block::Block;
+use super::warm_blocks::Warmth;
 use siltstone_base::cache::Cacheable;
 use siltstone_base::prefetch::prefetch;
 use siltstone_base::sync::{Arc, ArcSwapWeak, Mutex, Rank, Weak};
@@ -67,6 +68,11 @@ impl BlockSlots {
     /// Whether slot `index` has a block. Nothing is used by it.
     pub(crate) fn has(&self, index: usize) -> bool {
         self.0.get(index).is_some_and(|slot| slot.load().strong_count() > 0)
+    }
+
+    /// What is known of the block of slot `index`, if there is one. Nothing is used by it.
+    pub(super) fn warmth(&self, index: usize) -> Option<Warmth> {
+        Some(self.0.get(index)?.load().upgrade()?.warmth())
     }
 
     /// The slots that have a block.

@@ -413,7 +413,7 @@ impl TableBuilder {
         self.output.write_raw(&footer);
         let (file_size, file_crc, mut tail) = self.output.finish()?;
         if let Some(tail) = &mut tail {
-            tail.cache_file = self.warm.take().map(WarmTable::hand_on);
+            tail.warm = self.warm.take().and_then(WarmTable::into_set);
         }
         let empty = self.properties.num_entries == 0;
         let summary = TableSummary {

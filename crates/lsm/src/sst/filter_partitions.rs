@@ -63,6 +63,15 @@ impl FilterPartitions {
         Ok(Self { index, content, cache_file: cache.new_file_id(), pinned })
     }
 
+    /// Takes the partitions out of the cache, for a table that is closed.
+    pub(crate) fn leave(&self, cache: &BlockCache) {
+        if self.pinned.is_empty() {
+            let offsets = (0..self.index.len()).map(|number| self.index.handle(number).offset);
+            let is_there = |offset: &u64| cache.peek(self.cache_file, *offset).is_some();
+            cache.leave(self.cache_file, offsets.filter(is_there).collect());
+        }
+    }
+
     /// Whether the table may have the user key of the internal key `target`. `hash` is its XXPH3 hash, if it is known.
     pub(crate) fn may_match(&self, target: &[u8], hash: Option<u64>, source: PartitionSource<'_>) -> bool {
         self.partition(target, source).is_none_or(|partition| self.matches(&partition, target, hash))

@@ -29,6 +29,18 @@ impl IndexPartitions {
         Self { encoding, cache_file: cache.new_file_id() }
     }
 
+    /// Takes the partitions that `index` leads to out of the cache, for a table that is closed; `each` is called with them first.
+    pub(crate) fn leave(&self, index: &Index, cache: &BlockCache, each: impl Fn(&Index)) {
+        let mut offsets = Vec::new();
+        for offset in (0..index.len()).map(|number| index.handle(number).offset) {
+            if let Some(partition) = cache.peek(self.cache_file, offset) {
+                partition.index().into_iter().for_each(&each);
+                offsets.push(offset);
+            }
+        }
+        cache.leave(self.cache_file, offsets);
+    }
+
     /// The partition at `handle`, from the cache or from disk; [`Block::index`] of the result is never `None`.
     ///
     /// # Errors

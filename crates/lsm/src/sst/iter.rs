@@ -260,7 +260,7 @@ impl TableIter {
                 return Ok(block);
             }
         } else if let Some(watch) = &self.cache_watch {
-            watch.saw(self.reader.has_cached(self.block_index(), index));
+            watch.saw(self.reader.warmth(self.block_index(), index));
         }
         if self.options.read_tier == ReadTier::BlockCache {
             return Err(Error::new(ErrorKind::Incomplete, "block is not cached"));

@@ -10,7 +10,7 @@
 //!   the [`block_cache`] or from disk ([`fetch`]; several together: [`fetch_together`]).
 //! * [`range_del_block`] holds the range tombstones; an open table has their fragments in memory.
 //! * [`tail`] is the end of a table that was just written, from which it is opened without reading it back.
-//! * [`warm_blocks`] keeps blocks in the cache that are made of cached ones.
+//! * [`warm_blocks`] keeps blocks in the cache that are made of cached ones; [`leaving`] has those of tables that went leave it.
 //! * [`iter`] walks one, reading ahead ([`read_ahead`]).
 
 mod block;
@@ -40,6 +40,7 @@ mod index_block;
 mod index_builder;
 mod index_partitions;
 mod iter;
+mod leaving;
 mod metaindex;
 mod output;
 mod pinned;

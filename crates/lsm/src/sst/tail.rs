@@ -1,5 +1,6 @@
 //! The end of a table that was just written: all that opening it reads, handed on so that nobody reads it back.
 
+use super::warm_blocks::WarmSet;
 use siltstone_base::env::{IoContext, RandomFile};
 use std::io;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ pub(crate) struct TableTail {
     pub(crate) start: u64,
     /// The bytes, to the end of the file.
     pub(crate) bytes: Vec<u8>,
-    /// What the block cache knows the table by, if blocks of it are there already.
-    pub(crate) cache_file: Option<u64>,
+    /// Blocks of the table that are in the block cache already, if any are.
+    pub(crate) warm: Option<WarmSet>,
 }
 
 impl TableTail {

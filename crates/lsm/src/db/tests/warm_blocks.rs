@@ -3,7 +3,7 @@
 use super::basics::options;
 use crate::{
     BlockCache, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db, DbOptions, FlushOptions,
-    TableOptions,
+    IndexType, TableOptions,
 };
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
@@ -42,6 +42,13 @@ fn blocks_read(db: &Db, rows: Range<u64>) -> u64 {
     db.metrics().get(Counter::BlocksRead) - before
 }
 
+/// Every block is in use.
+fn read_often(db: &Db) {
+    for _ in 0..3 {
+        blocks_read(db, 0..ROWS);
+    }
+}
+
 fn family() -> ColumnFamilyOptions {
     // Two tables and more.
     ColumnFamilyOptions::default().compression(CompressionType::None).target_file_size_base(200_000)
@@ -51,7 +58,7 @@ fn family() -> ColumnFamilyOptions {
 fn rows_that_were_read_in_memory_are_not_read_from_the_device_again_after_a_compaction() {
     for (keeps, table) in [
         (true, TableOptions::default()),
-        (true, TableOptions::default().index_type(crate::IndexType::TwoLevel).metadata_block_size(256)),
+        (true, TableOptions::default().index_type(IndexType::TwoLevel).metadata_block_size(256)),
         (false, TableOptions::default()),
     ] {
         let disk = SimDisk::new();
@@ -84,16 +91,82 @@ fn a_compaction_puts_nothing_into_the_cache_that_nobody_read() {
     assert!(blocks_read(&db, 0..ROWS) > 40);
 }
 
+/// Tables of each kind of index and filter.
+fn tables() -> [TableOptions; 3] {
+    let two_level = TableOptions::default().index_type(IndexType::TwoLevel).metadata_block_size(256);
+    [TableOptions::default(), two_level.clone(), two_level.bloom_bits_per_key(10.0).partition_filters(true)]
+}
+
+/// What nobody can ask for any more gives its room to others, whatever the index of its table is like.
+#[test]
+fn blocks_of_tables_that_went_leave_the_cache_as_others_come() {
+    for (table, keeps) in tables().into_iter().flat_map(|table| [(table.clone(), false), (table, true)]) {
+        let disk = SimDisk::new();
+        let cache = Arc::new(BlockCache::new(64 << 20));
+        let db = database(&disk, keeps, family().table(table.clone()), Some(Arc::clone(&cache)));
+        blocks_read(&db, 0..ROWS);
+        let full = cache.usage();
+        assert!(full > 400_000, "{full}");
+        for round in 0..6 {
+            (0..ROWS).step_by(40).for_each(|number| db.put(key(number), [2; 100]).unwrap());
+            compact(&db);
+            blocks_read(&db, 0..ROWS);
+            // What went last may still be there.
+            assert!(cache.usage() < 2 * full + 100_000, "{round}: {} after {full}, {table:?} {keeps}", cache.usage());
+        }
+        db.close().unwrap();
+        let other = database(&SimDisk::new(), keeps, family().table(table), Some(Arc::clone(&cache)));
+        blocks_read(&other, 0..ROWS);
+        assert!(cache.usage() < 2 * full, "nor has a database that was closed any");
+    }
+}
+
+/// Nobody asks for these rows, but they stand in memory through each compaction, and not twice.
+#[test]
+fn blocks_that_wait_for_a_reader_do_not_pile_up() {
+    for table in tables() {
+        let disk = SimDisk::new();
+        let cache = Arc::new(BlockCache::new(64 << 20));
+        let db = database(&disk, true, family().table(table.clone()), Some(Arc::clone(&cache)));
+        read_often(&db);
+        let full = cache.usage();
+        for _ in 0..10 {
+            (0..ROWS).step_by(40).for_each(|number| db.put(key(number), [2; 100]).unwrap());
+            compact(&db);
+        }
+        assert!(cache.usage() < 3 * full, "{} after {full}, {table:?}", cache.usage());
+    }
+}
+
+/// A cache that is too small for a compaction's blocks keeps those of others that are in use.
+#[test]
+fn a_compaction_fills_no_more_than_half_of_the_cache() {
+    let disk = SimDisk::new();
+    let cache = Arc::new(BlockCache::new(2 << 20));
+    let db = database(&disk, true, family(), Some(Arc::clone(&cache)));
+    read_often(&db);
+    // Now they are more than half of it.
+    cache.set_capacity(700_000);
+    blocks_read(&db, 0..ROWS);
+    let before = cache.stats().inserts;
+    compact(&db);
+    let inserted = cache.stats().inserts - before;
+    assert!((20..110).contains(&inserted), "{inserted} blocks of 4 KiB");
+}
+
 #[test]
 fn tables_of_an_abandoned_compaction_leave_nothing_that_is_taken_for_rows() {
     let disk = SimDisk::new();
-    let db = database(&disk, true, family(), None);
-    blocks_read(&db, 0..ROWS);
+    let cache = Arc::new(BlockCache::new(64 << 20));
+    let db = database(&disk, true, family(), Some(Arc::clone(&cache)));
+    read_often(&db);
+    let full = cache.usage();
     let filter = OpFilter { class: Some(OpClass::Sync), file: Some(FileKind::Table), ..OpFilter::default() };
     disk.set_fault(FaultPlan::once(FaultKind::Io, 0).filter(filter));
     let _ = db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default());
     assert_eq!(disk.fault_hits().len(), 1);
     disk.clear_fault();
+    assert!(cache.usage() < 3 * full, "{} after {full}", cache.usage());
     assert_eq!(blocks_read(&db, 0..ROWS), 0, "the tables from before are there, and their blocks");
     compact(&db);
     assert_eq!(blocks_read(&db, 0..ROWS), 0);

@@ -90,6 +90,12 @@ impl CompressedTier {
         self.forgotten.lock().add(file);
     }
 
+    /// Whether the block of `key` is here. Nothing is counted or used by it.
+    pub(super) fn contains(&self, key: CacheKey) -> bool {
+        let hash = key.hash();
+        self.shard(hash).lock().contains(hash, key)
+    }
+
     /// The block of `key`, unpacked to a buffer of `pool`, if it is here, and whether it should go back to the first tier.
     pub(super) fn get(&self, key: CacheKey, pool: &BlockPool) -> Option<(Block, bool)> {
         let hash = key.hash();

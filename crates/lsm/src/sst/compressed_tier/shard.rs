@@ -135,6 +135,11 @@ impl Shard {
         Self { capacity, slack, ..Self::default() }
     }
 
+    /// Whether `key` is here.
+    pub(super) fn contains(&self, hash: u64, key: CacheKey) -> bool {
+        self.find(hash, key).is_some()
+    }
+
     /// Has `found` look at the compressed bytes of `key`, if they are here. True beside what it says: the block was asked for several times, and should go back to the first tier.
     pub(super) fn get<T>(&mut self, hash: u64, key: CacheKey, found: impl FnOnce(&[u8]) -> T) -> Option<(T, bool)> {
         let Some(location) = self.find(hash, key) else {

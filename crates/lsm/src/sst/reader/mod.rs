@@ -28,6 +28,7 @@ use crate::sst::pinned::PinnedBytes;
 use crate::sst::prefix_index::PrefixIndex;
 use crate::sst::properties::TableProperties;
 use crate::sst::range_del_block::{self};
+use crate::sst::warm_blocks::{WarmSet, Warmth};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::compression::DecompressionDictionary;
 use siltstone_base::env::{IoContext, IoPriority};
@@ -144,6 +145,8 @@ pub(crate) struct TableReader {
     block_cache: Arc<BlockCache>,
     /// What the cache knows the file by.
     cache_file: u64,
+    /// Blocks that came into the cache before the table was opened, as far as the slots of the index do not know them.
+    warm: Option<WarmSet>,
 }
 
 thread_local! {
@@ -165,9 +168,17 @@ fn give_cursor_back(cursor: Box<BlockCursor>) {
 
 impl Drop for TableReader {
     fn drop(&mut self) {
-        // The room is for blocks that somebody may ask for. Those of a two-level index go when their turn comes.
-        for position in self.index.slots().taken_slots() {
-            self.block_cache.remove(self.cache_file, self.index.handle(position).offset);
+        // The room is for blocks that somebody may ask for.
+        let leave = |index: &Index| {
+            let offsets = index.slots().taken_slots().map(|position| index.handle(position).offset);
+            self.block_cache.leave(self.cache_file, offsets.collect());
+        };
+        match &self.partitions {
+            Some(partitions) => partitions.leave(&self.index, &self.block_cache, leave),
+            None => leave(&self.index),
+        }
+        if let TableFilter::Partitioned(filter) = &self.filter {
+            filter.leave(&self.block_cache);
         }
         self.block_cache.forget_file(self.cache_file);
     }
@@ -498,25 +509,51 @@ impl TableReader {
         Ok(block)
     }
 
-    /// Finds the data blocks that are in the cache already, where the cache knows the table by `file`.
-    fn take_warm_blocks(&mut self, file: u64) {
-        self.cache_file = file;
+    /// Finds the data blocks that are in the cache already. A two-level index, which does not have all of their places in memory, finds one when it is asked for.
+    fn take_warm_blocks(&mut self, warm: WarmSet) {
+        self.cache_file = warm.file();
         if self.partitions.is_some() {
+            self.warm = Some(warm);
             return;
         }
-        for position in 0..self.index.len() {
-            if let Some(block) = self.block_cache.peek(file, self.index.handle(position).offset) {
+        let mut position = 0;
+        for offset in warm.offsets() {
+            position = self.position_from(position, *offset);
+            if position < self.index.len()
+                && let Some(block) = self.block_cache.peek(self.cache_file, *offset)
+            {
                 self.index.slots().set(position, &block);
             }
         }
+        warm.hand_on();
     }
 
-    /// Whether data block `position` of `index` is in the cache. Nothing is used by it.
+    /// The first data block from `start` on that does not lie before `offset`.
+    fn position_from(&self, mut start: usize, offset: u64) -> usize {
+        let mut end = self.index.len();
+        while start < end {
+            let middle = start + (end - start) / 2;
+            match self.index.handle(middle).offset < offset {
+                true => start = middle + 1,
+                false => end = middle,
+            }
+        }
+        start
+    }
+
+    /// What data block `position` of `index` is. Nothing is used by this.
     #[inline]
-    pub(crate) fn has_cached(&self, index: &Index, position: usize) -> bool {
-        let is_there = || self.block_cache.peek(self.cache_file, index.handle(position).offset).is_some();
-        // What was put there with the table is known by a two-level index once somebody asked for it.
-        index.slots().has(position) || (self.partitions.is_some() && is_there())
+    pub(crate) fn warmth(&self, index: &Index, position: usize) -> Warmth {
+        if let Some(warmth) = index.slots().warmth(position) {
+            return warmth;
+        }
+        let offset = index.handle(position).offset;
+        let is_kept = self.warm.as_ref().is_some_and(|warm| warm.offsets().binary_search(&offset).is_ok());
+        match is_kept.then(|| self.block_cache.peek(self.cache_file, offset)).flatten() {
+            Some(block) => block.warmth(),
+            None if self.block_cache.has_compressed(self.cache_file, offset) => Warmth::Cached,
+            None => Warmth::Cold,
+        }
     }
 
     /// Counts hits on blocks that were found without a lookup.

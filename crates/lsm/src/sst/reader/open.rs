@@ -73,12 +73,13 @@ impl TableReader {
         options: &TableReaderOptions,
         tail: TableTail,
     ) -> Result<Self> {
-        let cache_file = tail.cache_file;
+        let mut tail = tail;
+        let warm = tail.warm.take();
         let with_tail = Arc::new(WithTail { file: Arc::clone(&file), tail });
         let mut reader = Self::open(with_tail, path, file_size, options)?;
         reader.fetcher.file = file;
-        if let Some(file) = cache_file {
-            reader.take_warm_blocks(file);
+        if let Some(warm) = warm {
+            reader.take_warm_blocks(warm);
         }
         Ok(reader)
     }
@@ -159,6 +160,7 @@ impl TableReader {
             properties,
             ranges,
             cache_file: options.block_cache.new_file_id(),
+            warm: None,
             block_cache: Arc::clone(&options.block_cache),
         })
     }
