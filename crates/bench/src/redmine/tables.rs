@@ -11,14 +11,15 @@ fn milliseconds(micros: Option<f64>) -> String {
 /// One run in one line, for when it ends.
 pub(super) fn progress(line: &ResultLine) -> String {
     format!(
-        "{:<6} {:<17} {:<14} {:>3} clients  load {:<5} mean {:>8} ms  p95 {:>8} ms",
+        "{:<6} {:<17} {:<14} {:>3} clients  load {:<5} mean {:>8} ms  p95 {:>8} ms  longest {:>8} ms",
         line.data_set.as_deref().unwrap_or_default(),
         line.workload,
         line.engine,
         line.threads,
         line.device_load.unwrap_or_default(),
         milliseconds(line.mean_trimmed_us),
-        milliseconds(line.p95_us)
+        milliseconds(line.p95_us),
+        milliseconds(line.max_us)
     )
 }
 

@@ -59,6 +59,11 @@ pub(super) fn variation(run: &RunRecord) -> Option<f64> {
     variation_of(run, rates::PUBLISHED, rates::ENOUGH)
 }
 
+/// The same of the rates of one second, which every run has.
+pub(super) fn variation_of_seconds(run: &RunRecord) -> Option<f64> {
+    run.result.cv_detrended
+}
+
 /// The same of the rates of one second, for runs that have too few of five.
 pub(super) const BY_SECONDS: (Figure, &str) =
     (|run| variation_of(run, 1.0, ENOUGH_SECONDS), "of rates of 1 s, for there are too few of 5 s");

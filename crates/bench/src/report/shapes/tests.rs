@@ -114,6 +114,11 @@ fn inserted(engine: &str, (rate, row_kb, space): (f64, f64, u64), records: &mut 
             "lsm-classic" => intervals(&mut record, &again([10.0, 10.0, 2.0, 14.0])),
             _ => intervals(&mut record, &[vec![10.0, 10.0], again([5.0, 3.0, 4.0, 6.0])].concat()),
         }
+        record.result.cv_detrended = Some(match engine {
+            "lsm-leveled" | "lsm-universal" => 0.05,
+            "lsm-classic" => 0.4,
+            _ => 0.1,
+        });
         records.push(record);
     }
     for device in ["fast-ssd", "slow-ssd"] {
@@ -693,6 +698,16 @@ fn why_a_row_differs_is_said_from_what_its_runs_used_up() {
         let found = why::why(&evidence(LSM, change), &evidence(BTREE, quiet), 1.5, &shape(slow));
         assert_eq!(found, format!("Less than the published 2.26: lsm-leveled {fact}; btree {idle}."));
     }
+    // How long a sync takes its device, which serves four others meanwhile.
+    let synced = evidence(BTREE, |run| {
+        (run.device, run.device_load) = (Some("hdd".to_owned()), Some(4.0));
+        run.durability = Some("commit".to_owned());
+    });
+    let found = why::why(&evidence(LSM, quiet), &synced, 1.5, &shape(slow));
+    assert!(
+        found.ends_with(&format!("btree {idle}, and every commit waited for a sync of 41.7 ms or more.")),
+        "{found}"
+    );
     // Two of them, and nothing at all.
     let both = evidence(BTREE, |run| (run.cpu_s, run.process_written) = (Some(18.0), Some(4_000_000_000)));
     let found = why::why(&evidence(LSM, quiet), &both, 1.5, &shape(slow));

@@ -110,8 +110,15 @@ fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<Strin
         return Some(facts.join(" and "));
     }
     let (busy, cores) = cores(line)?;
-    let syncs = if line.durability.as_deref() == Some("commit") { ", and every commit waited for a sync" } else { "" };
+    let syncs = if line.durability.as_deref() == Some("commit") { waits_for_syncs(line) } else { String::new() };
     Some(format!("kept {busy:.2} of {cores} cores busy and was near no limit that was measured{syncs}"))
+}
+
+/// That every commit waited for a sync, and for how long, where the device is a modelled one.
+fn waits_for_syncs(line: &ResultLine) -> String {
+    let millis = model(line).map(|model| model.sync_micros as f64 * (1.0 + line.device_load.unwrap_or_default()) / 1e3);
+    let time = millis.map(|millis| format!(" of {} ms or more", short(Some(millis))));
+    format!(", and every commit waited for a sync{}", time.unwrap_or_default())
 }
 
 /// How many cores were busy on average, of how many.
@@ -140,12 +147,18 @@ struct Capacity {
     reads: Option<f64>,
 }
 
+/// The modelled device of a run.
+fn model(line: &ResultLine) -> Option<DeviceModel> {
+    let name = line.device.as_deref()?;
+    let models = [DeviceModel::fast_ssd(), DeviceModel::slow_ssd(), DeviceModel::hdd()];
+    models.into_iter().find(|model| model.name == name)
+}
+
 /// That of a modelled device by its name, or that of limits of the kernel's by their words.
 fn capacity(line: &ResultLine) -> Option<Capacity> {
     let name = line.device.as_deref()?;
     let left = 1.0 / (1.0 + line.device_load.unwrap_or_default());
-    let models = [DeviceModel::fast_ssd(), DeviceModel::slow_ssd(), DeviceModel::hdd()];
-    if let Some(model) = models.into_iter().find(|model| model.name == name) {
+    if let Some(model) = model(line) {
         return Some(Capacity {
             read_bytes: Some(model.read_bandwidth as f64 * left),
             written_bytes: Some(model.write_bandwidth as f64 * left),

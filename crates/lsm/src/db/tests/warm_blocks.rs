@@ -2,8 +2,8 @@
 
 use super::basics::options;
 use crate::{
-    BlockCache, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, Db, DbOptions, FlushOptions,
-    IndexType, TableOptions,
+    BlockCache, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Counter, DataBlockIndexType, Db, DbOptions,
+    FlushOptions, IndexType, TableOptions,
 };
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
@@ -56,13 +56,18 @@ fn family() -> ColumnFamilyOptions {
 
 #[test]
 fn rows_that_were_read_in_memory_are_not_read_from_the_device_again_after_a_compaction() {
-    for (keeps, table) in [
-        (true, TableOptions::default()),
-        (true, TableOptions::default().index_type(IndexType::TwoLevel).metadata_block_size(256)),
-        (false, TableOptions::default()),
+    let hashed = TableOptions::default().data_block_index_type(DataBlockIndexType::BinarySearchAndHash);
+    let [plain, two_level, partitioned] = tables();
+    for (keeps, table, codec) in [
+        (true, plain.clone(), CompressionType::None),
+        (true, plain.clone(), CompressionType::Lz4),
+        (true, hashed, CompressionType::Zstd),
+        (true, two_level, CompressionType::None),
+        (true, partitioned, CompressionType::Lz4),
+        (false, plain, CompressionType::None),
     ] {
         let disk = SimDisk::new();
-        let db = database(&disk, keeps, family().table(table), None);
+        let db = database(&disk, keeps, family().table(table).compression(codec), None);
         let cold = blocks_read(&db, 0..ROWS / 2);
         assert!(cold > 20);
         assert_eq!(blocks_read(&db, 0..ROWS / 2), 0);

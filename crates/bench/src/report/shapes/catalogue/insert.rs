@@ -4,7 +4,9 @@ use super::published::{beyond_memory, in_memory, inverse, own_transition, space_
 use super::{BTREE, CLASSIC, LSM, UNIVERSAL, over};
 use crate::report::shapes::control::Label;
 use crate::report::shapes::crossings::Line;
-use crate::report::shapes::figures::{BY_SECONDS, one, rate, space_per_row, transition, variation, written_per_row};
+use crate::report::shapes::figures::{
+    BY_SECONDS, one, rate, space_per_row, transition, variation, variation_of_seconds, written_per_row,
+};
 use crate::report::shapes::side::{Binlog, Level0, Memory, On, Runs};
 use crate::report::shapes::{About, Shape, Side};
 
@@ -84,7 +86,8 @@ pub(super) fn shapes() -> Vec<Shape> {
     shapes.extend(SLOWDOWNS.into_iter().flat_map(|files| {
         // Their time is limited: the B-tree ends with fewer rows, perhaps with less than memory holds.
         let runs = Runs { level0: Level0::Slowdown(files), may_end_early: true, memory: None, ..beyond("slow-ssd") };
-        variations(&format!("slow SSD, writers slowed down at {files} files in level 0"), runs)
+        let name = format!("slow SSD, writers slowed down at {files} files in level 0");
+        variations(&name, runs).into_iter().chain(variations_of_seconds(&name, runs))
     }));
     shapes
 }
@@ -162,6 +165,18 @@ fn transitions(name: &str, device: &'static str, ssd: &str) -> [Shape; 2] {
             }
         },
     )
+}
+
+/// The same of the rates of one second: level 0 of a small tree fills and empties within five.
+fn variations_of_seconds(name: &str, runs: Runs) -> [Shape; 2] {
+    let figure = variation_of_seconds as super::Figure;
+    variations(name, runs).map(|shape| Shape {
+        claim: shape.claim.replace("5-s", "1-s"),
+        of: Side { figure, ..shape.of },
+        by: Side { figure, ..shape.by },
+        finer: None,
+        ..shape
+    })
 }
 
 /// How even rates are: ours beside the B-tree, and RocksDB's admission beside ours.
