@@ -14,7 +14,8 @@ mod uses;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, CachePadded};
-use shard::{Shard, Standing};
+use shard::Shard;
+pub use shard::Standing;
 use std::fmt;
 
 pub use ghost::Ghost;
@@ -145,39 +146,25 @@ impl<V: Cacheable> Cache<V> {
     /// Puts `value` in for `charge` bytes and returns what is resident under `key` now: `value`, or what another thread
     /// put there first. A block that is refused is returned all the same, unshared.
     pub fn insert(&self, key: CacheKey, value: Arc<V>, charge: usize) -> Arc<V> {
-        self.insert_evicting(key, value, charge, &mut Vec::new()).unwrap_or_else(|refused| refused)
+        self.insert_evicting(key, value, charge, Standing::New, &mut Vec::new()).unwrap_or_else(|refused| refused)
     }
 
-    /// The same; adds to `evicted` what had to go for it. A block that is refused is the error.
+    /// The same for a block of which so much is known; adds to `evicted` what had to go for it. A block that is refused is the error.
     pub fn insert_evicting(
         &self,
         key: CacheKey,
         value: Arc<V>,
         charge: usize,
+        standing: Standing,
         evicted: &mut Vec<(CacheKey, Arc<V>)>,
     ) -> Result<Arc<V>, Arc<V>> {
         let hash = key.hash();
-        self.shard(hash).insert(hash, key, value, charge, Standing::New, evicted)
-    }
-
-    /// The same for a block that stands in the place of one that is in use here: it need not show first that it is.
-    pub fn insert_proven(
-        &self,
-        key: CacheKey,
-        value: Arc<V>,
-        charge: usize,
-        evicted: &mut Vec<(CacheKey, Arc<V>)>,
-    ) -> Result<Arc<V>, Arc<V>> {
-        let hash = key.hash();
-        self.shard(hash).insert(hash, key, value, charge, Standing::Proven, evicted)
+        self.shard(hash).insert(hash, key, value, charge, standing, evicted)
     }
 
     /// The same for a block that is unlikely to be read again, as a long scan's: it is the first to go.
     pub fn insert_low_priority(&self, key: CacheKey, value: Arc<V>, charge: usize) -> Arc<V> {
-        let hash = key.hash();
-        self.shard(hash)
-            .insert(hash, key, value, charge, Standing::Passing, &mut Vec::new())
-            .unwrap_or_else(|refused| refused)
+        self.insert_evicting(key, value, charge, Standing::Passing, &mut Vec::new()).unwrap_or_else(|refused| refused)
     }
 
     /// Forgets all blocks of `file`. Costs a walk over the whole cache; several files share one in

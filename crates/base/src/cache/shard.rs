@@ -20,7 +20,7 @@ const MAX_PINNED_PASSED: usize = 32;
 
 /// What is known of an entry when it comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub enum Standing {
     /// Nothing: it has to show that it is used.
     New,
     /// That it is not used again: it is the first to go.

@@ -75,7 +75,7 @@ fn blocks_that_come_for_others_in_use_stay_beside_those() {
         (0..3).for_each(|_| drop(cache.get(&key(1, offset))));
     }
     for offset in 0..5 {
-        cache.insert_proven(key(2, offset), counted(offset), 10, &mut Vec::new()).unwrap();
+        cache.insert_evicting(key(2, offset), counted(offset), 10, Standing::Proven, &mut Vec::new()).unwrap();
     }
     for offset in 100..103 {
         put(&cache, offset);
@@ -286,7 +286,7 @@ proptest! {
                     let returned = match how {
                         0 => cache.insert_low_priority(key, value, charge),
                         1 => {
-                            let inserted = cache.insert_proven(key, value, charge, &mut Vec::new());
+                            let inserted = cache.insert_evicting(key, value, charge, Standing::Proven, &mut Vec::new());
                             inserted.unwrap_or_else(|refused| refused)
                         }
                         _ => cache.insert(key, value, charge),

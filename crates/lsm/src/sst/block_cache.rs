@@ -5,7 +5,7 @@ use super::cache_kinds::{CachedKind, KindCounts, KindStats};
 use super::compressed_tier::CompressedTier;
 use super::leaving::Leaving;
 use siltstone_base::block_pool::BlockPool;
-use siltstone_base::cache::{Cache, CacheKey, CacheStats, VALUE_OVERHEAD};
+use siltstone_base::cache::{Cache, CacheKey, CacheStats, Standing, VALUE_OVERHEAD};
 use siltstone_base::sync::{Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -18,10 +18,6 @@ const CHARGE_STEP: usize = 64 << 10;
 
 /// What is taken from them at once, at most: a millisecond's work, more or less.
 const LARGEST_RISE: usize = 1 << 20;
-
-/// How a block comes into the cache; adds to the last one what had to go for it.
-type Insert =
-    fn(&Cache<Block>, CacheKey, Arc<Block>, usize, &mut Vec<(CacheKey, Arc<Block>)>) -> Result<Arc<Block>, Arc<Block>>;
 
 /// What may be held in all, and what others hold of it.
 #[derive(Debug)]
@@ -214,7 +210,14 @@ impl BlockCache {
         self.blocks.get(&CacheKey { file, offset })
     }
 
-    /// The same, and nothing is counted or used by it.
+    /// The same for a partition of `kind`, which is counted.
+    pub(crate) fn get_partition(&self, kind: CachedKind, file: u64, offset: u64) -> Option<Arc<Block>> {
+        let found = self.get(file, offset);
+        self.kinds.looked_up(kind, file, found.is_some());
+        found
+    }
+
+    /// The block of `file` at `offset`, if it is here. Nothing is counted or used by it.
     pub(crate) fn peek(&self, file: u64, offset: u64) -> Option<Arc<Block>> {
         self.blocks.peek(&CacheKey { file, offset })
     }
@@ -227,20 +230,6 @@ impl BlockCache {
     /// Lets the blocks of `file` at `offsets` go, little by little: nobody will ask for them any more.
     pub(crate) fn leave(&self, file: u64, offsets: Vec<u64>) {
         self.leaving.add(file, offsets);
-    }
-
-    /// Lets the block of `file` at `offset` go, which nobody will ask for any more.
-    pub(crate) fn remove(&self, file: u64, offset: u64) {
-        if let Some(block) = self.blocks.remove(&CacheKey { file, offset }) {
-            block.set_cached(false);
-        }
-    }
-
-    /// The same for a partition of `kind`, which is counted.
-    pub(crate) fn get_partition(&self, kind: CachedKind, file: u64, offset: u64) -> Option<Arc<Block>> {
-        let found = self.get(file, offset);
-        self.kinds.looked_up(kind, file, found.is_some());
-        found
     }
 
     /// What happened so far with blocks of `kind`.
@@ -268,7 +257,7 @@ impl BlockCache {
     ///
     /// `LimitExceeded` if there is no room within a [strict capacity](Self::strict_capacity_limit).
     pub(crate) fn insert(&self, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
-        self.insert_by(Cache::insert_evicting, file, offset, block)
+        self.insert_as(Standing::New, file, offset, block)
     }
 
     /// Puts a block in that stands in the place of one in use.
@@ -277,18 +266,20 @@ impl BlockCache {
     ///
     /// As [`insert`](Self::insert).
     pub(crate) fn insert_proven(&self, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
-        self.insert_by(Cache::insert_proven, file, offset, block)
+        self.insert_as(Standing::Proven, file, offset, block)
     }
 
-    fn insert_by(&self, insert: Insert, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
+    fn insert_as(&self, standing: Standing, file: u64, offset: u64, block: Arc<Block>) -> Result<Arc<Block>> {
         for key in self.leaving.take_some().into_iter().flatten() {
-            self.remove(key.file, key.offset);
+            if let Some(block) = self.blocks.remove(&key) {
+                block.set_cached(false);
+            }
         }
         let charge = block.memory_usage() + VALUE_OVERHEAD;
         let mut evicted = Vec::new();
         block.set_cached(true);
         let kind = block.cached_kind();
-        let inserted = insert(&self.blocks, CacheKey { file, offset }, block, charge, &mut evicted);
+        let inserted = self.blocks.insert_evicting(CacheKey { file, offset }, block, charge, standing, &mut evicted);
         if inserted.is_ok() {
             self.kinds.inserted(kind, file, charge as u64);
         }
