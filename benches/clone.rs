@@ -108,7 +108,7 @@ fn compare(copy: &Db, count: u64) -> Result<()> {
 /// Returns how many goals were missed.
 fn run(settings: &Settings) -> Result<u32> {
     let io = |source| Error::new(ErrorKind::Io, "preparing the benchmark").with_source(source);
-    let dir = tempfile::tempdir().map_err(io)?;
+    let dir = tempfile::tempdir_in(std::env::current_dir().map_err(io)?).map_err(io)?;
     let executor = ThreadExecutor::new(2, Arc::new(SystemClock::new())).map_err(io)?;
     let db = Db::open(dir.path().join("db"), &DbOptions::default().create_if_missing(true))?;
     let rows = settings.megabytes * 1_000_000 / VALUE_BYTES;

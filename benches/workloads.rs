@@ -5,15 +5,15 @@
 //! `siltstone-bench kv` runs the same workloads at any size, and RocksDB beside them; `siltstone-bench all` every experiment at any scale.
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
-use siltstone_base::Result;
 use siltstone_base::engine::Durability;
+use siltstone_base::{Error, Result};
 use siltstone_bench::all::{self, AllConfig, Scale};
 use siltstone_bench::engines::{EngineKind, EngineSettings};
 use siltstone_bench::insert::{self, BinlogMode, IndexMode, InsertConfig, Schema, Step};
 use siltstone_bench::kv::{self, KvConfig, Workload};
 use siltstone_bench::ycsb::{self, YcsbConfig};
 use siltstone_bench::{JsonLines, OfferedRates, Output};
-use std::io::stdout;
+use std::io::{sink, stdout};
 use std::path::{Path, PathBuf};
 
 const SEED: u64 = 42;
@@ -26,7 +26,7 @@ fn settings(durability: Durability) -> EngineSettings {
 }
 
 /// Single puts that the operating system keeps, and every way to read. redb and LMDB have no such durability.
-fn left_to_the_system() -> KvConfig {
+fn left_to_the_system(databases: &Path) -> KvConfig {
     KvConfig {
         engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall, EngineKind::Sqlite],
         workloads: vec![
@@ -48,13 +48,13 @@ fn left_to_the_system() -> KvConfig {
         existing: false,
         interval_s: 1.0,
         seed: SEED,
-        dir: None,
+        dir: Some(databases.join("kv")),
         settings: settings(Durability::Os),
     }
 }
 
 /// Batches of a hundred, each safe on the device: a durability that every engine has, and as many rows at once as the B-tree takes with so little memory.
-fn safe_at_every_commit() -> KvConfig {
+fn safe_at_every_commit(databases: &Path) -> KvConfig {
     KvConfig {
         engines: vec![
             EngineKind::LsmLeveled,
@@ -73,12 +73,12 @@ fn safe_at_every_commit() -> KvConfig {
         ],
         batch: 100,
         settings: settings(Durability::Commit),
-        ..left_to_the_system()
+        ..left_to_the_system(databases)
     }
 }
 
 /// Records of a kilobyte, the popular ones asked for most often.
-fn popular_records() -> YcsbConfig {
+fn popular_records(databases: &Path) -> YcsbConfig {
     YcsbConfig {
         engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall],
         workloads: ycsb::Workload::ALL[..7].to_vec(),
@@ -90,13 +90,13 @@ fn popular_records() -> YcsbConfig {
         pairs: 1,
         interval_s: 1.0,
         seed: SEED,
-        dir: None,
+        dir: Some(databases.join("ycsb")),
         settings: settings(Durability::Os),
     }
 }
 
 /// Rows with three secondary indexes.
-fn rows() -> InsertConfig {
+fn rows(databases: &Path) -> InsertConfig {
     InsertConfig {
         engines: vec![EngineKind::LsmLeveled, EngineKind::Btree, EngineKind::Fjall],
         rows: 200_000,
@@ -113,7 +113,7 @@ fn rows() -> InsertConfig {
         insert_seconds: None,
         interval_s: 1.0,
         seed: SEED,
-        dir: None,
+        dir: Some(databases.join("insert")),
         settings: settings(Durability::Os),
     }
 }
@@ -144,17 +144,24 @@ fn target() -> PathBuf {
 fn compare() -> Result<Option<PathBuf>> {
     let dir = target().join("siltstone-report");
     let json = dir.join("results.json");
+    // What is too small for the last of it is told before the first.
+    let planned = quick(dir.clone(), json.clone());
+    all::run(&AllConfig { dry_run: true, ..planned.clone() }, &mut Output::new(&mut sink(), None, false))?;
+    // Not where temporary files are: that may be memory, where nothing has to be synced.
+    let in_target = |source| Error::io("create a directory in", &target(), source);
+    let temporary = tempfile::tempdir_in(target()).map_err(in_target)?;
+    let databases = temporary.path();
     let mut text = stdout();
     let mut output = Output::new(&mut text, Some(JsonLines::create(&json)?), false);
     output.say("Single puts, left to the operating system")?;
-    kv::run(&left_to_the_system(), &mut output)?;
+    kv::run(&left_to_the_system(databases), &mut output)?;
     output.say("Batches of 100 puts, each safe on the device; reads after them")?;
-    kv::run(&safe_at_every_commit(), &mut output)?;
+    kv::run(&safe_at_every_commit(databases), &mut output)?;
     output.say("YCSB: records of ten fields of 100 bytes")?;
-    ycsb::run(&popular_records(), &mut output)?;
+    ycsb::run(&popular_records(databases), &mut output)?;
     output.say("Rows with three secondary indexes, two clients")?;
-    insert::run(&rows(), &mut output)?;
-    all::run(&quick(dir, json), &mut Output::new(&mut stdout(), None, false))
+    insert::run(&rows(databases), &mut output)?;
+    all::run(&planned, &mut Output::new(&mut stdout(), None, false))
 }
 
 fn main() -> Result<()> {

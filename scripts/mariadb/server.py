@@ -143,7 +143,7 @@ class Server:
             "cpu_s": user + system,
             "user_cpu_s": user,
             "system_cpu_s": system,
-            "rss_mb": int(resident.split()[1]) / 1024,
+            "rss_mb": int(resident.split()[1]) * 1024 / 1e6,
         }
 
     def space(self):

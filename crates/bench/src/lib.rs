@@ -24,6 +24,7 @@
 
 pub mod ads;
 pub mod all;
+mod config_json;
 pub mod engines;
 mod figures;
 pub mod insert;

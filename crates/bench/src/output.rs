@@ -23,8 +23,8 @@ pub struct ResultLine {
     pub config_hash: String,
     /// The settings in words.
     pub setup: String,
-    /// The whole configuration of the command, down to the last setting, as the program holds it. What an engine was given by it stands in the fields beside.
-    pub config: Option<String>,
+    /// The whole configuration of the command, down to the last setting. What an engine was given by it stands in the fields beside.
+    pub config: Option<serde_json::Value>,
     /// On which machine, and of which build.
     pub provenance: Option<Provenance>,
     /// The device that was modelled beneath the engine; `none` for the machine's own.
@@ -117,7 +117,7 @@ pub struct ResultLine {
     pub cpu_pressure_us: Option<u64>,
     /// Microseconds in which at least one thread of the machine waited for I/O.
     pub io_pressure_us: Option<u64>,
-    /// Resident memory at the end, in MiB.
+    /// Resident memory at the end, in megabytes.
     pub rss_mb: Option<f64>,
     /// Standard deviation of the 1-s rates over their mean.
     pub cv_plain: Option<f64>,

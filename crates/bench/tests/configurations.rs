@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(clippy::disallowed_methods, reason = "reads what another program left")]
 
+use siltstone_base::engine::Durability;
 use siltstone_bench::report::{self, RunRecord};
 use std::path::Path;
 use std::process::Command;
@@ -39,9 +40,12 @@ fn every_command_names_its_whole_configuration_in_each_result() {
         assert!(!records.is_empty(), "{command}");
         for RunRecord { result, .. } in &records {
             assert_eq!(result.experiment, command);
-            let config = result.config.as_deref().unwrap_or_default();
-            let named = [format!("seed: {seed},"), "settings: EngineSettings { cache_bytes: ".to_owned()];
-            assert!(named.iter().all(|part| config.contains(part)), "{command}: {config:?}");
+            let config = result.config.as_ref().unwrap();
+            assert_eq!(config["seed"], seed, "{command}: {config}");
+            assert!(config["settings"]["cache_bytes"].as_u64() > Some(0), "{command}: {config}");
+            let words = ["durability", "device", "write_admission"].map(|name| config["settings"][name].as_str());
+            assert_eq!([words[1], words[2]], [Some("none"), Some("paced")], "{command}: {config}");
+            assert!(words[0].is_some_and(|durability| durability.parse::<Durability>().is_ok()), "{command}: {config}");
         }
     }
 }

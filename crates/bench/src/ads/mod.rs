@@ -8,6 +8,7 @@
 //! job deletes once a day, and then the engine by itself.
 
 use crate::all::Scale;
+use crate::config_json;
 use crate::engines::EngineSettings;
 use crate::place::{Place, remove_database};
 use crate::{Output, ResultLine};
@@ -28,9 +29,10 @@ mod tests;
 pub use ladder::Row;
 
 /// What `ads` runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct AdsConfig {
     /// Rows of the ladder, in this order.
+    #[serde(serialize_with = "config_json::names")]
     pub rows: Vec<Row>,
     /// Simulated days.
     pub days: u64,

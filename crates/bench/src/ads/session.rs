@@ -5,6 +5,7 @@ use super::generator::{DAY, Event, Generator, ROW_BYTES};
 use super::ladder::{LAYOUT, Opened, Row, VALID_DAYS};
 use super::samples::{Sample, Samples};
 use super::shares::Shares;
+use crate::config_json;
 use crate::load::{self, Load, Worker};
 use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine};
@@ -96,7 +97,7 @@ pub(super) fn run(config: &AdsConfig, row: Row, dir: &Path, bar: bool) -> Result
         engine: opened.engine.name(),
         config_hash: config.config_hash(),
         setup: config.setup(),
-        config: Some(format!("{config:?}")),
+        config: config_json::whole(config),
         pair: 1,
         threads: config.sources as u32,
         bytes_user,

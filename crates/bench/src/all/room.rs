@@ -1,7 +1,7 @@
 //! Whether the machine is large enough.
 
 use super::{Cell, too_small};
-use crate::machine;
+use crate::{machine, memory_cgroup};
 use siltstone_base::{ErrorKind, Result};
 use std::path::Path;
 
@@ -18,7 +18,8 @@ impl Room {
     /// What there is, for databases in `dir`.
     pub(super) fn of(dir: &Path) -> Self {
         let disk_bytes = rustix::fs::statvfs(dir).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-        Self { disk_bytes, memory_bytes: machine::available_memory() }
+        let memory_bytes = [machine::available_memory(), memory_cgroup::left()].into_iter().flatten().min();
+        Self { disk_bytes, memory_bytes }
     }
 
     /// The same once so many bytes of the disk were given back.

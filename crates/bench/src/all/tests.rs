@@ -3,6 +3,7 @@
 use super::*;
 use crate::OfferedRates;
 use crate::engines::{Device, EngineSettings};
+use crate::insert::Step;
 use crate::redmine::DataSet;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
@@ -418,8 +419,9 @@ fn the_identity_of_a_cell_tells_what_no_setting_says() {
         let experiment = cell.experiment_mut();
         let has_it = experiment.engines().contains(&EngineKind::LsmUniversal);
         let by_settings_alone = format!("{:016x}", xxh3_64(format!("{experiment:?}").as_bytes()));
-        // Of Redmine, how many requests an operation is; of evenness, for how long arrivals come before they count.
-        let says_more = has_it || matches!(experiment, Experiment::Redmine(_) | Experiment::Stalls(_));
+        // Of Redmine, how many requests an operation is; of evenness, for how long arrivals come before they count; of inserts, that settling flushes.
+        let settles = matches!(experiment, Experiment::Insert(insert) if insert.steps.contains(&Step::Settle));
+        let says_more = has_it || settles || matches!(experiment, Experiment::Redmine(_) | Experiment::Stalls(_));
         assert_eq!(cell.identity() != by_settings_alone, says_more, "{}", cell.name);
         universal += u32::from(has_it);
     }
@@ -493,12 +495,19 @@ fn what_does_not_fit_is_refused_before_anything_is_run() {
 }
 
 #[test]
+fn machines_with_more_cores_compact_on_more_of_them() {
+    let jobs = [None, Some(1), Some(2), Some(5), Some(16)].map(plan::background_jobs);
+    assert_eq!(jobs, [2, 2, 2, 2, 8]);
+}
+
+#[test]
 fn room_is_asked_for_logs_and_copies() {
     let cells = plan(&config());
     let disk = |name: &str| cells.iter().find(|cell| cell.name == name).unwrap().disk_bytes;
     let log = EngineKind::Btree.reserved_log_bytes();
     // Two B-trees, and what was loaded beside what is changed.
-    assert!(disk("sysbench-fifth") > 4 * log && disk("redmine-small-load0-equal") > 4 * log);
+    let with_copy = 3 * log..4 * log;
+    assert!(with_copy.contains(&disk("sysbench-fifth")) && with_copy.contains(&disk("redmine-small-load0-equal")));
     assert!((log..2 * log).contains(&disk("kv")) && disk("ads") > log);
 }
 

@@ -1,8 +1,8 @@
 //! What every engine is opened with.
 
 use super::Level0;
-use crate::ResultLine;
-use serde::Serialize;
+use crate::{ResultLine, config_json};
+use serde::{Serialize, Serializer};
 use siltstone_base::Result;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
@@ -85,7 +85,7 @@ const LEVEL_BASE_BUFFERS: u64 = 4;
 const LEAST_TABLE: u64 = 1 << 20;
 
 /// The settings of one run, the same for all engines: LZ4, and bloom filters of 10 bits per key where there are any.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct EngineSettings {
     /// Bytes of the block cache.
     pub cache_bytes: usize,
@@ -98,20 +98,24 @@ pub struct EngineSettings {
     /// Flushes and compactions at the same time.
     pub background_jobs: usize,
     /// How our LSM engine slows writers down.
+    #[serde(serialize_with = "config_json::name")]
     pub write_admission: Admission,
     /// Past the operating system's page cache.
     pub direct: bool,
     /// Version of RocksDB's table format. `None`: what the engine writes by itself.
     pub format_version: Option<u32>,
     /// How long a write has to be safe before it returns.
+    #[serde(serialize_with = "config_json::name")]
     pub durability: Durability,
     /// The device beneath.
+    #[serde(serialize_with = "config_json::name")]
     pub device: Device,
     /// What another stream asks of a modelled device, in parts of its capacity.
     pub background_load: f64,
     /// Pages that our B-tree writes in a second when it is idle; twice as many at most. `None`: what its profile says.
     pub io_capacity: Option<usize>,
     /// Which changes of indexes wait in our B-tree's change buffer. `None`: what its profile says.
+    #[serde(serialize_with = "buffering_name")]
     pub change_buffering: Option<ChangeBuffering>,
     /// LSM trees compress their blocks with LZ4.
     pub compress: bool,
@@ -312,6 +316,11 @@ fn name_of(buffering: ChangeBuffering) -> &'static str {
 pub fn change_buffering(text: &str) -> Result<ChangeBuffering, &'static str> {
     let found = CHANGE_BUFFERINGS.iter().find(|(_, name)| *name == text);
     found.map(|(buffering, _)| *buffering).ok_or("expected none, inserts, deletes, changes, purges or all")
+}
+
+/// Serialises InnoDB's name of what may wait.
+fn buffering_name<S: Serializer>(buffering: &Option<ChangeBuffering>, serializer: S) -> Result<S::Ok, S::Error> {
+    buffering.map(name_of).serialize(serializer)
 }
 
 /// A short name for a configuration: equal for equal values of `parts`.

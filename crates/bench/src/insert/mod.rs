@@ -5,8 +5,9 @@
 //! | `l` | inserts all rows in primary-key order with three secondary indexes in place, `--rows-per-commit` in one commit |
 //! | `l.i0` | the same into tables without secondary indexes |
 //! | `l.x` | adds the three secondary indexes to what `l.i0` loaded, one after the other; the clients beside each other, as far as the engine can |
-//! | `settle` | waits until no compaction is due |
+//! | `settle` | has what is in memory written to its place, and waits until no compaction is due |
 //! | `l.i1`, `l.i2` | insert four fifths and a fifth of `--more-rows` in commits of 50 and of 5 rows; after each commit the client deletes as many of its oldest rows, which it reads first |
+//! | `pause` | the same before queries, as the benchmark's own script does it |
 //! | `u` | gives `--updates` rows, drawn from those that are there, other values in all indexed columns: eagerly each is read first, lazily none is |
 //! | `qrN` | for `--query-seconds` each client reads ten entries of an index from a random place on, again and again, beside a thread that inserts and deletes N rows a second |
 //! | `qpN` | the same with ten rows by their primary keys |
@@ -17,6 +18,7 @@
 //! held against it; of `l.x` it counts the entries of the rows that are there. A latency is that of one commit that inserts, of one index that is added, or of one query. The operations of `l.x` are rows, each
 //! of which gets all its entries. `writer/s` of the query steps tells whether the inserters kept their rate.
 
+use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
 use crate::place::{Place, remove_database};
 use crate::{IntervalLine, Output, ResultLine};
@@ -42,9 +44,10 @@ pub use rows::Schema;
 pub use step::Step;
 
 /// What `insert` runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct InsertConfig {
     /// The engines, to be run alternately.
+    #[serde(serialize_with = "config_json::names")]
     pub engines: Vec<EngineKind>,
     /// Rows of all clients together.
     pub rows: u64,
@@ -53,14 +56,18 @@ pub struct InsertConfig {
     /// Rows in one commit.
     pub rows_per_commit: usize,
     /// The form of the table.
+    #[serde(serialize_with = "config_json::name")]
     pub schema: Schema,
     /// The binlog.
+    #[serde(serialize_with = "config_json::name")]
     pub binlog: BinlogMode,
     /// How many times every engine runs.
     pub pairs: u32,
     /// The steps, in order.
+    #[serde(serialize_with = "config_json::names")]
     pub steps: Vec<Step>,
     /// How their indexes are kept, to be run alternately too.
+    #[serde(serialize_with = "config_json::names")]
     pub index_modes: Vec<IndexMode>,
     /// Rows that `u` updates.
     pub updates: u64,

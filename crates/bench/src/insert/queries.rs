@@ -25,9 +25,17 @@ pub(super) struct Queries<'a> {
 }
 
 impl<'a> Queries<'a> {
-    pub(super) fn new(engine: &'a OpenEngine, table: ClientTable, schema: Schema, seed: u64, client: usize) -> Self {
-        let rng = Rng::new(seed, 0x7175_6572 ^ ((client as u64) << 32));
-        let source = RowSource::new(schema, seed ^ 0x5155_4552, client);
+    /// Draws that differ where `turn` does: what one step read may still be in memory in the next.
+    pub(super) fn new(
+        engine: &'a OpenEngine,
+        table: ClientTable,
+        schema: Schema,
+        seed: u64,
+        client: usize,
+        turn: u64,
+    ) -> Self {
+        let rng = Rng::new(seed, 0x7175_6572 ^ ((client as u64) << 32) ^ (turn << 48));
+        let source = RowSource::new(schema, seed ^ 0x5155_4552 ^ (turn << 48), client);
         Self { engine, table, schema, spec: schema.table(client + 1), rng, source, row: Vec::new(), from: Vec::new() }
     }
 

@@ -7,6 +7,7 @@ use super::queries::{Pace, Queries};
 use super::rows::Schema;
 use super::step::Step;
 use super::{InsertConfig, binlog_dir};
+use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load::{self, Load, Measured, Worker};
 use crate::stopwatch::Stopwatch;
@@ -60,7 +61,7 @@ pub(super) struct Session<'a> {
     name: String,
     pair: u32,
     ids: Vec<Ids>,
-    /// Steps of clients so far, so that each draws other rows.
+    /// Steps so far, so that each draws other rows.
     turns: AtomicU64,
     /// Whether the tables have their secondary indexes.
     has_indexes: AtomicBool,
@@ -139,10 +140,11 @@ impl<'a> Session<'a> {
             gauge: None,
             space: Some(&|| self.engine.stats().ok()?.data_bytes()),
         };
+        self.turns.fetch_add(1, Ordering::Relaxed);
         let before = self.engine.stats()?;
         let binlog_before = self.binlog_bytes();
         let (measured, done) = match step {
-            Step::Settle => (load::settle(&*self.engine.admin)?, Vec::new()),
+            _ if step.is_rest() => (load::flush_and_settle(&*self.engine.admin)?, Vec::new()),
             _ => load::run(&load, |worker| self.client(step, worker))?,
         };
         if step == Step::AddIndexes {
@@ -177,7 +179,7 @@ impl<'a> Session<'a> {
         let share = |rows: u64| rows / clients as u64 + u64::from((client as u64) < rows % clients as u64);
         let at_once = step.rows_per_commit().unwrap_or(self.config.rows_per_commit);
         match step {
-            Step::Settle => Ok(Done::default()),
+            Step::Settle | Step::Pause => Ok(Done::default()),
             Step::Load | Step::LoadPlain => self.insert(client, share(self.config.rows), at_once, false, worker),
             Step::AddIndexes => self.add_indexes(client, worker),
             Step::Updates => self.update(client, share(self.config.updates), at_once, worker),
@@ -269,7 +271,8 @@ impl<'a> Session<'a> {
             return Ok(Done::default());
         };
         let config = self.config;
-        let mut queries = Queries::new(&self.engine, table, config.schema, config.seed, client);
+        let turn = self.turns.load(Ordering::Relaxed);
+        let mut queries = Queries::new(&self.engine, table, config.schema, config.seed, client, turn);
         worker.drive(u64::MAX, 1, |_| {
             match step {
                 Step::Points(_) => {
@@ -288,7 +291,7 @@ impl<'a> Session<'a> {
         };
         let next = ids.next.load(Ordering::Relaxed);
         let commit = Commit::new(self.config, client, next);
-        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        let turn = self.turns.load(Ordering::Relaxed);
         let rng = Rng::new(self.config.seed, 0x7570_6461 ^ ((client as u64) << 32) ^ turn);
         Ok(Inserter {
             session: self,
@@ -313,7 +316,7 @@ impl<'a> Session<'a> {
     ) -> Line {
         let config = self.config;
         let bytes_user = done.iter().map(|done| done.bytes).sum::<u64>();
-        let inserts = !matches!(step, Step::Settle);
+        let inserts = !step.is_rest();
         let is_load = matches!(step, Step::Load | Step::LoadPlain | Step::AddIndexes);
         let queries = matches!(step, Step::Ranges(_) | Step::Points(_));
         let rows = if queries { measured.companion_ops } else { measured.ops }.max(1) as f64;
@@ -328,7 +331,7 @@ impl<'a> Session<'a> {
             engine: self.name.clone(),
             config_hash: config.config_hash(),
             setup: config.setup(),
-            config: Some(format!("{config:?}")),
+            config: config_json::whole(config),
             pair: self.pair,
             threads: config.clients as u32,
             bytes_user,

@@ -13,8 +13,10 @@ pub enum Step {
     LoadPlain,
     /// `l.x`: adds the secondary indexes.
     AddIndexes,
-    /// `settle`: waits until no compaction is due.
+    /// `settle`: has what is in memory written to its place, and waits until no compaction is due.
     Settle,
+    /// `pause`: the same before queries, which shall not pay for what earlier steps left to be done. Results tell it from the one after the load by its name.
+    Pause,
     /// `l.i1`: inserts in commits of 50 rows, and deletes as many of the oldest after each.
     ManyAtOnce,
     /// `l.i2`: the same in commits of 5 rows.
@@ -31,10 +33,15 @@ impl Step {
     /// The steps that are run unless others are asked for.
     pub const DEFAULT: &'static str = "l";
 
+    /// Whether clients have nothing to do in it.
+    pub(super) fn is_rest(self) -> bool {
+        matches!(self, Self::Settle | Self::Pause)
+    }
+
     /// Rows of one commit, where the step says how many.
     pub(super) fn rows_per_commit(self) -> Option<usize> {
         match self {
-            Self::Load | Self::LoadPlain | Self::AddIndexes | Self::Settle | Self::Updates => None,
+            Self::Load | Self::LoadPlain | Self::AddIndexes | Self::Settle | Self::Pause | Self::Updates => None,
             Self::FewAtOnce => Some(5),
             Self::ManyAtOnce | Self::Ranges(_) | Self::Points(_) => Some(50),
         }
@@ -45,7 +52,7 @@ impl Step {
         match self {
             Self::ManyAtOnce => more_rows / 5 * 4,
             Self::FewAtOnce => more_rows - more_rows / 5 * 4,
-            Self::Load | Self::LoadPlain | Self::AddIndexes | Self::Settle | Self::Updates => 0,
+            Self::Load | Self::LoadPlain | Self::AddIndexes | Self::Settle | Self::Pause | Self::Updates => 0,
             Self::Ranges(_) | Self::Points(_) => 0,
         }
     }
@@ -65,7 +72,7 @@ pub(super) fn check_order(steps: &[Step]) -> siltstone_base::Result<()> {
             Step::LoadPlain => return refuse(step, "is not the first step, and the tables are there"),
             Step::AddIndexes if has_indexes => return refuse(step, "adds indexes that the tables have"),
             Step::AddIndexes => has_indexes = true,
-            Step::Settle => {}
+            Step::Settle | Step::Pause => {}
             _ if !has_indexes => return refuse(step, "needs the indexes that l.x adds to what l.i0 loaded"),
             _ => {}
         }
@@ -80,6 +87,7 @@ impl fmt::Display for Step {
             Self::LoadPlain => f.write_str("l.i0"),
             Self::AddIndexes => f.write_str("l.x"),
             Self::Settle => f.write_str("settle"),
+            Self::Pause => f.write_str("pause"),
             Self::ManyAtOnce => f.write_str("l.i1"),
             Self::FewAtOnce => f.write_str("l.i2"),
             Self::Updates => f.write_str("u"),
@@ -94,13 +102,14 @@ impl FromStr for Step {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const EXPECTED: &str =
-            "expected l, l.i0, l.x, settle, l.i1, l.i2, u, or qrN or qpN with 1 to 1000000 inserts a second";
+            "expected l, l.i0, l.x, settle, l.i1, l.i2, pause, u, or qrN or qpN with 1 to 1000000 inserts a second";
         let rate = |digits: &str| digits.parse().ok().filter(|rate| (1..=1_000_000).contains(rate)).ok_or(EXPECTED);
         match text {
             "l" => Ok(Self::Load),
             "l.i0" => Ok(Self::LoadPlain),
             "l.x" => Ok(Self::AddIndexes),
             "settle" => Ok(Self::Settle),
+            "pause" => Ok(Self::Pause),
             "l.i1" => Ok(Self::ManyAtOnce),
             "l.i2" => Ok(Self::FewAtOnce),
             "u" => Ok(Self::Updates),

@@ -129,7 +129,7 @@ fn counted(kind: EngineKind, dir: &std::path::Path, config: &InsertConfig) -> Ve
 fn foreign_engines_run_every_step_and_end_with_the_rows_and_entries_of_ours() {
     let ours = [EngineKind::LsmLeveled, EngineKind::Btree];
     let foreign = EngineKind::ALL.iter().copied().filter(|kind| kind.is_foreign());
-    for steps in ["l,settle,l.i1,l.i2,u,qr5000,qp5000", "l.i0,settle,l.x,u,l.i1,qr5000"] {
+    for steps in ["l,settle,l.i1,l.i2,u,pause,qr5000,qp5000", "l.i0,settle,l.x,u,l.i1,qr5000"] {
         for kind in ours.into_iter().chain(foreign.clone()) {
             let dir = tempfile::TempDir::new().unwrap();
             let path = dir.path().join("db");
@@ -229,7 +229,7 @@ fn deleting_more_than_there_is_says_so() {
 
 #[test]
 fn steps_are_read_as_they_are_printed() {
-    for text in ["l", "l.i0", "l.x", "settle", "l.i1", "l.i2", "u", "qr100", "qp1000"] {
+    for text in ["l", "l.i0", "l.x", "settle", "l.i1", "l.i2", "pause", "u", "qr100", "qp1000"] {
         assert_eq!(text.parse::<Step>().unwrap().to_string(), text);
     }
     for text in ["", "l.i", "qr", "qr0", "qp-1", "qs100"] {

@@ -14,6 +14,7 @@
 //! `readseq`) or the operations form batches: there the clock is read once a group, and percentiles are those of the
 //! groups' means.
 
+use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings, NullEngine, OpenEngine};
 use crate::place::Place;
 use crate::{Output, ResultLine};
@@ -35,11 +36,13 @@ pub(crate) use client::Client;
 pub use workload::Workload;
 
 /// What `kv` runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct KvConfig {
     /// The engines, to be run alternately.
+    #[serde(serialize_with = "config_json::names")]
     pub engines: Vec<EngineKind>,
     /// The workloads, in this order.
+    #[serde(serialize_with = "config_json::names")]
     pub workloads: Vec<Workload>,
     /// N: the number of keys.
     pub num: u64,
@@ -81,6 +84,11 @@ const CALIBRATION_OPS: u64 = 400_000;
 
 impl KvConfig {
     fn check(&self) -> Result<()> {
+        if self.rate.is_some() && self.batch > 1 {
+            return Err(Error::invalid_argument(
+                "--rate is of arrivals that are done one by one: --batch must be 1 beside it",
+            ));
+        }
         let bounds = [
             ("num", self.num >= 1),
             ("value-size", self.value_size <= 64 << 20),

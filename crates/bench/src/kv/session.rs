@@ -3,6 +3,7 @@
 use super::client::{Client, KEY_BYTES};
 use super::live_keys::LiveKeys;
 use super::{KvConfig, Workload, open_loop};
+use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load::{self, Load, Measured};
 use crate::place::remove_database;
@@ -96,7 +97,7 @@ impl<'a> Session<'a> {
             engine,
             config_hash: self.config.config_hash(),
             setup: self.config.setup(),
-            config: Some(format!("{:?}", self.config)),
+            config: config_json::whole(self.config),
             pair: self.pair,
             threads: self.config.threads as u32,
             generator_late_p99_us: lateness.map(|lateness| lateness.p99_us),

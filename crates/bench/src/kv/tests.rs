@@ -86,6 +86,13 @@ fn arrivals_of_an_open_loop_are_all_served() {
 }
 
 #[test]
+fn a_rate_of_batches_is_refused_for_most_of_their_puts_would_take_no_time() {
+    let mut config = config(&[Workload::FillRandom]);
+    (config.rate, config.batch) = (Some(100_000), 300);
+    assert!(run_quietly(&config).unwrap_err().to_string().contains("--batch must be 1"));
+}
+
+#[test]
 fn engines_alternate_and_are_held_against_each_other() {
     let mut config = config(&[Workload::FillRandom]);
     config.engines = vec![EngineKind::Memory, EngineKind::Null];

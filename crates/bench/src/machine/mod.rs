@@ -1,5 +1,7 @@
 //! What the machine and the process do while an engine is measured.
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::path::Path;
 
 mod pauses;
@@ -61,9 +63,18 @@ pub(crate) fn kernel() -> Option<String> {
 /// The file system on which `dir` is, with its device: `ext4 on /dev/vda`. What is not there yet is where its parent is.
 pub(crate) fn file_system(dir: &Path) -> Option<String> {
     let place = |dir: &Path| if dir.as_os_str().is_empty() { rustix::fs::stat(".") } else { rustix::fs::stat(dir) };
-    let device = dir.ancestors().find_map(|dir| place(dir).ok())?.st_dev;
+    let (dir, device) = dir.ancestors().find_map(|dir| Some((dir, place(dir).ok()?.st_dev)))?;
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    file_system_in(&proc_file("mountinfo")?, &device)
+    let found = file_system_in(&proc_file("mountinfo")?, &device)?;
+    Some(if refuses_direct_io(dir) { found + ", which refuses direct I/O" } else { found })
+}
+
+/// Whether files in `dir` cannot be opened past the page cache, so that engines that ask for it go through it.
+fn refuses_direct_io(dir: &Path) -> bool {
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    // A file without a name, which goes when it is closed. Where there are none the error is another.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR).err() == Some(Errno::INVAL)
 }
 
 /// The file system with a device's numbers among those that are mounted.

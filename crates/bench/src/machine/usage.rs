@@ -32,7 +32,7 @@ pub struct ProcessUsage {
     pub cpu_pressure_us: Option<u64>,
     /// Microseconds in which at least one thread of the machine waited for I/O.
     pub io_pressure_us: Option<u64>,
-    /// Resident memory in MiB.
+    /// Resident memory in megabytes.
     pub rss_mb: Option<f64>,
 }
 
@@ -57,7 +57,7 @@ impl ProcessUsage {
             read: io.read,
             cpu_pressure_us: pressure("cpu"),
             io_pressure_us: pressure("io"),
-            rss_mb: status.as_deref().and_then(|text| proc_number(text, "VmRSS:")).map(|kb| kb as f64 / 1024.0),
+            rss_mb: status.as_deref().and_then(|text| proc_number(text, "VmRSS:")).map(|kb| kb as f64 * 1024.0 / 1e6),
         }
     }
 

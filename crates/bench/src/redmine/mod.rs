@@ -27,6 +27,7 @@
 //! as both did by default, so that a table that was just flushed is in memory. Without it all sync, and `--direct` counts. Foreign engines run on the machine's own device alone. What Rails itself takes
 //! for a request is `--app-ms`: `create_task` and `search` are one, `process_10_tasks` is ten. A client takes that long for all requests of an operation before the next one, and it is added to the mean; the percentiles are without.
 
+use crate::config_json;
 use crate::engines::{Device, EngineKind, EngineSettings};
 use crate::place::Place;
 use crate::{Output, ResultLine};
@@ -52,13 +53,16 @@ pub use data::DataSet;
 pub use operation::Operation;
 
 /// What `redmine` runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct RedmineConfig {
     /// The engines, to be run alternately.
+    #[serde(serialize_with = "config_json::names")]
     pub engines: Vec<EngineKind>,
     /// The data sets.
+    #[serde(serialize_with = "config_json::names")]
     pub data_sets: Vec<DataSet>,
     /// The operations, each measured by itself.
+    #[serde(serialize_with = "config_json::names")]
     pub operations: Vec<Operation>,
     /// Application processes.
     pub clients: Vec<usize>,

@@ -5,6 +5,7 @@ use super::data::DataSet;
 use super::load::{Ids, load};
 use super::streams::Streams;
 use super::{Operation, RedmineConfig};
+use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load as clients;
 use crate::load::{Load, Worker};
@@ -185,7 +186,7 @@ impl<'a> Session<'a> {
             engine: engine.name(),
             config_hash: config.config_hash(self.data_set, disk_load),
             setup: config.setup(self.kind, self.data_set, disk_load),
-            config: Some(format!("{config:?}")),
+            config: config_json::whole(config),
             pair: self.pair,
             threads: threads as u32,
             bytes_user: bytes,

@@ -31,7 +31,7 @@ impl Sample {
         let Some(resident) = ProcessUsage::now().rss_mb else {
             return Err(Error::not_supported("soak: the system does not tell how much memory is resident"));
         };
-        Ok(Self { seconds, resident: resident * MIB, report, report_after: db.memory_report() })
+        Ok(Self { seconds, resident: resident * 1e6, report, report_after: db.memory_report() })
     }
 
     fn holders(&self) -> f64 {

@@ -9,6 +9,7 @@
 //! the worst five as parts of the moving median, the longest time in which nothing was completed, percentiles, delays by cause, and the debt
 //! at the end. Keys and values are those of [`kv`](crate::kv).
 
+use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
 use crate::kv::{KvConfig, Workload};
 use crate::place::Place;
@@ -59,11 +60,13 @@ impl std::str::FromStr for Offered {
 }
 
 /// What `stalls` runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct StallsConfig {
     /// The engines, one after the other, each with all steps.
+    #[serde(serialize_with = "config_json::names")]
     pub engines: Vec<EngineKind>,
     /// The steps, in this order.
+    #[serde(serialize_with = "config_json::names")]
     pub steps: Vec<Step>,
     /// The number of keys.
     pub num: u64,
@@ -78,6 +81,7 @@ pub struct StallsConfig {
     /// Takes the place of a measured maximum: operations per second.
     pub rate: Option<u64>,
     /// Whose maximum counts.
+    #[serde(serialize_with = "config_json::name")]
     pub offered: Offered,
     /// Uses the database that is in the directory: there is no need of a fill.
     pub existing: bool,

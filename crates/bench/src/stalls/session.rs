@@ -2,6 +2,7 @@
 
 use super::steady::is_growing;
 use super::{StallsConfig, Step};
+use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::kv::{Client, KvConfig, Workload};
 use crate::load::{self, Arrivals, Bursts, End, GapMeter, Load, Measured, OpenLoop};
@@ -104,7 +105,7 @@ impl<'a> Session<'a> {
             engine: self.engine.name(),
             config_hash: self.config.config_hash(),
             setup: self.config.setup(),
-            config: Some(format!("{:?}", self.config)),
+            config: config_json::whole(self.config),
             pair: 1,
             threads: self.config.threads as u32,
             bytes_user: bytes,

@@ -31,6 +31,7 @@
 //! `read_write poisson-80` at 80 % of the engine's own rate in the closed loop, `read_write poisson-500/s` at 500 transactions a second. One that does not keep up is ended after twice its time and five
 //! seconds: what is not served by then has waited until then.
 
+use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
 use crate::load::offered::{self, OfferedRates};
 use crate::memory_cgroup::MemoryCgroup;
@@ -54,11 +55,13 @@ use session::{Run, Session};
 pub use workload::Workload;
 
 /// What `sysbench` runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct SysbenchConfig {
     /// The engines, to be run alternately.
+    #[serde(serialize_with = "config_json::names")]
     pub engines: Vec<EngineKind>,
     /// The workloads, in this order.
+    #[serde(serialize_with = "config_json::names")]
     pub workloads: Vec<Workload>,
     /// Tables.
     pub tables: u32,
@@ -172,7 +175,7 @@ impl SysbenchConfig {
             engine: kind.name().to_owned(),
             config_hash: self.config_hash(),
             setup: format!("{}: not run, for no memory cgroup could be made ({error})", self.setup()),
-            config: Some(format!("{self:?}")),
+            config: config_json::whole(self),
             pair,
             ..self.settings.line()
         }
@@ -196,7 +199,7 @@ pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<Resul
             engines.reverse();
         }
         for kind in engines {
-            let _limit = match config.memory {
+            let limit = match config.memory {
                 MemorySetup::Budget => None,
                 MemorySetup::PageCache => match MemoryCgroup::enter(config.settings.memory_bytes()) {
                     Ok(limit) => Some(limit),
@@ -222,6 +225,7 @@ pub fn run(config: &SysbenchConfig, output: &mut Output<'_>) -> Result<Vec<Resul
                 }
             }
             session.close()?;
+            limit.map_or(Ok(()), MemoryCgroup::leave)?;
         }
     }
     output.say(tables::results(&lines))?;

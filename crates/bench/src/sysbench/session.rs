@@ -3,6 +3,7 @@
 use super::client::{Client, Shared};
 use super::rows::{RowBuffer, table};
 use super::{MemorySetup, SysbenchConfig, Workload};
+use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load::offered::{self, Offered, OfferedRate, Offering};
 use crate::load::{self, End, Load, Measured, Worker};
@@ -229,7 +230,7 @@ impl<'a> Session<'a> {
             engine: engine.name(),
             config_hash: config.config_hash(),
             setup: config.setup(),
-            config: Some(format!("{config:?}")),
+            config: config_json::whole(config),
             pair: self.pair,
             threads: run.clients as u32,
             bytes_user: bytes,

@@ -14,6 +14,7 @@
 //! own rate in the closed loop, `a poisson-500/s` at 500 operations a second. Nothing is restored: every run finds the engine open, and the records as the one before left them, with what D and E inserted. What the engine still owes
 //! from the run before, as compactions do, it pays during the next.
 
+use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
 use crate::load::offered::{self, OfferedRates};
 use crate::place::Place;
@@ -33,11 +34,13 @@ use session::{Run, Session};
 pub use workload::Workload;
 
 /// What `ycsb` runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct YcsbConfig {
     /// The engines, to be run alternately.
+    #[serde(serialize_with = "config_json::names")]
     pub engines: Vec<EngineKind>,
     /// The workloads, in this order.
+    #[serde(serialize_with = "config_json::names")]
     pub workloads: Vec<Workload>,
     /// Records that are loaded.
     pub records: u64,

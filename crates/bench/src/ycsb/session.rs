@@ -3,6 +3,7 @@
 use super::client::{Client, FIELD_BYTES, Records};
 use super::keys::KEY_BYTES;
 use super::{Workload, YcsbConfig};
+use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load::offered::{Offered, OfferedRate, Offering};
 use crate::load::{self, End, Load, Measured};
@@ -129,7 +130,7 @@ impl<'a> Session<'a> {
             engine: engine.name(),
             config_hash: config.config_hash(),
             setup: config.setup(),
-            config: Some(format!("{config:?}")),
+            config: config_json::whole(config),
             pair: self.pair,
             threads: config.threads as u32,
             bytes_user: bytes,

@@ -70,11 +70,12 @@ impl Replaced {
 
     /// The states that somebody holds, oldest first, each with when it was replaced and by how many it is held.
     fn held(&self) -> Vec<(Arc<SuperVersion>, u64, usize)> {
-        let states = self.states.lock();
-        let held = states.iter().filter_map(|(state, since)| {
-            let state = state.upgrade()?;
+        let upgraded = |(state, since): &(Weak<SuperVersion>, u64)| Some((state.upgrade()?, *since));
+        let states: Vec<_> = self.states.lock().iter().filter_map(upgraded).collect();
+        // A state whose last other holder has let go meanwhile is freed here, and not under the lock.
+        let held = states.into_iter().filter_map(|(state, since)| {
             let holders = Arc::strong_count(&state).saturating_sub(1);
-            Some((state, *since, holders)).filter(|(.., holders)| *holders > 0)
+            (holders > 0).then_some((state, since, holders))
         });
         held.collect()
     }

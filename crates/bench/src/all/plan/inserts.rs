@@ -79,7 +79,7 @@ pub(super) fn in_memory(config: &AllConfig, clients: usize) -> Cell {
 
 /// With a fifth of the data in memory.
 pub(super) fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
-    let steps = "l,settle,l.i1,l.i2,qr100,qp100,qr500,qp500,qr1000,qp1000";
+    let steps = "l,settle,l.i1,l.i2,pause,qr100,qp100,qr500,qp500,qr1000,qp1000";
     let insert = beyond_memory_of(config, device, steps);
     let seconds = insert.rows as f64 / 23_000.0 + 6.0 * insert.query_seconds;
     cell(format!("insert-{device}"), "insert benchmark, a fifth in memory", seconds, insert)

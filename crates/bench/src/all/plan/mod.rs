@@ -9,7 +9,7 @@ use crate::redmine::{DataSet, Operation, RedmineConfig};
 use crate::stalls::{Offered, StallsConfig, Step, WARM_UP_S};
 use crate::sysbench::SysbenchConfig;
 use crate::ycsb::YcsbConfig;
-use crate::{OfferedRates, kv, ycsb};
+use crate::{OfferedRates, kv, machine, ycsb};
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
 use std::path::Path;
@@ -50,6 +50,18 @@ impl Experiment {
             Self::Ads(_) => &[EngineKind::BtreeCompressed],
         }
     }
+
+    fn settings_mut(&mut self) -> &mut EngineSettings {
+        match self {
+            Self::Kv(config) => &mut config.settings,
+            Self::Ycsb(config) => &mut config.settings,
+            Self::Insert(config) => &mut config.settings,
+            Self::Sysbench(config) => &mut config.settings,
+            Self::Redmine(config) => &mut config.settings,
+            Self::Stalls(config) => &mut config.settings,
+            Self::Ads(config) => &mut config.settings,
+        }
+    }
 }
 
 /// One cell of the plan.
@@ -88,23 +100,24 @@ impl Cell {
         seconds: f64,
         experiment: Experiment,
     ) -> Self {
-        // Databases of all engines stay until the cell ends, and what was loaded stays beside the copies that are changed.
-        let (memory, copies) = match &experiment {
-            Experiment::Kv(config) => (config.settings.memory_bytes(), 1),
-            Experiment::Ycsb(config) => (config.settings.memory_bytes(), 1),
-            Experiment::Insert(config) => (config.settings.memory_bytes(), 1),
-            Experiment::Sysbench(config) => (config.settings.memory_bytes(), 2),
-            Experiment::Redmine(config) => (config.most_memory(), 2),
-            Experiment::Stalls(config) => (config.settings.memory_bytes(), 1),
-            Experiment::Ads(config) => (config.settings.memory_bytes(), 1),
+        // Databases of all engines stay until the cell ends, and what an engine loaded stays beside the copy that it changes.
+        let (memory, has_copy) = match &experiment {
+            Experiment::Kv(config) => (config.settings.memory_bytes(), false),
+            Experiment::Ycsb(config) => (config.settings.memory_bytes(), false),
+            Experiment::Insert(config) => (config.settings.memory_bytes(), false),
+            Experiment::Sysbench(config) => (config.settings.memory_bytes(), true),
+            Experiment::Redmine(config) => (config.most_memory(), true),
+            Experiment::Stalls(config) => (config.settings.memory_bytes(), false),
+            Experiment::Ads(config) => (config.settings.memory_bytes(), false),
         };
         let engines = experiment.engines();
         let tables = (data_bytes as f64 * SPACE_FOR_A_BYTE) as u64;
         let database = |engine: &EngineKind| tables + engine.reserved_log_bytes();
+        let copy = engines.iter().map(database).max().filter(|_| has_copy).unwrap_or(0);
         Self {
             name: name.into(),
             about,
-            disk_bytes: copies * engines.iter().map(database).sum::<u64>(),
+            disk_bytes: engines.iter().map(database).sum::<u64>() + copy,
             memory_bytes: memory + PROCESS_BYTES,
             seconds: seconds * engines.len() as f64,
             experiment,
@@ -144,6 +157,12 @@ impl Cell {
         if matches!(self.experiment, Experiment::Stalls(_)) {
             words += &format!(" warm-up {WARM_UP_S}");
         }
+        // Nor that these steps flush first.
+        if let Experiment::Insert(config) = &self.experiment
+            && config.steps.contains(&crate::insert::Step::Settle)
+        {
+            words += " settled flushed";
+        }
         // Nor this, of which the application's time is made.
         if let Experiment::Redmine(config) = &self.experiment {
             let requests: Vec<_> = config.operations.iter().map(|operation| operation.requests()).collect();
@@ -167,7 +186,14 @@ pub fn plan(config: &AllConfig) -> Vec<Cell> {
     cells.extend(redmine(config));
     cells.push(evenness(config));
     cells.push(ad_serving(config));
+    let jobs = background_jobs(machine::cores());
+    cells.iter_mut().for_each(|cell| cell.experiment.settings_mut().background_jobs = jobs);
     cells
+}
+
+/// Flushes and compactions of LSM trees at the same time: half of the cores are for them, and two of a machine with few.
+pub(super) fn background_jobs(cores: Option<u32>) -> usize {
+    cores.map_or(2, |cores| cores as usize / 2).max(2)
 }
 
 /// Data of so many bytes under a fifth of that in memory, past the page cache.

@@ -34,7 +34,7 @@ pub struct InsertArguments {
     /// Rows that the step u updates. Default: as many as there are.
     #[arg(long)]
     updates: Option<u64>,
-    /// Steps: l, or l.i0 and l.x, then settle, l.i1, l.i2, u, and qrN or qpN beside N inserts a second.
+    /// Steps: l, or l.i0 and l.x, then settle, l.i1, l.i2, pause, u, and qrN or qpN beside N inserts a second.
     #[arg(long, value_delimiter = ',', default_value = Step::DEFAULT)]
     steps: Vec<Step>,
     /// Rows that l.i1 and l.i2 insert together. Default: a fifth of the rows.

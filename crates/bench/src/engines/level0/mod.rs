@@ -1,5 +1,6 @@
 //! The numbers of files in level 0 at which something happens.
 
+use serde::Serialize;
 use siltstone_base::{Error, Result};
 use siltstone_lsm::{ColumnFamilyOptions, CompactionStyle};
 use std::fmt;
@@ -15,7 +16,7 @@ const MOST_LEVELS: usize = 64;
 
 /// Files in level 0 of an LSM tree at which it is compacted, writers are slowed down, and writers stop; with the universal style sorted runs. `None`: what the engine does by itself. Engines without
 /// such a level have no use for them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Level0 {
     /// Files at which it is compacted.
     pub compaction: Option<usize>,

@@ -1,6 +1,7 @@
 //! The second of two phases: a workload that ran in a closed loop runs again in open loops, at parts of the rate that it had there, or at rates that are the same for every engine.
 
 use crate::ResultLine;
+use serde::Serialize;
 use siltstone_base::{Error, Result};
 
 mod offering;
@@ -21,7 +22,7 @@ const MOST_RATE: u64 = 1_000_000;
 const LEAST_RATE: f64 = 1e-3;
 
 /// The rates of the open loops that follow each closed one. By default there are none.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OfferedRates {
     /// Parts of the engine's own rate in the closed loop, each above 0 and at most 1.5. They are run in this order.
     pub fractions: Vec<f64>,

@@ -1,6 +1,6 @@
 //! The memtable's skip list: filling it in random order, finding keys.
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group};
 use siltstone_bench::Rng;
 use siltstone_lsm::probes::MemtableProbe;
 use std::hint::black_box;
@@ -46,4 +46,3 @@ fn skiplist(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, skiplist);
-criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! The block cache: hits, and puts that displace.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group};
 use siltstone_base::cache::{Cache, CacheKey, Counted};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -42,4 +42,3 @@ fn cache(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, cache);
-criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! Merging sorted sources that interleave at random: 2, 4 and 8 of them.
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use siltstone_bench::Rng;
 use siltstone_lsm::probes::{MemtableProbe, MergeProbe};
 use std::hint::black_box;
@@ -27,4 +27,3 @@ fn merge(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, merge);
-criterion_main!(benches);

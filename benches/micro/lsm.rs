@@ -2,7 +2,7 @@
 #![expect(clippy::expect_used, reason = "a bench ends where its engine fails")]
 
 use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group};
 use siltstone_lsm::{CompactRangeOptions, Db, DbOptions, FlushOptions, ReadOptions, WriteBatch, WriteOptions};
 use std::hint::black_box;
 use std::time::Duration;
@@ -93,4 +93,3 @@ fn rows(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, rows);
-criterion_main!(benches);

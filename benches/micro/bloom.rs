@@ -1,6 +1,6 @@
 //! The filters of tables, bloom and ribbon: adding keys, and asking for keys that are there and that are not.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group};
 use siltstone_base::bloom::{BloomBuilder, FilterKind, false_rate, ribbon_block};
 use siltstone_base::checksum::xxph3;
 use siltstone_base::ribbon;
@@ -53,4 +53,3 @@ fn filters(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, filters);
-criterion_main!(benches);

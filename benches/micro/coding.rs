@@ -1,6 +1,6 @@
 //! Checksums and codecs of a block of 4 KiB, and memcomparable keys.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group};
 use siltstone_base::checksum::{crc32c, xxh3_64};
 use siltstone_base::memcomparable;
 use std::hint::black_box;
@@ -33,4 +33,3 @@ fn keys(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, checksums, keys);
-criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! Gets and seeks with 10,000 live range tombstones, in the memtable and in a table, beside the same without any.
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group};
 use siltstone_bench::Rng;
 use siltstone_lsm::{ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, FlushOptions, ReadOptions, Result};
 use std::hint::black_box;
@@ -66,4 +66,3 @@ fn range_deletes(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, range_deletes);
-criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! A data block of 4 KiB: seeking a key, walking over all entries.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group};
 use siltstone_lsm::probes::BlockProbe;
 use std::hint::black_box;
 use std::time::Duration;
@@ -32,4 +32,3 @@ fn block(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, block);
-criterion_main!(benches);

@@ -1,7 +1,7 @@
 //! The B-tree: searching a page, splitting one, and rows through the doors.
 #![expect(clippy::expect_used, reason = "a bench ends where its engine fails")]
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group};
 use siltstone_btree::page::{self, Cell, Header, PageKind};
 use siltstone_btree::{Db, DbOptions, Durability, KvCursor};
 use std::hint::black_box;
@@ -110,4 +110,3 @@ fn rows(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, pages, rows);
-criterion_main!(benches);
