@@ -285,7 +285,7 @@ fn longer_plans_insert_as_was_published() {
         let (mut clients, mut steps, mut universal) = (Vec::new(), Vec::new(), 0);
         for cell in plan(&AllConfig { scale, ..config() }) {
             let Experiment::Insert(insert) = cell.experiment(Path::new("/nowhere")) else { continue };
-            if cell.name.starts_with("insert-memory") && insert.steps.contains(&insert::Step::Load) {
+            if cell.name.starts_with("insert-memory") && insert.steps.contains(&Step::Load) {
                 clients.push(insert.clients);
             }
             steps.extend(insert.steps.iter().map(ToString::to_string));
@@ -473,7 +473,7 @@ fn the_script_beside_mariadb_counts_the_bytes_of_rows_as_the_crate_does() {
     let dir = tempfile::tempdir().unwrap();
     let settings = EngineSettings::default();
     let (dir, engines) = (Some(dir.path().to_path_buf()), vec![EngineKind::Memory]);
-    let steps = vec![insert::Step::Load];
+    let steps = vec![Step::Load];
     let config = insert::InsertConfig { rows: 1_000, more_rows: 0, engines, steps, dir, settings, ..insert };
     let lines = insert::run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
     let (insert_row, sysbench_row) = (lines[0].data_bytes.unwrap() / 1_000, sysbench::ROW_BYTES);

@@ -37,6 +37,9 @@ impl DbInner {
         first_seqno: SeqNo,
         own_request: Option<&Arc<Request>>,
     ) -> Result<()> {
+        for family in self.families.load().values() {
+            family.super_version.load().memtable.prepare_for_many();
+        }
         let mut seqno = first_seqno;
         let mut mine = Vec::new();
         let mut others = Vec::new();

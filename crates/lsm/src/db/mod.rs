@@ -16,6 +16,7 @@ mod close;
 mod column_family;
 mod compact;
 mod compaction_log;
+mod company;
 mod delete_files;
 mod directory;
 mod doors;

@@ -12,6 +12,7 @@
 use super::admission::closing;
 use super::checked::{Check, GroupKeys};
 use super::column_family::Family;
+use super::company;
 use super::insert::Company;
 use super::memtable_limit::ENTRY_OVERHEAD;
 use super::state::DbInner;
@@ -59,6 +60,8 @@ pub(crate) struct WriteSide {
     pub(crate) memtable_room: u64,
     /// Bytes written since the pacer was last asked.
     pub(crate) unpaced_bytes: u64,
+    /// Whether other writers come soon.
+    company: company::Company,
     /// Scratch: the predecessor's record.
     scratch: Vec<u8>,
 }
@@ -80,6 +83,7 @@ impl WriteSide {
             memtable_growth: 0,
             memtable_room: 0,
             unpaced_bytes: 0,
+            company: company::Company::default(),
             scratch: Vec::new(),
         }
     }
@@ -339,6 +343,12 @@ impl DbInner {
         let side = &mut *leader.side;
         let mut outcome = self.make_room(side, bytes as u64, options);
         if outcome.is_ok() {
+            if self.write_queue.is_empty() && side.company.is_expected(bytes, own_request.is_some()) {
+                let has_come = || !self.write_queue.is_empty();
+                let wait = || company::wait(&*self.clock, bytes, has_come);
+                let has_come = times::timed(PerfTime::WriteThreadWait, wait);
+                side.company.waited(has_come);
+            }
             if !self.write_queue.is_empty() {
                 let own_bytes = bytes;
                 bytes = self.take_followers(&mut group, bytes, options);
@@ -402,10 +412,9 @@ impl DbInner {
         let decided = if has_phases { self.begin_phases(side, group) } else { Vec::new() };
         let default_only = group.batches().all(WriteBatch::is_default_only);
         let began = times::begin();
-        let inserted = if !group.followers.is_empty()
-            && self.options.concurrent_memtable_write_bytes > 0
-            && bytes >= self.options.concurrent_memtable_write_bytes
-        {
+        let batches = usize::from(group.own.is_some()) + group.followers.len();
+        side.company.grouped(batches);
+        let inserted = if self.is_inserted_concurrently(batches, bytes) {
             self.insert_group_concurrently(group, first_seqno, own_request)
         } else {
             self.insert_group(group, first_seqno)
@@ -420,7 +429,7 @@ impl DbInner {
         self.visible_seqno.store(last_seqno, Ordering::Release);
         side.memtable_growth += bytes as u64 + count * ENTRY_OVERHEAD;
         self.note_full_memtables(side, default_only);
-        let batches = u64::from(group.own.is_some()) + group.followers.len() as u64;
+        let batches = batches as u64;
         self.metrics.add_all([
             (Counter::KeysWritten, count),
             (Counter::BytesWritten, bytes as u64),
@@ -430,6 +439,12 @@ impl DbInner {
             (Counter::WritesLogged, if options.disable_wal { 0 } else { batches }),
         ]);
         Ok(())
+    }
+
+    /// Whether the writers of a group of so many batches insert one each.
+    fn is_inserted_concurrently(&self, batches: usize, bytes: usize) -> bool {
+        let least = self.options.concurrent_memtable_write_bytes;
+        least > 0 && batches > 1 && bytes >= least.min(batches * company::LARGE_BATCH_BYTES)
     }
 
     /// Appends one record for the whole group with one write, and syncs it if asked. Returns the bytes by which the WAL grew.

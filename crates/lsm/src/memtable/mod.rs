@@ -284,9 +284,34 @@ impl Memtable {
     /// Makes the bloom filter when it is worth it. REQUIRES: the caller holds the exclusive right to insert.
     #[inline]
     fn start_bloom_if_due(&self) {
-        if self.bloom_bits > 0 && self.bloom.get().is_none() && self.num_entries() >= BLOOM_FROM_ENTRIES {
+        if self.is_bloom_due() {
             self.start_bloom();
         }
+    }
+
+    #[inline]
+    fn is_bloom_due(&self) -> bool {
+        self.bloom_bits > 0 && self.bloom.get().is_none() && self.num_entries() >= BLOOM_FROM_ENTRIES
+    }
+
+    /// Makes the bloom filter when it is worth it, before several writers insert side by side: none of them may, and the next one that is alone would make it of all that they
+    /// inserted. REQUIRES: nobody inserts.
+    #[inline]
+    pub(crate) fn prepare_for_many(&self) {
+        if self.is_bloom_due() {
+            drop(self.writer());
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_bloom_for_test(&self) -> bool {
+        self.bloom.get().is_some()
+    }
+
+    /// How many writers inserted beside others, or could have.
+    #[cfg(test)]
+    pub(crate) fn shared_writers_for_test(&self) -> u64 {
+        self.list.shared_writers_for_test()
     }
 
     #[cold]

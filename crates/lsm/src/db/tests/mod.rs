@@ -3,6 +3,7 @@
 mod approximate;
 mod basics;
 mod checked;
+mod company;
 mod compressed_blocks;
 mod covered;
 mod created_files;

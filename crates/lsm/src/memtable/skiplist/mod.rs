@@ -28,7 +28,7 @@
 //! 4. The successor of a link only ever changes to a smaller key that is larger than the link's owner.
 //! 5. A prefix that is loaded after the successor is at most that successor's: a writer stores the smaller prefix *before* the
 //!    smaller successor. It may be less, if a smaller successor is just being linked, or if that was tried and another writer was
-//!    faster. So a larger prefix than the target's proves that the successor is beyond the target. A smaller one proves nothing; a
+//!    faster; what is inserted behind it gets its successor's own prefix. So a larger prefix than the target's proves that the successor is beyond the target. A smaller one proves nothing; a
 //!    search trusts it all the same, and where it ends it makes sure that it has not gone too far.
 //! 6. The exclusive writer's [`Splice`](splice::Splice) brackets: at each level `prev` is before `next`, and `next` is `prev`'s successor. Shared
 //!    writers break that, so each one marks it stale.
@@ -39,6 +39,8 @@ mod cursor;
 mod node;
 mod prefix;
 mod splice;
+#[cfg(test)]
+mod tests;
 mod writers;
 
 use super::arena::Arena;
@@ -128,6 +130,11 @@ impl SkipList {
             tokens: CachePadded::new(Tokens::new()),
             exclusive: CachePadded::new(UnsafeCell::new(ExclusiveState::of_empty(head))),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn shared_writers_for_test(&self) -> u64 {
+        self.tokens.shared_writers()
     }
 
     /// The order of the list.

@@ -4,6 +4,7 @@
 
 use super::node::{NO_SUCCESSOR, Node};
 use super::{MAX_HEIGHT, SkipList, Target};
+use crate::key::user_key;
 use std::cmp::Ordering as Order;
 use std::sync::atomic::Ordering;
 
@@ -99,6 +100,21 @@ impl SkipList {
             splice.prev_prefix[level] = prefix;
             splice.next[level] = next;
             splice.next_prefix[level] = next_prefix;
+        }
+    }
+
+    /// The prefix of the splice's successor at `level`. What the search found may be less: a writer that was overtaken has lowered it to its own node's (5). Every node that is inserted here would
+    /// inherit that, and searches would visit all of them.
+    #[inline]
+    pub(super) fn successor_prefix(&self, splice: &Splice, level: usize, target: &Target<'_>) -> u64 {
+        let (next, prefix) = (splice.next[level], splice.next_prefix[level]);
+        if next.is_null() {
+            NO_SUCCESSOR
+        } else if prefix > target.prefix {
+            prefix
+        } else {
+            // SAFETY: nodes of the splice are reachable, and a successor is not the head.
+            self.prefixes.of(user_key(unsafe { next.internal_key() }))
         }
     }
 

@@ -27,6 +27,12 @@ impl Tokens {
     pub(super) const fn new() -> Self {
         Self { state: AtomicUsize::new(0), splice_is_stale: AtomicBool::new(false), shared_writers: AtomicU64::new(0) }
     }
+
+    /// How many shared writers there have been.
+    #[cfg(test)]
+    pub(super) fn shared_writers(&self) -> u64 {
+        self.shared_writers.load(Ordering::Relaxed)
+    }
 }
 
 /// What random numbers start from: 2^64 divided by the golden ratio.
@@ -118,6 +124,7 @@ impl ExclusiveWriter<'_> {
         // SAFETY: the memory is new and as large as the layout says.
         let node = unsafe { layout.write_entry(memory, user_key, trailer, value) };
         for level in 0..height {
+            splice.next_prefix[level] = list.successor_prefix(splice, level, &target);
             let next =
                 Link { next: AtomicPtr::new(splice.next[level].0), prefix: AtomicU64::new(splice.next_prefix[level]) };
             // SAFETY: the node has `height` links before its entry, and nobody can reach them yet.
@@ -186,7 +193,7 @@ impl SharedWriter<'_> {
                 // SAFETY: `node` has this level, and so has `prev`, which is reachable.
                 let (own, link) = unsafe { (node.link(level), splice.prev[level].link(level)) };
                 own.next.store(next.0, Ordering::Relaxed);
-                own.prefix.store(splice.next_prefix[level], Ordering::Relaxed);
+                own.prefix.store(list.successor_prefix(&splice, level, &target), Ordering::Relaxed);
                 // Before the successor (5).
                 link.prefix.fetch_min(target.prefix, Ordering::Relaxed);
                 if link.next.compare_exchange(next.0, node.0, Ordering::Release, Ordering::Relaxed).is_ok() {
