@@ -152,7 +152,7 @@ siltstone_base::define_options! {
         /// compared with its time, and snapshots take it; tables are looked at as often as it says, but at most a hundred times a second. Everything else (pacing, timers, the
         /// ages of tables) goes by the executor's clock. `None`: that one.
         expiry_clock: Option<Arc<dyn Clock>> = None,
-        /// Groups of at least this many bytes are inserted into the memtable by their own writers, in parallel.
+        /// Groups of at least this many bytes, and groups of batches of 4 KiB or more each on average, are inserted into the memtable by their own writers, in parallel.
         /// 0: never.
         concurrent_memtable_write_bytes: usize = 64 << 10,
         /// A leader takes no more than this many bytes into its group. At least 1.

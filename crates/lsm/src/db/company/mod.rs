@@ -4,6 +4,7 @@
 //! fast as both. A leader of a large batch who waits until the other comes loses little of the time that inserting takes, and both insert at the same time.
 
 use siltstone_base::clock::Clock;
+use siltstone_base::executor::give_way;
 
 #[cfg(test)]
 mod tests;
@@ -74,7 +75,7 @@ pub(super) fn wait(clock: &dyn Clock, bytes: usize, has_come: impl Fn() -> bool)
         if clock.now_micros() >= end {
             return false;
         }
-        std::thread::yield_now();
+        give_way();
     }
     false
 }
