@@ -8,6 +8,7 @@ use super::write_queue::Request;
 use crate::batch::{BatchEntry, WriteBatch};
 use crate::key::SeqNo;
 use crate::memtable::Memtable;
+use siltstone_base::executor::{Waited, give_way};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
 
@@ -37,9 +38,7 @@ impl DbInner {
         first_seqno: SeqNo,
         own_request: Option<&Arc<Request>>,
     ) -> Result<()> {
-        for family in self.families.load().values() {
-            family.super_version.load().memtable.prepare_for_many();
-        }
+        self.prepare_for_many(group);
         let mut seqno = first_seqno;
         let mut mine = Vec::new();
         let mut others = Vec::new();
@@ -50,7 +49,7 @@ impl DbInner {
         for (request, slot) in &mut group.followers {
             let first = seqno;
             seqno += slot.as_ref().map_or(0, |batch| u64::from(batch.applied_count()));
-            if request.is_unattended || own_request.is_some_and(|own| Arc::ptr_eq(own, request)) {
+            if !self.may_insert_itself(request, own_request) {
                 mine.extend(slot.as_ref().map(|batch| (batch, first)));
             } else if let Some(batch) = slot.take() {
                 request.return_batch(batch);
@@ -63,10 +62,34 @@ impl DbInner {
             outcome = outcome.and(self.insert_batch(batch, seqno, Company::Others).map(|_| ()));
         }
         for request in others {
-            self.executor.wait_until(&request.signal, None, &mut || request.has_inserted());
+            // An executor of steps knows of no other thread that it could wait for.
+            while !request.has_inserted() {
+                if self.executor.wait_until(&request.signal, None, &mut || request.has_inserted()) == Waited::Stuck {
+                    give_way();
+                }
+            }
             outcome = outcome.and_then(|()| request.outcome());
         }
         outcome
+    }
+
+    /// Makes what writers that are alone make, in the memtables that the group goes to.
+    fn prepare_for_many(&self, group: &Group<'_>) {
+        let prepare = |memtable: &Memtable| memtable.prepare_for_many();
+        for batch in group.batches() {
+            if batch.is_default_only() {
+                prepare(&self.default_family.super_version.load().memtable);
+                continue;
+            }
+            let mut last = None;
+            for entry in batch.iter().take(batch.applied_count() as usize) {
+                if last.replace(entry.column_family) != Some(entry.column_family)
+                    && let Some(family) = self.family(entry.column_family.0)
+                {
+                    prepare(&family.super_version.load().memtable);
+                }
+            }
+        }
     }
 
     /// Inserts every entry of a batch into the memtable of its family, run by run. Entries of families that do not exist

@@ -343,23 +343,33 @@ impl DbInner {
         let side = &mut *leader.side;
         let mut outcome = self.make_room(side, bytes as u64, options);
         if outcome.is_ok() {
-            if self.write_queue.is_empty() && side.company.is_expected(bytes, own_request.is_some()) {
-                let has_come = || !self.write_queue.is_empty();
-                let wait = || company::wait(&*self.clock, bytes, has_come);
-                let has_come = times::timed(PerfTime::WriteThreadWait, wait);
-                side.company.waited(has_come);
-            }
+            // One who writes for others alone brings nobody, and one who must not wait does not.
+            let may_wait = (group.own.is_some() || own_request.is_some()) && !options.no_slowdown;
+            let waits = may_wait
+                && self.write_queue.is_empty()
+                && company::has_several_processors()
+                && side.company.is_expected(bytes, own_request.is_some());
+            let is_in_time = waits && times::timed(PerfTime::WriteThreadWait, || self.wait_for_company(bytes));
+            let own_bytes = bytes;
             if !self.write_queue.is_empty() {
-                let own_bytes = bytes;
                 bytes = self.take_followers(&mut group, bytes, options);
                 // Whoever leads next waits for what came along.
                 side.unpaced_bytes += (bytes - own_bytes) as u64;
+            }
+            if waits {
+                // Somebody who makes other promises is no company.
+                side.company.waited(is_in_time && bytes > own_bytes);
             }
             outcome = self.write_group(side, &mut group, options, bytes, own_request);
         }
         group.finish(&outcome);
         unfinished.defuse();
         outcome
+    }
+
+    /// Waits a moment for somebody who writes beside this leader. Returns whether somebody has come in time.
+    fn wait_for_company(&self, bytes: usize) -> bool {
+        company::wait(&*self.clock, bytes, || !self.write_queue.is_empty())
     }
 
     /// Takes requests along while they fit: the same promises, and no more bytes than allowed. There is room: nobody among them waits any more.
@@ -414,7 +424,7 @@ impl DbInner {
         let began = times::begin();
         let batches = usize::from(group.own.is_some()) + group.followers.len();
         side.company.grouped(batches);
-        let inserted = if self.is_inserted_concurrently(batches, bytes) {
+        let inserted = if self.is_inserted_concurrently(group, bytes, own_request) {
             self.insert_group_concurrently(group, first_seqno, own_request)
         } else {
             self.insert_group(group, first_seqno)
@@ -441,10 +451,19 @@ impl DbInner {
         Ok(())
     }
 
-    /// Whether the writers of a group of so many batches insert one each.
-    fn is_inserted_concurrently(&self, batches: usize, bytes: usize) -> bool {
+    /// Whether writers of a group insert their batches beside the leader.
+    fn is_inserted_concurrently(&self, group: &Group<'_>, bytes: usize, own_request: Option<&Arc<Request>>) -> bool {
         let least = self.options.concurrent_memtable_write_bytes;
-        least > 0 && batches > 1 && bytes >= least.min(batches * company::LARGE_BATCH_BYTES)
+        let batches = usize::from(group.own.is_some()) + group.followers.len();
+        least > 0
+            && bytes >= least.min(batches * company::LARGE_BATCH_BYTES)
+            && group.followers.iter().any(|(request, _)| self.may_insert_itself(request, own_request))
+    }
+
+    /// Whether a writer of a group is worth waking to insert its own batch.
+    pub(super) fn may_insert_itself(&self, request: &Arc<Request>, own_request: Option<&Arc<Request>>) -> bool {
+        let least = self.options.concurrent_memtable_write_bytes.min(company::WORTH_WAKING_BYTES);
+        request.bytes >= least && !request.is_unattended && own_request.is_none_or(|own| !Arc::ptr_eq(own, request))
     }
 
     /// Appends one record for the whole group with one write, and syncs it if asked. Returns the bytes by which the WAL grew.

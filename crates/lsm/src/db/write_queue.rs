@@ -118,8 +118,10 @@ impl Request {
     }
 
     pub(crate) fn finish(&self, outcome: Result<()>) {
-        self.slot.lock().outcome = outcome;
+        let mut slot = self.slot.lock();
+        slot.outcome = outcome;
         self.phase.store(DONE, Ordering::Release);
+        drop(slot);
         self.signal.notify_all();
     }
 
@@ -150,9 +152,12 @@ impl Request {
 
     /// Tells the leader how the insertion by the request's own writer ended.
     pub(crate) fn set_inserted(&self, outcome: Result<()>) {
-        self.slot.lock().outcome = outcome;
-        // A leader that panics does not wait for this.
-        let _ = self.phase.compare_exchange(INSERTS_ITSELF, INSERTED, Ordering::AcqRel, Ordering::Acquire);
+        let mut slot = self.slot.lock();
+        // A leader that panics does not wait for this: the request is done, and what it was told stays.
+        if self.phase.compare_exchange(INSERTS_ITSELF, INSERTED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            slot.outcome = outcome;
+        }
+        drop(slot);
         self.signal.notify_all();
     }
 

@@ -5,12 +5,17 @@
 
 use siltstone_base::clock::Clock;
 use siltstone_base::executor::give_way;
+use std::num::NonZero;
+use std::sync::OnceLock;
 
 #[cfg(test)]
 mod tests;
 
 /// Inserting a batch of so many bytes takes longer than waking a writer who does it beside the leader.
 pub(super) const LARGE_BATCH_BYTES: usize = 4 << 10;
+
+/// A writer of fewer bytes is not woken to insert them.
+pub(super) const WORTH_WAKING_BYTES: usize = 1 << 10;
 
 /// A leader waits for a microsecond for each so many bytes of its batch: about a quarter of the time that it takes to insert them.
 const BYTES_A_MICROSECOND: usize = 64;
@@ -50,9 +55,9 @@ impl Company {
         self.passed >= 1 << self.in_vain.min(MOST_IN_VAIN)
     }
 
-    /// A leader has waited.
-    pub(super) fn waited(&mut self, has_come: bool) {
-        self.in_vain = if has_come { 0 } else { self.in_vain.saturating_add(1) };
+    /// A leader has waited; whether somebody came along in time.
+    pub(super) fn waited(&mut self, had_company: bool) {
+        self.in_vain = if had_company { 0 } else { self.in_vain.saturating_add(1) };
         self.passed = 0;
     }
 
@@ -62,13 +67,20 @@ impl Company {
     }
 }
 
-/// Waits until somebody has come, but no longer than is worth it for a batch of so many bytes. Returns whether somebody has.
+/// With one processor nobody inserts beside another.
+pub(super) fn has_several_processors() -> bool {
+    static SEVERAL: OnceLock<bool> = OnceLock::new();
+    *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|count| count > NonZero::<usize>::MIN))
+}
+
+/// Waits until somebody has come, but no longer than is worth it for a batch of so many bytes. Returns whether somebody has, in that time: a thread that offers the processor may get it back
+/// late.
 pub(super) fn wait(clock: &dyn Clock, bytes: usize, has_come: impl Fn() -> bool) -> bool {
     let end = clock.now_micros() + ((bytes / BYTES_A_MICROSECOND) as u64).min(LONGEST_WAIT);
     for _ in 0..MOST_CLOCKS {
         for _ in 0..LOOKS {
             if has_come() {
-                return true;
+                return clock.now_micros() <= end;
             }
             std::hint::spin_loop();
         }

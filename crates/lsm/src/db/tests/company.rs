@@ -1,6 +1,7 @@
 //! Batches that their own writers insert side by side.
 
-use crate::{Db, DbOptions, WriteBatch, WriteOptions};
+use crate::db::write_queue::Request;
+use crate::{Db, DbOptions, Error, ErrorKind, WriteBatch, WriteOptions};
 
 /// Entries of a batch whose insertion takes long enough.
 const ENTRIES: u64 = 400;
@@ -40,6 +41,16 @@ fn a_lone_put_behind_batches_side_by_side_makes_no_filter_of_all_their_entries()
         assert!(db.get(key.to_be_bytes()).unwrap().is_some(), "{key}");
         assert!(db.get((key + (1 << 40)).to_be_bytes()).unwrap().is_none(), "{key}");
     }
+}
+
+#[test]
+fn a_write_whose_leader_panicked_stays_failed_when_its_own_writer_has_inserted_it() {
+    let request = Request::new(WriteBatch::new(), WriteOptions::default(), None);
+    request.let_insert_itself(1);
+    request.finish(Err(Error::new(ErrorKind::Poisoned, "a writer panicked")));
+    request.set_inserted(Ok(()));
+    assert!(request.is_done());
+    assert_eq!(request.outcome().unwrap_err().kind(), ErrorKind::Poisoned);
 }
 
 #[test]
