@@ -9,6 +9,7 @@
 use crate::clock::Clock;
 use crate::sync::{Arc, Signal};
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 #[cfg(any(test, feature = "testing"))]
@@ -107,6 +108,12 @@ impl<'a> Budget<'a> {
 /// Offers the processor of this thread to others that want one.
 pub fn give_way() {
     std::thread::yield_now();
+}
+
+/// Whether threads of this process can run at the same time.
+pub fn has_several_processors() -> bool {
+    static SEVERAL: OnceLock<bool> = OnceLock::new();
+    *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|count| count.get() > 1))
 }
 
 /// What a job wants after a step.

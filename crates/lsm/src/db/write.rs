@@ -24,6 +24,7 @@ use crate::options::WriteOptions;
 use crate::trace;
 use crate::wal::WalWriter;
 use crate::wide_columns::columns;
+use siltstone_base::executor::has_several_processors;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::sync::{Arc, MutexGuard};
@@ -347,7 +348,7 @@ impl DbInner {
             let may_wait = (group.own.is_some() || own_request.is_some()) && !options.no_slowdown;
             let waits = may_wait
                 && self.write_queue.is_empty()
-                && company::has_several_processors()
+                && has_several_processors()
                 && side.company.is_expected(bytes, own_request.is_some());
             let is_in_time = waits && times::timed(PerfTime::WriteThreadWait, || self.wait_for_company(bytes));
             let own_bytes = bytes;

@@ -5,8 +5,6 @@
 
 use siltstone_base::clock::Clock;
 use siltstone_base::executor::give_way;
-use std::num::NonZero;
-use std::sync::OnceLock;
 
 #[cfg(test)]
 mod tests;
@@ -65,12 +63,6 @@ impl Company {
     pub(super) fn grouped(&mut self, batches: usize) {
         self.had = batches > 1;
     }
-}
-
-/// With one processor nobody inserts beside another.
-pub(super) fn has_several_processors() -> bool {
-    static SEVERAL: OnceLock<bool> = OnceLock::new();
-    *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|count| count > NonZero::<usize>::MIN))
 }
 
 /// Waits until somebody has come, but no longer than is worth it for a batch of so many bytes. Returns whether somebody has, in that time: a thread that offers the processor may get it back
