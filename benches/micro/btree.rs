@@ -1,27 +1,14 @@
 //! The B-tree: searching a page, splitting one, and rows through the doors.
 #![expect(clippy::expect_used, reason = "a bench ends where its engine fails")]
 
+use super::rows::{ROWS, VALUE, key, scattered};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group};
 use siltstone_btree::page::{self, Cell, Header, PageKind};
 use siltstone_btree::{Db, DbOptions, Durability, KvCursor};
 use std::hint::black_box;
 use std::time::Duration;
 
-const ROWS: u64 = 100_000;
 const PAGE: usize = 16 << 10;
-const VALUE: [u8; 100] = [7; 100];
-
-/// The key of a number: 16 bytes, as the laboratory has them.
-fn key(number: u64) -> [u8; 16] {
-    let mut key = [b'0'; 16];
-    key[..8].copy_from_slice(&number.to_be_bytes());
-    key
-}
-
-/// Numbers below `end` in no order, the same in every run; where `end` has no factors but two and five, each of them once in as many.
-fn scattered(number: u64, end: u64) -> u64 {
-    (number % end) * 61_803 % end
-}
 
 /// A leaf of as many rows as fit.
 fn leaf() -> (Vec<u8>, u64) {

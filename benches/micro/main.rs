@@ -10,6 +10,7 @@ mod coding;
 mod lsm;
 mod merge;
 mod range_deletes;
+mod rows;
 mod skiplist;
 
 use criterion::criterion_main;

@@ -10,7 +10,7 @@ use super::checked::Watched;
 use super::column_family::ColumnFamily;
 use super::io_rate::{Metered, Moved};
 use super::state::{DbInner, State};
-use super::write::Group;
+use super::write_group::Group;
 use super::write_queue::Request;
 use crate::batch::WriteBatch;
 use crate::compaction::HiddenRows;

@@ -2,8 +2,9 @@
 //!
 //! Called by db/write.rs, between logging and publishing.
 
+use super::company;
 use super::state::DbInner;
-use super::write::Group;
+use super::write_group::Group;
 use super::write_queue::Request;
 use crate::batch::{BatchEntry, WriteBatch};
 use crate::key::SeqNo;
@@ -29,6 +30,26 @@ impl DbInner {
             seqno = self.insert_batch(batch, seqno, Company::Alone)?;
         }
         Ok(())
+    }
+
+    /// Whether writers of a group insert their batches beside the leader.
+    pub(super) fn is_inserted_concurrently(
+        &self,
+        group: &Group<'_>,
+        bytes: usize,
+        own_request: Option<&Arc<Request>>,
+    ) -> bool {
+        let least = self.options.concurrent_memtable_write_bytes;
+        let batches = usize::from(group.own.is_some()) + group.followers.len();
+        least > 0
+            && bytes >= least.min(batches * company::LARGE_BATCH_BYTES)
+            && group.followers.iter().any(|(request, _)| self.may_insert_itself(request, own_request))
+    }
+
+    /// Whether a writer of a group is worth waking to insert its own batch.
+    fn may_insert_itself(&self, request: &Arc<Request>, own_request: Option<&Arc<Request>>) -> bool {
+        let least = self.options.concurrent_memtable_write_bytes.min(company::WORTH_WAKING_BYTES);
+        request.bytes >= least && !request.is_unattended && own_request.is_none_or(|own| !Arc::ptr_eq(own, request))
     }
 
     /// Lets every follower insert its own batch while this thread inserts the leader's.

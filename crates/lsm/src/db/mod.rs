@@ -80,6 +80,7 @@ mod wal_promise;
 mod wal_sync;
 mod write;
 mod write_controller;
+mod write_group;
 mod write_queue;
 mod write_stall;
 

@@ -10,12 +10,13 @@
 //! numbers have no gaps.
 
 use super::admission::closing;
-use super::checked::{Check, GroupKeys};
+use super::checked::Check;
 use super::column_family::Family;
-use super::company;
+use super::company::Expectation;
 use super::insert::Company;
 use super::memtable_limit::ENTRY_OVERHEAD;
 use super::state::DbInner;
+use super::write_group::{Group, panicked};
 use super::write_queue::Request;
 use crate::batch::{BatchEntry, Step, WriteBatch, encode_header};
 use crate::key::{MAX_SEQNO, SeqNo, ValueType};
@@ -24,7 +25,6 @@ use crate::options::WriteOptions;
 use crate::trace;
 use crate::wal::WalWriter;
 use crate::wide_columns::columns;
-use siltstone_base::executor::has_several_processors;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::sync::{Arc, MutexGuard};
@@ -62,7 +62,7 @@ pub(crate) struct WriteSide {
     /// Bytes written since the pacer was last asked.
     pub(crate) unpaced_bytes: u64,
     /// Whether other writers come soon.
-    company: company::Company,
+    pub(super) company: Expectation,
     /// Scratch: the predecessor's record.
     scratch: Vec<u8>,
 }
@@ -84,7 +84,7 @@ impl WriteSide {
             memtable_growth: 0,
             memtable_room: 0,
             unpaced_bytes: 0,
-            company: company::Company::default(),
+            company: Expectation::default(),
             scratch: Vec::new(),
         }
     }
@@ -113,46 +113,6 @@ impl Drop for WakeNext<'_> {
     }
 }
 
-/// The batches that one leader writes together.
-pub(super) struct Group<'a> {
-    /// The leader's own batch, when it did not come through the queue.
-    pub(super) own: Option<&'a WriteBatch>,
-    /// Requests with their batches, in order. A batch that its own writer inserts is with its request again.
-    pub(super) followers: Vec<(Arc<Request>, Option<WriteBatch>)>,
-}
-
-impl Group<'_> {
-    pub(super) fn batches(&self) -> impl Iterator<Item = &WriteBatch> {
-        self.own.into_iter().chain(self.followers.iter().filter_map(|(_, batch)| batch.as_ref()))
-    }
-
-    /// Tells the last follower that its batch is not written.
-    pub(super) fn send_last_away(&mut self, error: Error) {
-        if let Some((request, batch)) = self.followers.pop() {
-            request.return_batch(batch.unwrap_or_default());
-            request.finish(Err(error));
-        }
-    }
-
-    /// Tells every follower and gives the batches back to their writers.
-    fn finish(&mut self, outcome: &Result<()>) {
-        for (request, batch) in std::mem::take(&mut self.followers) {
-            if let Some(batch) = batch {
-                request.return_batch(batch);
-            }
-            request.finish(outcome.clone());
-        }
-    }
-}
-
-impl Drop for Group<'_> {
-    fn drop(&mut self) {
-        if !self.followers.is_empty() {
-            self.finish(&Err(panicked()));
-        }
-    }
-}
-
 /// Makes the engine read-only unless it is defused: what a writer that panics has half done is not built upon.
 struct FailOnPanic<'a>(&'a DbInner);
 
@@ -178,11 +138,6 @@ impl Drop for OwnInsert<'_> {
     fn drop(&mut self) {
         self.request.set_inserted(std::mem::replace(&mut self.outcome, Ok(())));
     }
-}
-
-#[cold]
-fn panicked() -> Error {
-    Error::new(ErrorKind::Poisoned, "a writer panicked")
 }
 
 impl DbInner {
@@ -344,60 +299,12 @@ impl DbInner {
         let side = &mut *leader.side;
         let mut outcome = self.make_room(side, bytes as u64, options);
         if outcome.is_ok() {
-            // One who writes for others alone brings nobody, and one who must not wait does not.
-            let may_wait = (group.own.is_some() || own_request.is_some()) && !options.no_slowdown;
-            let waits = may_wait
-                && self.write_queue.is_empty()
-                && has_several_processors()
-                && side.company.is_expected(bytes, own_request.is_some());
-            let is_in_time = waits && times::timed(PerfTime::WriteThreadWait, || self.wait_for_company(bytes));
-            let own_bytes = bytes;
-            if !self.write_queue.is_empty() {
-                bytes = self.take_followers(&mut group, bytes, options);
-                // Whoever leads next waits for what came along.
-                side.unpaced_bytes += (bytes - own_bytes) as u64;
-            }
-            if waits {
-                // Somebody who makes other promises is no company.
-                side.company.waited(is_in_time && bytes > own_bytes);
-            }
+            bytes = self.gather(side, &mut group, bytes, options, own_request);
             outcome = self.write_group(side, &mut group, options, bytes, own_request);
         }
         group.finish(&outcome);
         unfinished.defuse();
         outcome
-    }
-
-    /// Waits a moment for somebody who writes beside this leader. Returns whether somebody has come in time.
-    fn wait_for_company(&self, bytes: usize) -> bool {
-        company::wait(&*self.clock, bytes, || !self.write_queue.is_empty())
-    }
-
-    /// Takes requests along while they fit: the same promises, and no more bytes than allowed. There is room: nobody among them waits any more.
-    fn take_followers(&self, group: &mut Group<'_>, mut bytes: usize, options: &WriteOptions) -> usize {
-        let limit = self.options.max_write_batch_group_size_bytes;
-        // A small first batch is not made to wait for a large group.
-        let limit = if bytes <= limit / 8 { bytes + limit / 8 } else { limit };
-        let limit = limit.min(self.options.max_wal_record_bytes);
-        let mut keys = GroupKeys::default();
-        while let Some(request) = self.write_queue.pop_if(|request| {
-            bytes + request.bytes <= limit
-                && (!request.options.sync || options.sync)
-                && request.options.disable_wal == options.disable_wal
-        }) {
-            let batch = request.take_batch();
-            group.followers.push((Arc::clone(&request), Some(batch)));
-            if let Some(check) = &request.check {
-                // All but itself.
-                let before = group.batches().count().saturating_sub(1);
-                if let Err(error) = self.check_behind(check, &mut keys, group.batches().take(before)) {
-                    group.send_last_away(error);
-                    continue;
-                }
-            }
-            bytes += request.bytes;
-        }
-        bytes
     }
 
     /// Numbers, logs, inserts and publishes a group.
@@ -450,21 +357,6 @@ impl DbInner {
             (Counter::WritesLogged, if options.disable_wal { 0 } else { batches }),
         ]);
         Ok(())
-    }
-
-    /// Whether writers of a group insert their batches beside the leader.
-    fn is_inserted_concurrently(&self, group: &Group<'_>, bytes: usize, own_request: Option<&Arc<Request>>) -> bool {
-        let least = self.options.concurrent_memtable_write_bytes;
-        let batches = usize::from(group.own.is_some()) + group.followers.len();
-        least > 0
-            && bytes >= least.min(batches * company::LARGE_BATCH_BYTES)
-            && group.followers.iter().any(|(request, _)| self.may_insert_itself(request, own_request))
-    }
-
-    /// Whether a writer of a group is worth waking to insert its own batch.
-    pub(super) fn may_insert_itself(&self, request: &Arc<Request>, own_request: Option<&Arc<Request>>) -> bool {
-        let least = self.options.concurrent_memtable_write_bytes.min(company::WORTH_WAKING_BYTES);
-        request.bytes >= least && !request.is_unattended && own_request.is_none_or(|own| !Arc::ptr_eq(own, request))
     }
 
     /// Appends one record for the whole group with one write, and syncs it if asked. Returns the bytes by which the WAL grew.

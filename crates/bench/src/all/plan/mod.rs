@@ -12,7 +12,7 @@ use crate::ycsb::YcsbConfig;
 use crate::{OfferedRates, kv, machine, ycsb};
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 mod inserts;
 mod oltp;
@@ -51,15 +51,16 @@ impl Experiment {
         }
     }
 
-    fn settings_mut(&mut self) -> &mut EngineSettings {
+    /// Where its databases are, and what engines are opened with.
+    fn parts_mut(&mut self) -> (&mut Option<PathBuf>, &mut EngineSettings) {
         match self {
-            Self::Kv(config) => &mut config.settings,
-            Self::Ycsb(config) => &mut config.settings,
-            Self::Insert(config) => &mut config.settings,
-            Self::Sysbench(config) => &mut config.settings,
-            Self::Redmine(config) => &mut config.settings,
-            Self::Stalls(config) => &mut config.settings,
-            Self::Ads(config) => &mut config.settings,
+            Self::Kv(config) => (&mut config.dir, &mut config.settings),
+            Self::Ycsb(config) => (&mut config.dir, &mut config.settings),
+            Self::Insert(config) => (&mut config.dir, &mut config.settings),
+            Self::Sysbench(config) => (&mut config.dir, &mut config.settings),
+            Self::Redmine(config) => (&mut config.dir, &mut config.settings),
+            Self::Stalls(config) => (&mut config.dir, &mut config.settings),
+            Self::Ads(config) => (&mut config.dir, &mut config.settings),
         }
     }
 }
@@ -98,18 +99,14 @@ impl Cell {
         about: &'static str,
         data_bytes: u64,
         seconds: f64,
-        experiment: Experiment,
+        mut experiment: Experiment,
     ) -> Self {
-        // Databases of all engines stay until the cell ends, and what an engine loaded stays beside the copy that it changes.
-        let (memory, has_copy) = match &experiment {
-            Experiment::Kv(config) => (config.settings.memory_bytes(), false),
-            Experiment::Ycsb(config) => (config.settings.memory_bytes(), false),
-            Experiment::Insert(config) => (config.settings.memory_bytes(), false),
-            Experiment::Sysbench(config) => (config.settings.memory_bytes(), true),
-            Experiment::Redmine(config) => (config.most_memory(), true),
-            Experiment::Stalls(config) => (config.settings.memory_bytes(), false),
-            Experiment::Ads(config) => (config.settings.memory_bytes(), false),
+        let memory = match &mut experiment {
+            Experiment::Redmine(config) => config.most_memory(),
+            other => other.parts_mut().1.memory_bytes(),
         };
+        // Databases of all engines stay until the cell ends, and what an engine loaded stays beside the copy that it changes.
+        let has_copy = matches!(experiment, Experiment::Sysbench(_) | Experiment::Redmine(_));
         let engines = experiment.engines();
         let tables = (data_bytes as f64 * SPACE_FOR_A_BYTE) as u64;
         let database = |engine: &EngineKind| tables + engine.reserved_log_bytes();
@@ -127,16 +124,7 @@ impl Cell {
     /// The experiment, with its databases in `dir`.
     pub(super) fn experiment(&self, databases: &Path) -> Experiment {
         let mut experiment = self.experiment.clone();
-        let dir = match &mut experiment {
-            Experiment::Kv(config) => &mut config.dir,
-            Experiment::Ycsb(config) => &mut config.dir,
-            Experiment::Insert(config) => &mut config.dir,
-            Experiment::Sysbench(config) => &mut config.dir,
-            Experiment::Redmine(config) => &mut config.dir,
-            Experiment::Stalls(config) => &mut config.dir,
-            Experiment::Ads(config) => &mut config.dir,
-        };
-        *dir = Some(databases.to_path_buf());
+        *experiment.parts_mut().0 = Some(databases.to_path_buf());
         experiment
     }
 
@@ -187,7 +175,7 @@ pub fn plan(config: &AllConfig) -> Vec<Cell> {
     cells.push(evenness(config));
     cells.push(ad_serving(config));
     let jobs = background_jobs(machine::cores());
-    cells.iter_mut().for_each(|cell| cell.experiment.settings_mut().background_jobs = jobs);
+    cells.iter_mut().for_each(|cell| cell.experiment.parts_mut().1.background_jobs = jobs);
     cells
 }
 

@@ -32,7 +32,7 @@ const MOST_IN_VAIN: u32 = 8;
 
 /// What was seen of other writers. Only leaders touch it.
 #[derive(Debug, Default)]
-pub(super) struct Company {
+pub(super) struct Expectation {
     /// The last group had more than one batch.
     had: bool,
     /// Leaders that waited in vain, one after the other.
@@ -41,7 +41,7 @@ pub(super) struct Company {
     passed: u32,
 }
 
-impl Company {
+impl Expectation {
     /// Whether the leader of a batch of so many bytes is to wait. `came_second`: it has itself waited for another leader.
     ///
     /// After each wait in vain twice as many leaders pass before the next one waits.

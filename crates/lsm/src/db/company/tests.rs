@@ -8,7 +8,7 @@ const LARGE: usize = LARGE_BATCH_BYTES;
 
 #[test]
 fn a_writer_of_small_batches_and_one_without_others_never_wait() {
-    let mut company = Company::default();
+    let mut company = Expectation::default();
     assert!(!company.is_expected(LARGE, false), "nobody else has been seen");
     assert!(!company.is_expected(LARGE - 1, true));
     assert!(company.is_expected(LARGE, true));
@@ -22,7 +22,7 @@ fn a_writer_of_small_batches_and_one_without_others_never_wait() {
 
 #[test]
 fn leaders_that_wait_in_vain_become_rare_until_somebody_comes() {
-    let mut company = Company::default();
+    let mut company = Expectation::default();
     let mut passed = Vec::new();
     for _ in 0..12 {
         let mut before = 0;
