@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,20 @@ LOG_BYTES = 2 << 30
 FEW_PAGES, FEW_BYTES = 16, MIB
 # It must have settled within so many seconds.
 MOST_SECONDS = 3600
+
+# Of what the operating system tells of a process, what only grows.
+GROWING = [
+    "cpu_s",
+    "user_cpu_s",
+    "system_cpu_s",
+    "voluntary_context_switches",
+    "involuntary_context_switches",
+    "major_page_faults",
+    "read_syscalls",
+    "write_syscalls",
+]
+# Of what the server counts, what its engines do.
+COUNTED = ("Innodb_", "Rocksdb_")
 
 
 def install():
@@ -135,9 +150,18 @@ class Server:
     def figures(self):
         """What the server's process has read, written and taken of the processor so far."""
         fields = dict(line.split(": ") for line in Path(f"/proc/{self.pid}/io").read_text().splitlines())
-        user, system = (int(ticks) / 100 for ticks in Path(f"/proc/{self.pid}/stat").read_text().rsplit(") ", 1)[1].split()[11:13])
+        stat = Path(f"/proc/{self.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        user, system = (int(ticks) / 100 for ticks in stat[11:13])
         resident = next(line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+        tasks = [task.read_text() for task in Path(f"/proc/{self.pid}/task").glob("*/status")]
+        switches = lambda kind: sum(int(re.search(rf"^{kind}_ctxt_switches:\s*(\d+)", task, re.MULTILINE).group(1)) for task in tasks)
         return {
+            "counters": {name: count for name, count in self.status().items() if name.startswith(COUNTED)},
+            "voluntary_context_switches": switches("voluntary"),
+            "involuntary_context_switches": switches("nonvoluntary"),
+            "major_page_faults": int(stat[9]),
+            "read_syscalls": int(fields["syscr"]),
+            "write_syscalls": int(fields["syscw"]),
             "read": int(fields["read_bytes"]),
             "written": int(fields["write_bytes"]),
             "cpu_s": user + system,

@@ -71,3 +71,28 @@ fn a_durability_without_an_equivalent_is_refused() {
         assert_eq!(result.as_ref().err().map(|error| error.kind()), (!accepted).then_some(ErrorKind::NotSupported));
     }
 }
+
+#[test]
+fn what_an_engine_counts_grows_with_what_it_does() {
+    for (name, open) in ENGINES {
+        let dir = TempDir::new().unwrap();
+        let engine = open(&dir.path().join("db"), &settings(Durability::Commit)).unwrap();
+        let before = engine.stats().unwrap();
+        for number in 0..200_u32 {
+            engine.put(&number.to_be_bytes(), &[7; 500]).unwrap();
+        }
+        let counters = engine.stats().unwrap().since(&before).counters;
+        // redb counts nothing unless it is built to.
+        let writes = match *name {
+            "redb" => continue,
+            "lmdb" => "transactions",
+            "fjall" => "sequence_numbers",
+            "sqlite" => "page_count",
+            "rocksdb" => "keys",
+            name => panic!("{name}"),
+        };
+        let least = if writes == "page_count" { 20 } else { 200 };
+        assert!(counters.get(writes).is_some_and(|count| *count >= least), "{name}: {counters:?}");
+        engine.close().unwrap();
+    }
+}

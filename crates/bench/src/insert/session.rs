@@ -15,7 +15,7 @@ use crate::{IntervalLine, ResultLine, Rng};
 use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::engine::EngineStats;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use siltstone_base::{Error, ErrorKind, Result};
+use siltstone_base::{Error, Result};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::path::Path;
@@ -215,17 +215,12 @@ impl<'a> Session<'a> {
         let (Some(&table), Some(ids)) = (self.tables.get(client), self.ids.get(client)) else {
             return Ok(Done::default());
         };
-        let (clock, schema) = (SystemClock::new(), self.config.schema);
+        let schema = self.config.schema;
         let rows = ids.next.load(Ordering::Relaxed) - ids.oldest.load(Ordering::Relaxed);
         for position in 0..Schema::INDEXES {
             let watch = Stopwatch::start();
             // An engine that adds one index at a time is asked again when the other client's may be there.
-            while let Err(error) = table.add_index(&self.engine, schema, position) {
-                if error.kind() != ErrorKind::Busy || worker.is_stopped() {
-                    return Err(error);
-                }
-                clock.sleep(LONGEST_SLEEP);
-            }
+            worker.again_while_busy(|| table.add_index(&self.engine, schema, position))?;
             // A row counts when it has all its entries.
             worker.record(watch.nanos(), if position + 1 == Schema::INDEXES { rows } else { 0 });
         }
@@ -256,6 +251,10 @@ impl<'a> Session<'a> {
             let due = pace.next();
             while !worker.is_stopped() && watch.seconds() < due {
                 clock.sleep(LONGEST_SLEEP.min(Duration::from_secs_f64((due - watch.seconds()).max(0.0))));
+            }
+            // The step ended while nothing was due.
+            if watch.seconds() < due {
+                break;
             }
             let one = Stopwatch::start();
             inserter.insert(at_once as u64)?;

@@ -49,6 +49,9 @@ impl Workload {
         Self::Settle,
     ];
 
+    /// What is run unless something else is asked for.
+    pub const DEFAULT: &'static str = "fillseq,fillrandom,overwrite,readrandom,multireadrandom,readmissing,seekrandom,readseq,readwhilewriting,fillsync";
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

@@ -3,8 +3,13 @@
 use super::interval_latencies::{Moment, Phase, Tray};
 use crate::Latencies;
 use crate::stopwatch::Stopwatch;
-use siltstone_base::Result;
+use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
+use siltstone_base::{ErrorKind, Result};
+use std::time::Duration;
+
+/// Between two times that an engine is asked which was too busy.
+const NAP: Duration = Duration::from_millis(20);
 
 /// One thread of a load.
 #[derive(Debug)]
@@ -75,6 +80,17 @@ impl<'a> Worker<'a> {
         self.look();
         self.latencies.record(nanos);
         self.done.fetch_add(ops, Ordering::Relaxed);
+    }
+
+    /// Does again what the engine says it is too busy for, until that is done or the run is over.
+    pub(crate) fn again_while_busy<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        let clock = SystemClock::new();
+        loop {
+            match act() {
+                Err(error) if error.kind() == ErrorKind::Busy && !self.is_stopped() => clock.sleep(NAP),
+                done => return done,
+            }
+        }
     }
 
     /// Looks where the run is, after an operation and before it is recorded. Returns whether the run is over.

@@ -5,7 +5,7 @@
 //!
 //! | workload | statements of a transaction |
 //! | --- | --- |
-//! | `load` | a hundred rows inserted |
+//! | `load` | a hundred rows inserted; a table gets its index when all its rows are there |
 //! | `point_select` | one row by its key |
 //! | `read_only` | 10 rows by key; then over 100 rows by key each: their `c`; the sum of `k`; `c` sorted; `c` sorted, each once |
 //! | `write_only` | `k + 1` in one row; a new `c` in one; one deleted, and inserted with the same key and new columns |

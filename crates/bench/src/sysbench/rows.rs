@@ -20,7 +20,17 @@ const GROUP: usize = 11;
 
 /// Table `number`, counted from 1.
 pub(super) fn table(number: u32) -> TableSpec {
-    TableSpec { name: format!("sbtest{number}"), indexes: vec![IndexSpec::over_columns(format!("k_{number}"), [K])] }
+    TableSpec { indexes: vec![index(number)], ..plain_table(number) }
+}
+
+/// The same without its index, which it gets once its rows are there.
+pub(super) fn plain_table(number: u32) -> TableSpec {
+    TableSpec { name: format!("sbtest{number}"), indexes: Vec::new() }
+}
+
+/// The index of table `number`.
+pub(super) fn index(number: u32) -> IndexSpec {
+    IndexSpec::over_columns(format!("k_{number}"), [K])
 }
 
 /// A row in memory that is used again.

@@ -1,7 +1,7 @@
 //! The workloads on one engine, one after the other.
 
 use super::client::{Client, Shared};
-use super::rows::{RowBuffer, table};
+use super::rows::{RowBuffer, index, plain_table, table};
 use super::{MemorySetup, SysbenchConfig, Workload};
 use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
             Workload::Load => {
                 self.close()?;
                 remove_database(&self.dir)?;
-                self.open_engine(|tables, number| tables.create_table(&table(number)))?;
+                self.open_engine(|tables, number| tables.create_table(&plain_table(number)))?;
                 self.state = State::Loaded;
             }
             // The files are no longer those of the copy.
@@ -249,7 +249,7 @@ impl<'a> Session<'a> {
         Ok((line, intervals))
     }
 
-    /// Inserts every `clients`-th table.
+    /// Fills every `clients`-th table, and then gives it its index, as sysbench's `prepare` does. The rate contains both, latencies are those of the rows.
     fn load(&self, (engine, ids): &Opened, clients: usize, worker: &mut Worker<'_>) -> Result<u64> {
         let tables = engine.as_tables()?;
         let (mut at_once, mut bytes) = (LOADED_AT_ONCE, 0);
@@ -282,6 +282,10 @@ impl<'a> Session<'a> {
                     left = &left[part..];
                 }
                 next += count;
+            }
+            if !worker.is_stopped() {
+                let index = index(number as u32 + 1);
+                worker.again_while_busy(|| tables.add_index(table, &index))?;
             }
         }
         Ok(bytes)

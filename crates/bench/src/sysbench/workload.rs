@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// A workload of `sysbench`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Workload {
-    /// Inserts every row, a hundred a commit.
+    /// Inserts every row, a hundred a commit, and adds the index to each table then.
     Load,
     /// One row by its key.
     PointSelect,

@@ -95,7 +95,14 @@ impl Admin for FjallEngine {
     }
 
     fn stats(&self) -> Result<EngineStats> {
-        Ok(EngineStats::default())
+        let compacting = self.database.time_compacting().as_micros() as u64;
+        let counters = [
+            ("compactions", self.database.compactions_completed() as u64),
+            ("compacting_us", compacting),
+            ("sequence_numbers", self.database.seqno()),
+        ];
+        let counters = counters.map(|(name, count)| (name.to_owned(), count)).into();
+        Ok(EngineStats { counters, ..EngineStats::default() })
     }
 
     fn close(&self) -> Result<()> {

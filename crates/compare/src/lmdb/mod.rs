@@ -95,7 +95,10 @@ impl Admin for LmdbEngine {
     }
 
     fn stats(&self) -> Result<EngineStats> {
-        Ok(EngineStats { debt_bytes: Some(0), ..EngineStats::default() })
+        let info = self.env.info();
+        let counters = [("transactions", info.last_txn_id), ("file_pages", info.last_page_number)];
+        let counters = counters.map(|(name, count)| (name.to_owned(), count as u64)).into();
+        Ok(EngineStats { debt_bytes: Some(0), counters, ..EngineStats::default() })
     }
 
     fn close(&self) -> Result<()> {

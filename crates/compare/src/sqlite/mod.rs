@@ -100,7 +100,14 @@ impl Admin for SqliteEngine {
     }
 
     fn stats(&self) -> Result<EngineStats> {
-        Ok(EngineStats { debt_bytes: Some(0), ..EngineStats::default() })
+        let count = |pragma: &str| {
+            self.pool.with("count", |connection| {
+                connection.query_row(&format!("PRAGMA {pragma}"), (), |row| row.get::<_, u32>(0))
+            })
+        };
+        let counters = ["page_count", "freelist_count"].map(|name| Ok((name.to_owned(), u64::from(count(name)?))));
+        let counters = counters.into_iter().collect::<Result<_>>()?;
+        Ok(EngineStats { debt_bytes: Some(0), counters, ..EngineStats::default() })
     }
 
     fn close(&self) -> Result<()> {

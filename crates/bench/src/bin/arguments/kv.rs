@@ -21,11 +21,7 @@ pub struct KvArguments {
     threads: usize,
     /// Workloads, in this order: fillseq, fillrandom, overwrite, readrandom, multireadrandom, readmissing, seekrandom, readseq,
     /// readwhilewriting, fillsync, settle.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "fillseq,fillrandom,overwrite,readrandom,readmissing,seekrandom,readseq,readwhilewriting,fillsync"
-    )]
+    #[arg(long, value_delimiter = ',', default_value = Workload::DEFAULT)]
     workloads: Vec<Workload>,
     /// Puts in one batch.
     #[arg(long, default_value_t = 1)]

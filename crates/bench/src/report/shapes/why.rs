@@ -15,6 +15,9 @@ const LEAST_WAIT: f64 = 0.1;
 /// Work that is still owed is told of from this part of what is on the device.
 const LEAST_DEBT: f64 = 0.1;
 
+/// Cores that are busy where one thread works at a time, and background work takes little.
+const ONE_BUSY: std::ops::RangeInclusive<f64> = 0.85..=1.2;
+
 /// One sentence: where the ratio lies, then what is known of either side. It says no more than the results.
 pub(super) fn why(of: &RunRecord, by: &RunRecord, ratio: f64, shape: &Shape) -> String {
     let (one, other) = (&of.result, &by.result);
@@ -111,7 +114,11 @@ fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<Strin
     }
     let (busy, cores) = cores(line)?;
     let syncs = if line.durability.as_deref() == Some("commit") { waits_for_syncs(line) } else { String::new() };
-    Some(format!("kept {busy:.2} of {cores} cores busy and was near no limit that was measured{syncs}"))
+    let alone = match line.threads > 1 && cores > 1 && ONE_BUSY.contains(&busy) {
+        true => format!(", as if its {} clients took turns,", line.threads),
+        false => String::new(),
+    };
+    Some(format!("kept {busy:.2} of {cores} cores busy{alone} and was near no limit that was measured{syncs}"))
 }
 
 /// That every commit waited for a sync, and for how long, where the device is a modelled one.
