@@ -419,9 +419,10 @@ fn the_identity_of_a_cell_tells_what_no_setting_says() {
         let experiment = cell.experiment_mut();
         let has_it = experiment.engines().contains(&EngineKind::LsmUniversal);
         let by_settings_alone = format!("{:016x}", xxh3_64(format!("{experiment:?}").as_bytes()));
-        // Of Redmine, how many requests an operation is; of evenness, for how long arrivals come before they count; of inserts, that settling flushes.
+        // Of Redmine, how many requests an operation is; of evenness, for how long arrivals come before they count; of inserts, that settling flushes; of sysbench, when tables get their index.
         let settles = matches!(experiment, Experiment::Insert(insert) if insert.steps.contains(&Step::Settle));
-        let says_more = has_it || settles || matches!(experiment, Experiment::Redmine(_) | Experiment::Stalls(_));
+        let is_said = matches!(experiment, Experiment::Redmine(_) | Experiment::Stalls(_) | Experiment::Sysbench(_));
+        let says_more = has_it || settles || is_said;
         assert_eq!(cell.identity() != by_settings_alone, says_more, "{}", cell.name);
         universal += u32::from(has_it);
     }

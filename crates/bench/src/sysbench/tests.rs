@@ -316,16 +316,13 @@ fn clients_that_want_the_same_rows_leave_as_many_with_their_entries() {
 }
 
 #[test]
-fn a_table_gets_its_index_when_its_rows_are_there() {
+fn a_table_that_is_loaded_has_an_index_of_all_its_rows() {
     let dir = tempfile::tempdir().unwrap();
     let config = config(EngineKind::LsmLeveled);
     let mut session = Session::new(&config, EngineKind::LsmLeveled, dir.path().join("db"), 1);
     let (line, _) = session.run(Run::closed(Workload::Load, 0, 1), false).unwrap();
     let rows = u64::from(config.tables * config.rows);
     assert_eq!(line.ops, rows);
-    // Entries of an index that is added go past the log; of one that was there they would be written with their rows.
-    let written = line.counters["rocksdb.number.keys.written"];
-    assert!((rows..rows + rows / 2).contains(&written), "{written} keys were written for {rows} rows");
     let (engine, ids) = session.open(Workload::PointSelect).unwrap();
     for table in ids {
         let entries = engine.as_tables().unwrap().scan_index(table, 0, b"", usize::MAX, &mut |_| ()).unwrap();
