@@ -135,7 +135,7 @@ fn quick(dir: PathBuf, also: PathBuf) -> AllConfig {
     }
 }
 
-/// The target directory: the executable is `target/release/deps/engines-…`.
+/// The target directory: the executable is `target/release/deps/workloads-…`.
 fn target() -> PathBuf {
     let executable = std::env::current_exe().unwrap_or_default();
     executable.ancestors().nth(3).map_or_else(|| PathBuf::from("target"), Path::to_path_buf)

@@ -153,7 +153,7 @@ class Server:
         stat = Path(f"/proc/{self.pid}/stat").read_text().rsplit(") ", 1)[1].split()
         user, system = (int(ticks) / 100 for ticks in stat[11:13])
         resident = next(line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
-        tasks = [task.read_text() for task in Path(f"/proc/{self.pid}/task").glob("*/status")]
+        tasks = [text for text in map(read_if_there, Path(f"/proc/{self.pid}/task").glob("*/status")) if text]
         switches = lambda kind: sum(int(re.search(rf"^{kind}_ctxt_switches:\s*(\d+)", task, re.MULTILINE).group(1)) for task in tasks)
         return {
             "counters": {name: count for name, count in self.status().items() if name.startswith(COUNTED)},
@@ -232,6 +232,14 @@ class Server:
                 os.kill(self.pid, signal.SIGTERM)
             self.process.wait()
         shutil.rmtree(self.private, ignore_errors=True)
+
+
+def read_if_there(file):
+    """The text of a file that may be gone by now, as those of threads are."""
+    try:
+        return file.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def copy(directory, to):

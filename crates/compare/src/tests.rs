@@ -93,6 +93,11 @@ fn what_an_engine_counts_grows_with_what_it_does() {
         };
         let least = if writes == "page_count" { 20 } else { 200 };
         assert!(counters.get(writes).is_some_and(|count| *count >= least), "{name}: {counters:?}");
+        if *name == "rocksdb" {
+            let counted =
+                ["writes", "commit_groups", "wal_writes", "wal_syncs"].map(|name| counters.get(name).copied());
+            assert!(counted.iter().all(|count| *count == Some(200)), "{counters:?}");
+        }
         engine.close().unwrap();
     }
 }

@@ -7,7 +7,7 @@
 //! | `l.x` | adds the three secondary indexes to what `l.i0` loaded, one after the other; the clients beside each other, as far as the engine can |
 //! | `settle` | has what is in memory written to its place, and waits until no compaction is due |
 //! | `l.i1`, `l.i2` | insert four fifths and a fifth of `--more-rows` in commits of 50 and of 5 rows; after each commit the client deletes as many of its oldest rows, which it reads first |
-//! | `pause` | the same before queries, as the benchmark's own script does it |
+//! | `pause` | the same before queries, where the benchmark's own script also compacts level 0 and sleeps |
 //! | `u` | gives `--updates` rows, drawn from those that are there, other values in all indexed columns: eagerly each is read first, lazily none is |
 //! | `qrN` | for `--query-seconds` each client reads ten entries of an index from a random place on, again and again, beside a thread that inserts and deletes N rows a second |
 //! | `qpN` | the same with ten rows by their primary keys |

@@ -19,8 +19,8 @@ pub struct StallsArguments {
     /// Threads that submit operations.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Steps, in this order: fill, settle, maximum, poisson-N, constant-N (N: percent of the maximum), bursts, overwrite, reads,
-    /// reads-while-filling.
+    /// Steps, in this order: fill, settle, maximum, poisson-N, constant-N, floor-N (N: percent of the maximum), bursts, overwrite,
+    /// reads, reads-while-filling.
     #[arg(long, value_delimiter = ',', default_value = Step::DEFAULT)]
     steps: Vec<Step>,
     /// How often the engines run all steps, in alternating order.
