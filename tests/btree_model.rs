@@ -412,7 +412,13 @@ fn run(seed: u64) {
     let cases = std::env::var("SILTSTONE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(64);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 500, ..Config::default() };
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 500,
+        max_shrink_time: 120_000,
+        ..Config::default()
+    };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let input = (any::<u64>(), vec(op(), 1..160));
     let outcome = runner.run(&input, |(options, ops)| {

@@ -81,7 +81,13 @@ fn run(seed: u64) {
     println!("seed {seed} (replay with SILTSTONE_SEED={seed})");
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases: cases(), failure_persistence: None, max_shrink_iters: 4_000, ..Config::default() };
+    let config = Config {
+        cases: cases(),
+        failure_persistence: None,
+        max_shrink_iters: 4_000,
+        max_shrink_time: 120_000,
+        ..Config::default()
+    };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let tally = RefCell::new(Tally::default());
     runner

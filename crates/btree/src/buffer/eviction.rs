@@ -25,6 +25,9 @@ const FOREGROUND_PAGES: usize = 32;
 /// Pages that came in, or were made young, since so few others went are left alone as long as possible: those of one change of shape.
 const RECENT: u32 = 12;
 
+/// Oldest pages that are looked at for one that can go at once, though fewer are old: more than came in of late.
+const LEAST_TAIL: usize = RECENT as usize + 4;
+
 /// Which pages may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Among {
@@ -222,6 +225,12 @@ impl Pool {
         lists.lru.youngest_first().take(count).filter_map(|index| self.frames[index as usize].page()).collect()
     }
 
+    /// The pages that are here, the oldest in the order of use first.
+    #[cfg(test)]
+    pub(super) fn oldest_for_test(&self) -> Vec<PageId> {
+        self.lists.lock().lru.oldest_first().filter_map(|index| self.frames[index as usize].page()).collect()
+    }
+
     /// Frames without pages; pages in the order of use, and the old ones among them.
     pub(super) fn lens(&self) -> (usize, usize, usize) {
         let lists = self.lists.lock();
@@ -246,16 +255,18 @@ impl Pool {
         Some(index)
     }
 
-    /// Takes the oldest page out that is clean and that nobody holds. One that just came in is no candidate but in the last resort: where most pages are dirty it would be the
-    /// only clean one, and the pages of one descent would push each other out.
+    /// Takes the oldest page out that is clean and that nobody holds. One that just came in is no candidate but in the last resort: where most pages are dirty, or few are
+    /// old, it would be the only clean one, and the pages of one descent would push each other out.
     fn evict(&self, among: Among) -> Option<u32> {
         let mut lists = self.lists.lock();
         let (len, old_len) = lists.lru.lens();
-        let depth = if among == Among::Tail { (old_len * 3 / 4).min(len / 4).max(1) } else { len };
+        let depth = if among == Among::Tail { (old_len * 3 / 4).min(len / 4).max(LEAST_TAIL) } else { len };
         let evictions = self.evictions.load(Ordering::Relaxed);
+        // Of what came in before the first page went nobody knows when it came: the tail goes by order then.
+        let may_be_recent = among == Among::NotRecent || (among == Among::Tail && evictions >= RECENT);
         let found = lists.lru.oldest_first().take(depth).find_map(|index| {
             let came_in = self.frames[index as usize].young_clock.load(Ordering::Relaxed);
-            if among == Among::NotRecent && evictions.wrapping_sub(came_in) < RECENT {
+            if may_be_recent && evictions.wrapping_sub(came_in) < RECENT {
                 return None;
             }
             Some((index, self.try_take(index)?))

@@ -119,11 +119,16 @@ fn words_are_written_and_compared_at_every_offset() {
 
 /// A tree of 512-byte pages, of which so many are in the pool. It lives to the end: what happens in between may keep its pages.
 fn pool_of(frames: usize, rows: u32) -> (&'static Pool, u32) {
+    pool_with_old(frames, rows, 37)
+}
+
+fn pool_with_old(frames: usize, rows: u32, old_percent: usize) -> (&'static Pool, u32) {
     let dir = tempfile::tempdir().unwrap();
     let options = DbOptions::default()
         .create_if_missing(true)
         .page_size(512)
         .buffer_pool_bytes(frames * 512)
+        .old_blocks_percent(old_percent)
         .redo_capacity_bytes(1 << 20)
         .durability(Durability::Os);
     let db: &'static Db = Box::leak(Box::new(Db::open(dir.path(), &options).unwrap()));
@@ -161,6 +166,30 @@ fn no_page_goes_for_one_that_was_never_written() {
     assert_eq!(pool.state().evictions, before);
     pool.read_run(PageId::new(space, end - 4), 16, false);
     assert!(pool.state().evictions <= before + 4);
+}
+
+#[test]
+fn pages_of_one_descent_are_all_there_where_few_are_old_and_of_those_most_must_stay() {
+    let (pool, space) = pool_with_old(80, 2_000, 5);
+    // Four of eighty are old; three quarters of these are the tail.
+    let page = |number: u32| PageId::new(space, number);
+    let is_here = |number: &u32| pool.frame_of(page(*number)).is_some();
+    let mut others = (100..).filter(|number| !is_here(number));
+    for _ in 0..100 {
+        drop(pool.shared(page(others.next().unwrap())).unwrap());
+    }
+    let oldest = pool.oldest_for_test();
+    let held: Vec<_> = oldest[..2].iter().map(|id| pool.shared(*id).unwrap()).collect();
+    let descent: Vec<u32> = others.take(3).collect();
+    let mut tries = 0;
+    while !descent.iter().all(is_here) {
+        tries += 1;
+        assert!(tries <= 8, "the pages push each other out");
+        for number in &descent {
+            drop(pool.shared(page(*number)).unwrap());
+        }
+    }
+    drop(held);
 }
 
 #[test]
