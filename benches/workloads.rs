@@ -1,5 +1,5 @@
-//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb, LMDB and SQLite beside them, under two durabilities; then runs the
-//! quickest of the published experiments.
+//! Compares the engines that exist: our LSM-tree and our B-tree, with fjall, redb, LMDB and SQLite beside them, under two durabilities; then runs a little of every experiment, and the
+//! quickest cells of the published ones.
 //!
 //! Prints tables and writes `target/siltstone-report/index.html` with the results it was made from. Takes a few minutes;
 //! `siltstone-bench kv` runs the same workloads at any size, and RocksDB beside them; `siltstone-bench all` every experiment at any scale.
@@ -7,10 +7,13 @@
 
 use siltstone_base::engine::Durability;
 use siltstone_base::{Error, Result};
+use siltstone_bench::ads::{self, AdsConfig};
 use siltstone_bench::all::{self, AllConfig, Scale};
 use siltstone_bench::engines::{EngineKind, EngineSettings};
 use siltstone_bench::insert::{self, BinlogMode, IndexMode, InsertConfig, Schema, Step};
 use siltstone_bench::kv::{self, KvConfig, Workload};
+use siltstone_bench::stalls::{self, Offered, StallsConfig};
+use siltstone_bench::sysbench::{self, MemorySetup, SysbenchConfig};
 use siltstone_bench::ycsb::{self, YcsbConfig};
 use siltstone_bench::{JsonLines, OfferedRates, Output};
 use std::io::{sink, stdout};
@@ -118,6 +121,64 @@ fn rows(databases: &Path) -> InsertConfig {
     }
 }
 
+/// Transactions of the oltp scripts, each safe on the device, with a third of the rows in memory.
+fn transactions(databases: &Path) -> SysbenchConfig {
+    SysbenchConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::Btree],
+        workloads: vec![
+            sysbench::Workload::Load,
+            sysbench::Workload::Settle,
+            sysbench::Workload::ReadOnly,
+            sysbench::Workload::ReadWrite,
+            sysbench::Workload::WriteOnly,
+        ],
+        tables: 2,
+        rows: 50_000,
+        clients: vec![4],
+        seconds: 3.0,
+        offered: OfferedRates::default(),
+        pairs: 1,
+        interval_s: 1.0,
+        seed: SEED,
+        dir: Some(databases.join("sysbench")),
+        memory: MemorySetup::Budget,
+        settings: EngineSettings { direct: true, ..settings(Durability::Commit).with_memory(MEMORY / 3) },
+    }
+}
+
+/// How evenly the LSM tree takes writes, by its own admission and by RocksDB's.
+fn evenness(databases: &Path) -> StallsConfig {
+    StallsConfig {
+        engines: vec![EngineKind::LsmLeveled, EngineKind::LsmClassic],
+        steps: vec![stalls::Step::Fill, stalls::Step::Settle, stalls::Step::Maximum, stalls::Step::Poisson(80)],
+        num: 200_000,
+        value_size: 100,
+        threads: 2,
+        pairs: 1,
+        seconds: 4.0,
+        rate: None,
+        offered: Offered::Own,
+        existing: false,
+        interval_s: 1.0,
+        seed: SEED,
+        dir: Some(databases.join("stalls")),
+        settings: settings(Durability::Os),
+    }
+}
+
+/// Rows that expire, five times as many bytes as memory: the LSM tree with its own expiry, and the B-tree with a job that deletes.
+fn expiring(databases: &Path) -> AdsConfig {
+    AdsConfig {
+        rows: vec![ads::Row::Ttl, ads::Row::Btree],
+        day_seconds: 0.2,
+        upserts_per_day: 2_000,
+        interval_s: 1.0,
+        dir: Some(databases.join("ads")),
+        settings: EngineSettings::default().with_memory(4 << 20),
+        ..AdsConfig::of_scale(Scale::Quick, SEED)
+    }
+}
+
 /// The published experiments that take less than a minute at the smallest scale.
 const QUICK: [&str; 2] = ["insert-memory-1", "redmine-large-load0-published"];
 
@@ -161,6 +222,12 @@ fn compare() -> Result<Option<PathBuf>> {
     ycsb::run(&popular_records(databases), &mut output)?;
     output.say("Rows with three secondary indexes, two clients")?;
     insert::run(&rows(databases), &mut output)?;
+    output.say("sysbench: transactions of four clients, each safe on the device")?;
+    sysbench::run(&transactions(databases), &mut output)?;
+    output.say("Evenness of writes: as fast as they go, and by a schedule")?;
+    stalls::run(&evenness(databases), &mut output)?;
+    output.say("Rows that expire, in fast time")?;
+    ads::run(&expiring(databases), &mut output)?;
     all::run(&planned, &mut Output::new(&mut stdout(), None, false))
 }
 

@@ -157,24 +157,47 @@ fn a_browser_shows_every_chart_on_a_desk_and_on_a_phone_by_day_and_by_night() {
     }
 }
 
+/// A picture: its width, and red, green and blue of each pixel.
+fn pixels_of(picture: &Path) -> (usize, Vec<[u8; 3]>) {
+    let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(picture).unwrap()));
+    let mut reader = decoder.read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    let pixels = bytes.chunks_exact(info.color_type.samples()).map(|pixel| [pixel[0], pixel[1], pixel[2]]);
+    (info.width as usize, pixels.collect())
+}
+
+/// Whether it is the colour of an engine: words, axes and grids are nearly grey.
+fn is_coloured(pixel: [u8; 3]) -> bool {
+    let (least, most) = (pixel.iter().min().unwrap(), pixel.iter().max().unwrap());
+    most - least > 60
+}
+
 #[test]
-fn the_picture_of_the_page_has_the_colours_of_both_engines() {
+fn a_picture_of_the_whole_page_shows_something_in_every_chart() {
+    /// A line from one side of a chart to the other has more.
+    const LEAST_COLOURED: usize = 100;
     let Some(browser) = chromium() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let page = page(dir.path(), page_results::write_first);
+    let page = page(dir.path(), page_results::write_all);
+    let told = probe(browser, &page, SIZES[0], &[]);
+    let tall = told["tall"].as_u64().unwrap();
     let picture = dir.path().join("page.png");
     let argument = format!("--screenshot={}", picture.display());
-    look(browser, &page, (1280, 2400), &[&argument]);
-    let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(&picture).unwrap()));
-    let mut reader = decoder.read_info().unwrap();
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    let info = reader.next_frame(&mut pixels).unwrap();
-    assert_eq!((info.width, info.height), (1280, 2400));
-    let bytes = info.color_type.samples();
-    let count = |colour: [u8; 3]| pixels.chunks_exact(bytes).filter(|pixel| pixel.starts_with(&colour)).count();
+    look(browser, &page, (SIZES[0].0, u32::try_from(tall).unwrap()), &[&argument]);
+    let (width, pixels) = pixels_of(&picture);
+    assert_eq!((width, pixels.len() / width), (SIZES[0].0 as usize, tall as usize));
+    for chart in list(&told, "charts") {
+        let number = |name: &str| chart[name].as_u64().unwrap() as usize;
+        let columns = number("left")..(number("left") + number("width")).min(width);
+        let rows = pixels.chunks_exact(width).skip(number("top")).take(number("height"));
+        let coloured = rows.flat_map(|row| &row[columns.clone()]).filter(|pixel| is_coloured(**pixel)).count();
+        assert!(coloured >= LEAST_COLOURED, "{coloured} pixels of {chart} have a colour");
+    }
     // Blue for the first engine, amber for the second; their bars alone are hundreds of pixels.
     for colour in [[0x1f, 0x77, 0xb4], [0xe6, 0x9f, 0x00]] {
-        assert!(count(colour) > 1_000, "{colour:?} covers {} pixels", count(colour));
+        let count = pixels.iter().filter(|pixel| **pixel == colour).count();
+        assert!(count > 1_000, "{colour:?} covers {count} pixels");
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::engines::{EngineKind, allocated_bytes};
 use crate::output::CellLine;
 use crate::place::remove_database;
+use crate::stopwatch::Stopwatch;
 use crate::{JsonLines, Output, ads, insert, kv, redmine, report, stalls, sysbench, ycsb};
 use siltstone_base::env::{DirEntry, Env, FileKind, PosixEnv, read_file};
 use siltstone_base::text_table::TextTable;
@@ -84,8 +85,11 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     // A file that cannot be read is told of now, not when the first cell is done.
     let mut page = write_page(config, &all)?;
     let mut failed = Vec::new();
+    let watch = Stopwatch::start();
+    let seconds: Vec<_> = left.iter().map(|cell| cell.seconds).collect();
     for (number, cell) in left.iter().enumerate() {
-        output.say(format!("\n{} ({} of {})", cell.name, number + 1, left.len()))?;
+        let minutes = seconds_left(&seconds, number, watch.seconds()) / 60.0;
+        output.say(format!("\n{} ({} of {}, about {minutes:.0} minutes left)", cell.name, number + 1, left.len()))?;
         match run_cell(config, cell, output) {
             Ok(()) => page = write_page(config, &all)?,
             Err(error) => {
@@ -96,6 +100,13 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     }
     outcome(failed)?;
     Ok(Some(page))
+}
+
+/// How long what is left of a plan takes, if `done` of its parts took `took` seconds together: as planned, and at the pace so far where a minute and more was planned for them.
+fn seconds_left(planned: &[f64], done: usize, took: f64) -> f64 {
+    let (before, after) = planned.split_at(done.min(planned.len()));
+    let (before, after): (f64, f64) = (before.iter().sum(), after.iter().sum());
+    if before < 60.0 { after } else { after * took / before }
 }
 
 /// Whether a cell is meant by `name`: its own or, where no cell has it, a part of its own.

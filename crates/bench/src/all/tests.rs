@@ -332,6 +332,16 @@ fn a_dry_run_lists_the_cells_and_writes_nothing() {
 }
 
 #[test]
+fn what_is_left_takes_as_long_as_planned_at_the_pace_so_far() {
+    let planned = [120.0, 60.0, 30.0];
+    assert_eq!(seconds_left(&planned, 0, 0.0), 210.0);
+    assert_eq!(seconds_left(&planned, 1, 240.0), 180.0, "twice as long as planned");
+    assert_eq!(seconds_left(&planned, 2, 90.0), 15.0);
+    assert_eq!(seconds_left(&planned, 3, 90.0), 0.0);
+    assert_eq!(seconds_left(&[30.0, 60.0], 1, 3.0), 60.0, "too short to tell a pace");
+}
+
+#[test]
 fn a_run_goes_on_with_what_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let dry = AllConfig { dir: dir.path().to_path_buf(), ..config() };

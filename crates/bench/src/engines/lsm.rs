@@ -36,7 +36,9 @@ impl LsmOptions {
                 Admission::Paced => WriteAdmission::Paced,
                 Admission::Rocksdb => WriteAdmission::Rocksdb,
             })
-            .block_cache(Some(Arc::new(BlockCache::new(settings.cache_bytes))))
+            // What write buffers do not take, blocks have.
+            .block_cache(Some(Arc::new(BlockCache::new(settings.memory_bytes() as usize))))
+            .charge_memtables_to_block_cache(true)
             .use_direct_reads(settings.direct)
             .use_direct_io_for_flush_and_compaction(settings.direct)
             .wal_sync_interval_millis(sync_millis)

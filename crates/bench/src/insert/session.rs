@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
         let before = self.engine.stats()?;
         let binlog_before = self.binlog_bytes();
         let (measured, done) = match step {
-            _ if step.is_rest() => (load::flush_and_settle(&*self.engine.admin)?, Vec::new()),
+            _ if step.is_rest() => (load::flush_and_settle(&*self.engine.admin, bar)?, Vec::new()),
             _ => load::run(&load, |worker| self.client(step, worker))?,
         };
         if step == Step::AddIndexes {

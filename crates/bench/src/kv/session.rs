@@ -136,7 +136,7 @@ pub(super) fn measure(
     bar: bool,
 ) -> Result<Run> {
     if workload == Workload::Settle {
-        let measured = load::settle(&*engine.admin)?;
+        let measured = load::settle(&*engine.admin, bar)?;
         return Ok(Run { measured, bytes: 0, puts: Vec::new(), lateness: None });
     }
     let threads = if workload == Workload::ReadSeq { 1 } else { config.threads };

@@ -3,9 +3,13 @@
 use super::Load;
 use crate::figures::thousands;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
 
 /// Steps of a second of a bar that shows time.
 const STEPS_PER_SECOND: f64 = 10.0;
+
+/// How often what has no end is drawn anew.
+const TICK: Duration = Duration::from_millis(500);
 
 pub(super) struct Bar {
     bar: ProgressBar,
@@ -25,6 +29,20 @@ impl Bar {
         Self { bar, is_timed: timed.is_some() }
     }
 
+    /// What shows that an engine ends its work by itself, for how long already: nobody knows how long it takes.
+    pub(super) fn of_rest(is_shown: bool) -> Self {
+        let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{msg:32} {spinner} {elapsed:>5}") {
+            bar.set_style(style);
+        }
+        bar.set_message("the engine ends its work");
+        if is_shown {
+            bar.enable_steady_tick(TICK);
+        }
+        Self { bar, is_timed: true }
+    }
+
     /// What was done in how much time, and the rate of the last second.
     pub(super) fn show(&self, seconds: f64, ops: u64, rate: f64) {
         self.bar.set_prefix(format!("{}/s", thousands(rate)));
@@ -40,6 +58,14 @@ impl Bar {
 mod tests {
     use super::super::tests::load;
     use super::*;
+
+    #[test]
+    fn what_has_no_known_end_shows_none() {
+        let rest = Bar::of_rest(false);
+        assert_eq!((rest.bar.length(), rest.bar.is_hidden()), (None, true));
+        rest.clear();
+        assert!(rest.bar.is_finished());
+    }
 
     #[test]
     fn a_load_that_time_ends_shows_time() {

@@ -19,6 +19,7 @@ mod shared;
 mod worker;
 
 pub(crate) use arrivals::{Arrivals, Bursts, Process};
+use bar::Bar;
 pub(crate) use gaps::GapMeter;
 use interval_latencies::Gathered;
 pub(crate) use intervals::Interval;
@@ -147,26 +148,29 @@ pub(crate) fn run<T: Send>(
     })
 }
 
-/// Waits until the engine has nothing due, and measures that.
-pub(crate) fn settle(engine: &dyn Admin) -> Result<Measured> {
-    at_rest(|| engine.settle())
+/// Waits until the engine has nothing due, and measures that. `bar` shows that it goes on.
+pub(crate) fn settle(engine: &dyn Admin, bar: bool) -> Result<Measured> {
+    at_rest(bar, || engine.settle())
 }
 
 /// The same once the engine has written what it holds in memory to its place: what its tables take is then what its rows take, whatever engine it is.
-pub(crate) fn flush_and_settle(engine: &dyn Admin) -> Result<Measured> {
-    at_rest(|| engine.flush().and_then(|()| engine.settle()))
+pub(crate) fn flush_and_settle(engine: &dyn Admin, bar: bool) -> Result<Measured> {
+    at_rest(bar, || engine.flush().and_then(|()| engine.settle()))
 }
 
 /// Measures something that no client takes part in.
-fn at_rest(wait: impl FnOnce() -> Result<()>) -> Result<Measured> {
+fn at_rest(bar: bool, wait: impl FnOnce() -> Result<()>) -> Result<Measured> {
+    let shown = Bar::of_rest(bar);
     let pauses = PauseMeter::new();
     let before = ProcessUsage::now();
     let watch = Stopwatch::start();
-    std::thread::scope(|scope| {
+    let rested = std::thread::scope(|scope| {
         let _stops = pauses.stops();
         scope.spawn(|| pauses.watch());
         wait()
-    })?;
+    });
+    shown.clear();
+    rested?;
     Ok(Measured {
         seconds: watch.seconds(),
         ops: 0,

@@ -86,7 +86,7 @@ impl Admin for Panics {
 
 #[test]
 fn an_engine_that_panics_while_it_settles_ends_the_run_instead_of_hanging_it() {
-    let settled = catch_unwind(AssertUnwindSafe(|| settle(&Panics).is_ok()));
+    let settled = catch_unwind(AssertUnwindSafe(|| settle(&Panics, false).is_ok()));
     assert!(settled.is_err());
 }
 

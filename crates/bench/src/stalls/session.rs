@@ -78,7 +78,7 @@ impl<'a> Session<'a> {
         let before = self.engine.stats()?;
         let outcome = match step {
             Step::Settle => Outcome {
-                measured: load::settle(&*self.engine.admin)?,
+                measured: load::settle(&*self.engine.admin, output.bars)?,
                 bytes: 0,
                 longest_gap_us: None,
                 offered: None,

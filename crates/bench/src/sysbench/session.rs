@@ -214,7 +214,7 @@ impl<'a> Session<'a> {
         let label = format!("{} {}", engine.name(), run.name());
         let load = self.load_of(run, &label, bar);
         let Outcome { measured, bytes, offered } = match workload {
-            Workload::Settle => Outcome { measured: load::settle(&*engine.admin)?, bytes: 0, offered: None },
+            Workload::Settle => Outcome { measured: load::settle(&*engine.admin, bar)?, bytes: 0, offered: None },
             Workload::Load => {
                 let (measured, bytes) = load::run(&load, |worker| self.load(&opened, run.clients, worker))?;
                 Outcome { measured, bytes: bytes.iter().sum(), offered: None }

@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
             space: None,
         };
         let Outcome { measured, bytes, offered } = match workload {
-            Workload::Settle => Outcome { measured: load::settle(&*engine.admin)?, bytes: 0, offered: None },
+            Workload::Settle => Outcome { measured: load::settle(&*engine.admin, bar)?, bytes: 0, offered: None },
             _ => self.operations(&load, run, &engine)?,
         };
         let stats = engine.stats()?.since(&before);

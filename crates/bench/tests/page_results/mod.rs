@@ -132,11 +132,6 @@ pub fn write_all(file: &Path) {
     write_ladder(&mut lines);
 }
 
-/// Writes the lines of the first experiment alone.
-pub fn write_first(file: &Path) {
-    write_experiment(&EXPERIMENTS[0], &mut JsonLines::create(file).unwrap());
-}
-
 fn write_experiment(experiment: &Experiment, lines: &mut JsonLines) {
     for (number, engine) in experiment.engines.iter().enumerate() {
         for (workload, _) in experiment.workloads {

@@ -21,6 +21,8 @@ function chart(svg) {
     title: svg.querySelector('title')?.textContent ?? '',
     width: Math.round(shown.width),
     height: Math.round(shown.height),
+    left: Math.round(shown.left + scrollX),
+    top: Math.round(shown.top + scrollY),
     marks: marks.length,
     drawn: marks.filter(isWithin).length,
   };
@@ -45,6 +47,7 @@ addEventListener('load', () => {
     no_numbers: noNumbers(),
     errors,
     wide: page.scrollWidth,
+    tall: page.scrollHeight,
     window: page.clientWidth,
     ink: getComputedStyle(document.body).color,
   };

@@ -5,7 +5,7 @@ use crate::error::foreign;
 use crate::sync_timer::SyncTimer;
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, Options, ReadOptions, WaitForCompactOptions,
-    WriteBatch, WriteOptions, properties,
+    WriteBatch, WriteBufferManager, WriteOptions, properties,
 };
 use siltstone_base::Result;
 use siltstone_base::engine::{Admin, Capabilities, Durability, EngineStats, Kv, KvBatch, KvCursor, KvOp};
@@ -52,8 +52,12 @@ impl RocksdbEngine {
 }
 
 fn options(settings: &PeerSettings) -> Options {
+    // What write buffers do not take, blocks have.
+    let memory =
+        settings.cache_bytes.saturating_add(settings.write_buffers.saturating_mul(settings.write_buffer_bytes));
+    let cache = Cache::new_hyper_clock_cache(memory, 0);
     let mut table = BlockBasedOptions::default();
-    table.set_block_cache(&Cache::new_hyper_clock_cache(settings.cache_bytes, 0));
+    table.set_block_cache(&cache);
     table.set_bloom_filter(settings.bloom_bits_per_key, false);
     if let Some(version) = settings.format_version {
         table.set_format_version(i32::try_from(version).unwrap_or(i32::MAX));
@@ -61,6 +65,8 @@ fn options(settings: &PeerSettings) -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
+    // Nothing else is limited by that: 0.
+    options.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(0, false, cache));
     options.set_compression_type(if settings.compress { DBCompressionType::Lz4 } else { DBCompressionType::None });
     options.set_optimize_filters_for_hits(settings.expects_hits);
     options.set_write_buffer_size(settings.write_buffer_bytes);

@@ -30,6 +30,9 @@ pub struct CommonArguments {
     /// The engine's whole memory. Default: 256 MiB of block cache beside two write buffers of 64 MiB.
     #[arg(long, value_name = "MIB")]
     pub memory_mb: Option<usize>,
+    /// One write buffer of LSM trees, of which there are two; the block cache has the rest of the memory. Default: a sixth of the memory.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
+    pub write_buffer_mb: Option<u32>,
     /// A device modelled beneath our engines: none, fast-ssd, slow-ssd or hdd.
     #[arg(long, default_value_t = Device::None)]
     pub device: Device,
@@ -113,6 +116,10 @@ impl CommonArguments {
                 return Err(Error::invalid_argument("--memory-mb must be 1 to 1048576"));
             }
             settings = settings.with_memory(mb << 20);
+        }
+        if let Some(mb) = self.write_buffer_mb {
+            let too_large = || Error::invalid_argument("--write-buffer-mb leaves no memory for the block cache");
+            settings = settings.with_write_buffer((mb as usize) << 20).ok_or_else(too_large)?;
         }
         Ok(settings)
     }
