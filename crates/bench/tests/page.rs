@@ -183,12 +183,12 @@ fn a_picture_of_the_whole_page_shows_something_in_every_chart() {
     let Some(browser) = chromium() else { return };
     let dir = tempfile::tempdir().unwrap();
     let page = page(dir.path(), page_results::write_all);
-    let told = probe(browser, &page, SIZES[0], &[]);
+    // The same for both: lines of words are as tall as whole pixels.
+    let shrunk = format!("--force-device-scale-factor={}", 1.0 / SHRUNK as f64);
+    let told = probe(browser, &page, SIZES[0], &[&shrunk]);
     let size = (SIZES[0].0, told["tall"].as_u64().map(u32::try_from).unwrap().unwrap());
     let picture = dir.path().join("page.png");
-    let arguments =
-        [format!("--screenshot={}", picture.display()), format!("--force-device-scale-factor={}", 1.0 / SHRUNK as f64)];
-    look(browser, &page, size, &arguments.each_ref().map(String::as_str));
+    look(browser, &page, size, &[&format!("--screenshot={}", picture.display()), &shrunk]);
     let (width, pixels) = pixels_of(&picture);
     assert_eq!((width, pixels.len() / width), (size.0 as usize / SHRUNK, (size.1 as usize).div_ceil(SHRUNK)));
     for chart in list(&told, "charts") {
