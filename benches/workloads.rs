@@ -166,15 +166,15 @@ fn evenness(databases: &Path) -> StallsConfig {
     }
 }
 
-/// Rows that expire, five times as many bytes as memory: the LSM tree with its own expiry, and the B-tree with a job that deletes.
+/// Rows that expire, of several times as many bytes as memory: the LSM tree with its own expiry, and the B-tree with a job that deletes.
 fn expiring(databases: &Path) -> AdsConfig {
     AdsConfig {
         rows: vec![ads::Row::Ttl, ads::Row::Btree],
-        day_seconds: 0.2,
-        upserts_per_day: 2_000,
+        day_seconds: 0.25,
+        upserts_per_day: 3_000,
         interval_s: 1.0,
         dir: Some(databases.join("ads")),
-        settings: EngineSettings::default().with_memory(4 << 20),
+        settings: EngineSettings::default().with_memory(8 << 20),
         ..AdsConfig::of_scale(Scale::Quick, SEED)
     }
 }

@@ -18,7 +18,11 @@ fn block(criterion: &mut Criterion) {
     let entries: Vec<_> = (0..ENTRIES).map(|number| (key(number * 3), [7_u8; 100])).collect();
     let Ok(mut block) = BlockProbe::build(entries.iter().map(|(key, value)| (&key[..], &value[..]))) else { return };
     let mut group = criterion.benchmark_group("block");
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1)).sample_size(20);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(20);
     let mut number = 0;
     group.bench_function("seek", |bencher| {
         bencher.iter(|| {

@@ -27,7 +27,11 @@ fn build_ribbon() -> Vec<u8> {
 
 fn filter(criterion: &mut Criterion, name: &str, build: fn() -> Vec<u8>) {
     let mut group = criterion.benchmark_group(name);
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1)).sample_size(20);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(20);
     group.throughput(Throughput::Elements(KEYS));
     group.bench_function("build", |bencher| bencher.iter(|| black_box(build())));
 

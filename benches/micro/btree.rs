@@ -21,7 +21,11 @@ fn leaf() -> (Vec<u8>, u64) {
 
 fn pages(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("page of the B-tree");
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1)).sample_size(20);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(20);
     let (leaf, count) = leaf();
     let mut number = 0;
     group.bench_function("search", |bencher| {
@@ -59,7 +63,11 @@ fn rows(criterion: &mut Criterion) {
     let db = Db::open(dir.path(), &options).expect("a database");
     (0..ROWS).for_each(|number| db.put(key(scattered(number, ROWS)), VALUE).expect("a put"));
     let mut group = criterion.benchmark_group("rows of the B-tree");
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2)).sample_size(20);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(20);
     group.throughput(Throughput::Elements(1));
     let mut number = 0;
     group.bench_function("get", |bencher| {

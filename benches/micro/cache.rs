@@ -15,7 +15,11 @@ fn key(number: u64) -> CacheKey {
 
 fn cache(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cache");
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1)).sample_size(20);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(20);
     group.throughput(Throughput::Elements(1));
 
     let cache = Cache::new(BLOCKS as usize * BLOCK * 2);

@@ -44,7 +44,11 @@ fn rows(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().expect("a directory");
     let db = filled(&dir);
     let mut group = criterion.benchmark_group("rows of the LSM-tree");
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1)).sample_size(20);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(20);
     group.throughput(Throughput::Elements(1));
     reads(&mut group, &db, "in the memtable");
     db.flush(&FlushOptions::default()).expect("flushed");

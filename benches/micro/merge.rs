@@ -16,7 +16,11 @@ fn source(sources: u64, number: u64) -> Option<MemtableProbe> {
 
 fn merge(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("merge");
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2)).sample_size(10);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(10);
     group.throughput(Throughput::Elements(ENTRIES));
     for sources in [2, 4, 8] {
         let memtables: Vec<_> = (0..sources).filter_map(|number| source(sources, number)).collect();

@@ -46,7 +46,11 @@ fn database(dir: &std::path::Path, place: Place) -> Result<Db> {
 
 fn range_deletes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("range_deletes");
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2)).sample_size(20);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(20);
     for (place, name) in [(Place::Nowhere, "none"), (Place::Memtable, "memtable"), (Place::Table, "table")] {
         let Ok(dir) = tempfile::tempdir() else { return };
         let Ok(db) = database(dir.path(), place) else { return };

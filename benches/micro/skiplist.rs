@@ -27,7 +27,11 @@ fn fill(keys: &[[u8; 16]]) -> Option<MemtableProbe> {
 fn skiplist(criterion: &mut Criterion) {
     let keys = keys();
     let mut group = criterion.benchmark_group("skiplist");
-    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2)).sample_size(10);
+    group
+        .warm_up_time(Duration::from_millis(300))
+        .nresamples(10_000)
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(10);
     group.throughput(Throughput::Elements(KEYS));
     group.bench_function("fill in random order", |bencher| {
         bencher.iter_batched(|| (), |()| fill(&keys), BatchSize::PerIteration);
