@@ -11,6 +11,7 @@ use crate::place::{copy_database, remove_database};
 use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine, Rng};
 use siltstone_base::engine::{Row, TableId, Tables};
+use siltstone_base::sync::{Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 
@@ -32,6 +33,8 @@ pub(super) struct Session<'a> {
     state: State,
     pair: u32,
     engine: Option<Opened>,
+    /// Held while an index is added: each takes memory beside what the engine was given.
+    adding: Mutex<()>,
 }
 
 /// How the database is, compared with what was loaded.
@@ -88,7 +91,8 @@ impl<'a> Session<'a> {
     pub(super) fn new(config: &'a SysbenchConfig, kind: EngineKind, dir: PathBuf, pair: u32) -> Self {
         let mut loaded = dir.as_os_str().to_os_string();
         loaded.push(".loaded");
-        Self { config, kind, dir, loaded: loaded.into(), state: State::Loaded, pair, engine: None }
+        let adding = Mutex::new(Rank(1), ());
+        Self { config, kind, dir, loaded: loaded.into(), state: State::Loaded, pair, engine: None, adding }
     }
 
     /// Gives the engine its files back.
@@ -285,6 +289,7 @@ impl<'a> Session<'a> {
             }
             if !worker.is_stopped() {
                 let index = index(number as u32 + 1);
+                let _turn = self.adding.lock();
                 worker.again_while_busy(|| tables.add_index(table, &index))?;
             }
         }
