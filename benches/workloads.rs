@@ -121,7 +121,7 @@ fn rows(databases: &Path) -> InsertConfig {
     }
 }
 
-/// Transactions of the oltp scripts, each safe on the device, with a third of the rows in memory.
+/// Transactions of the oltp scripts, each safe on the device, with two fifths of the rows in memory.
 fn transactions(databases: &Path) -> SysbenchConfig {
     SysbenchConfig {
         engines: vec![EngineKind::LsmLeveled, EngineKind::Btree],

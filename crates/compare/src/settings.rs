@@ -37,6 +37,13 @@ pub struct PeerSettings {
     pub level0_stop_trigger: Option<usize>,
 }
 
+impl PeerSettings {
+    /// Bytes of all memory that an engine may use: of the cache, and of the write buffers.
+    pub fn memory_bytes(&self) -> usize {
+        self.cache_bytes.saturating_add(self.write_buffers.saturating_mul(self.write_buffer_bytes))
+    }
+}
+
 impl Default for PeerSettings {
     fn default() -> Self {
         Self {

@@ -202,9 +202,8 @@ impl EngineSettings {
 
     /// The same memory, with write buffers of that size; the block cache has the rest. None, where there is no rest.
     pub fn with_write_buffer(self, bytes: usize) -> Option<Self> {
-        let memory = self.cache_bytes + self.write_buffers * self.write_buffer_bytes;
         let buffers = self.write_buffers.checked_mul(bytes)?;
-        let cache_bytes = memory.checked_sub(buffers).filter(|rest| *rest > 0)?;
+        let cache_bytes = (self.memory_bytes() as usize).checked_sub(buffers).filter(|rest| *rest > 0)?;
         Some(Self { cache_bytes, write_buffer_bytes: bytes, ..self })
     }
 

@@ -375,6 +375,16 @@ fn an_engine_of_somebody_else_s_runs_on_no_modelled_device() {
 }
 
 #[test]
+fn a_write_buffer_of_another_size_leaves_the_memory_what_it_was() {
+    let settings = EngineSettings::default().with_memory(48 << 20);
+    let smaller = settings.clone().with_write_buffer(1 << 20).unwrap();
+    assert_eq!((smaller.write_buffer_bytes, smaller.cache_bytes), (1 << 20, 46 << 20));
+    assert_eq!(smaller.memory_bytes(), settings.memory_bytes());
+    assert_eq!(settings.clone().with_write_buffer(24 << 20), None, "nothing is left for blocks");
+    assert_eq!(settings.with_write_buffer(usize::MAX), None);
+}
+
+#[test]
 fn every_engine_opens_without_compression() {
     for &kind in EngineKind::ALL {
         let dir = tempfile::TempDir::new().unwrap();

@@ -36,7 +36,7 @@ impl RedbEngine {
         };
         PosixEnv::new().create_dir_all(dir).map_err(|error| foreign(NAME, "create directory", error))?;
         let database = Database::builder()
-            .set_cache_size(settings.cache_bytes + settings.write_buffer_bytes * settings.write_buffers)
+            .set_cache_size(settings.memory_bytes())
             .create(dir.join("data.redb"))
             .map_err(|error| foreign(NAME, "open", error))?;
         let engine = Self { database, durability };

@@ -53,9 +53,7 @@ impl RocksdbEngine {
 
 fn options(settings: &PeerSettings) -> Options {
     // What write buffers do not take, blocks have.
-    let memory =
-        settings.cache_bytes.saturating_add(settings.write_buffers.saturating_mul(settings.write_buffer_bytes));
-    let cache = Cache::new_hyper_clock_cache(memory, 0);
+    let cache = Cache::new_hyper_clock_cache(settings.memory_bytes(), 0);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&cache);
     table.set_bloom_filter(settings.bloom_bits_per_key, false);
