@@ -25,6 +25,12 @@ use std::ops::Range;
 /// The most bytes of entries that are sorted in memory.
 const MOST_BYTES: usize = 64 << 20;
 
+/// What an entry takes beside its bytes.
+const ENTRY_LEN: usize = size_of::<(Range<usize>, Source)>();
+
+/// Memory for entries grows by one of so many parts of what there may be.
+const GROWTH_PARTS: usize = 16;
+
 /// Entries of one run that are read at a time.
 const CHUNK: usize = 64;
 
@@ -80,6 +86,7 @@ impl<'a, 's> Sorter<'a, 's> {
 
     /// Adds the entry of a row, if it has one. Rows come in the order of their primary keys.
     pub(super) fn add(&mut self, primary_key: &[u8], value: &[u8]) -> Result<()> {
+        self.make_room();
         let (start, row) = (self.bytes.len(), self.rows);
         let added = self.form.put(self.spec, primary_key, value, &mut self.bytes);
         let key_len = added.map_err(|error| self.at_row(row, error))?;
@@ -99,10 +106,22 @@ impl<'a, 's> Sorter<'a, 's> {
         }
         // No longer than a page.
         self.entries.push((entry, Source { key_len: key_len as u32, row }));
-        if self.bytes.len() + self.entries.len() * size_of::<(Range<usize>, Source)>() >= self.most_bytes {
+        if self.bytes.len() + self.entries.len() * ENTRY_LEN >= self.most_bytes {
             self.write_run()?;
         }
         Ok(())
+    }
+
+    /// Has room for one entry more. It grows by a small part of what there may be, not to twice as much: else half of what it takes would be empty.
+    fn make_room(&mut self) {
+        let part = self.most_bytes / GROWTH_PARTS;
+        let page_len = self.state.pool.page_len();
+        if self.bytes.capacity() - self.bytes.len() < page_len {
+            self.bytes.reserve_exact(part.max(page_len));
+        }
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve_exact((part / ENTRY_LEN).max(1));
+        }
     }
 
     #[cold]
