@@ -34,9 +34,13 @@ fn open(path: &Path, flags: OFlags, direct: bool) -> Result<Opened, Errno> {
     Ok(Opened { descriptor: raw(path, flags)?, direct: false })
 }
 
-/// An existing file, to read.
+/// An existing file, to read. One that lost its name meanwhile is not there: who removes it may be about to shorten it.
 pub(super) fn to_read(path: &Path, options: &FileOptions) -> io::Result<Opened> {
-    Ok(open(path, OFlags::RDONLY, options.direct && !options.mmap)?)
+    let opened = open(path, OFlags::RDONLY, options.direct && !options.mmap)?;
+    match rustix::fs::fstat(&opened.descriptor)?.st_nlink {
+        0 => Err(Errno::NOENT.into()),
+        _ => Ok(opened),
+    }
 }
 
 /// A file to read and write, created if it does not exist.

@@ -1,12 +1,13 @@
-//! Removing a file whose pages are cached.
+//! Removing a large file.
 //!
-//! The kernel lets go of the pages of a file with its last name, all of them in one call: 64 MiB that were written in small pieces take it 10 ms, in which nobody
-//! else gets the processor before a tick ends. So a large file that is cached loses its name first, and then its pages, a piece at a time; the return from each call is where others get their turn.
+//! The kernel lets go of all of a file with its last name, in one call. Of a file that is cached these are its pages: 64 MiB that were written in small pieces take it 10 ms, in which nobody else gets the
+//! processor before a tick ends. And where the file system tells the device what is free (`discard`), reads of others stand behind all of that. So a large file loses its name first, and then becomes
+//! shorter, a piece at a time; the return from each call is where others get their turn.
 //!
-//! Pages that are on the device, as those of a table, are dropped from the cache: whoever has the file open, as a follower of the database in another process, reads them again.
-//! Pages that are not, as those of a WAL that was never synced, go only if the file becomes shorter. So it must be nobody else's: have no other name, and not be open, for which the kernel grants a lease to write to it. (Who
-//! has found the name just before it went may still open the file. Followers open WALs like that, and look afterwards whether they were obsolete.)
-//! That is for ext4 alone: XFS writes what is cached of a file before it shortens it, where the whole file would have been forgotten.
+//! For that it must be nobody else's: have no other name, and not be open, for which the kernel grants a lease to write to it. Who has found the name just before it went may still open the file: [`open::to_read`] then
+//! says that it is not there. (Another program may see a shorter file.) It is done on ext4 alone: XFS writes what is cached of a file before it shortens it, where the whole file would have been forgotten.
+//!
+//! Otherwise, the pages that are on the device are dropped from the cache in pieces, so that the last who closes the file finds none: a follower of the database in another process reads them again.
 #![expect(unsafe_code, reason = "cachestat and leases are only in libc")]
 
 use std::io;
@@ -17,7 +18,7 @@ use rustix::fs::{Advice, AtFlags, CWD, FileType, OFlags};
 
 use super::{lock, open};
 
-/// Files of fewer cached bytes are removed in one call.
+/// Files of fewer bytes are removed in one call.
 const LEAST_BYTES: u64 = 2 << 20;
 
 /// What the kernel lets go of at a time: a fifth of a millisecond.
@@ -37,29 +38,27 @@ const F_SETSIG: libc::c_int = 10;
 pub(super) enum Removed {
     /// With its name, or when the last who has it closes it.
     AtOnce,
-    /// Out of the cache, in so many pieces.
+    /// Out of the cache, in so many pieces; then with its name.
     Dropped(u64),
-    /// With the bytes, in so many pieces.
+    /// With all that was in it, in so many pieces.
     Cut(u64),
 }
 
-/// A large file that is cached.
-struct Cached {
+/// A large file of one name.
+struct Large {
     file: OwnedFd,
     len: u64,
-    /// Whether all of it is on the device.
-    is_clean: bool,
 }
 
 /// Removes the file.
 pub(super) fn remove(path: &Path) -> io::Result<Removed> {
-    let cached = open_if_cached(path);
+    let large = open_if_large(path);
     rustix::fs::unlink(path)?;
-    Ok(cached.map_or(Removed::AtOnce, |cached| cached.let_go()))
+    Ok(large.map_or(Removed::AtOnce, |large| large.let_go()))
 }
 
-/// The file, if so much of it is cached that its pages should go by and by.
-fn open_if_cached(path: &Path) -> Option<Cached> {
+/// The file, if it is so large that it should go by and by.
+fn open_if_large(path: &Path) -> Option<Large> {
     lock::refuse_held(path).ok()?;
     let found = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let len = u64::try_from(found.st_size).ok().filter(|len| *len >= LEAST_BYTES)?;
@@ -67,20 +66,20 @@ fn open_if_cached(path: &Path) -> Option<Cached> {
         return None;
     }
     let file = open::raw(path, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK).ok()?;
-    let pages = cached_pages(file.as_fd())?;
-    let is_cached = pages.cached >= LEAST_BYTES.max(len / 2);
-    is_cached.then_some(Cached { file, len, is_clean: pages.not_written == 0 })
+    Some(Large { file, len })
 }
 
-impl Cached {
-    /// Lets go of the pages of a file that has lost its name.
+impl Large {
+    /// Lets go of a file that has lost its name.
     fn let_go(&self) -> Removed {
-        if self.is_clean {
-            return Removed::Dropped(self.drop_pages());
+        if self.is_nobodys() && self.is_on_ext4() {
+            return Removed::Cut(self.cut());
         }
-        match self.is_nobodys() && self.is_on_ext4() {
-            true => Removed::Cut(self.cut()),
-            false => Removed::AtOnce,
+        match cached_pages(self.file.as_fd()) {
+            Some(pages) if pages.cached >= LEAST_BYTES.max(self.len / 2) && pages.not_written == 0 => {
+                Removed::Dropped(self.drop_pages())
+            }
+            _ => Removed::AtOnce,
         }
     }
 
@@ -146,8 +145,10 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "what the environment did is looked at from outside it")]
 
     use super::*;
+    use crate::env::{FileKind, FileOptions};
     use std::fs::File;
     use std::os::unix::fs::FileExt;
+    use std::path::PathBuf;
 
     /// Five pieces and some.
     const LEN: usize = (5 << 20) + 123;
@@ -162,33 +163,62 @@ mod tests {
         file
     }
 
-    /// Whether the kernel tells what is cached, whether it grants a lease to whom a file belongs, and whether that is on ext4.
+    /// Whether the kernel tells what is cached, and whether it grants a lease to whom a file belongs, and that is on ext4.
     fn abilities(directory: &Path) -> (bool, bool) {
         let file = write(&directory.join("probe"), false);
         let tells = cached_pages(file.as_fd()).is_some();
-        let cached = Cached { file: file.into(), len: LEN as u64, is_clean: false };
-        let cuts = cached.is_on_ext4() && (0..100).any(|_| is_alone(cached.file.as_fd()));
-        (tells, tells && cuts)
+        let large = Large { file: file.into(), len: LEN as u64 };
+        let cuts = large.is_on_ext4() && (0..100).any(|_| is_alone(large.file.as_fd()));
+        (tells, cuts)
     }
 
     #[test]
-    fn a_cached_file_goes_in_pieces() {
+    fn a_large_file_goes_in_pieces() {
         let directory = tempfile::tempdir().unwrap();
-        let (drops, cuts) = abilities(directory.path());
+        let (_, cuts) = abilities(directory.path());
         let path = directory.path().join("file");
-        write(&path, true);
-        assert_eq!(remove(&path).unwrap(), if drops { Removed::Dropped(6) } else { Removed::AtOnce });
-        assert!(!path.exists());
+        // Dirty, on the device as well, and on the device alone.
+        for (is_clean, is_cached) in [(false, true), (true, true), (true, false)] {
+            // A process that another test starts has the file open for a moment.
+            let cut = (0..100).any(|_| {
+                let file = write(&path, is_clean);
+                if !is_cached {
+                    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+                }
+                drop(file);
+                let removed = remove(&path).unwrap();
+                assert!(!path.exists());
+                removed == Removed::Cut(6)
+            });
+            assert_eq!(cut, cuts, "clean {is_clean}, cached {is_cached}");
+        }
         assert_eq!(remove(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
-        // A process that another test starts has the file open for a moment. And a device may be so quick that the pages are written.
-        let cut = (0..100).any(|_| {
-            write(&path, false);
-            remove(&path).unwrap() == Removed::Cut(6)
-        });
-        assert_eq!(cut, cuts);
         std::fs::write(&path, "little").unwrap();
         assert_eq!(remove(&path).unwrap(), Removed::AtOnce);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn of_a_file_that_others_have_the_cached_pages_go_in_pieces() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tells, _) = abilities(directory.path());
+        let path = directory.path().join("file");
+        let _reader = write(&path, true);
+        assert_eq!(remove(&path).unwrap(), if tells { Removed::Dropped(6) } else { Removed::AtOnce });
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_lost_its_name_while_it_was_opened_is_not_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let reader = write(&path, true);
+        let by_descriptor = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        let options = FileOptions::new(FileKind::Table);
+        assert!(open::to_read(&by_descriptor, &options).is_ok());
+        remove(&path).unwrap();
+        let opened = open::to_read(&by_descriptor, &options).map(|_| ());
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
@@ -228,8 +258,8 @@ mod tests {
     fn a_file_that_has_a_name_is_not_cut() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let cached = Cached { file: write(&path, false).into(), len: LEN as u64, is_clean: false };
-        assert_eq!(cached.let_go(), Removed::AtOnce);
+        let large = Large { file: write(&path, false).into(), len: LEN as u64 };
+        assert_eq!(large.let_go(), Removed::AtOnce);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), LEN as u64);
     }
 }
