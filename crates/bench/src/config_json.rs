@@ -4,9 +4,13 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::Display;
 
-/// The whole of a configuration, for a result line. `None` where JSON cannot say it, as with a directory whose name is not Unicode.
+/// The whole of a configuration, for a result line, but for the directory of the databases: of that the machine's file system tells. `None` where JSON cannot say it, as with a directory whose name is not Unicode.
 pub(crate) fn whole(config: &impl Serialize) -> Option<Value> {
-    serde_json::to_value(config).ok()
+    let mut value = serde_json::to_value(config).ok()?;
+    if let Some(settings) = value.as_object_mut() {
+        settings.remove("dir");
+    }
+    Some(value)
 }
 
 /// Serialises one value as its name.

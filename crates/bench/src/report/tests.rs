@@ -237,6 +237,29 @@ fn files_of_results_become_a_page() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "files of the repository")]
+fn the_results_that_are_kept_become_a_page() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/hour");
+    let files: Vec<_> = std::fs::read_dir(&kept)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    assert!(!files.is_empty(), "there are results in {}", kept.display());
+    let records = read(&files).unwrap();
+    for RunRecord { result, .. } in &records {
+        let place = result.config.as_ref().and_then(|config| config.get("dir"));
+        assert_eq!(place, None, "a directory of where it was measured tells nobody anything: {}", result.engine);
+        assert!(result.provenance.is_some(), "of which machine: {} {}", result.experiment, result.engine);
+    }
+    let dir = tempfile::TempDir::new().unwrap();
+    let page = dir.path().join("index.html");
+    run(&files, &page).unwrap();
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<svg") && html.contains("Does the published shape hold?"), "charts and verdicts");
+}
+
+#[test]
 fn intervals_belong_to_the_result_before_them() {
     let text = format!(
         "{}\n{}\n\n{}\n",

@@ -142,6 +142,8 @@ struct Found<'a> {
     finer: Option<&'static str>,
     of: &'a RunRecord,
     by: &'a RunRecord,
+    /// The runs of the second of these two ratios.
+    relative_to: Option<[&'a RunRecord; 2]>,
 }
 
 /// Judges every shape by the results.
@@ -193,7 +195,8 @@ impl Shape {
         let is_told_of = |found: &Found<'_>| {
             verdict == Verdict::Differs || (verdict != Verdict::NotMeasured && self.is_far_from_published(found.ratio))
         };
-        let why = found.filter(is_told_of).map(|found| why::why(found.of, found.by, found.ratio, &self));
+        let why =
+            found.filter(is_told_of).map(|found| why::why(found.of, found.by, found.relative_to, found.ratio, &self));
         let reason = found.is_none().then(|| self.reason(records));
         Judged {
             shape: self,
@@ -256,7 +259,8 @@ impl Shape {
                 let (ratio, pairs) = (found.ratio / theirs.ratio, found.pairs.min(theirs.pairs));
                 let ratios = Some((found.ratio, theirs.ratio));
                 let is_alike = self.are_alike(&found.of.result, &theirs.of.result);
-                Some(Found { ratio, ratios, pairs, ..found }).filter(|_| theirs.ratio > 0.0 && is_alike)
+                let relative_to = Some([theirs.of, theirs.by]);
+                Some(Found { ratio, ratios, pairs, relative_to, ..found }).filter(|_| theirs.ratio > 0.0 && is_alike)
             }
             None => Some(found),
         }
@@ -278,7 +282,8 @@ impl Shape {
         let (of, by) = (typical(of)?, typical(by)?);
         let pairs = of.runs.min(by.runs);
         let ratio = of.median / by.median;
-        (by.median > 0.0).then_some(Found { ratio, ratios: None, pairs, finer: None, of: of.run, by: by.run })
+        let found = Found { ratio, ratios: None, pairs, finer: None, of: of.run, by: by.run, relative_to: None };
+        (by.median > 0.0).then_some(found)
     }
 
     fn are_alike(&self, a: &ResultLine, b: &ResultLine) -> bool {

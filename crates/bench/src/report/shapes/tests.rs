@@ -670,6 +670,28 @@ fn evidence(engine: &str, change: impl Fn(&mut ResultLine)) -> RunRecord {
     record
 }
 
+/// Why two runs of our engines differ.
+fn why_of(of: &RunRecord, by: &RunRecord, ratio: f64, shape: &Shape) -> String {
+    why::why(of, by, None, ratio, shape)
+}
+
+#[test]
+fn a_row_beside_servers_tells_what_those_used_up_beside_their_clients() {
+    let shape = all_shapes().into_iter().find(|shape| shape.claim.starts_with("write_only: rate")).unwrap();
+    let server = |engine, cpu_s| {
+        evidence(engine, |run| {
+            run.cpu_s = Some(cpu_s);
+            let provenance = run.provenance.as_mut().unwrap();
+            provenance.peers.insert("mariadb".to_owned(), "10.11".to_owned());
+        })
+    };
+    let (of, by) = (evidence(LSM, |run| run.cpu_s = Some(19.0)), evidence(BTREE, |_| {}));
+    let (myrocks, innodb) = (server("myrocks", 16.0), server("innodb", 18.0));
+    let found = why::why(&of, &by, Some([&myrocks, &innodb]), 2.8, &shape);
+    let expected = "lsm-leveled does better beside btree than myrocks beside innodb: lsm-leveled kept 1.90 of 2 cores busy; btree kept 0.50 of 2 cores busy and was near no limit that was measured; myrocks kept 1.60 of 2 cores busy beside the program that sends it SQL; innodb kept 1.80 of 2 cores busy.";
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn why_a_row_differs_is_said_from_what_its_runs_used_up() {
     let shape = |claim: &str| all_shapes().into_iter().find(|shape| shape.claim.starts_with(claim)).unwrap();
@@ -703,7 +725,7 @@ fn why_a_row_differs_is_said_from_what_its_runs_used_up() {
         ),
     ];
     for (change, fact) in facts {
-        let found = why::why(&evidence(LSM, change), &evidence(BTREE, quiet), 1.5, &shape(slow));
+        let found = why_of(&evidence(LSM, change), &evidence(BTREE, quiet), 1.5, &shape(slow));
         assert_eq!(found, format!("Less than the published 2.26: lsm-leveled {fact}; btree {idle}."));
     }
     // How long a sync takes its device, which serves four others meanwhile.
@@ -711,17 +733,17 @@ fn why_a_row_differs_is_said_from_what_its_runs_used_up() {
         (run.device, run.device_load) = (Some("hdd".to_owned()), Some(4.0));
         run.durability = Some("commit".to_owned());
     });
-    let found = why::why(&evidence(LSM, quiet), &synced, 1.5, &shape(slow));
+    let found = why_of(&evidence(LSM, quiet), &synced, 1.5, &shape(slow));
     assert!(
         found.ends_with(&format!("btree {idle}, and every commit waited for a sync of 41.7 ms or more.")),
         "{found}"
     );
     // Two of them, and nothing at all.
     let both = evidence(BTREE, |run| (run.cpu_s, run.process_written) = (Some(18.0), Some(4_000_000_000)));
-    let found = why::why(&evidence(LSM, quiet), &both, 1.5, &shape(slow));
+    let found = why_of(&evidence(LSM, quiet), &both, 1.5, &shape(slow));
     assert!(found.ends_with("btree kept 1.80 of 2 cores busy and wrote 400 of the 400 MB/s that its device gave it."));
     let unknown = evidence(LSM, |run| run.cpu_s = None);
-    let found = why::why(&unknown, &unknown, 1.5, &shape(slow));
+    let found = why_of(&unknown, &unknown, 1.5, &shape(slow));
     assert_eq!(found, "Less than the published 2.26: the results tell of no limit.");
 }
 
@@ -730,7 +752,7 @@ fn why_a_row_differs_begins_with_where_its_ratio_lies() {
     let begin = |claim: &str, ratio: f64| {
         let shape = all_shapes().into_iter().find(|shape| shape.claim.starts_with(claim)).unwrap();
         let (of, by) = (evidence(shape.of.engine, |_| {}), evidence(shape.by.engine, |_| {}));
-        let sentence = why::why(&of, &by, ratio, &shape);
+        let sentence = why_of(&of, &by, ratio, &shape);
         assert!(sentence.ends_with('.') && sentence.matches(". ").count() == 0, "one sentence: {sentence}");
         sentence.split(": ").next().unwrap().to_owned()
     };
@@ -759,11 +781,11 @@ fn an_engine_beside_itself_is_told_of_by_its_conditions() {
     let with = |threads, load, cpu_s| {
         evidence(LSM, |run| (run.threads, run.device_load, run.cpu_s) = (threads, Some(load), Some(cpu_s)))
     };
-    let found = why::why(&with(4, 4.0, 19.0), &with(1, 0.0, 18.0), 1.5, &shape("create_task, large: the LSM"));
+    let found = why_of(&with(4, 4.0, 19.0), &with(1, 0.0, 18.0), 1.5, &shape("create_task, large: the LSM"));
     let expected = "lsm-leveled (clients 4, load 4) kept 1.90 of 2 cores busy; lsm-leveled (clients 1, load 0) kept 1.80 of 2 cores busy.";
     assert!(found.ends_with(expected), "{found}");
     // Of two runs under the same conditions, whose figure it is.
-    let found = why::why(&with(2, 0.0, 19.0), &with(2, 0.0, 5.0), 0.5, &shape("slow SSD: the LSM tree's"));
+    let found = why_of(&with(2, 0.0, 19.0), &with(2, 0.0, 5.0), 0.5, &shape("slow SSD: the LSM tree's"));
     assert_eq!(found, "Less than the published 1.03: lsm-leveled kept 1.90 of 2 cores busy.");
 }
 
@@ -773,13 +795,13 @@ fn amounts_are_told_of_with_what_is_still_owed() {
     let with = |engine: &str, debt| {
         evidence(engine, |run| (run.space_bytes, run.debt_bytes) = (Some(140_000_000), Some(debt)))
     };
-    let found = why::why(&with(LSM, 70_000_000), &with("btree-compressed", 0), 0.6, &shape("row ttl: space"));
+    let found = why_of(&with(LSM, 70_000_000), &with("btree-compressed", 0), 0.6, &shape("row ttl: space"));
     assert_eq!(
         found,
         "More than the published 0.44: lsm-leveled has 140 MB on the device and still owed compactions of 70.0 MB; btree-compressed has 140 MB on the device."
     );
     let expired = evidence(LSM, |run| run.expired_share = Some(0.25));
-    let found = why::why(&expired, &expired, 0.25, &shape("row ttl: of all"));
+    let found = why_of(&expired, &expired, 0.25, &shape("row ttl: of all"));
     assert_eq!(found, "More than 0.15: lsm-leveled has 0.25 of 1 expired.");
 }
 
@@ -790,8 +812,20 @@ fn amounts_are_told_of_beside_what_was_published_for_either_side() {
         evidence(engine, |run| (run.space_bytes, run.data_bytes) = (Some(bytes), Some(87_000_000)))
     };
     assert_eq!(
-        why::why(&with(LSM, 114_000_000), &with(BTREE, 167_000_000), 0.683, &shape),
+        why_of(&with(LSM, 114_000_000), &with(BTREE, 167_000_000), 0.683, &shape),
         "More than the published 0.62: lsm-leveled has 114 bytes a row on the device (published: 113); btree has 167 bytes a row on the device (published: 181)."
+    );
+}
+
+#[test]
+fn amounts_of_little_data_are_told_of_as_such() {
+    let shape = all_shapes().into_iter().find(|shape| shape.claim.starts_with("row ttl: space")).unwrap();
+    let with = |engine: &str, bytes| {
+        evidence(engine, |run| (run.space_bytes, run.data_bytes) = (Some(140_000_000), Some(bytes)))
+    };
+    assert_eq!(
+        why_of(&with(LSM, 9_000_000), &with("btree-compressed", 67_200_000), 0.6, &shape),
+        "More than the published 0.44: lsm-leveled has 140 MB on the device and had but 9.00 MB of data; btree-compressed has 140 MB on the device."
     );
 }
 
@@ -809,7 +843,7 @@ fn a_rate_that_sinks_is_told_of_with_what_a_row_costs_as_the_tree_grows() {
     run.intervals = vec![second(1.0, 300_000.0, 90e6), second(2.0, 300_000.0, 120e6), second(3.0, 200_000.0, 100e6)];
     assert_eq!(figures::transition(&run), Some(200.0 / 300.0));
     assert_eq!(
-        why::why(&run, &run, 0.67, &shape),
+        why_of(&run, &run, 0.67, &shape),
         "Less than the published 1.03: lsm-leveled wrote 0.30 KB a row before, while its tree was small, and 0.50 KB afterwards and kept 1.90 of 2 cores busy."
     );
     run.intervals[0].written_per_s = None;

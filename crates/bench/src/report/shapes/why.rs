@@ -15,11 +15,20 @@ const LEAST_WAIT: f64 = 0.1;
 /// Work that is still owed is told of from this part of what is on the device.
 const LEAST_DEBT: f64 = 0.1;
 
+/// Less data than this says little of amounts per row: what is there once, whatever the size, weighs too much.
+const LITTLE_DATA: u64 = 64 << 20;
+
 /// Cores that are busy where one thread works at a time, and background work takes little.
 const ONE_BUSY: std::ops::RangeInclusive<f64> = 0.85..=1.2;
 
-/// One sentence: where the ratio lies, then what is known of either side. It says no more than the results.
-pub(super) fn why(of: &RunRecord, by: &RunRecord, ratio: f64, shape: &Shape) -> String {
+/// One sentence: where the ratio lies, then what is known of either side, and of those whose ratio it is relative to. It says no more than the results.
+pub(super) fn why(
+    of: &RunRecord,
+    by: &RunRecord,
+    relative_to: Option<[&RunRecord; 2]>,
+    ratio: f64,
+    shape: &Shape,
+) -> String {
     let (one, other) = (&of.result, &by.result);
     let is_itself = one.engine == other.engine;
     let is_same = is_itself && one.threads == other.threads && one.device_load == other.device_load;
@@ -30,10 +39,11 @@ pub(super) fn why(of: &RunRecord, by: &RunRecord, ratio: f64, shape: &Shape) -> 
     };
     let (ours, theirs) = shape.published_amounts.unzip();
     let sides = if is_same { vec![(of, ours)] } else { vec![(of, ours), (by, theirs)] };
+    let sides = sides.into_iter().chain(relative_to.into_iter().flatten().map(|run| (run, None)));
     let told = |(run, published): (&RunRecord, Option<f64>)| {
         about(run, shape, published).map(|about| format!("{} {about}", name(&run.result)))
     };
-    let known: Vec<_> = sides.into_iter().filter_map(told).collect();
+    let known: Vec<_> = sides.filter_map(told).collect();
     let about = match known.is_empty() {
         true => "the results tell of no limit".to_owned(),
         false => known.join("; "),
@@ -106,7 +116,7 @@ fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<Strin
             let published = published.map(|amount| format!(" (published: {})", short(Some(amount))));
             let amount = figure(run).map(|amount| short(Some(amount / f64::from(each))));
             let amount = amount.map(|amount| format!("has {amount} {unit}{}", published.unwrap_or_default()));
-            [amount, debt(line)].into_iter().flatten().collect()
+            [amount, debt(line), little_data(line)].into_iter().flatten().collect()
         }
     };
     if !facts.is_empty() {
@@ -118,7 +128,15 @@ fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<Strin
         true => format!(", as if its {} clients took turns,", line.threads),
         false => String::new(),
     };
+    if is_server(line) {
+        return Some(format!("kept {busy:.2} of {cores} cores busy{alone} beside the program that sends it SQL"));
+    }
     Some(format!("kept {busy:.2} of {cores} cores busy{alone} and was near no limit that was measured{syncs}"))
+}
+
+/// Whether the run was of a server, whose clients are a program of their own: how much of the processor that had is not known.
+fn is_server(line: &ResultLine) -> bool {
+    line.provenance.as_ref().is_some_and(|provenance| provenance.peers.contains_key("mariadb"))
 }
 
 /// That every commit waited for a sync, and for how long, where the device is a modelled one.
@@ -235,4 +253,10 @@ fn debt(line: &ResultLine) -> Option<String> {
     let (debt, space) = (line.debt_bytes? as f64, line.space_bytes? as f64);
     (space > 0.0 && debt >= LEAST_DEBT * space)
         .then(|| format!("still owed compactions of {} MB", short(Some(debt / 1e6))))
+}
+
+/// Data so small that what is there once outweighs what grows with it.
+fn little_data(line: &ResultLine) -> Option<String> {
+    let bytes = line.data_bytes.filter(|bytes| *bytes < LITTLE_DATA)? as f64;
+    Some(format!("had but {} MB of data", short(Some(bytes / 1e6))))
 }
