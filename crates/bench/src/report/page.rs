@@ -18,7 +18,7 @@ svg [stroke='#E2E8F0']{stroke:var(--line)}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;width:100%;\
 margin-top:10px}th,td{padding:5px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\
 th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}tbody tr:last-child td{border-bottom:0}\
-.verdicts td:nth-child(2),.verdicts th:nth-child(2),details.verdicts td:nth-child(3),details.verdicts th:nth-child(3){text-align:left;white-space:normal;min-width:300px}small{color:var(--soft)}\
+.verdicts td:nth-child(2),.verdicts th:nth-child(2),details.verdicts td:nth-child(3),details.verdicts th:nth-child(3){text-align:left;white-space:normal;min-width:300px}.verdicts td small{white-space:normal}small{color:var(--soft)}\
 .told{white-space:normal;min-width:190px}\
 .several{border-color:var(--doubt)}.several b{color:var(--doubt)}\
 .words td,.words th{text-align:left;white-space:normal;vertical-align:top}\
