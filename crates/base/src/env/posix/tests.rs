@@ -355,7 +355,7 @@ fn what_was_read_ahead_is_what_the_file_has() {
 }
 
 #[test]
-fn what_was_read_in_vain_is_counted() {
+fn what_was_read_before_it_was_asked_for_is_what_the_file_has() {
     read_ahead_and_look(true);
 }
 
