@@ -406,6 +406,28 @@ fn read_ahead_and_look(waits: bool) {
 }
 
 #[test]
+fn a_range_that_was_read_ahead_is_counted_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    let data = odd_bytes((3 << 20) + 123);
+    write_file(&env, &path, &data);
+    let file = env.open_random(&path, &DIRECT).unwrap();
+    let before = env.io_stats().snapshot();
+    for (index, range) in data.chunks(1 << 19).enumerate() {
+        let offset = (index as u64) << 19;
+        file.will_need(offset, 1 << 19);
+        let mut buffer = vec![0; range.len()];
+        assert_eq!(file.read_at(offset, &mut buffer, CONTEXT).unwrap(), range.len());
+        assert!(buffer == range, "{} bytes at {offset}", range.len());
+    }
+    let counted = env.io_stats().snapshot().since(&before).total();
+    // A part of a block is counted as a whole one. Nothing was read in vain.
+    assert_eq!(counted.read_bytes.saturating_sub(data.len() as u64) / 8192, 0, "{counted:?}");
+    assert!(counted.read_bytes >= data.len() as u64, "{counted:?}");
+}
+
+#[test]
 fn a_range_that_was_read_ahead_costs_its_reader_no_system_call() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
