@@ -137,6 +137,7 @@ fn transactions(databases: &Path) -> SysbenchConfig {
         clients: vec![4],
         seconds: 3.0,
         offered: OfferedRates::default(),
+        statement_costs: Vec::new(),
         pairs: 1,
         interval_s: 1.0,
         seed: SEED,

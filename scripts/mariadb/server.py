@@ -97,6 +97,11 @@ def myrocks_settings(memory_mb, is_compressed):
     ]
 
 
+def blackhole_settings():
+    """Tables that take rows and keep none: what is left is SQL."""
+    return ["plugin-load-add=ha_blackhole.so", "innodb-buffer-pool-size=16M", "innodb-buffer-pool-chunk-size=2M"]
+
+
 class Server:
     """Runs until `stop`, or until the program ends. `limit` puts a command on the limited device."""
 

@@ -2,12 +2,14 @@
 
 use super::changes::{Changes, missing};
 use super::rows::{self, RowBuffer};
+use super::statement_cost::Above;
 use super::workload::{POINTS, Workload};
 use crate::Rng;
 use crate::row_guards::RowGuards;
 use siltstone_base::engine::{Row, TableId, Tables};
 use siltstone_base::{ErrorKind, Result};
 use std::hint::black_box;
+use std::time::Duration;
 
 /// Rows of a range.
 const RANGE: u32 = 100;
@@ -18,12 +20,19 @@ pub(super) struct Shared<'a> {
     pub(super) ids: &'a [TableId],
     /// Rows of each table.
     pub(super) rows: u32,
+    /// Processor time for what stands above the engine.
+    per_statement: Duration,
     guards: RowGuards,
 }
 
 impl<'a> Shared<'a> {
     pub(super) fn new(engine: &'a dyn Tables, ids: &'a [TableId], rows: u32) -> Result<Self> {
-        Ok(Self { engine, ids, rows, guards: RowGuards::new()? })
+        Ok(Self { engine, ids, rows, per_statement: Duration::ZERO, guards: RowGuards::new()? })
+    }
+
+    /// Clients take so much of the processor for each statement, beside what the engine takes.
+    pub(super) fn with_statement_cost(self, per_statement: Duration) -> Self {
+        Self { per_statement, ..self }
     }
 }
 
@@ -33,6 +42,7 @@ pub(super) struct Client<'a> {
     /// Owns locks under this number.
     number: u64,
     rng: Rng,
+    above: Above,
     /// The key that is looked for.
     wanted: RowBuffer,
     changes: Changes,
@@ -52,6 +62,15 @@ enum Change {
     Replaced,
 }
 
+impl Change {
+    fn statements(self) -> u32 {
+        match self {
+            Self::K | Self::C => 1,
+            Self::Replaced => 2,
+        }
+    }
+}
+
 impl<'a> Client<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, workload: Workload, number: u64, rng: Rng) -> Self {
         Self {
@@ -59,6 +78,7 @@ impl<'a> Client<'a> {
             workload,
             number,
             rng,
+            above: Above::new(shared.per_statement),
             wanted: RowBuffer::default(),
             changes: Changes::default(),
             strings: Vec::new(),
@@ -69,6 +89,12 @@ impl<'a> Client<'a> {
     /// Bytes of rows and entries written; read, where nothing is written.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Statements so far, with those that begin and end a transaction.
+    #[cfg(test)]
+    pub(super) fn statements_done(&self) -> u64 {
+        self.above.statements()
     }
 
     /// Does one transaction. Where clients would wait for one another in a circle, the one that is told gives its locks back and begins anew.
@@ -87,6 +113,7 @@ impl<'a> Client<'a> {
             workload if workload.reads() => POINTS,
             _ => 0,
         };
+        self.begin_or_commit();
         let table = self.draw_table()?;
         for _ in 0..points {
             self.point(table)?;
@@ -98,7 +125,17 @@ impl<'a> Client<'a> {
             Workload::ReadWrite | Workload::WriteOnly => self.change(&[Change::K, Change::C, Change::Replaced]),
             Workload::UpdateIndex => self.change(&[Change::K]),
             Workload::UpdateNonIndex => self.change(&[Change::C]),
-            _ => Ok(()),
+            _ => {
+                self.begin_or_commit();
+                Ok(())
+            }
+        }
+    }
+
+    /// `BEGIN`, or `COMMIT`: a statement alone has neither.
+    fn begin_or_commit(&mut self) {
+        if self.workload.queries() > 1 {
+            self.above.statement();
         }
     }
 
@@ -114,6 +151,7 @@ impl<'a> Client<'a> {
 
     /// `SELECT c FROM t WHERE id = ?`
     fn point(&mut self, table: TableId) -> Result<()> {
+        self.above.statement();
         let id = self.draw_id();
         self.wanted.set_id(id);
         let (mut read, mut is_whole) = (0, Ok(()));
@@ -160,6 +198,7 @@ impl<'a> Client<'a> {
     }
 
     fn range(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.above.statement();
         let (table, first) = (self.draw_table()?, self.draw_id());
         let last = i64::from(first) + i64::from(RANGE) - 1;
         self.wanted.set_id(first);
@@ -195,6 +234,9 @@ impl<'a> Client<'a> {
         let mut bytes = 0;
         for change in changes {
             let (table, id) = (self.draw_table()?, self.draw_id());
+            for _ in 0..change.statements() {
+                self.above.statement();
+            }
             guarded.lock(table, id)?;
             let row = self.changes.row(shared.engine, (table, id))?;
             match change {
@@ -207,6 +249,7 @@ impl<'a> Client<'a> {
             }
             bytes += row.bytes();
         }
+        self.begin_or_commit();
         shared.engine.commit(&self.changes.to_commit())?;
         self.bytes += bytes;
         Ok(())

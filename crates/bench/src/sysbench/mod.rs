@@ -26,6 +26,9 @@
 //! Each workload with clients begins with what was loaded, opened anew: a copy of it takes the place of a database that another workload changed, and the clients of `read_only` run
 //! for a quarter of the workload's time before that is taken. An engine whose rows end with it stays open, and runs nothing that changes them.
 //!
+//! Ours and the peers are called as a library. To stand beside an engine in a server, a client can be given [processor time](StatementCost) that it takes for every statement, as the server's SQL
+//! and connections do for theirs: it works for so long when a statement comes, before the engine sees it.
+//!
 //! In a closed loop each client begins a transaction when it has ended the one before. Where rates are offered, the workload then runs again at each of them in an open loop, and begins with what was loaded
 //! as well: transactions arrive at random, whether or not the engine keeps up, and go to the clients in turn; latencies count from the moment at which a transaction was due. The run is called
 //! `read_write poisson-80` at 80 % of the engine's own rate in the closed loop, `read_write poisson-500/s` at 500 transactions a second. One that does not keep up is ended after twice its time and five
@@ -40,11 +43,13 @@ use crate::{Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
 use std::path::PathBuf;
+use std::time::Duration;
 
 mod changes;
 mod client;
 mod rows;
 mod session;
+mod statement_cost;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -52,6 +57,7 @@ mod workload;
 
 pub(crate) use session::WARMED;
 use session::{Run, Session};
+pub use statement_cost::StatementCost;
 pub use workload::Workload;
 
 /// What `sysbench` runs.
@@ -73,6 +79,9 @@ pub struct SysbenchConfig {
     pub seconds: f64,
     /// At which rates workloads with clients run again in open loops.
     pub offered: OfferedRates,
+    /// What clients take of the processor in place of what stands above the engine in a server. A workload that is not among them: nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub statement_costs: Vec<StatementCost>,
     /// How many times every engine runs.
     pub pairs: u32,
     /// Length of an interval in seconds.
@@ -123,11 +132,13 @@ pub(crate) const ROW_BYTES: u64 = 194;
 
 /// What distinguishes one configuration from another in results.
 #[derive(Serialize)]
-struct Identity {
+struct Identity<'a> {
     tables: u32,
     rows: u32,
     seed: u64,
     memory: MemorySetup,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    statement_costs: &'a [StatementCost],
 }
 
 impl SysbenchConfig {
@@ -138,6 +149,7 @@ impl SysbenchConfig {
             ("clients is out of bounds", self.clients.iter().all(|clients| (1..=1024).contains(clients))),
             ("clients is missing", !self.clients.is_empty()),
             ("seconds is out of bounds", (0.1..=86_400.0).contains(&self.seconds)),
+            ("statement-us is out of bounds", self.statement_costs.iter().all(StatementCost::is_right)),
             ("pairs is out of bounds", self.pairs >= 1),
             ("interval is out of bounds", self.interval_s >= 0.1),
             ("engine is missing", !self.engines.is_empty()),
@@ -164,7 +176,13 @@ impl SysbenchConfig {
                 settings.memory_bytes() >> 20
             ),
         };
-        format!("{tables} tables of {rows} rows, durability {}{memory}", settings.durability)
+        let costs: Vec<_> =
+            self.statement_costs.iter().map(|cost| format!("{} {} us", cost.workload, cost.us)).collect();
+        let above = match costs.is_empty() {
+            true => String::new(),
+            false => format!(", processor time of the clients for each statement: {}", costs.join(", ")),
+        };
+        format!("{tables} tables of {rows} rows, durability {}{memory}{above}", settings.durability)
     }
 
     /// The row of an engine that did not run because its memory could not be limited.
@@ -182,8 +200,14 @@ impl SysbenchConfig {
     }
 
     pub(crate) fn config_hash(&self) -> String {
-        let Self { tables, rows, seed, memory, .. } = *self;
-        crate::engines::config_hash(&Identity { tables, rows, seed, memory }, &self.settings)
+        let &Self { tables, rows, seed, memory, ref statement_costs, .. } = self;
+        crate::engines::config_hash(&Identity { tables, rows, seed, memory, statement_costs }, &self.settings)
+    }
+
+    /// What a client takes of the processor for a statement of this workload, beside what the engine takes.
+    fn statement_cost(&self, workload: Workload) -> Duration {
+        let cost = self.statement_costs.iter().find(|cost| cost.workload == workload);
+        cost.map_or(Duration::ZERO, StatementCost::duration)
     }
 }
 

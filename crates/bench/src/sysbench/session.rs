@@ -172,6 +172,7 @@ impl<'a> Session<'a> {
     fn transactions(&self, load: &Load<'_>, run: Run<'_>, (engine, ids): &Opened) -> Result<Outcome> {
         let config = self.config;
         let shared = Shared::new(engine.as_tables()?, ids, config.rows)?;
+        let shared = shared.with_statement_cost(config.statement_cost(run.workload));
         let stream = (run.number << 32) | (u64::from(self.pair) << 16);
         let start = |rate| Offering::start(rate, End::Seconds(config.seconds), run.clients, config.seed ^ stream);
         let offering = run.rate.map(start).transpose()?;

@@ -56,6 +56,7 @@ fn config(engine: EngineKind) -> SysbenchConfig {
         clients: vec![1, 3],
         seconds: 0.1,
         offered: OfferedRates::default(),
+        statement_costs: Vec::new(),
         pairs: 1,
         interval_s: 1.0,
         seed: 3,
@@ -376,6 +377,71 @@ fn what_cannot_be_run_is_refused() {
     assert!(refused(|config| config.workloads = vec![Workload::ReadOnly]).contains("must begin with load"));
     assert!(refused(|config| config.offered.fractions = vec![0.5, 1.6]).contains("--fractions"));
     assert!(refused(|config| config.offered.rates = vec![0]).contains("--rate"));
+    let cost = |workload, us| vec![StatementCost { workload, us }];
+    for costs in [cost(Workload::Load, 1.0), cost(Workload::ReadOnly, -1.0), cost(Workload::ReadOnly, f64::NAN)] {
+        let config = SysbenchConfig { statement_costs: costs, ..config(EngineKind::LsmLeveled) };
+        let error = run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap_err().to_string();
+        assert!(error.contains("--statement-us"), "{error}");
+    }
+}
+
+#[test]
+fn costs_of_statements_are_read_as_they_are_written() {
+    for text in ["read_only=81", "write_only=75.5", "point_select=0"] {
+        assert_eq!(text.parse::<StatementCost>().unwrap().to_string(), text);
+    }
+    for text in [
+        "",
+        "read_only",
+        "read_only=",
+        "read_only=x",
+        "read_only=-1",
+        "read_only=inf",
+        "read_only=NaN",
+        "load=3",
+        "sleep=3",
+    ] {
+        assert!(text.parse::<StatementCost>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_client_takes_its_processor_time_for_every_statement() {
+    let cost = Duration::from_micros(300);
+    let engine = EngineKind::Memory.open_tables(Path::new("memory"), &config(EngineKind::Memory).settings).unwrap();
+    let engine = engine.as_tables().unwrap();
+    let id = engine.create_table(&rows::table(1)).unwrap();
+    let mut row = RowBuffer::default();
+    for number in 1..=250 {
+        row.set_id(number);
+        row.draw(250, &mut Rng::new(3, u64::from(number)));
+        engine.insert(id, &[row.as_row()]).unwrap();
+    }
+    let shared = Shared::new(engine, std::slice::from_ref(&id), 250).unwrap().with_statement_cost(cost);
+    for &workload in Workload::ALL.iter().filter(|workload| workload.has_clients()) {
+        let mut client = Client::new(&shared, workload, 1, Rng::new(3, 1));
+        let start = statement_cost::thread_time();
+        for _ in 0..3 {
+            client.transaction().unwrap();
+        }
+        let taken = statement_cost::thread_time() - start;
+        assert_eq!(client.statements_done(), 3 * u64::from(workload.queries()), "{workload}");
+        assert!(taken >= cost * 3 * workload.queries(), "{workload}: {taken:?}");
+    }
+}
+
+#[test]
+fn results_tell_what_was_taken_for_statements_and_are_none_of_those_without() {
+    let without = config(EngineKind::Memory);
+    let statement_costs = vec![StatementCost { workload: Workload::ReadOnly, us: 12.5 }];
+    let with = SysbenchConfig { statement_costs, ..without.clone() };
+    assert_ne!(with.config_hash(), without.config_hash());
+    assert!(with.setup().ends_with("for each statement: read_only 12.5 us"), "{}", with.setup());
+    assert!(!without.setup().contains("statement"), "{}", without.setup());
+    let config = config_json::whole(&with).unwrap();
+    assert_eq!(config["statement_costs"], serde_json::json!(["read_only=12.5"]));
+    assert_eq!(with.statement_cost(Workload::ReadOnly), Duration::from_nanos(12_500));
+    assert_eq!(with.statement_cost(Workload::WriteOnly), Duration::ZERO);
 }
 
 #[test]

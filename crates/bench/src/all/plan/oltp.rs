@@ -53,6 +53,7 @@ fn oltp(config: &AllConfig, rows: u32, workloads: &str, seconds: f64, settings: 
         clients: vec![8],
         seconds,
         offered: OfferedRates::default(),
+        statement_costs: Vec::new(),
         pairs: 1,
         interval_s: 5.0,
         seed: config.seed,

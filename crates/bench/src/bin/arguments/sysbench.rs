@@ -4,7 +4,7 @@ use super::CommonArguments;
 use super::open_loops::OpenLoopArguments;
 use clap::Args;
 use siltstone_base::Result;
-use siltstone_bench::sysbench::{MemorySetup, SysbenchConfig, Workload};
+use siltstone_bench::sysbench::{MemorySetup, StatementCost, SysbenchConfig, Workload};
 
 /// The transactions of sysbench's oltp scripts.
 #[derive(Debug, Args)]
@@ -34,6 +34,9 @@ pub struct SysbenchArguments {
     /// Limits the whole process and its page cache to --memory-mb, as a machine of so much memory would; LSM trees then read through the page cache. Needs root.
     #[arg(long)]
     page_cache: bool,
+    /// Microseconds of the processor that a client takes for each statement, in place of a server's SQL: read_only=81,write_only=75.5
+    #[arg(long, value_delimiter = ',', value_name = "WORKLOAD=US")]
+    statement_us: Vec<StatementCost>,
 }
 
 impl SysbenchArguments {
@@ -47,6 +50,7 @@ impl SysbenchArguments {
             clients: self.clients.clone(),
             seconds: self.seconds,
             offered: self.open_loops.offered(),
+            statement_costs: self.statement_us.clone(),
             pairs: self.pairs,
             interval_s: self.common.interval,
             seed: self.common.seed,
