@@ -150,6 +150,7 @@ impl SysbenchConfig {
             ("clients is missing", !self.clients.is_empty()),
             ("seconds is out of bounds", (0.1..=86_400.0).contains(&self.seconds)),
             ("statement-us is out of bounds", self.statement_costs.iter().all(StatementCost::is_right)),
+            ("statement-us names a workload twice", StatementCost::are_of_different_workloads(&self.statement_costs)),
             ("pairs is out of bounds", self.pairs >= 1),
             ("interval is out of bounds", self.interval_s >= 0.1),
             ("engine is missing", !self.engines.is_empty()),

@@ -3,6 +3,7 @@
 use super::Workload;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Serialize, Serializer};
+use std::collections::HashSet;
 use std::fmt;
 use std::hint::spin_loop;
 use std::str::FromStr;
@@ -23,6 +24,11 @@ pub struct StatementCost {
 impl StatementCost {
     pub(super) fn is_right(&self) -> bool {
         self.workload.has_clients() && (0.0..=MOST_US).contains(&self.us)
+    }
+
+    pub(super) fn are_of_different_workloads(costs: &[Self]) -> bool {
+        let mut seen = HashSet::new();
+        costs.iter().all(|cost| seen.insert(cost.workload))
     }
 
     /// None where it is not right.

@@ -378,7 +378,9 @@ fn what_cannot_be_run_is_refused() {
     assert!(refused(|config| config.offered.fractions = vec![0.5, 1.6]).contains("--fractions"));
     assert!(refused(|config| config.offered.rates = vec![0]).contains("--rate"));
     let cost = |workload, us| vec![StatementCost { workload, us }];
-    for costs in [cost(Workload::Load, 1.0), cost(Workload::ReadOnly, -1.0), cost(Workload::ReadOnly, f64::NAN)] {
+    let twice = [cost(Workload::ReadOnly, 1.0), cost(Workload::ReadOnly, 2.0)].concat();
+    for costs in [cost(Workload::Load, 1.0), cost(Workload::ReadOnly, -1.0), cost(Workload::ReadOnly, f64::NAN), twice]
+    {
         let config = SysbenchConfig { statement_costs: costs, ..config(EngineKind::LsmLeveled) };
         let error = run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap_err().to_string();
         assert!(error.contains("--statement-us"), "{error}");
