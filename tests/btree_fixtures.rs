@@ -31,6 +31,7 @@ fn open(dir: &Path) -> (Db, Arc<StepExecutor>) {
         .buffer_pool_bytes(1 << 20)
         .redo_capacity_bytes(256 << 10)
         .doublewrite(Doublewrite::On)
+        .page_cleaners(2)
         .doublewrite_pages(16)
         .durability(Durability::Os)
         .executor(Some(shared));

@@ -122,6 +122,7 @@ fn draw_options(seed: u64, names: &mut BTreeSet<&'static str>) -> DbOptions {
         redo_capacity_bytes = redo.max(48 << 10) as u64,
         durability = [Durability::Commit, Durability::EveryMillis(20), Durability::Os][of(&[0, 1, 2])],
         doublewrite = [Doublewrite::On, Doublewrite::DetectOnly, Doublewrite::Off][of(&[0, 0, 1, 2])],
+        page_cleaners = of(&[1, 1, 2, 4]),
         doublewrite_pages = of(&[16, 17, 128]),
         io_capacity = of(&[1, 100, 10_000]),
         io_capacity_max = of(&[10_000, 20_000]),

@@ -38,6 +38,7 @@ planted! {
     a_checkpoint_before_its_sync: CheckpointBeforeSync;
     a_doublewrite_that_is_not_synced: DoublewriteIsNotSynced;
     a_doublewrite_that_is_ignored: DoublewriteIsIgnored;
+    a_doublewrite_file_of_several_that_is_ignored: OneDoublewriteIsRead;
     a_split_that_forgets_a_link: SplitForgetsLeftLink;
     a_merge_that_forgets_a_link: MergeForgetsRightLink;
     a_tablespace_that_is_deleted_too_early: SpaceDeletedTooEarly;

@@ -12,7 +12,8 @@ use std::path::Path;
 
 /// A database of which every page was written several times, and copies of many rounds are in the doublewrite file.
 fn many_rounds(is_closed: bool) -> (SimDisk, State, DbOptions) {
-    let options = options(Durability::Os).redo_capacity_bytes(1 << 20);
+    // Two files would hold the newest copies of nearly all pages, and no older ones alone.
+    let options = options(Durability::Os).redo_capacity_bytes(1 << 20).page_cleaners(1);
     let disk = new_disk();
     let life = Life::new(&disk, &options);
     let db = life.open().unwrap();

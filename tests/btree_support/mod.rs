@@ -125,6 +125,7 @@ pub fn options(durability: Durability) -> DbOptions {
         .page_size(512)
         .buffer_pool_bytes(64 * 512)
         .redo_capacity_bytes(48 << 10)
+        .page_cleaners(2)
         .doublewrite_pages(16)
         .durability(durability)
 }

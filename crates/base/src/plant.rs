@@ -64,6 +64,8 @@ pub enum PlantedBug {
     OpenGroupIsWritten,
     /// Recovery does not look into the doublewrite file.
     DoublewriteIsIgnored,
+    /// Recovery looks into the first doublewrite file alone.
+    OneDoublewriteIsRead,
     /// A split does not tell the page behind that its neighbour changed.
     SplitForgetsLeftLink,
     /// Pages that a merge emptied stay reachable from the page before.

@@ -36,6 +36,8 @@ pub(crate) enum Gap {
     Descent,
     /// A reader has the next leaf, and not yet confirmed that it is the next one.
     NextLeaf,
+    /// Who needs a frame found none, and nothing to write.
+    NoFrame,
 }
 
 #[cfg(test)]

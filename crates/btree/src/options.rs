@@ -152,7 +152,10 @@ siltstone_base::define_options! {
         durability: Durability = Durability::Commit,
         /// What protects pages from being torn.
         doublewrite: Doublewrite = Doublewrite::On,
-        /// Pages that the doublewrite file holds, or batches of names: so many are written between two syncs of the tablespaces. 16 to 4096.
+        /// Batches of pages that may be written at the same time, each by way of a doublewrite file of its own, and jobs that write them. Each takes a thread, where the database brings its own, and memory
+        /// for 64 pages, twice as much where they are compressed. 1 to 16.
+        page_cleaners: usize = 4,
+        /// Pages that one doublewrite file holds, or batches of names: so many are written by way of it between two syncs of the tablespaces. 16 to 4096.
         doublewrite_pages: usize = 128,
         /// Pages that the page cleaner writes in a second when the engine is idle, and the unit of its haste otherwise. At least 1.
         io_capacity: usize = 10_000,
@@ -164,7 +167,7 @@ siltstone_base::define_options! {
         max_dirty_pages_low_percent: usize = 0,
         /// Percentage of `io_capacity` at which the page cleaner writes when the engine is idle. 1 to 100.
         idle_flush_percent: usize = 100,
-        /// The page cleaner keeps an eighth of so many frames free, and at most a sixteenth of all, so that who needs one finds it at once: the oldest pages
+        /// The page cleaners keep a quarter of so many frames free, and at most a sixteenth of all, so that who needs one finds it at once: the oldest pages
         /// in the order of use go, after they were written. At least 16.
         lru_scan_depth: usize = 1024,
         /// Pages that the page cleaner writes along with others.
@@ -267,6 +270,7 @@ impl DbOptions {
             ),
             ((1..=100).contains(&self.buffer_pool_dump_percent), "buffer_pool_dump_percent is 1 to 100"),
             (self.read_ahead_threshold <= 64, "read_ahead_threshold is 0 to 64"),
+            ((1..=16).contains(&self.page_cleaners), "page_cleaners is 1 to 16"),
             ((16..=4096).contains(&self.doublewrite_pages), "doublewrite_pages is 16 to 4096"),
             (self.io_capacity >= 1, "io_capacity is at least 1"),
             (self.io_capacity_max >= self.io_capacity, "io_capacity_max is at least io_capacity"),

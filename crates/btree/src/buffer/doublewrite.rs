@@ -1,5 +1,5 @@
-//! The doublewrite file: copies of the pages that are being written, so that one of the two is whole after a crash; or only their names, so that recovery
-//! knows where to look for torn ones.
+//! Doublewrite files: copies of the pages that are being written, so that one of the two is whole after a crash; or only their names, so that recovery
+//! knows where to look for torn ones. Batches that are written at the same time have a file each.
 
 use crate::health::Health;
 use crate::metrics::{Counter, Metrics};
@@ -7,7 +7,9 @@ use crate::page::{self, Damage, Lsn, PageId, PageMut, PageRead, u32_at};
 use crate::space::Spaces;
 use siltstone_base::block_pool::{BlockPool, PooledBuf};
 use siltstone_base::checksum::xxh3_64;
-use siltstone_base::env::{DIRECT_ALIGNMENT, Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
+use siltstone_base::env::{
+    DIRECT_ALIGNMENT, Env, FileKind, FileOptions, IoContext, IoPriority, RandomFile, RandomWriteFile,
+};
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
@@ -16,10 +18,29 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "doublewrite";
 
+/// The name of one of the files: the first is called as the only one of older databases.
+fn file_name(number: usize) -> String {
+    if number == 0 { NAME.to_owned() } else { format!("{NAME}.{number}") }
+}
+
+/// Which of the files has this name.
+fn number_of(name: &str) -> Option<usize> {
+    let number = match name.strip_prefix(NAME)?.strip_prefix('.') {
+        Some(digits) => digits.parse().ok()?,
+        None => 0,
+    };
+    (file_name(number) == name).then_some(number)
+}
+
+/// Whether a file has the name of one of these.
+pub(crate) fn is_doublewrite(name: &str) -> bool {
+    number_of(name).is_some()
+}
+
 /// The most pages that a file may hold that is read after a crash.
 const MAX_SLOTS: u64 = 4096;
 
-/// The file, and up to where it is in use.
+/// One of the files, and up to where it is in use.
 #[derive(Debug)]
 pub(crate) struct DoublewriteFile {
     path: PathBuf,
@@ -30,6 +51,17 @@ pub(crate) struct DoublewriteFile {
     next: usize,
     /// Whether the file holds copies; else each slot holds the names of one batch.
     has_copies: bool,
+}
+
+/// What the files are opened with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DoublewriteOptions {
+    pub(crate) page_len: usize,
+    /// Pages, or batches of names, that one file holds.
+    pub(crate) slots: usize,
+    pub(crate) direct: bool,
+    /// Whether the files hold copies; else they hold names.
+    pub(crate) has_copies: bool,
 }
 
 /// The first bytes of a slot of names.
@@ -68,20 +100,16 @@ pub(crate) fn decode_names(slot: &[u8]) -> Option<impl Iterator<Item = PageId> +
 }
 
 impl DoublewriteFile {
-    /// Opens the file, creating it if there is none. What an earlier life left is not needed any more.
-    pub(crate) fn open(
-        env: &dyn Env,
-        dir: &Path,
-        page_len: usize,
-        slots: usize,
-        direct: bool,
-        has_copies: bool,
-    ) -> Result<Self> {
-        if !has_copies {
-            // Copies that are not replaced would be taken for newer than they are.
-            Self::remove(env, dir)?;
-        }
-        let path = dir.join(NAME);
+    /// Opens `count` files, creating those that are not there. What an earlier life left is not needed any more.
+    pub(crate) fn open_all(env: &dyn Env, dir: &Path, count: usize, options: &DoublewriteOptions) -> Result<Vec<Self>> {
+        // Copies that are not replaced would be taken for newer than they are, where only names follow.
+        Self::remove_from(env, dir, if options.has_copies { count } else { 0 })?;
+        (0..count).map(|number| Self::open(env, dir, number, options)).collect()
+    }
+
+    fn open(env: &dyn Env, dir: &Path, number: usize, options: &DoublewriteOptions) -> Result<Self> {
+        let &DoublewriteOptions { page_len, slots, direct, has_copies } = options;
+        let path = dir.join(file_name(number));
         let exists = env.exists(&path).map_err(|error| Error::io("look for", &path, error))?;
         let options = FileOptions::new(FileKind::Doublewrite).direct(direct);
         let file = env.open_random_write(&path, &options).map_err(|error| Error::io("open", &path, error))?;
@@ -93,11 +121,14 @@ impl DoublewriteFile {
         Ok(Self { path, file, page_len, slots, next: 0, has_copies })
     }
 
-    /// Deletes the file, durably: an old copy must not take the place of a page that is torn later.
-    pub(crate) fn remove(env: &dyn Env, dir: &Path) -> Result<()> {
-        let path = dir.join(NAME);
-        if env.exists(&path).map_err(|error| Error::io("look for", &path, error))? {
-            env.remove_file(&path).map_err(|error| Error::io("delete", &path, error))?;
+    /// Deletes the files from a number on, durably: an old copy must not take the place of a page that is torn later.
+    pub(crate) fn remove_from(env: &dyn Env, dir: &Path, first: usize) -> Result<()> {
+        let mut paths = paths(env, dir)?;
+        paths.retain(|number, _| *number >= first);
+        for path in paths.values() {
+            env.remove_file(path).map_err(|error| Error::io("delete", path, error))?;
+        }
+        if !paths.is_empty() {
             env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
         }
         Ok(())
@@ -201,58 +232,105 @@ impl DoublewriteFile {
     }
 }
 
-/// Puts pages back that are torn in their places and whole in the doublewrite file. Returns how many. The first thing that recovery does, of a database that was not closed. The file is
+/// The files that a directory has, by their numbers.
+fn paths(env: &dyn Env, dir: &Path) -> Result<BTreeMap<usize, PathBuf>> {
+    let entries = env.list_dir(dir).map_err(|error| Error::io("list", dir, error))?;
+    let numbered = entries.into_iter().filter_map(|entry| Some((number_of(&entry.name)?, dir.join(&entry.name))));
+    Ok(numbered.collect())
+}
+
+/// A file of an earlier life.
+struct Left {
+    path: PathBuf,
+    file: Arc<dyn RandomFile>,
+}
+
+impl Left {
+    fn open(env: &dyn Env, path: PathBuf) -> Result<Self> {
+        let file = env.open_random(&path, &FileOptions::new(FileKind::Doublewrite));
+        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        Ok(Self { path, file })
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let context = IoContext::new(FileKind::Doublewrite, IoPriority::User);
+        let read = self.file.read_at(offset, bytes, context);
+        read.map_err(|error| Error::io("read", &self.path, error).with_offset(offset))
+    }
+}
+
+/// The newest copy of a page.
+struct NewestCopy {
+    lsn: Lsn,
+    /// In which of the files.
+    file: usize,
+    offset: u64,
+    stored: usize,
+}
+
+/// What the files of an earlier life hold.
+#[derive(Default)]
+struct Found {
+    newest: BTreeMap<PageId, NewestCopy>,
+    named: BTreeSet<PageId>,
+}
+
+impl Found {
+    /// Adds what one file holds: copies one behind the other, each as long as it says, or slots of names. What was written last may be torn, and is not needed then: no page
+    /// went to its place after it. What lies behind is of an earlier round, whose pages are durable in their places.
+    fn add(&mut self, number: usize, left: &Left, page_len: usize) -> Result<()> {
+        let len = left.file.len().map_err(|error| Error::io("measure", &left.path, error))?;
+        let end = len.min(MAX_SLOTS * page_len as u64);
+        let mut page = vec![0; page_len];
+        let mut offset = 0;
+        while offset < end {
+            let read = left.read(offset, &mut page)?;
+            page[read..].fill(0);
+            if let Some(names) = decode_names(&page) {
+                self.named.extend(names);
+                offset += page_len as u64;
+                continue;
+            }
+            let id = PageId::new(u32_at(&page, 16), u32_at(&page, 20));
+            let Ok(lsn) = page::verify(&page, id) else { break };
+            let stored = page::stored_len(&page);
+            if self.newest.get(&id).is_none_or(|best| best.lsn < lsn) {
+                self.newest.insert(id, NewestCopy { lsn, file: number, offset, stored });
+            }
+            offset += stored as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Puts pages back that are torn in their places and whole in a doublewrite file. Returns how many. The first thing that recovery does, of a database that was not closed. The files are
 /// not needed any more once the tablespaces are synced.
 ///
 /// A crash tears pages that were being written after the last `checkpoint`: those before were durable in their places when it was noted. They were changed after it too, and their copies say so. Copies
-/// below the checkpoint are of earlier rounds, which the file still holds. Pages whose copies are as new as what is in their places are written once more. A page that is damaged and has no other copy was not torn: to put that one back would lose what was changed since, silently.
+/// below the checkpoint are of earlier rounds, which the files still hold. Where several files have copies of a page the newest counts: a page is written by way of one of them at a time. Pages whose copies are as new as what is in their places are written once more. A page that is damaged and has no other copy was not torn: to put that one back would lose what was changed since, silently.
 ///
 /// # Errors
 ///
 /// `Corruption` if a page is torn of which there is only the name.
 pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usize, checkpoint: Lsn) -> Result<usize> {
-    let path = dir.join(NAME);
-    let exists = env.exists(&path).map_err(|error| Error::io("look for", &path, error))?;
-    if !exists || is_planted(PlantedBug::DoublewriteIsIgnored) {
+    if is_planted(PlantedBug::DoublewriteIsIgnored) {
         return Ok(0);
     }
-    let context = IoContext::new(FileKind::Doublewrite, IoPriority::User);
-    let file = env.open_random(&path, &FileOptions::new(FileKind::Doublewrite));
-    let file = file.map_err(|error| Error::io("open", &path, error))?;
-    let len = file.len().map_err(|error| Error::io("measure", &path, error))?;
-    let mut newest: BTreeMap<PageId, (Lsn, u64, usize)> = BTreeMap::new();
-    let mut page = vec![0; page_len];
-    let mut named = BTreeSet::new();
-    let end = len.min(MAX_SLOTS * page_len as u64);
-    let mut offset = 0;
-    // One behind the other, each as long as it says. What was written last may be torn, and is not needed then: no page went to its place after it. What lies behind is of
-    // an earlier round, whose pages are durable in their places.
-    while offset < end {
-        let read = file.read_at(offset, &mut page, context);
-        let read = read.map_err(|error| Error::io("read", &path, error).with_offset(offset))?;
-        page[read..].fill(0);
-        if let Some(names) = decode_names(&page) {
-            named.extend(names);
-            offset += page_len as u64;
-            continue;
-        }
-        let id = PageId::new(u32_at(&page, 16), u32_at(&page, 20));
-        let Ok(lsn) = page::verify(&page, id) else { break };
-        let stored = page::stored_len(&page);
-        let best = newest.entry(id).or_insert((lsn, offset, stored));
-        if best.0 < lsn {
-            *best = (lsn, offset, stored);
-        }
-        offset += stored as u64;
+    let read = if is_planted(PlantedBug::OneDoublewriteIsRead) { 1 } else { usize::MAX };
+    let paths = paths(env, dir)?.into_values().take(read);
+    let files = paths.map(|path| Left::open(env, path)).collect::<Result<Vec<_>>>()?;
+    let mut found = Found::default();
+    for (number, left) in files.iter().enumerate() {
+        found.add(number, left, page_len)?;
     }
+    let Found { mut newest, named } = found;
+    let mut page = vec![0; page_len];
     if !is_planted(PlantedBug::OldCopyIsPutBack) {
-        newest.retain(|_, (lsn, ..)| *lsn >= checkpoint);
+        newest.retain(|_, copy| copy.lsn >= checkpoint);
     }
     let mut restored = 0;
-    for (id, (lsn, offset, stored)) in newest {
-        if !spaces.is_open(id.space) {
-            continue;
-        }
+    for (id, NewestCopy { lsn, file, offset, stored }) in newest {
+        let Some(left) = files.get(file).filter(|_| spaces.is_open(id.space)) else { continue };
         spaces.read(id, &mut page, IoPriority::User)?;
         let is_torn = match page::verify(&page, id) {
             Err(Damage::Checksum) => true,
@@ -262,8 +340,7 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
             _ => continue,
         };
         let copy = &mut page[..stored];
-        let read = file.read_at(offset, copy, context);
-        read.map_err(|error| Error::io("read", &path, error).with_offset(offset))?;
+        left.read(offset, copy)?;
         if stored < page_len {
             spaces.write_compressed(id, copy, IoPriority::User)?;
         } else {

@@ -3,6 +3,7 @@
 use super::guard::ExclusiveGuard;
 use super::lru::Lru;
 use super::pool::Pool;
+use crate::meanwhile::{Gap, passing};
 use crate::metrics::Counter;
 use crate::page::PageId;
 use siltstone_base::env::IoPriority;
@@ -27,6 +28,9 @@ const RECENT: u32 = 12;
 
 /// Oldest pages that are looked at for one that can go at once, though fewer are old: more than came in of late.
 const LEAST_TAIL: usize = RECENT as usize + 4;
+
+/// Oldest pages that are looked at at most: who passed so many that can't go at once writes some, and does not hold the lists for longer.
+const MOST_TAIL: usize = 100;
 
 /// Which pages may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,9 +127,11 @@ impl Pool {
             if frame.oldest_lsn.swap(0, Ordering::AcqRel) != 0 {
                 list.forget();
             }
+            // Under the lock: a write that fails makes the page dirty again before it is over.
+            let is_flushing = frame.is_flushing.load(Ordering::Acquire);
             drop(list);
-            // A page that is being written stays until it is written, and is then the first to go.
-            if !frame.is_flushing.load(Ordering::Acquire) {
+            // A page that is being written stays until it is written.
+            if !is_flushing {
                 self.give_up(&guard);
             }
         }
@@ -170,14 +176,18 @@ impl Pool {
 
     /// A frame that holds no page, latched exclusively.
     fn free_frame(&self) -> Result<u32> {
+        let spare = || self.take_free().or_else(|| self.evict(Among::Tail));
         for _ in 0..FOREGROUND_ROUNDS {
-            if let Some(index) = self.take_free().or_else(|| self.evict(Among::Tail)) {
+            // Where others write as many batches as may be written, the one that is waited for leaves frames for all who wait.
+            if let Some(index) = spare().or_else(|| if self.flushing.wait_for_any() { spare() } else { None }) {
                 return Ok(index);
             }
             self.metrics.add(Counter::ForegroundFlushes, 1);
             let oldest = self.dirty_tail(self.frames.len(), 4 * FOREGROUND_PAGES);
             if self.flush_frames(&oldest, FOREGROUND_PAGES, IoPriority::User)? == 0 {
-                // Others may hold, or just have written, what could go.
+                // What could go others hold, or write: then it can when they are done.
+                passing(Gap::NoFrame);
+                self.flushing.wait_for_all();
                 self.health.check()?;
             }
         }
@@ -196,11 +206,13 @@ impl Pool {
         self.lists.lock().lru.oldest_first().take(depth).filter(is_dirty).take(count).collect()
     }
 
-    /// The oldest pages in the order of use that have to go for `target` frames to be free, at most `count`.
-    pub(super) fn tail_to_free(&self, target: usize, count: usize) -> Vec<u32> {
+    /// The oldest pages in the order of use that have to go for `target` frames to be free, at most `count` behind `skip` others. Those that are being written are left to who
+    /// writes them.
+    pub(super) fn tail_to_free(&self, target: usize, skip: usize, count: usize) -> Vec<u32> {
         let lists = self.lists.lock();
-        let wanted = target.saturating_sub(lists.free.len()).min(count);
-        lists.lru.oldest_first().take(wanted).collect()
+        let wanted = target.saturating_sub(lists.free.len() + skip).min(count);
+        let is_left = |index: &u32| !self.frames[*index as usize].is_flushing.load(Ordering::Acquire);
+        lists.lru.oldest_first().filter(is_left).skip(skip).take(wanted).collect()
     }
 
     /// Lets a page go that is clean and that nobody holds. Returns whether its frame is free now.
@@ -238,6 +250,16 @@ impl Pool {
         (lists.free.len(), len, old)
     }
 
+    /// Frames that have to become free for `target` of them to be, or a sixteenth of all.
+    pub(crate) fn lacking(&self, target: usize) -> usize {
+        self.free_target(target).saturating_sub(self.lists.lock().free.len())
+    }
+
+    /// Frames that are kept free where `wanted` are asked for.
+    pub(super) fn free_target(&self, wanted: usize) -> usize {
+        wanted.min(self.frames.len() / 16)
+    }
+
     /// Whether there are frames without pages.
     pub(crate) fn has_free(&self) -> bool {
         !self.lists.lock().free.is_empty()
@@ -260,11 +282,14 @@ impl Pool {
     fn evict(&self, among: Among) -> Option<u32> {
         let mut lists = self.lists.lock();
         let (len, old_len) = lists.lru.lens();
-        let depth = if among == Among::Tail { (old_len * 3 / 4).min(len / 4).max(LEAST_TAIL) } else { len };
+        let depth =
+            if among == Among::Tail { (old_len * 3 / 4).min(len / 4).clamp(LEAST_TAIL, MOST_TAIL) } else { len };
         let evictions = self.evictions.load(Ordering::Relaxed);
         // Of what came in before the first page went nobody knows when it came: the tail goes by order then.
         let may_be_recent = among == Among::NotRecent || (among == Among::Tail && evictions >= RECENT);
-        let found = lists.lru.oldest_first().take(depth).find_map(|index| {
+        // Those that are being written are passed over: they are many at times, and clean ones lie behind.
+        let is_left = |index: &u32| !self.frames[*index as usize].is_flushing.load(Ordering::Acquire);
+        let found = lists.lru.oldest_first().filter(is_left).take(depth).find_map(|index| {
             let came_in = self.frames[index as usize].young_clock.load(Ordering::Relaxed);
             if may_be_recent && evictions.wrapping_sub(came_in) < RECENT {
                 return None;
@@ -279,7 +304,8 @@ impl Pool {
     /// Latches a frame exclusively whose page is clean and that nobody holds. Returns its page, if it has one.
     fn try_take(&self, index: u32) -> Option<Option<PageId>> {
         let frame = &self.frames[index as usize];
-        let is_busy = || frame.is_dirty() || frame.is_flushing.load(Ordering::Acquire);
+        // In this order: a write that fails makes the page dirty again before it is over.
+        let is_busy = || frame.is_flushing.load(Ordering::Acquire) || frame.is_dirty();
         if is_busy() || !frame.latch.try_lock_exclusive() {
             return None;
         }

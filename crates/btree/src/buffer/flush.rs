@@ -5,143 +5,81 @@
 //! 3. Copies of tablespaces that want it are compressed. The copies go to the doublewrite file, which is synced.
 //! 4. The copies go to their places. They are synced when the doublewrite file is full, or before a checkpoint.
 //!
-//! Where something fails the pages are as dirty as before.
+//! Where something fails the pages are as dirty as before. Several batches may be on their way, each with a doublewrite file of its own; a page is in one of them at most.
 
 use super::doublewrite::DoublewriteFile;
+use super::flush_buffer::{BATCH, FlushBuffer, Taken};
 use super::pool::Pool;
-use crate::options::{FlushNeighbors, PageCompression};
-use crate::page::{self, Lsn, PageCompressor, PageId};
+use crate::options::FlushNeighbors;
+use crate::page::{self, Lsn, PageId};
 use crate::redo::GroupEnd;
-use crate::space::Spaces;
-use siltstone_base::block_pool::{BlockPool, PooledBuf};
-use siltstone_base::env::{DIRECT_ALIGNMENT, IoPriority};
+use siltstone_base::env::IoPriority;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::{Error, Result};
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Pages that belong together on the disk.
 const EXTENT: usize = 64;
 
-/// Pages of one batch.
-const BATCH: usize = 64;
-
-/// What only who holds the flush lock uses.
-#[derive(Debug)]
-pub(super) struct FlushBuffer {
-    copies: PooledBuf,
-    taken: Vec<Taken>,
-    /// What is to be stored, and where each page of it ends, if some of them are compressed.
-    packed: Option<PooledBuf>,
-    ends: Vec<usize>,
-    /// By the numbers of the codecs.
-    compressors: Vec<PageCompressor>,
-    doublewrite: Option<DoublewriteFile>,
-    /// Pages whose last write to their places failed: they may be torn there, and whole in the doublewrite file alone.
-    torn: BTreeSet<PageId>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Taken {
-    frame: u32,
-    id: PageId,
-    oldest_lsn: Lsn,
-    page_lsn: Lsn,
-    /// A group that ends no earlier than the one that changed the page last.
-    group: GroupEnd,
-}
-
-impl FlushBuffer {
-    pub(super) fn new(page_len: usize, doublewrite: Option<DoublewriteFile>) -> Self {
-        let copies = BlockPool::new(0).alloc_aligned(BATCH * page_len, DIRECT_ALIGNMENT);
-        Self {
-            copies,
-            taken: Vec::new(),
-            packed: None,
-            ends: Vec::new(),
-            compressors: Vec::new(),
-            doublewrite,
-            torn: BTreeSet::new(),
-        }
-    }
-
-    /// Compresses those of the copies whose tablespaces want it. Returns whether there are any: then what is to be stored lies in `packed`, one page behind the other.
-    fn pack(&mut self, spaces: &Spaces, page_len: usize) -> Result<bool> {
-        let wanted = |taken: &Taken| spaces.compression(taken.id.space);
-        if self.taken.iter().all(|taken| wanted(taken) == PageCompression::None) {
-            return Ok(false);
-        }
-        let packed =
-            self.packed.get_or_insert_with(|| BlockPool::new(0).alloc_aligned(BATCH * page_len, DIRECT_ALIGNMENT));
-        self.ends.clear();
-        let mut at = 0;
-        for (taken, copy) in self.taken.iter().zip(self.copies.chunks_exact_mut(page_len)) {
-            let out = &mut packed[at..at + page_len];
-            let stored = match compressor(&mut self.compressors, wanted(taken))? {
-                Some(compressor) => compressor.compress(copy, taken.id, taken.page_lsn, out)?,
-                None => None,
-            };
-            if stored.is_none() {
-                // What lies between slots and cells may have been cleared.
-                page::seal(copy, taken.id, taken.page_lsn);
-                out.copy_from_slice(copy);
-            }
-            at += stored.unwrap_or(page_len);
-            self.ends.push(at);
-        }
-        Ok(true)
-    }
-}
-
-/// The compressor for a codec, which is made when it is first needed.
-fn compressor(known: &mut Vec<PageCompressor>, wanted: PageCompression) -> Result<Option<&mut PageCompressor>> {
-    if let Some(place) = known.iter().position(|compressor| compressor.compression() == wanted) {
-        return Ok(known.get_mut(place));
-    }
-    known.extend(PageCompressor::new(wanted)?);
-    Ok(known.last_mut().filter(|compressor| compressor.compression() == wanted))
+/// What [`Pool::free_tail`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Freed {
+    /// Frames that are free now.
+    pub(crate) frames: usize,
+    /// Pages that were written.
+    pub(crate) written: usize,
 }
 
 impl Pool {
     /// Writes those of the pages in `frames` that may be written, at most `count`, in batches. Returns how many were.
     pub(crate) fn flush_frames(&self, frames: &[u32], count: usize, priority: IoPriority) -> Result<usize> {
-        let mut flushing = self.flushing.lock();
-        let buffer = &mut *flushing;
         let mut frames = frames.iter();
         let mut done = 0;
         while done < count {
-            self.health.check()?;
-            let most =
-                BATCH.min(count - done).min(buffer.doublewrite.as_ref().map_or(BATCH, DoublewriteFile::batch_pages));
-            buffer.taken.clear();
-            let page_len = self.page_len();
-            for frame in frames.by_ref() {
-                let at = buffer.taken.len() * page_len;
-                if let Some(taken) = self.take_copy(*frame, &mut buffer.copies[at..at + page_len]) {
-                    buffer.taken.push(taken);
-                    if buffer.taken.len() == most {
-                        break;
-                    }
-                }
-            }
-            if buffer.taken.is_empty() {
+            let written = self.flush_batch(&mut frames, count - done, priority)?;
+            if written == 0 {
                 break;
             }
-            let outcome = self.write_batch(buffer, priority);
-            self.finish_batch(&buffer.taken, outcome.is_err());
-            if outcome.is_err() {
-                buffer.torn.extend(buffer.taken.iter().map(|taken| taken.id));
-            }
-            outcome?;
-            done += buffer.taken.len();
+            done += written;
         }
         Ok(done)
     }
 
-    /// Waits until nobody writes pages who began before.
+    /// Writes one batch of the pages in `frames`, at most `count` of them. Returns how many were.
+    fn flush_batch<'a>(
+        &self,
+        frames: &mut impl Iterator<Item = &'a u32>,
+        count: usize,
+        priority: IoPriority,
+    ) -> Result<usize> {
+        let mut buffer = self.flushing.take();
+        let buffer = &mut *buffer;
+        self.health.check()?;
+        let most = BATCH.min(count).min(buffer.doublewrite.as_ref().map_or(BATCH, DoublewriteFile::batch_pages));
+        buffer.taken.clear();
+        let page_len = self.page_len();
+        for frame in frames.by_ref() {
+            let at = buffer.taken.len() * page_len;
+            if let Some(taken) = self.take_copy(*frame, &mut buffer.copies[at..at + page_len]) {
+                buffer.taken.push(taken);
+                if buffer.taken.len() == most {
+                    break;
+                }
+            }
+        }
+        if buffer.taken.is_empty() {
+            return Ok(0);
+        }
+        let outcome = self.write_batch(buffer, priority);
+        self.finish_batch(&buffer.taken, outcome.is_err());
+        outcome.map(|()| buffer.taken.len())
+    }
+
+    /// Waits until nobody writes pages, or a checkpoint, who began before.
     pub(crate) fn wait_for_flush(&self) {
-        drop(self.flushing.lock());
+        drop(self.checkpointing.lock());
+        self.flushing.wait_for_all();
     }
 
     /// Copies a page that is dirty, if nobody changes it now and the group that changed it last is closed.
@@ -151,13 +89,18 @@ impl Pool {
             return None;
         }
         let guard = self.try_shared(index)?;
+        let id = frame.page()?;
+        if frame.is_flushing.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        // Another batch may have written the page since it was seen to be dirty: who has the right to write it looks again.
         let (oldest_lsn, page_lsn) = (frame.oldest_lsn.load(Ordering::Acquire), frame.page_lsn());
         let group = self.redo.closed();
         let may_be_written = group.covers(page_lsn) || is_planted(PlantedBug::OpenGroupIsWritten);
-        if oldest_lsn == 0 || !may_be_written || frame.is_flushing.swap(true, Ordering::AcqRel) {
+        if oldest_lsn == 0 || !may_be_written {
+            frame.is_flushing.store(false, Ordering::Release);
             return None;
         }
-        let id = frame.page()?;
         copy.copy_from_slice(guard.bytes());
         let mut list = self.flush_list.lock();
         frame.oldest_lsn.store(0, Ordering::Release);
@@ -169,7 +112,6 @@ impl Pool {
     }
 
     fn write_batch(&self, buffer: &mut FlushBuffer, priority: IoPriority) -> Result<()> {
-        let page_len = self.page_len();
         let groups = buffer.taken.iter().map(|taken| match taken.page_lsn {
             record if is_planted(PlantedBug::RecordTakenForGroup) => GroupEnd::mistaken(record),
             _ => taken.group,
@@ -177,46 +119,59 @@ impl Pool {
         if let Some(last) = groups.max().filter(|_| !is_planted(PlantedBug::PageBeforeRedo)) {
             self.redo.sync_to(last)?;
         }
-        let is_packed = buffer.pack(&self.spaces, page_len)?;
+        let is_packed = buffer.pack(&self.spaces, self.page_len())?;
+        self.write_copies(buffer, is_packed, priority)?;
+        let buffer = &*buffer;
+        self.flushing.to_places(buffer, || match is_packed {
+            true => self.write_packed(buffer, priority),
+            false => self.write_runs(buffer, priority),
+        })
+    }
+
+    /// Writes a batch to its doublewrite file, whose pages are durable in their places before it is used from its front again.
+    fn write_copies(&self, buffer: &mut FlushBuffer, is_packed: bool, priority: IoPriority) -> Result<()> {
+        let page_len = self.page_len();
         let stored = match &buffer.packed {
             Some(packed) if is_packed => &packed[..buffer.ends.last().copied().unwrap_or(0)],
             _ => &buffer.copies[..buffer.taken.len() * page_len],
         };
-        if let Some(doublewrite) = &mut buffer.doublewrite {
-            if doublewrite.is_full_for(stored.len()) {
-                if !buffer.torn.is_empty() {
-                    doublewrite.mend(&buffer.torn, &self.spaces, priority)?;
-                    buffer.torn.clear();
-                }
-                if !is_planted(PlantedBug::DoublewriteReusedTooEarly) {
-                    self.spaces.sync(priority)?;
-                }
-                doublewrite.rewind();
+        let Some(doublewrite) = &mut buffer.doublewrite else { return Ok(()) };
+        if doublewrite.is_full_for(stored.len()) {
+            self.flushing.mend(buffer.number, |torn| doublewrite.mend(torn, &self.spaces, priority))?;
+            if !is_planted(PlantedBug::DoublewriteReusedTooEarly) {
+                self.spaces.sync(priority)?;
             }
-            let names = buffer.taken.iter().map(|taken| taken.id);
-            doublewrite.write(buffer.taken.len(), names, stored, &self.health, &self.metrics, priority)?;
+            doublewrite.rewind();
         }
-        if is_packed {
-            let mut at = 0;
-            for (taken, end) in buffer.taken.iter().zip(&buffer.ends) {
-                let page = &stored[at..*end];
-                if page.len() < page_len {
-                    self.spaces.write_compressed(taken.id, page, priority)?;
-                } else {
-                    self.spaces.write(taken.id, page, priority)?;
-                }
-                at = *end;
+        let names = buffer.taken.iter().map(|taken| taken.id);
+        doublewrite.write(buffer.taken.len(), names, stored, &self.health, &self.metrics, priority)
+    }
+
+    /// Writes pages of which some are compressed to their places.
+    fn write_packed(&self, buffer: &FlushBuffer, priority: IoPriority) -> Result<()> {
+        let Some(packed) = &buffer.packed else { return Ok(()) };
+        let mut at = 0;
+        for (taken, end) in buffer.taken.iter().zip(&buffer.ends) {
+            let page = &packed[at..*end];
+            if page.len() < self.page_len() {
+                self.spaces.write_compressed(taken.id, page, priority)?;
+            } else {
+                self.spaces.write(taken.id, page, priority)?;
             }
-            return Ok(());
+            at = *end;
         }
-        // Pages that lie next to each other go in one write.
+        Ok(())
+    }
+
+    /// Writes pages to their places, those that lie next to each other in one write.
+    fn write_runs(&self, buffer: &FlushBuffer, priority: IoPriority) -> Result<()> {
         let mut at = 0;
         for run in
             buffer.taken.chunk_by(|one, next| PageId::new(one.id.space, one.id.number.wrapping_add(1)) == next.id)
         {
-            let end = at + run.len() * page_len;
+            let end = at + run.len() * self.page_len();
             if let Some(first) = run.first() {
-                self.spaces.write(first.id, &stored[at..end], priority)?;
+                self.spaces.write(first.id, &buffer.copies[at..end], priority)?;
             }
             at = end;
         }
@@ -248,18 +203,19 @@ impl Pool {
     }
 
     /// Lets the oldest pages in the order of use go until `target` frames are free, or a sixteenth of all, at most `count` at a time: those that are dirty are written
-    /// before. Pages that only became clean would soon be changed again, and written for nothing. Returns how many pages went.
-    pub(crate) fn free_tail(&self, target: usize, count: usize, priority: IoPriority) -> Result<usize> {
-        let tail = self.tail_to_free(target.min(self.frames.len() / 16), count);
+    /// before. Pages that only became clean would soon be changed again, and written for nothing. `skip`: so many of them are left to others who free some at the same time.
+    pub(crate) fn free_tail(&self, target: usize, skip: usize, count: usize, priority: IoPriority) -> Result<Freed> {
+        let tail = self.tail_to_free(self.free_target(target), skip, count);
         let mut dirty: Vec<u32> =
             tail.iter().copied().filter(|frame| self.frames[*frame as usize].is_dirty()).collect();
+        let mut written = 0;
         if !dirty.is_empty() {
             let count = dirty.len();
             self.sort_by_place(&mut dirty, count);
             let (frames, count) = self.with_neighbors(dirty, count);
-            self.flush_frames(&frames, count, priority)?;
+            written = self.flush_frames(&frames, count, priority)?;
         }
-        Ok(tail.into_iter().filter(|frame| self.free(*frame)).count())
+        Ok(Freed { frames: tail.into_iter().filter(|frame| self.free(*frame)).count(), written })
     }
 
     /// Sorts candidates by where their pages lie, those that come first among themselves.
@@ -313,7 +269,11 @@ impl Pool {
 
     /// States how far the pages are in their places. Returns the LSN of the checkpoint.
     pub(crate) fn checkpoint(&self, is_clean: bool, priority: IoPriority) -> Result<Lsn> {
-        let _flushing = self.flushing.lock();
+        let _alone = self.checkpointing.lock();
+        if is_clean {
+            // A page that is on its way is not in its place.
+            self.flushing.wait_for_all();
+        }
         self.health.check()?;
         // First the end of the log, then the list: what is appended between them is at the end of the list.
         let end = self.redo.closed();
@@ -329,15 +289,16 @@ impl Pool {
                 "pages are dirty; the database can't be closed cleanly",
             ));
         }
+        if lsn <= self.redo.checkpoint().lsn && !is_clean {
+            return Ok(lsn);
+        }
         if !is_planted(PlantedBug::CheckpointBeforeSync) {
             self.spaces.sync(priority)?;
         }
         // Recovery may begin within a group: the end of it must be there.
         let is_mistaken = is_planted(PlantedBug::RecordTakenForGroup);
         self.redo.sync_to(if is_mistaken { GroupEnd::mistaken(lsn) } else { end })?;
-        if lsn > self.redo.checkpoint().lsn || is_clean {
-            self.redo.write_checkpoint(lsn, is_clean)?;
-        }
+        self.redo.write_checkpoint(lsn, is_clean)?;
         Ok(lsn)
     }
 }

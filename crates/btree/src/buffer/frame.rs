@@ -26,7 +26,7 @@ pub(crate) struct Frame {
     /// LSN of the last change of the page. Changed under the exclusive latch.
     page_lsn: AtomicU64,
     /// Where the record begins that made the page dirty; 0 while it is clean. Set under the exclusive latch and the redo buffer's lock, cleared
-    /// under a latch by who holds the flush lock.
+    /// under a latch by whose batch the page is in.
     pub(super) oldest_lsn: AtomicU64,
     /// When the page was first used, in microseconds, while it is old; 0 before.
     pub(super) first_use_micros: AtomicU64,

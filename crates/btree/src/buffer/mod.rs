@@ -8,7 +8,7 @@
 //! | which frame holds a page | the page table: stripes for who changes it, nothing for who looks |
 //! | the order of use, and which frames are free | the lock of the lists |
 //! | which pages are dirty, and since when | the flush list, filled under the lock of the redo log's buffer |
-//! | writing pages | the flush lock: one batch at a time |
+//! | writing pages | the flush buffers: one batch at a time through each; a page is in one of them, by a mark in its frame |
 //!
 //! A page comes in through [`Pool::shared`], [`Pool::exclusive`] or, when it is new, [`Pool::create`]. Its frame is latched exclusively until it was read and checked,
 //! so that whoever else wants it waits there. A page goes when a frame is needed: the oldest one that is clean and that nobody holds. Where all
@@ -22,6 +22,7 @@ mod cleaner;
 mod doublewrite;
 mod eviction;
 mod flush;
+mod flush_buffer;
 mod flush_list;
 mod frame;
 mod guard;
@@ -36,7 +37,8 @@ pub use census::PoolReport;
 pub(crate) use cleaner::{FlushInputs, flush_goal, sync_flush_limit};
 #[cfg(feature = "testing")]
 pub(crate) use doublewrite::decode_names as doublewrite_names;
-pub(crate) use doublewrite::{DoublewriteFile, restore};
+pub(crate) use doublewrite::{DoublewriteFile, DoublewriteOptions, is_doublewrite, restore};
+pub(crate) use flush::Freed;
 pub(crate) use guard::{ExclusiveGuard, Optimistic, SharedGuard};
 pub(crate) use pool::{Place, Pool, PoolOptions};
 pub(crate) use read_ahead::Trail;

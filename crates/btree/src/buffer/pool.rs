@@ -5,7 +5,7 @@
 
 use super::doublewrite::DoublewriteFile;
 use super::eviction::{Claimed, Lists};
-use super::flush::FlushBuffer;
+use super::flush_buffer::FlushBuffers;
 use super::flush_list::FlushList;
 use super::frame::{Frame, Memory};
 use super::guard::{ExclusiveGuard, Optimistic, SharedGuard};
@@ -27,8 +27,8 @@ use siltstone_base::executor::Executor;
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
 use siltstone_base::sync::{Arc, LatchVersion, Mutex, Rank, Signal};
 
-/// Held while pages are written.
-const FLUSH_RANK: Rank = Rank(340);
+/// Held while a checkpoint is made.
+const CHECKPOINT_RANK: Rank = Rank(330);
 /// Taken under the redo log's buffer.
 const FLUSH_LIST_RANK: Rank = Rank(450);
 /// Taken under any latch.
@@ -41,6 +41,8 @@ pub(crate) struct PoolOptions {
     pub(crate) old_percent: usize,
     pub(crate) old_time_micros: u64,
     pub(crate) flush_neighbors: FlushNeighbors,
+    /// Batches that are written at the same time, where no doublewrite files say how many.
+    pub(crate) flush_buffers: usize,
     pub(crate) read_ahead_threshold: usize,
     pub(crate) random_read_ahead: bool,
 }
@@ -78,7 +80,9 @@ pub(crate) struct Pool {
     pub(super) table: PageTable,
     pub(super) lists: Mutex<Lists>,
     pub(super) flush_list: Mutex<FlushList>,
-    pub(super) flushing: Mutex<FlushBuffer>,
+    pub(super) flushing: FlushBuffers,
+    /// The right to make a checkpoint.
+    pub(super) checkpointing: Mutex<()>,
     /// Whoever waits for a latch waits here.
     pub(super) signal: Signal,
     /// Counts evictions: a page that was made young not long ago is not moved again.
@@ -104,7 +108,7 @@ impl Pool {
         options: &PoolOptions,
         redo: Arc<Redo>,
         spaces: Arc<Spaces>,
-        doublewrite: Option<DoublewriteFile>,
+        doublewrite: Option<Vec<DoublewriteFile>>,
         health: Arc<Health>,
         metrics: Arc<Metrics>,
         executor: Arc<dyn Executor>,
@@ -120,7 +124,8 @@ impl Pool {
             table: PageTable::new(frames),
             lists: Mutex::new(LISTS_RANK, Lists { free, lru }),
             flush_list: Mutex::new(FLUSH_LIST_RANK, FlushList::default()),
-            flushing: Mutex::new(FLUSH_RANK, FlushBuffer::new(page_len, doublewrite)),
+            flushing: FlushBuffers::new(page_len, options.flush_buffers, doublewrite),
+            checkpointing: Mutex::new(CHECKPOINT_RANK, ()),
             signal: Signal::new(),
             evictions: AtomicU32::new(0),
             ahead: AtomicU32::new(0),

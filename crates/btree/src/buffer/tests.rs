@@ -1,14 +1,19 @@
 //! Decisions of the page cleaner, the order of use, and frames.
 
 use super::cleaner::{FlushInputs, flush_goal, sync_flush_limit};
+use super::flush_buffer::{FlushBuffers, Taken};
 use super::frame::Memory;
 use super::lru::Lru;
 use super::pool::Pool;
 use crate::meanwhile::{Gap, has_happened, once_at};
 use crate::page::{PageId, PageRead};
+use crate::redo::GroupEnd;
 use crate::{Db, DbOptions, Durability, TreeHandle};
+use siltstone_base::Error;
 use siltstone_base::script::{Command, run_file};
+use siltstone_base::sync::atomic;
 use std::cmp::Ordering;
+use std::sync::mpsc;
 
 const QUIET: FlushInputs = FlushInputs {
     frames: 1000,
@@ -213,4 +218,68 @@ fn pages_beyond_what_a_lookup_walks_are_found() {
         assert_eq!(pool.create(*id).unwrap().id(), *id);
         pool.bring_in(*id).unwrap();
     }
+}
+
+#[test]
+fn a_caller_waits_for_a_frame_whose_page_others_write_and_is_not_told_that_the_pool_is_too_small() {
+    let (pool, space) = pool_of(64, 1_000);
+    let are_flushing = |are: bool| {
+        for frame in &pool.frames {
+            frame.is_flushing.store(are, atomic::Ordering::Release);
+        }
+    };
+    let buffer = pool.flushing.take();
+    are_flushing(true);
+    while pool.claim_spare(PageId::new(space, 9_000), true).is_some() {}
+    drop(buffer);
+    let (found_none, others) = mpsc::channel();
+    let (begun, ready) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let buffer = pool.flushing.take();
+            begun.send(()).unwrap();
+            others.recv().unwrap();
+            are_flushing(false);
+            drop(buffer);
+        });
+        ready.recv().unwrap();
+        once_at(Gap::NoFrame, move || found_none.send(()).unwrap());
+        let page = pool.create(PageId::new(space, 5_000)).unwrap();
+        assert!(has_happened(Gap::NoFrame));
+        pool.give_up(&page);
+    });
+}
+
+#[test]
+fn an_older_copy_is_not_put_back_over_a_page_that_another_batch_wrote() {
+    let buffers = FlushBuffers::new(512, 2, None);
+    let (first, other) = (PageId::new(1, 7), PageId::new(1, 8));
+    let write = |number: usize, pages: &[PageId], fails: bool| {
+        let mut buffer = buffers.nth_for_test(number);
+        let taken = |id: &PageId| Taken { frame: 0, id: *id, oldest_lsn: 1, page_lsn: 1, group: GroupEnd::mistaken(1) };
+        buffer.taken = pages.iter().map(taken).collect();
+        let outcome =
+            buffers.to_places(&buffer, || if fails { Err(Error::corruption("f".as_ref(), 0, "x")) } else { Ok(()) });
+        assert_eq!(outcome.is_err(), fails);
+    };
+    let mended = |number: usize| {
+        let mut seen = Vec::new();
+        buffers
+            .mend(number, |torn| {
+                seen.extend(torn.iter().copied());
+                Ok(())
+            })
+            .unwrap();
+        seen
+    };
+    write(0, &[first, other], true);
+    write(1, &[first], false);
+    assert_eq!((mended(1), mended(0)), (vec![], vec![other]), "the first is whole in its place");
+    assert_eq!(mended(0), [], "once");
+    write(0, &[first], true);
+    write(1, &[first], true);
+    assert_eq!((mended(0), mended(1)), (vec![], vec![first]), "the newest copy is the second file's");
+    write(0, &[first], true);
+    assert!(buffers.mend(0, |_| Err(Error::corruption("f".as_ref(), 0, "x"))).is_err());
+    assert_eq!(mended(0), [first], "it is tried again");
 }

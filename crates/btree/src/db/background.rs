@@ -8,7 +8,6 @@ use crate::buffer::{FlushInputs, flush_goal, sync_flush_limit};
 use crate::event::{CheckpointCause, Event, FlushCause};
 #[cfg(feature = "testing")]
 use crate::meanwhile::{self, Moment, Step};
-use crate::metrics::Counter;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::IoPriority;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
@@ -28,11 +27,8 @@ const RETRY: Duration = Duration::from_millis(100);
 /// Without a write for so long the engine is idle.
 const IDLE_MICROS: u64 = 1_000_000;
 
-/// Of the pages at the end of the order of use that InnoDB frees in a second, the part that is free here: the page cleaner looks a hundred times in a second.
-const FREE_PARTS: usize = 8;
-
 /// Pages of one step.
-const STEP_PAGES: usize = 64;
+pub(super) const STEP_PAGES: usize = 64;
 
 /// A checkpoint is due when the log grew by this share of its capacity since the last one.
 const CHECKPOINT_SHARE: u64 = 32;
@@ -46,6 +42,7 @@ pub(super) struct CleanerOptions {
     pub(super) low_dirty_percent: usize,
     pub(super) idle_percent: usize,
     pub(super) lru_scan_depth: usize,
+    pub(super) page_cleaners: usize,
 }
 
 /// What the page cleaner remembers between its steps.
@@ -127,31 +124,31 @@ impl State {
             memory.owed -= written.saturating_sub(goal) as f64;
         }
         // Whoever needs the next frames should find them free.
-        let depth = self.options.lru_scan_depth / FREE_PARTS;
-        written += self.flush(FlushCause::FreeFrames, || self.pool.free_tail(depth, STEP_PAGES, IoPriority::High))?;
+        written += self.free_frames(0)?;
         let behind = pool.oldest_lsn.unwrap_or(end).saturating_sub(self.redo.checkpoint().lsn);
-        let is_idle_end = pool.dirty == 0 && age > 0;
+        // Pages that others are writing count as well.
+        let is_clean = pool.oldest_lsn.is_none();
+        let is_idle_end = is_clean && age > 0;
         if behind > capacity / CHECKPOINT_SHARE || is_idle_end {
             let cause = if is_idle_end { CheckpointCause::Idle } else { CheckpointCause::LogGrown };
             self.write_checkpoint(cause, IoPriority::High)?;
             self.room.notify_all();
         }
-        if pool.dirty == 0 {
+        if is_clean {
             return Ok(Progress::Done);
         }
         Ok(if written >= STEP_PAGES { Progress::More } else { Progress::After(INTERVAL) })
     }
 
     /// Writes pages, and tells how many. One that only lets pages go writes none.
-    fn flush(&self, cause: FlushCause, write: impl FnOnce() -> Result<usize>) -> Result<usize> {
-        let (start, before) = (self.events.now_micros(), self.metrics.get(Counter::PagesWritten));
-        let done = write()?;
-        let pages = self.metrics.get(Counter::PagesWritten).saturating_sub(before);
+    pub(super) fn flush(&self, cause: FlushCause, write: impl FnOnce() -> Result<usize>) -> Result<usize> {
+        let start = self.events.now_micros();
+        let pages = write()?;
         if pages > 0 {
             let duration = super::startup::since(&**self.executor.clock(), start);
-            self.events.note(|| Event::PagesFlushed { cause, pages, duration });
+            self.events.note(|| Event::PagesFlushed { cause, pages: pages as u64, duration });
         }
-        Ok(done)
+        Ok(pages)
     }
 
     /// Tells when the redo log becomes nearly full, and when it is not any more.
@@ -215,7 +212,10 @@ impl State {
     fn stop_cleaning(self: &Arc<Self>) -> Progress {
         self.is_cleaning.store(false, Ordering::Release);
         // Whoever made a page dirty just before found the job running.
-        if self.pool.state().dirty > 0 && !self.is_closed.load(Ordering::Acquire) && self.health.error().is_none() {
+        if self.pool.state().oldest_lsn.is_some()
+            && !self.is_closed.load(Ordering::Acquire)
+            && self.health.error().is_none()
+        {
             self.wake_cleaner();
         } else {
             self.wake_idle_merging();
@@ -236,6 +236,7 @@ impl Job for Cleaner {
             state.room.notify_all();
             return Progress::Done;
         }
+        state.wake_freeing();
         match state.clean() {
             Ok(Progress::Done) => state.stop_cleaning(),
             Ok(progress) => progress,
@@ -305,7 +306,7 @@ impl meanwhile::Background for State {
 impl State {
     fn flush_some(&self) -> Result<()> {
         self.pool.flush_oldest(STEP_PAGES, u64::MAX, IoPriority::High)?;
-        self.pool.free_tail(self.options.lru_scan_depth, STEP_PAGES, IoPriority::High).map(drop)
+        self.pool.free_tail(self.options.lru_scan_depth, 0, STEP_PAGES, IoPriority::High).map(drop)
     }
 }
 

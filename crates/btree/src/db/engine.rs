@@ -3,6 +3,7 @@
 use super::scan::Cursor;
 use super::write::Op;
 use super::{Db, State};
+use crate::buffer::is_doublewrite;
 use crate::metrics::Counter;
 use siltstone_base::Result;
 use siltstone_base::engine::{Admin, Capabilities, Counters, EngineStats, Kv, KvBatch, KvCursor, KvOp, StallMicros};
@@ -49,7 +50,7 @@ impl Admin for Db {
             bytes_read: Some(metrics.get(Counter::PagesRead) * page),
             reads: Some(metrics.get(Counter::PagesRead)),
             space_bytes: Some(self.0.allocated_bytes(|_| true)),
-            log_bytes: Some(self.0.allocated_bytes(|name| name == "doublewrite" || name.ends_with(".log"))),
+            log_bytes: Some(self.0.allocated_bytes(|name| is_doublewrite(name) || name.ends_with(".log"))),
             // Dirty pages are in memory; what they owe the disk is no debt of the tree.
             debt_bytes: Some(0),
             next_limit_bytes: None,

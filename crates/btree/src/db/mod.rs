@@ -13,6 +13,7 @@ pub(crate) mod doors;
 mod engine;
 mod entries;
 mod expiry;
+mod freeing;
 mod identity;
 mod open;
 mod open_tree;

@@ -12,7 +12,7 @@ use super::tables::{TableDefinition, Tables};
 use super::transactions::HistoryLimit;
 use super::versions::Versions;
 use super::writers::Writers;
-use crate::buffer::{DoublewriteFile, Pool, PoolOptions, restore};
+use crate::buffer::{DoublewriteFile, DoublewriteOptions, Pool, PoolOptions, is_doublewrite, restore};
 use crate::change_buffer::ChangeBuffer;
 use crate::event::{CheckpointCause, Event, Events, RecoveryPhase};
 use crate::health::Health;
@@ -27,15 +27,15 @@ use siltstone_base::clock::SystemClock;
 use siltstone_base::env::{Env, FileLock, IoPriority, PosixEnv};
 use siltstone_base::executor::{Executor, ThreadExecutor};
 use siltstone_base::row_locks::RowLocks;
-use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use siltstone_base::sync::{Arc, Mutex, RwLock, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Threads of a database that brings its own: one for the page cleaner, one for the sync of the log.
-const THREADS: usize = 2;
+/// Threads of a database that brings its own, beside those of the page cleaners: one for the sync of the log.
+const THREADS: usize = 1;
 
 pub(super) fn open(dir: &Path, options: &DbOptions) -> Result<Arc<State>> {
     options.validate()?;
@@ -43,7 +43,7 @@ pub(super) fn open(dir: &Path, options: &DbOptions) -> Result<Arc<State>> {
     let executor: Arc<dyn Executor> = match &options.executor {
         Some(executor) => Arc::clone(executor),
         None => {
-            let threads = ThreadExecutor::new(THREADS, Arc::new(SystemClock::new()));
+            let threads = ThreadExecutor::new(THREADS + options.page_cleaners, Arc::new(SystemClock::new()));
             Arc::new(threads.map_err(|error| Error::io("start a thread", dir, error))?)
         }
     };
@@ -103,7 +103,7 @@ fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Id
     }
     let left = names
         .iter()
-        .filter(|entry| space_of(&entry.name).is_some() || ["doublewrite", expiry::NAME].contains(&&*entry.name));
+        .filter(|entry| space_of(&entry.name).is_some() || is_doublewrite(&entry.name) || entry.name == expiry::NAME);
     for entry in left {
         let path = dir.join(&entry.name);
         env.remove_file(&path).map_err(|error| Error::io("delete", &path, error))?;
@@ -167,7 +167,7 @@ fn open_existing(
     report.doublewrite = since(&**executor.clock(), start);
     end_phase(&events, RecoveryPhase::Doublewrite, report.doublewrite, report.doublewrite_pages);
     if !checkpoint.is_clean {
-        // The doublewrite file is used anew from its beginning: what it may have been needed for must be durable.
+        // The doublewrite files are used anew from their beginnings: what they may have been needed for must be durable.
         spaces.sync(IoPriority::User)?;
         // Pages that recovery has to write are stored as their tablespaces say.
         for space in spaces.all() {
@@ -183,12 +183,13 @@ fn open_existing(
     redo.sync_again()?;
     let doublewrite = match options.doublewrite {
         Doublewrite::Off => {
-            DoublewriteFile::remove(&*env, dir)?;
+            DoublewriteFile::remove_from(&*env, dir, 0)?;
             None
         }
         mode => {
-            let slots = options.doublewrite_pages;
-            Some(DoublewriteFile::open(&*env, dir, page_len, slots, direct, mode == Doublewrite::On)?)
+            let (slots, has_copies) = (options.doublewrite_pages, mode == Doublewrite::On);
+            let file_options = DoublewriteOptions { page_len, slots, direct, has_copies };
+            Some(DoublewriteFile::open_all(&*env, dir, options.page_cleaners, &file_options)?)
         }
     };
     let pool_options = PoolOptions {
@@ -196,6 +197,7 @@ fn open_existing(
         old_percent: options.old_blocks_percent,
         old_time_micros: options.old_blocks_time_millis.saturating_mul(1000),
         flush_neighbors: options.flush_neighbors,
+        flush_buffers: options.page_cleaners,
         read_ahead_threshold: options.read_ahead_threshold,
         random_read_ahead: options.random_read_ahead,
     };
@@ -262,6 +264,7 @@ fn open_existing(
             low_dirty_percent: options.max_dirty_pages_low_percent,
             idle_percent: options.idle_flush_percent,
             lru_scan_depth: options.lru_scan_depth,
+            page_cleaners: options.page_cleaners,
         },
         env,
         executor,
@@ -271,6 +274,7 @@ fn open_existing(
         is_closed: AtomicBool::new(false),
         cleaner: Mutex::new(CLEANER_RANK, CleanerState::default()),
         is_cleaning: AtomicBool::new(false),
+        freeing: AtomicUsize::new(0),
         is_syncing: AtomicBool::new(false),
         is_restoring: AtomicBool::new(false),
         dump_percent: options.buffer_pool_dump_percent,

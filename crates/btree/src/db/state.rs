@@ -20,7 +20,7 @@ use siltstone_base::engine::Durability;
 use siltstone_base::env::{Env, FileLock};
 use siltstone_base::executor::Executor;
 use siltstone_base::row_locks::RowLocks;
-use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use siltstone_base::sync::{Arc, Mutex, Rank, RwLock, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -73,6 +73,8 @@ pub(super) struct State {
     /// Whether the page cleaner runs, and what stopped it last.
     pub(super) cleaner: Mutex<super::background::CleanerState>,
     pub(super) is_cleaning: AtomicBool,
+    /// Jobs that free frames beside the page cleaner.
+    pub(super) freeing: AtomicUsize,
     pub(super) is_syncing: AtomicBool,
     /// Whether the resident set is being read.
     pub(super) is_restoring: AtomicBool,

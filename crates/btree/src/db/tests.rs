@@ -313,6 +313,38 @@ fn a_copy_of_an_earlier_life_takes_no_page_s_place() {
 }
 
 #[test]
+fn a_page_is_restored_from_whichever_doublewrite_file_has_its_newest_copy() {
+    for rounds in 1..=7 {
+        let disk = new_disk();
+        let options = options().page_cleaners(3);
+        let db = open_on(&disk, &options).unwrap();
+        for round in 1..=rounds {
+            db.put(b"a", [round]).unwrap();
+            db.flush().unwrap();
+        }
+        drop(db);
+        let disk = disk.after_process_death();
+        tear_root(&disk);
+        assert_eq!(open_on(&disk, &options).unwrap().get(b"a").unwrap(), Some(vec![rounds]));
+    }
+}
+
+#[test]
+fn doublewrite_files_that_are_not_used_any_more_are_gone() {
+    use siltstone_base::env::Env;
+    let disk = new_disk();
+    for (cleaners, names) in [(3, vec!["doublewrite", "doublewrite.1", "doublewrite.2"]), (1, vec!["doublewrite"])] {
+        let db = open_on(&disk, &options().page_cleaners(cleaners)).unwrap();
+        db.put(b"a", b"1").unwrap();
+        db.close().unwrap();
+        let files = disk.list_dir(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
+        let mut found: Vec<String> = files.filter(|name| name.starts_with("doublewrite")).collect();
+        found.sort();
+        assert_eq!(found, names);
+    }
+}
+
+#[test]
 fn a_batch_that_is_too_large_says_how_large_one_may_be() {
     let db = open_on(&new_disk(), &options()).unwrap();
     let mut batch = WriteBatch::new();

@@ -29,7 +29,7 @@ pub enum CheckpointCause {
     Close,
 }
 
-/// Why the page cleaner wrote pages.
+/// Why the page cleaner, or a job beside it, wrote pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FlushCause {
@@ -107,7 +107,7 @@ events! {
         /// Why it failed, if it did.
         error: Option<Error>,
     } = "checkpoint.ended",
-    /// The page cleaner wrote a batch of pages.
+    /// The page cleaner, or a job beside it, wrote pages.
     PagesFlushed {
         /// Why.
         cause: FlushCause,

@@ -67,6 +67,7 @@ impl Life {
             .page_size(512)
             .buffer_pool_bytes(64 * 512)
             .redo_capacity_bytes(48 << 10)
+            .page_cleaners(2)
             .doublewrite_pages(16)
             .lock_timeout_millis(50)
             .durability(Durability::Os)

@@ -13,13 +13,16 @@ use crate::page::PageId;
 use crate::sync_needed::SyncNeeded;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, RandomWriteFile};
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use siltstone_base::sync::{Arc, Rank, RwLock};
+use siltstone_base::sync::{Arc, Mutex, Rank, RwLock};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The open files are looked up under any latch.
 const RANK: Rank = Rank(600);
+
+/// Syncs come one after the other.
+const SYNC_RANK: Rank = Rank(350);
 
 /// The tablespace of the catalog.
 pub(crate) const CATALOG_SPACE: u32 = 0;
@@ -78,6 +81,7 @@ pub(crate) struct Spaces {
     page_len: usize,
     direct: bool,
     open: RwLock<HashMap<u32, Arc<Space>>>,
+    syncing: Mutex<()>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
 }
@@ -107,7 +111,8 @@ impl Spaces {
         metrics: Arc<Metrics>,
     ) -> Self {
         let open = RwLock::new(RANK, HashMap::new());
-        Self { env, dir: dir.to_path_buf(), page_len, direct, open, health, metrics }
+        let syncing = Mutex::new(SYNC_RANK, ());
+        Self { env, dir: dir.to_path_buf(), page_len, direct, open, syncing, health, metrics }
     }
 
     pub(crate) fn page_len(&self) -> usize {
@@ -280,8 +285,9 @@ impl Spaces {
         Ok(())
     }
 
-    /// Makes everything durable that was written before the call. A failure is final. The caller is alone.
+    /// Makes everything durable that was written before the call. A failure is final.
     pub(crate) fn sync(&self, priority: IoPriority) -> Result<()> {
+        let _alone = self.syncing.lock();
         let spaces: Vec<Arc<Space>> = self.open.read().values().cloned().collect();
         for space in spaces.iter().filter(|space| !space.is_being_filled.load(Ordering::Acquire)) {
             let synced = space.sync_needed.sync(|| space.file.sync_data(context(priority)));

@@ -27,6 +27,7 @@ pub(super) fn options(mode: ChangeBuffering) -> DbOptions {
         .page_size(512)
         .buffer_pool_bytes(64 * 512)
         .redo_capacity_bytes(64 << 10)
+        .page_cleaners(2)
         .doublewrite_pages(16)
         .durability(Durability::Os)
         .change_buffering(mode)
