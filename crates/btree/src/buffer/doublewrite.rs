@@ -100,11 +100,16 @@ pub(crate) fn decode_names(slot: &[u8]) -> Option<impl Iterator<Item = PageId> +
 }
 
 impl DoublewriteFile {
-    /// Opens `count` files, creating those that are not there. What an earlier life left is not needed any more.
+    /// Opens `count` files, creating those that are not there, durably. What an earlier life left is not needed any more.
     pub(crate) fn open_all(env: &dyn Env, dir: &Path, count: usize, options: &DoublewriteOptions) -> Result<Vec<Self>> {
         // Copies that are not replaced would be taken for newer than they are, where only names follow.
         Self::remove_from(env, dir, if options.has_copies { count } else { 0 })?;
-        (0..count).map(|number| Self::open(env, dir, number, options)).collect()
+        let present = paths(env, dir)?.len();
+        let files = (0..count).map(|number| Self::open(env, dir, number, options)).collect::<Result<Vec<_>>>()?;
+        if present < count {
+            env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
+        }
+        Ok(files)
     }
 
     fn open(env: &dyn Env, dir: &Path, number: usize, options: &DoublewriteOptions) -> Result<Self> {
@@ -116,7 +121,6 @@ impl DoublewriteFile {
         if !exists {
             let bytes = (slots * page_len) as u64;
             file.preallocate(0, bytes).map_err(|error| Error::io("reserve space for", &path, error))?;
-            env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
         }
         Ok(Self { path, file, page_len, slots, next: 0, has_copies })
     }
