@@ -104,11 +104,9 @@ impl DoublewriteFile {
     pub(crate) fn open_all(env: &dyn Env, dir: &Path, count: usize, options: &DoublewriteOptions) -> Result<Vec<Self>> {
         // Copies that are not replaced would be taken for newer than they are, where only names follow.
         Self::remove_from(env, dir, if options.has_copies { count } else { 0 })?;
-        let present = paths(env, dir)?.len();
         let files = (0..count).map(|number| Self::open(env, dir, number, options)).collect::<Result<Vec<_>>>()?;
-        if present < count {
-            env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
-        }
+        // Also where all are there: who created them may not have come so far.
+        env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
         Ok(files)
     }
 

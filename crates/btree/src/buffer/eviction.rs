@@ -185,14 +185,23 @@ impl Pool {
             self.metrics.add(Counter::ForegroundFlushes, 1);
             let oldest = self.dirty_tail(self.frames.len(), 4 * FOREGROUND_PAGES);
             if self.flush_frames(&oldest, FOREGROUND_PAGES, IoPriority::User)? == 0 {
+                // The oldest may be of a group that is open; others are clean.
+                if let Some(index) = self.evict(Among::NotRecent) {
+                    return Ok(index);
+                }
                 // What could go others hold, or write: then it can when they are done.
                 passing(Gap::NoFrame);
                 self.flushing.wait_for_all();
                 self.health.check()?;
             }
         }
-        let any = || self.evict(Among::NotRecent).or_else(|| self.evict(Among::All));
-        self.take_free().or_else(any).ok_or_else(|| {
+        let any = || self.take_free().or_else(|| self.evict(Among::NotRecent)).or_else(|| self.evict(Among::All));
+        let waited = || {
+            // Others took what had become free, and write what could go.
+            self.flushing.wait_for_all();
+            any()
+        };
+        any().or_else(waited).ok_or_else(|| {
             Error::new(
                 ErrorKind::Busy,
                 "every page of the buffer pool is in use; buffer_pool_bytes is too small for this call",

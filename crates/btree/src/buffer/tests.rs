@@ -10,10 +10,13 @@ use crate::page::{PageId, PageRead};
 use crate::redo::GroupEnd;
 use crate::{Db, DbOptions, Durability, TreeHandle};
 use siltstone_base::Error;
+use siltstone_base::clock::ManualClock;
+use siltstone_base::executor::{Executor, StepExecutor};
 use siltstone_base::script::{Command, run_file};
-use siltstone_base::sync::atomic;
+use siltstone_base::sync::{Arc, atomic};
 use std::cmp::Ordering;
 use std::sync::mpsc;
+use std::time::Duration;
 
 const QUIET: FlushInputs = FlushInputs {
     frames: 1000,
@@ -128,6 +131,20 @@ fn pool_of(frames: usize, rows: u32) -> (&'static Pool, u32) {
 }
 
 fn pool_with_old(frames: usize, rows: u32, old_percent: usize) -> (&'static Pool, u32) {
+    pool_with(frames, rows, old_percent, None)
+}
+
+/// The same, with nothing that happens in the background.
+fn quiet_pool_of(frames: usize, rows: u32) -> (&'static Pool, u32) {
+    pool_with(frames, rows, 37, Some(Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))))))
+}
+
+fn pool_with(
+    frames: usize,
+    rows: u32,
+    old_percent: usize,
+    executor: Option<Arc<dyn Executor>>,
+) -> (&'static Pool, u32) {
     let dir = tempfile::tempdir().unwrap();
     let options = DbOptions::default()
         .create_if_missing(true)
@@ -135,6 +152,7 @@ fn pool_with_old(frames: usize, rows: u32, old_percent: usize) -> (&'static Pool
         .buffer_pool_bytes(frames * 512)
         .old_blocks_percent(old_percent)
         .redo_capacity_bytes(1 << 20)
+        .executor(executor)
         .durability(Durability::Os);
     let db: &'static Db = Box::leak(Box::new(Db::open(dir.path(), &options).unwrap()));
     for number in 0..rows {
@@ -222,7 +240,7 @@ fn pages_beyond_what_a_lookup_walks_are_found() {
 
 #[test]
 fn a_caller_waits_for_a_frame_whose_page_others_write_and_is_not_told_that_the_pool_is_too_small() {
-    let (pool, space) = pool_of(64, 1_000);
+    let (pool, space) = quiet_pool_of(64, 1_000);
     let are_flushing = |are: bool| {
         for frame in &pool.frames {
             frame.is_flushing.store(are, atomic::Ordering::Release);
@@ -238,7 +256,8 @@ fn a_caller_waits_for_a_frame_whose_page_others_write_and_is_not_told_that_the_p
         scope.spawn(move || {
             let buffer = pool.flushing.take();
             begun.send(()).unwrap();
-            others.recv().unwrap();
+            // Who did not wait says so below.
+            let _ = others.recv_timeout(Duration::from_secs(60));
             are_flushing(false);
             drop(buffer);
         });

@@ -105,7 +105,10 @@ impl State {
         let limit = sync_flush_limit(end, age, capacity, self.redo.wanted());
         self.note_log(age, capacity);
         if let Some(limit) = limit {
-            self.flush(FlushCause::LogFull, || self.pool.flush_oldest(STEP_PAGES, limit, IoPriority::High))?;
+            if self.flush(FlushCause::LogFull, || self.pool.flush_oldest(STEP_PAGES, limit, IoPriority::High))? == 0 {
+                // Others write the oldest: the checkpoint can move when they are done.
+                self.pool.wait_for_flush();
+            }
             self.write_checkpoint(CheckpointCause::LogFull, IoPriority::High)?;
             self.room.notify_all();
             // What can't be written yet belongs to a group that is being made.

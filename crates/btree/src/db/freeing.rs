@@ -16,17 +16,17 @@ const FREE_PARTS: usize = 4;
 
 impl CleanerOptions {
     /// Frames that should be free.
-    fn free_target(&self) -> usize {
+    pub(super) fn free_target(&self) -> usize {
         self.lru_scan_depth / FREE_PARTS
     }
 }
 
 /// Frees frames as long as few are free.
 #[derive(Debug)]
-struct Freeing {
-    state: WeakState,
+pub(super) struct Freeing {
+    pub(super) state: WeakState,
     /// Pages that are left to those who began before.
-    skip: usize,
+    pub(super) skip: usize,
 }
 
 impl State {
@@ -45,7 +45,9 @@ impl State {
         if self.pool.lacking(self.options.free_target()) <= STEP_PAGES {
             return;
         }
-        let add_one = |count: usize| Some(count + 1).filter(|count| *count < self.options.page_cleaners);
+        // One thread is left to other jobs, whose priority is lower.
+        let most = self.options.page_cleaners.min(self.executor.threads().saturating_sub(1));
+        let add_one = |count: usize| Some(count + 1).filter(|count| *count < most);
         while let Ok(others) = self.freeing.fetch_update(Ordering::AcqRel, Ordering::Acquire, add_one) {
             let job = Freeing { state: self.weak(), skip: (others + 1) * STEP_PAGES };
             self.executor.submit(Priority::High, Box::new(job));

@@ -536,3 +536,36 @@ fn a_page_whose_sync_failed_is_written_again_before_its_copy_gives_way() {
     assert!(!until_sync.iter().copied().any(|op| is_write(FileKind::Doublewrite)(&op)), "{trace:?}");
     assert_eq!(rows(&db).len(), 200);
 }
+
+/// What others are to free is left to them; the rest goes, dirty or not, and nothing is lost.
+#[test]
+fn a_job_beside_the_page_cleaner_frees_what_that_leaves_to_it() {
+    use super::freeing::Freeing;
+    use siltstone_base::executor::{Executor, Priority};
+    use siltstone_base::sync::atomic::Ordering;
+    let disk = new_disk();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    let shared: Arc<dyn Executor> = Arc::<StepExecutor>::clone(&executor);
+    let options = options().buffer_pool_bytes(4096 * 512).redo_capacity_bytes(8 << 20);
+    let db = Db::open("/db", &options.env(Some(disk.env())).executor(Some(shared))).unwrap();
+    let row = |number: u32| (number.wrapping_mul(0x9E37_79B1).to_be_bytes(), [number as u8; 100]);
+    for number in 0..20_000 {
+        let (key, value) = row(number);
+        db.put(key, value).unwrap();
+    }
+    let state = &db.0;
+    executor.abandon_all();
+    let target = state.options.free_target();
+    let before = state.pool.lacking(target);
+    assert!(before > 200, "{before}");
+    state.freeing.store(1, Ordering::Release);
+    executor.submit(Priority::High, Box::new(Freeing { state: state.weak(), skip: 64 }));
+    executor.run_until_idle();
+    assert!(state.pool.lacking(target) <= 64 + 8, "{} of {before}", state.pool.lacking(target));
+    assert_eq!(state.freeing.load(Ordering::Acquire), 0);
+    for number in 0..20_000 {
+        let (key, value) = row(number);
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    db.check().unwrap();
+}
