@@ -215,13 +215,18 @@ impl Pool {
         self.lists.lock().lru.oldest_first().take(depth).filter(is_dirty).take(count).collect()
     }
 
+    /// The pages in the order of use, the oldest first, but for those that are being written: they are many at times, and clean ones lie behind.
+    fn oldest_at_rest<'a>(&'a self, lists: &'a Lists) -> impl Iterator<Item = u32> + 'a {
+        let is_at_rest = |index: &u32| !self.frames[*index as usize].is_flushing.load(Ordering::Acquire);
+        lists.lru.oldest_first().filter(is_at_rest)
+    }
+
     /// The oldest pages in the order of use that have to go for `target` frames to be free, at most `count` behind `skip` others. Those that are being written are left to who
     /// writes them.
     pub(super) fn tail_to_free(&self, target: usize, skip: usize, count: usize) -> Vec<u32> {
         let lists = self.lists.lock();
         let wanted = target.saturating_sub(lists.free.len() + skip).min(count);
-        let is_left = |index: &u32| !self.frames[*index as usize].is_flushing.load(Ordering::Acquire);
-        lists.lru.oldest_first().filter(is_left).skip(skip).take(wanted).collect()
+        self.oldest_at_rest(&lists).skip(skip).take(wanted).collect()
     }
 
     /// Lets a page go that is clean and that nobody holds. Returns whether its frame is free now.
@@ -261,11 +266,11 @@ impl Pool {
 
     /// Frames that have to become free for `target` of them to be, or a sixteenth of all.
     pub(crate) fn lacking(&self, target: usize) -> usize {
-        self.free_target(target).saturating_sub(self.lists.lock().free.len())
+        self.most_free(target).saturating_sub(self.lists.lock().free.len())
     }
 
-    /// Frames that are kept free where `wanted` are asked for.
-    pub(super) fn free_target(&self, wanted: usize) -> usize {
+    /// Frames that are kept free where `wanted` are asked for: a sixteenth of all at most.
+    pub(super) fn most_free(&self, wanted: usize) -> usize {
         wanted.min(self.frames.len() / 16)
     }
 
@@ -296,9 +301,7 @@ impl Pool {
         let evictions = self.evictions.load(Ordering::Relaxed);
         // Of what came in before the first page went nobody knows when it came: the tail goes by order then.
         let may_be_recent = among == Among::NotRecent || (among == Among::Tail && evictions >= RECENT);
-        // Those that are being written are passed over: they are many at times, and clean ones lie behind.
-        let is_left = |index: &u32| !self.frames[*index as usize].is_flushing.load(Ordering::Acquire);
-        let found = lists.lru.oldest_first().filter(is_left).take(depth).find_map(|index| {
+        let found = self.oldest_at_rest(&lists).take(depth).find_map(|index| {
             let came_in = self.frames[index as usize].young_clock.load(Ordering::Relaxed);
             if may_be_recent && evictions.wrapping_sub(came_in) < RECENT {
                 return None;

@@ -205,7 +205,7 @@ impl Pool {
     /// Lets the oldest pages in the order of use go until `target` frames are free, or a sixteenth of all, at most `count` at a time: those that are dirty are written
     /// before. Pages that only became clean would soon be changed again, and written for nothing. `skip`: so many of them are left to others who free some at the same time.
     pub(crate) fn free_tail(&self, target: usize, skip: usize, count: usize, priority: IoPriority) -> Result<Freed> {
-        let tail = self.tail_to_free(self.free_target(target), skip, count);
+        let tail = self.tail_to_free(self.most_free(target), skip, count);
         let mut dirty: Vec<u32> =
             tail.iter().copied().filter(|frame| self.frames[*frame as usize].is_dirty()).collect();
         let mut written = 0;

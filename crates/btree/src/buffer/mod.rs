@@ -30,6 +30,7 @@ mod lru;
 mod page_table;
 mod pool;
 mod read_ahead;
+mod restore;
 #[cfg(test)]
 mod tests;
 
@@ -37,8 +38,9 @@ pub use census::PoolReport;
 pub(crate) use cleaner::{FlushInputs, flush_goal, sync_flush_limit};
 #[cfg(feature = "testing")]
 pub(crate) use doublewrite::decode_names as doublewrite_names;
-pub(crate) use doublewrite::{DoublewriteFile, DoublewriteOptions, is_doublewrite, restore};
+pub(crate) use doublewrite::{DoublewriteFile, DoublewriteOptions, is_doublewrite};
 pub(crate) use flush::Freed;
 pub(crate) use guard::{ExclusiveGuard, Optimistic, SharedGuard};
 pub(crate) use pool::{Place, Pool, PoolOptions};
 pub(crate) use read_ahead::Trail;
+pub(crate) use restore::restore;
