@@ -1,6 +1,6 @@
 //! Siltstone: storage engines and a laboratory.
 //!
-//! This crate re-exports the engines, and what goes with them, so that one dependency is enough to embed them.
+//! This crate re-exports the engines, what goes with them, and the ground under both (rows, traits of comparators and filters, files and clocks), so that one dependency is enough to embed them.
 //!
 //! ```
 //! use siltstone::lsm::{Db, DbOptions};
@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+pub use siltstone_base as base;
 pub use siltstone_btree as btree;
 pub use siltstone_lsm as lsm;
 pub use siltstone_ttl as ttl;

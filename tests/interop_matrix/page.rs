@@ -15,6 +15,10 @@ compacts them, the first one reads them again and writes more, and the second on
 `cargo test --test interop` fills the cells and fails where this page differs; with `SILTSTONE_REWRITE_PAGES=1` it writes the page.
 `scripts/interop-11` plays the same with RocksDB 11.8.1, and keeps the second table.
 
+`Db::open` opens every column family of a directory; those with a comparator or merge operator of their own are named with it (`Db::open_families`), and one of another name is refused. Options are the program's, not those of the OPTIONS file;
+`Db::load_latest_options` reads these. Read and never written are blob files, entities and, with the feature `bzip2`, tables compressed so. Families whose keys have timestamps are opened by `Db::open_read_only` alone.
+Not supported are `ingest_behind`, transactions of other policies than write-committed, and a WAL directory apart.
+
 ";
 
 /// What stands before the table of RocksDB 11.8.1, and ends the other one.

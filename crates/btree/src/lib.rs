@@ -40,6 +40,8 @@
 //! | --- | --- |
 //! | read and write rows | [`Db`], [`WriteBatch`], [`Cursor`] |
 //! | change rows together with others at work | [`Db::begin`], [`Transaction`], [`Isolation`] |
+//! | keep rows with secondary indexes | [`Db::create_table`], [`Db::insert`], [`Db::scan_rows_by`]; `TableSpec`, `IndexSpec` and `Row` are in `siltstone_base` |
+//! | make durable what was written | [`Db::sync`] |
 //! | keep several trees in one directory | [`Db::create_tree`], [`TreeHandle`], [`Db::truncate`] |
 //! | fill a tree from sorted rows | [`Db::bulk_load`] |
 //! | let rows expire | [`DbOptions::expiry`], [`Db::expiry_report`] |

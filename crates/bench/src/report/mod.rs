@@ -30,6 +30,9 @@ mod verdicts;
 /// Longest file of results that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// The step that waits until nothing is left to do.
+const SETTLE: &str = "settle";
+
 /// What one run of a command left in its JSON file: a result, and the intervals that follow it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
@@ -37,6 +40,34 @@ pub struct RunRecord {
     pub result: ResultLine,
     /// The rates and latencies over time.
     pub intervals: Vec<IntervalLine>,
+    /// What was left to do behind it, where a step that waits for that comes next.
+    pub settling: Option<Settling>,
+}
+
+/// What an engine did behind a step until nothing was left to flush and to compact.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settling {
+    /// How long it took.
+    pub seconds: f64,
+    /// Bytes written meanwhile; `None` where the system does not count them.
+    pub written: Option<u64>,
+}
+
+impl RunRecord {
+    /// A run without intervals, of whose settling nothing is known.
+    pub(crate) const fn new(result: ResultLine) -> Self {
+        Self { result, intervals: Vec::new(), settling: None }
+    }
+
+    /// Takes note of the next result of the same file.
+    fn followed_by(&mut self, next: &ResultLine) {
+        let result = &self.result;
+        let is_same =
+            result.engine == next.engine && result.config_hash == next.config_hash && result.pair == next.pair;
+        if is_same && next.workload == SETTLE {
+            self.settling = Some(Settling { seconds: next.seconds, written: next.process_written });
+        }
+    }
 }
 
 /// Reads the lines of a file of results.
@@ -64,7 +95,10 @@ pub fn parse(text: &str, file: &Path) -> Result<Vec<RunRecord>> {
             }
         } else {
             let result = serde_json::from_value(value).map_err(bad)?;
-            records.push(RunRecord { result, intervals: Vec::new() });
+            if let Some(before) = records.last_mut() {
+                before.followed_by(&result);
+            }
+            records.push(RunRecord::new(result));
         }
     }
     Ok(records)

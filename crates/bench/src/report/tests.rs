@@ -43,7 +43,7 @@ fn inserted(engine: &str, device: &str, (data, memory): (u64, u64)) -> RunRecord
         compressed: Some(false),
         ..result(engine, 163_900.0)
     };
-    RunRecord { result, intervals: Vec::new() }
+    RunRecord::new(result)
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_published_figure_stands_beside_the_measured_one() {
 /// Intervals of this length with these rates.
 fn with_rates(length: f64, rates: &[f64]) -> RunRecord {
     let intervals = (1..).zip(rates).map(|(number, rate)| interval(f64::from(number) * length, *rate)).collect();
-    RunRecord { result: result("lsm-leveled", 1.0), intervals }
+    RunRecord { intervals, ..RunRecord::new(result("lsm-leveled", 1.0)) }
 }
 
 #[test]
@@ -129,7 +129,8 @@ fn curves_of_amplification_count_all_that_was_written_and_read_until_then() {
         ..interval(interval_s, 1e6)
     };
     let result = ResultLine { bytes_user: 10_000_000, ops: 100_000, ..result("lsm-leveled", 1e6) };
-    let run = RunRecord { result, intervals: vec![interval(1.0, 2e8, 150_000_000), interval(3.0, 5e8, 300_000_000)] };
+    let intervals = vec![interval(1.0, 2e8, 150_000_000), interval(3.0, 5e8, 300_000_000)];
+    let run = RunRecord { intervals, ..RunRecord::new(result) };
     let points = amplification::points(&run);
     let point = |rows, written, space| amplification::Point { rows, written, read: None, space };
     assert_eq!(points, [point(1.0, Some(2.0), Some(1.5)), point(3.0, Some(4.0), Some(1.0))]);
@@ -141,7 +142,7 @@ fn curves_of_amplification_count_all_that_was_written_and_read_until_then() {
 fn what_was_ended_early_is_shown_and_not_compared() {
     let step = |engine: &str, workload: &str, ops_per_s, rows_left_out| {
         let result = ResultLine { workload: workload.to_owned(), rows_left_out, ..result(engine, ops_per_s) };
-        RunRecord { result, intervals: Vec::new() }
+        RunRecord::new(result)
     };
     let whole = [
         step("btree-mysql84", "l", 100.0, None),
@@ -175,7 +176,7 @@ fn queries_beside_too_few_inserts_are_shown_and_not_compared() {
         let (offered_ops_per_s, writer_ops_per_s) = (Some(1_000.0), Some(kept));
         let workload = "qr500".to_owned();
         let result = ResultLine { workload, offered_ops_per_s, writer_ops_per_s, ..result(engine, ops_per_s) };
-        RunRecord { result, intervals: Vec::new() }
+        RunRecord::new(result)
     };
     let page = |kept: &[f64]| {
         let mut records: Vec<_> = kept.iter().map(|kept| step("btree", 1_200.0, *kept)).collect();
@@ -283,16 +284,15 @@ fn a_damaged_line_is_named() {
 
 #[test]
 fn runs_about_evenness_show_it() {
-    let run = |longest_gap_us| RunRecord {
-        result: ResultLine {
+    let run = |longest_gap_us| {
+        RunRecord::new(ResultLine {
             experiment: "stalls".to_owned(),
             workload: "maximum".to_owned(),
             engine: "memory".to_owned(),
             ops_per_s: 10.0,
             longest_gap_us,
             ..ResultLine::default()
-        },
-        intervals: Vec::new(),
+        })
     };
     let page = |gap| page::render(&[run(gap)]).unwrap();
     assert!(page(Some(4321.0)).contains("longest gap us") && page(Some(4321.0)).contains("4,321"));
@@ -301,8 +301,8 @@ fn runs_about_evenness_show_it() {
 
 #[test]
 fn shapes_and_maps_stand_on_the_page_where_they_were_measured() {
-    let run = |engine: &str, threads, ops_per_s| RunRecord {
-        result: ResultLine {
+    let run = |engine: &str, threads, ops_per_s| {
+        RunRecord::new(ResultLine {
             experiment: "sysbench".to_owned(),
             workload: "write_only".to_owned(),
             engine: engine.to_owned(),
@@ -312,8 +312,7 @@ fn shapes_and_maps_stand_on_the_page_where_they_were_measured() {
             data_bytes: Some(1_000),
             memory_bytes: Some(200),
             ..ResultLine::default()
-        },
-        intervals: Vec::new(),
+        })
     };
     let records =
         [run("lsm-leveled", 8, 100.0), run("btree", 8, 50.0), run("lsm-leveled", 16, 10.0), run("btree", 16, 40.0)];
@@ -330,7 +329,7 @@ fn shapes_and_maps_stand_on_the_page_where_they_were_measured() {
 /// A run of an experiment, which tells this of its machine and its build.
 fn run_of(experiment: &str, provenance: Option<Provenance>) -> RunRecord {
     let result = ResultLine { experiment: experiment.to_owned(), provenance, ..result("memory", 1.0) };
-    RunRecord { result, intervals: Vec::new() }
+    RunRecord::new(result)
 }
 
 #[test]
@@ -414,7 +413,7 @@ fn several_builds_or_machines_are_told_of_at_the_top() {
 fn the_page_says_what_each_durability_means() {
     let with = |durability: Option<&str>| {
         let durability = durability.map(str::to_owned);
-        page::render(&[RunRecord { result: ResultLine { durability, ..result("memory", 1.0) }, intervals: Vec::new() }])
+        page::render(&[RunRecord::new(ResultLine { durability, ..result("memory", 1.0) })])
     };
     let html = with(Some("second")).unwrap();
     let (_, table) = html.split_once("What each durability means to each engine").unwrap();
@@ -430,7 +429,7 @@ fn the_page_says_what_each_durability_means() {
 }
 
 fn result_of_nothing() -> RunRecord {
-    RunRecord { result: result("memory", 1.0), intervals: Vec::new() }
+    RunRecord::new(result("memory", 1.0))
 }
 
 #[test]
@@ -482,7 +481,7 @@ fn latencies_over_time_are_the_largest_of_five_seconds_and_drawn_where_they_are_
 fn what_the_operating_system_counted_stands_on_the_page_where_it_is_known() {
     let page = |write_syscalls| {
         let result = ResultLine { write_syscalls, ..result("memory", 1.0) };
-        page::render(&[RunRecord { result, intervals: Vec::new() }]).unwrap()
+        page::render(&[RunRecord::new(result)]).unwrap()
     };
     let html = page(Some(4_321));
     assert!(html.contains("What the operating system counted</summary>"), "{html}");
@@ -496,9 +495,43 @@ fn lines_of_before_are_read() {
     let text = "{\"experiment\":\"kv\",\"cpu_s\":2.5}\n\
                 {\"experiment\":\"kv\",\"workload\":\"\",\"engine\":\"\",\"interval_s\":1.0,\"ops_per_s\":3.0}\n";
     let records = parse(text, Path::new("x")).unwrap();
-    let RunRecord { result, intervals } = &records[0];
+    let RunRecord { result, intervals, .. } = &records[0];
     assert_eq!((result.cpu_s, result.user_cpu_s, result.io_pressure_us), (Some(2.5), None, None));
     assert_eq!((intervals[0].ops_per_s, intervals[0].p99_us), (3.0, None));
+}
+
+#[test]
+fn what_is_left_to_do_behind_a_step_belongs_to_it() {
+    let line = |workload: &str, engine: &str, seconds: f64, written: u64| {
+        let result = ResultLine {
+            workload: workload.to_owned(),
+            seconds,
+            process_written: Some(written),
+            ..result(engine, 1.0)
+        };
+        serde_json::to_string(&result).unwrap() + "\n"
+    };
+    let settling = |text: &str| parse(text, Path::new("x")).unwrap()[0].settling;
+    let load = line("l", "btree", 9.0, 70);
+    let later = Settling { seconds: 2.0, written: Some(30) };
+    assert_eq!(settling(&(load.clone() + &line("settle", "btree", 2.0, 30))), Some(later));
+    assert_eq!(settling(&(load.clone() + &line("l.i1", "btree", 2.0, 30))), None, "another step");
+    assert_eq!(settling(&(load.clone() + &line("settle", "lsm-leveled", 2.0, 30))), None, "another engine");
+    assert_eq!(settling(&load), None);
+}
+
+#[test]
+fn a_row_names_the_builds_that_it_is_of() {
+    let built = |engine: &str, commit: &str| {
+        let mut run = inserted(engine, "fast-ssd", (1_000, 2_000));
+        run.result.workload = "l".to_owned();
+        run.result.provenance = Some(Provenance { commit: Some(commit.to_owned()), ..Provenance::default() });
+        run
+    };
+    let page =
+        |commits: [&str; 2]| page::render(&[built("lsm-leveled", commits[0]), built("btree", commits[1])]).unwrap();
+    assert!(page(["abc", "abd"]).contains("builds abc, abd"));
+    assert!(!page(["abc", "abc"]).contains("builds abc"));
 }
 
 #[test]
@@ -524,7 +557,7 @@ fn in_redmine(engine: &str, operation: &str, (threads, load): (u32, f64)) -> Run
         mean_trimmed_us: Some(28_000.0),
         ..result(engine, 50.0)
     };
-    RunRecord { result, intervals: Vec::new() }
+    RunRecord::new(result)
 }
 
 #[test]
@@ -567,7 +600,7 @@ fn figures_of_an_experiments_own_stand_on_the_page_where_they_are_known() {
     let html = page::render(&[in_redmine("btree", "create_task", (1, 0.0))]).unwrap();
     assert!(html.contains("<th>trimmed mean us</th>") && html.contains("<td>28,000</td>"), "{html}");
     assert!(html.contains("<th>KB a row</th>") && html.contains("<td>0.33</td>") && html.contains("<th>p95 us</th>"));
-    let html = page::render(&[RunRecord { result: result("memory", 1.0), intervals: Vec::new() }]).unwrap();
+    let html = page::render(&[RunRecord::new(result("memory", 1.0))]).unwrap();
     assert!(!html.contains("<th>trimmed mean us</th>") && html.contains("<th>KB a row</th>"));
 }
 
@@ -613,7 +646,7 @@ fn beside_mariadb(rates: [f64; 4]) -> Vec<RunRecord> {
             page_cache: Some(false),
             ..result(engine, rate)
         };
-        RunRecord { result, intervals: Vec::new() }
+        RunRecord::new(result)
     };
     engines.into_iter().zip(rates).map(run).collect()
 }
@@ -639,15 +672,14 @@ fn the_page_says_which_labels_were_exchanged_and_what_holds_either_way() {
 
 #[test]
 fn the_page_says_where_lines_cross() {
-    let run = |engine: &str, threads, ops_per_s| RunRecord {
-        result: ResultLine {
+    let run = |engine: &str, threads, ops_per_s| {
+        RunRecord::new(ResultLine {
             workload: "l".to_owned(),
             threads,
             ops_per_s,
             provenance: Some(Provenance { cores: Some(16), ..Provenance::default() }),
             ..inserted(engine, "fast-ssd", (1_000, 2_000)).result
-        },
-        intervals: Vec::new(),
+        })
     };
     let records =
         [run("lsm-leveled", 1, 13.0), run("btree", 1, 10.0), run("lsm-leveled", 8, 7.0), run("btree", 8, 10.0)];

@@ -16,8 +16,13 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
     }
     let count = |verdict| measured.iter().filter(|one| one.verdict == verdict).count();
     let (holds, either_way, alone) = (count(Verdict::Holds), count(Verdict::Insensitive), count(Verdict::Uncontrolled));
+    let is_published = |one: &&&Judged| one.shape.published.is_some() && one.shape.relative_to.is_none();
+    let is_asked = |one: &&&Judged| one.verdict != Verdict::Shown;
+    let of_published = measured.iter().filter(is_published).filter(is_asked).count();
+    let published_hold = measured.iter().filter(is_published).filter(|one| one.verdict == Verdict::Holds).count();
     let mut html = format!(
-        "<section><h2>Does the published shape hold?</h2><p>{holds} of {} comparisons hold: their ratio is within its bounds or, where there are none, the same side leads as in the publication. {either_way} hold with \
+        "<section><h2>Does the published shape hold?</h2><p>{holds} of {} comparisons hold: their ratio is within its bounds or, where there are none, the same side leads as in the publication. \
+         Of those that have a published figure beside them, {published_hold} of {of_published} do; what is asked of the others is a goal of this project. {either_way} hold with \
          labels exchanged as well and say nothing, {alone} would hold and lack the run that their control needs, {} are shown without anything that is asked of this machine, {} could not be measured. Each is computed \
          from the results; as a control those that hold are computed once more with the labels of two engines exchanged, and must then fail.</p>{}<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
          <th>published</th><th>measured</th><th>asked</th><th>holds</th><th>labels exchanged</th></tr></thead><tbody>",
@@ -72,6 +77,11 @@ const FEW: [&str; 2] = ["one run", "two runs"];
 fn few(judged: &Judged) -> Option<String> {
     let mark = FEW.get(judged.pairs?.checked_sub(1)?)?;
     Some(format!("<small class=\"few\">{mark}</small>"))
+}
+
+/// Of which builds a row is that is of several.
+fn several_builds(judged: &Judged) -> Option<String> {
+    (judged.builds.len() > 1).then(|| format!("builds {}", judged.builds.join(", ")))
 }
 
 /// What the marks mean, where there are any.
@@ -183,7 +193,7 @@ fn row(judged: &Judged) -> String {
         small(of_others),
         short(judged.measured),
         small(ratios),
-        few(judged).map_or_else(String::new, |mark| format!("<br>{mark}")),
+        few(judged).map_or_else(String::new, |mark| format!("<br>{mark}")) + &small(several_builds(judged)),
         small(judged.finer.map(str::to_owned)),
         bounds(&judged.shape),
         escape(&control),

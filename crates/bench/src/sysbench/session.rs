@@ -18,8 +18,14 @@ use std::path::PathBuf;
 /// Rows of a commit of the load, where the engine takes so many.
 const LOADED_AT_ONCE: u32 = 100;
 
-/// The part of a workload's time for which rows are read before it.
+/// The part of a workload's time for which rows are read before it, again and again while that makes reading quicker.
 pub(crate) const WARMED: f64 = 0.25;
+
+/// So many times at most.
+const MOST_WARMED: u64 = 8;
+
+/// What is no more than so much quicker than the time before is not growing any more.
+const STILL_GROWS: f64 = 1.05;
 
 /// Draws of what is read then.
 const WARMING: u64 = 0xffff;
@@ -158,14 +164,23 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Reads rows for a while: an engine that has nothing in memory says nothing about one at work.
+    /// Reads rows until that gets no quicker: an engine that has nothing in memory says nothing about one at work, and one whose blocks are small takes longer to fill it.
     fn warm_up(&self) -> Result<()> {
         let Some(opened) = &self.engine else { return Ok(()) };
         let clients = self.config.clients.iter().copied().max().unwrap_or(1);
-        let run = Run::closed(Workload::ReadOnly, WARMING, clients);
         let most_seconds = Some(self.config.seconds * WARMED);
-        let load = Load { most_seconds, ..self.load_of(run, "warming up", false) };
-        self.transactions(&load, run, opened).map(drop)
+        let mut before = 0.0;
+        for part in 0..MOST_WARMED {
+            let run = Run::closed(Workload::ReadOnly, WARMING + part, clients);
+            let load = Load { most_seconds, ..self.load_of(run, "warming up", false) };
+            let Measured { ops, seconds, .. } = self.transactions(&load, run, opened)?.measured;
+            let rate = ops as f64 / seconds;
+            if part > 0 && rate <= before * STILL_GROWS {
+                break;
+            }
+            before = rate;
+        }
+        Ok(())
     }
 
     /// Clients that do transactions until their time is over, or those that arrive.
@@ -219,7 +234,10 @@ impl<'a> Session<'a> {
         let label = format!("{} {}", engine.name(), run.name());
         let load = self.load_of(run, &label, bar);
         let Outcome { measured, bytes, offered } = match workload {
-            Workload::Settle => Outcome { measured: load::settle(&*engine.admin, bar)?, bytes: 0, offered: None },
+            // What stayed in memory would be written beneath the first workload, after the engine was opened again.
+            Workload::Settle => {
+                Outcome { measured: load::flush_and_settle(&*engine.admin, bar)?, bytes: 0, offered: None }
+            }
             Workload::Load => {
                 let (measured, bytes) = load::run(&load, |worker| self.load(&opened, run.clients, worker))?;
                 Outcome { measured, bytes: bytes.iter().sum(), offered: None }

@@ -24,8 +24,8 @@ pub struct ApproximateSize {
 impl DbInner {
     /// What is in each of `ranges`, which exclude their ends.
     pub(crate) fn approximate_sizes(&self, family: &Family, ranges: &[(&[u8], &[u8])]) -> Result<Vec<ApproximateSize>> {
-        self.check_readable(family)?;
         let pinned = family.super_version.load();
+        self.check_readable(family)?;
         ranges.iter().map(|(begin, end)| range_size(family, &pinned, begin, end)).collect()
     }
 }

@@ -127,8 +127,8 @@ impl DbInner {
         let visible = self.visible();
         for watch in &check.watched {
             let family = &watch.family.0;
-            self.check_readable(family)?;
             let pinned = check.seen.entry(family.id).or_insert_with(|| family.super_version.load_full());
+            self.check_readable(family)?;
             self.check_unchanged(watch, pinned, Lookup::NewerThan(check.seen_up_to))?;
         }
         check.seen_up_to = visible;
@@ -164,8 +164,8 @@ impl DbInner {
         }
         for watch in &check.watched {
             let family = &watch.family.0;
-            self.check_readable(family)?;
             let now = family.super_version.load();
+            self.check_readable(family)?;
             let seen = check.seen.get(&family.id);
             let has_same_tables = seen.is_some_and(|seen| Arc::ptr_eq(&seen.version, &now.version));
             let place = match has_same_tables {

@@ -39,13 +39,10 @@ impl DbInner {
     }
 
     fn multi_get_now(&self, family: &Family, keys: &[&[u8]], options: &ReadOptions) -> Vec<Found> {
-        let prepared = self.check_readable(family).and_then(|()| {
-            // The order matters: see `SuperVersion`.
-            let pinned = family.super_version.load();
-            Ok((pinned, self.read_seqno(options)?))
-        });
-        let (pinned, seqno) = match prepared {
-            Ok(prepared) => prepared,
+        // The order matters: see `SuperVersion`.
+        let pinned = family.super_version.load();
+        let seqno = match self.check_readable(family).and_then(|()| self.read_seqno(options)) {
+            Ok(seqno) => seqno,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         if has_timestamps(family, options) {

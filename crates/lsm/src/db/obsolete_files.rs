@@ -219,8 +219,8 @@ impl DbInner {
             state.obsolete_wals.push_back(sizes);
         }
         if self.deletions.is_enabled() {
-            // Somebody may still read those that were just taken.
-            let excess = state.obsolete_wals.len().saturating_sub(OBSOLETE_WALS);
+            // Somebody may still read those that were just taken, and the archive asks where they end.
+            let excess = state.obsolete_wals.len().saturating_sub(OBSOLETE_WALS.max(obsolete.len()));
             state.obsolete_wals.drain(..excess);
         }
         obsolete

@@ -34,7 +34,7 @@ use crate::file_names::FileName;
 use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::ImmutableList;
 use crate::options::file::OptionsFile;
-use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WriteAdmission};
+use crate::options::{ColumnFamilyOptions, DbOptions, LoadedOptions, ReadOptions, WalRecoveryMode, WriteAdmission};
 use crate::snapshot::SnapshotList;
 use crate::trace::{self, Work};
 use crate::version::set::{self, FamilyRecord, list_families};
@@ -428,6 +428,7 @@ fn replay<'a>(
     }
     let file_numbers = versions.file_numbers();
     let last_seqno = versions.last_sequence();
+    let skips_damage = surroundings.options.wal_recovery_mode == WalRecoveryMode::SkipAnyCorruptedRecords;
     let mut recovery = Recovery {
         surroundings,
         file_numbers,
@@ -441,10 +442,18 @@ fn replay<'a>(
         own_log: None,
         has_foreign: false,
         synced_wals: versions.synced_wals().clone(),
+        dropped_edits: versions
+            .dropped_edits()
+            .filter(|_| !skips_damage)
+            .map(|(known, damage)| (known, damage.clone())),
+        lost_family: None,
         prepared: PreparedTransactions::default(),
         in_memory: undecided == Undecided::Ignored,
     };
     recovery.replay(&logs)?;
+    if let Some(damage) = recovery.lost_family.take() {
+        return Err(damage);
+    }
     if undecided == Undecided::Refused {
         recovery.check_nothing_is_prepared()?;
     }

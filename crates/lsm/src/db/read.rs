@@ -93,9 +93,9 @@ impl DbInner {
     }
 
     fn get_now(&self, family: &Family, key: &[u8], options: &ReadOptions) -> Result<Option<PinnedValue>> {
-        self.check_readable(family)?;
         // The order matters: see `SuperVersion`.
         let pinned = family.super_version.load();
+        self.check_readable(family)?;
         let seqno = self.read_seqno(options)?;
         if has_timestamps(family, options) {
             return self.get_timestamped(family, &pinned, key, seqno, options);

@@ -79,6 +79,11 @@ pub(crate) struct Recovery<'a> {
     pub(super) has_foreign: bool,
     /// Bytes of WALs that the MANIFEST says were synced, by number.
     pub(crate) synced_wals: BTreeMap<u64, u64>,
+    /// The largest id that a family is known to have had, and the damage of the MANIFEST behind which others may have been created: a family is not written before its creation is durable, so an
+    /// entry of a later one shows that the edit was whole once, and is lost.
+    pub(crate) dropped_edits: Option<(u32, Error)>,
+    /// That damage, once such an entry was met.
+    pub(crate) lost_family: Option<Error>,
     /// Transactions that are prepared and not yet committed.
     pub(crate) prepared: PreparedTransactions,
     /// Keeps everything in memory, however much it is: for opening without writing.
@@ -350,6 +355,10 @@ impl Recovery<'_> {
                 return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
             };
             writer.add(seqno, entry.kind, entry.key, entry.value);
+        } else if let Some((known, damage)) = &self.dropped_edits
+            && entry.column_family.0 > *known
+        {
+            self.lost_family.get_or_insert_with(|| damage.clone());
         }
         self.last_seqno = self.last_seqno.max(seqno);
         Ok(())

@@ -193,12 +193,12 @@ impl DbInner {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Vec<WideColumn>>> {
+        // The order matters: see `SuperVersion`.
+        let pinned = family.super_version.load();
         self.check_readable(family)?;
         if family.timestamps.is_some() || options.timestamp.is_some() {
             return Err(Error::not_supported("the columns of keys with timestamps"));
         }
-        // The order matters: see `SuperVersion`.
-        let pinned = family.super_version.load();
         let lookup = LookupKey::new(key, self.read_seqno(options)?);
         let versions = self.versions(family, &pinned, &lookup, &options.into())?;
         let base = versions.base();

@@ -11,7 +11,8 @@ use std::sync::Arc;
 ///
 /// Order of publication: a reader pins the super version *first* and reads the visible sequence number *then*.
 /// Everything up to that number which the pinned memtables do not hold was written after the pin,
-/// so that what the reader sees is the state at one moment between the two.
+/// so that what the reader sees is the state at one moment between the two. Whether the family was dropped it asks *then*, too: what is published behind
+/// that has no rows any more.
 #[derive(Debug)]
 pub(crate) struct SuperVersion {
     /// The memtable that writers insert into.

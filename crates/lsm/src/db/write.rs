@@ -451,8 +451,7 @@ impl DbInner {
         if let (Some(wal), true) = (&mut side.wal, every > 0) {
             let len = wal.len();
             if len - side.wal_written_back >= every {
-                // A hint: an error shows at the next sync.
-                let _ = wal.sync_range(side.wal_written_back, len - side.wal_written_back);
+                wal.sync_range(side.wal_written_back, len - side.wal_written_back);
                 side.wal_written_back = len;
             }
         }

@@ -37,7 +37,7 @@ impl DbOptions {
     /// | --- | --- |
     /// | open tables, buffers of iterators, and of jobs in part | an eighth |
     /// | the block cache | the rest: a fifth of it for uncompressed blocks, four fifths for compressed ones |
-    /// | the memtables of all families, `db_write_buffer_size` | up to a quarter, 512 MiB at most, of what compressed blocks have: they [make room](Self::charge_memtables_to_block_cache). Those of one family: two write buffers |
+    /// | the memtables of all families, `db_write_buffer_size` | up to a quarter of the budget, 512 MiB at most, for which compressed blocks [make room](Self::charge_memtables_to_block_cache). Those of one family: two write buffers |
     /// | buffers of flushes and compactions while they work | an eighth of the memory, which compressed blocks make room for as well |
     ///
     /// The allocator keeps less free than it would by itself ([`allocator_trim_threshold`](Self::allocator_trim_threshold)). Tables are read and written past the operating system's page cache, which would be a second budget; indexes and filters of tables come and go through the block cache.

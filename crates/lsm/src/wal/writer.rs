@@ -65,10 +65,11 @@ impl WalWriter {
         self.file.sync_data(self.context).map_err(|source| self.fail("sync", source))
     }
 
-    /// Starts writing `len` bytes from `offset` back, without waiting and without a promise.
-    pub(crate) fn sync_range(&mut self, offset: u64, len: u64) -> Result<()> {
-        self.check()?;
-        self.file.sync_range(offset, len).map_err(|source| self.fail("start writing back", source))
+    /// Starts writing `len` bytes from `offset` back, without waiting and without a promise. It is a hint: what a device has lost the next sync tells, and a system that will not take it has harmed nothing.
+    pub(crate) fn sync_range(&mut self, offset: u64, len: u64) {
+        if self.error.is_none() {
+            let _ = self.file.sync_range(offset, len);
+        }
     }
 
     /// Refuses everything from now on with `error`, or with an earlier one.

@@ -1,6 +1,6 @@
 //! The environment of a Linux file system.
 //!
-//! Buffered files issue exactly one system call for an operation (more only after a short transfer or `EINTR`).
+//! Buffered files make exactly one system call for an operation (more only after a short transfer or `EINTR`).
 //! Direct files (`O_DIRECT`) need memory, offsets and lengths aligned to
 //! [`DIRECT_ALIGNMENT`](super::DIRECT_ALIGNMENT); what is not aligned passes a bounce buffer, and a file system that
 //! refuses the flag gets buffered files. A direct append file writes units of 1 MiB, in pieces while callers read, and one of them while the next is filled; a sync writes the rest, and the next

@@ -68,7 +68,7 @@ fn length(sysbench: &SysbenchConfig, loaded_per_s: f64) -> f64 {
     let data = data_bytes(sysbench.rows) as f64;
     let workloads = sysbench.workloads.iter().filter(|workload| workload.has_clients()).count();
     let runs = workloads * sysbench.clients.len() * (1 + sysbench.offered.fractions.len());
-    data / loaded_per_s + runs as f64 * (sysbench.seconds * (1.0 + WARMED) + COPIED * data / COPIED_PER_S)
+    data / loaded_per_s + runs as f64 * (sysbench.seconds * (1.0 + 2.0 * WARMED) + COPIED * data / COPIED_PER_S)
 }
 
 /// On a slow device, with a fifth, two fifths and four fifths of the data in memory; with a fifth also in two phases.

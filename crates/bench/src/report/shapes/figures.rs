@@ -4,9 +4,10 @@ use super::Figure;
 use crate::insert::Schema;
 use crate::load;
 use crate::report::{RunRecord, rates};
+use std::collections::BTreeSet;
 
 /// The middle of runs by a figure.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Middle<'a> {
     /// The median of the figure.
     pub(super) median: f64,
@@ -14,6 +15,8 @@ pub(super) struct Middle<'a> {
     pub(super) run: &'a RunRecord,
     /// How many runs have the figure.
     pub(super) runs: usize,
+    /// The commits of which they are, as far as they tell.
+    pub(super) builds: BTreeSet<&'a str>,
 }
 
 /// The middle of those runs that have the figure.
@@ -21,7 +24,9 @@ pub(super) fn middle<'a>(runs: impl Iterator<Item = &'a RunRecord>, figure: Figu
     let mut known: Vec<_> = runs.filter_map(|run| Some((figure(run)?, run))).collect();
     known.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let median = load::median(&known.iter().map(|(figure, _)| *figure).collect::<Vec<_>>())?;
-    known.get(known.len() / 2).map(|(_, run)| Middle { median, run, runs: known.len() })
+    let commit = |(_, run): &(f64, &'a RunRecord)| run.result.provenance.as_ref()?.commit.as_deref();
+    let builds = known.iter().filter_map(commit).collect();
+    known.get(known.len() / 2).map(|(_, run)| Middle { median, run, runs: known.len(), builds })
 }
 
 /// Operations per second.
@@ -34,9 +39,16 @@ pub(super) fn mean_time(run: &RunRecord) -> Option<f64> {
     run.result.mean_trimmed_us
 }
 
-/// KB written for each row.
-pub(super) fn written_per_row(run: &RunRecord) -> Option<f64> {
-    run.result.kb_written_per_row
+/// Operations per second, where the time counts until nothing is left to do behind them.
+pub(super) fn settled_rate(run: &RunRecord) -> Option<f64> {
+    let (seconds, later) = (run.result.seconds, run.settling?.seconds);
+    Some(rate(run)? * seconds / (seconds + later)).filter(|rate| rate.is_finite())
+}
+
+/// KB written for each row until nothing is left to do.
+pub(super) fn settled_written_per_row(run: &RunRecord) -> Option<f64> {
+    let later = run.settling?.written? as f64 / 1e3 / run.result.ops.max(1) as f64;
+    Some(run.result.kb_written_per_row? + later)
 }
 
 /// Bytes of the files at the end.

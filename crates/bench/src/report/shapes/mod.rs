@@ -6,6 +6,7 @@
 
 use super::RunRecord;
 use crate::ResultLine;
+use std::collections::BTreeSet;
 
 mod beside_mariadb;
 mod catalogue;
@@ -119,6 +120,8 @@ pub(super) struct Judged {
     pub ratios: Option<(f64, f64)>,
     /// Of how many pairs of runs its sides are the medians. `None` where there is no ratio.
     pub pairs: Option<usize>,
+    /// The commits of the builds that were measured.
+    pub builds: Vec<String>,
     /// The name of the finer figure, where the ratio is of that.
     pub finer: Option<&'static str>,
     /// Why there is none.
@@ -132,13 +135,15 @@ pub(super) struct Judged {
 }
 
 /// The ratio of two sides, and of which runs it is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Found<'a> {
     ratio: f64,
     /// The two ratios whose quotient it is, if it is one.
     ratios: Option<(f64, f64)>,
     /// Pairs of runs: as many as the side has that has fewer.
     pairs: usize,
+    /// The commits of all of them.
+    builds: BTreeSet<&'a str>,
     finer: Option<&'static str>,
     of: &'a RunRecord,
     by: &'a RunRecord,
@@ -184,7 +189,7 @@ impl Shape {
         let found = self.measure(records);
         let is_within = found.as_ref().and_then(|found| self.is_within(found));
         let control = (is_within == Some(true)).then(|| self.control(records));
-        let verdict = match (found, is_within, control) {
+        let verdict = match (&found, is_within, control) {
             (None, _, _) => Verdict::NotMeasured,
             (_, None, _) => Verdict::Shown,
             (_, Some(false), _) => Verdict::Differs,
@@ -195,15 +200,16 @@ impl Shape {
         let is_told_of = |found: &Found<'_>| {
             verdict == Verdict::Differs || (verdict != Verdict::NotMeasured && self.is_far_from_published(found.ratio))
         };
-        let why =
-            found.filter(is_told_of).map(|found| why::why(found.of, found.by, found.relative_to, found.ratio, &self));
+        let told_of = found.as_ref().filter(|found| is_told_of(found));
+        let why = told_of.map(|found| why::why(found.of, found.by, found.relative_to, found.ratio, &self));
         let reason = found.is_none().then(|| self.reason(records));
         Judged {
             shape: self,
-            measured: found.map(|found| found.ratio),
-            ratios: found.and_then(|found| found.ratios),
-            pairs: found.map(|found| found.pairs),
-            finer: found.and_then(|found| found.finer),
+            measured: found.as_ref().map(|found| found.ratio),
+            ratios: found.as_ref().and_then(|found| found.ratios),
+            pairs: found.as_ref().map(|found| found.pairs),
+            finer: found.as_ref().and_then(|found| found.finer),
+            builds: found.into_iter().flat_map(|found| found.builds).map(str::to_owned).collect(),
             reason,
             verdict,
             why,
@@ -252,7 +258,7 @@ impl Shape {
     }
 
     fn measure_as<'a>(&self, records: &'a [RunRecord], side: impl Fn(Side) -> Side) -> Option<Found<'a>> {
-        let found = self.ratio_of(side(self.of), side(self.by), records)?;
+        let mut found = self.ratio_of(side(self.of), side(self.by), records)?;
         match self.relative_to {
             Some((of, by)) => {
                 let theirs = self.ratio_of(side(of), side(by), records)?;
@@ -260,6 +266,7 @@ impl Shape {
                 let ratios = Some((found.ratio, theirs.ratio));
                 let is_alike = self.are_alike(&found.of.result, &theirs.of.result);
                 let relative_to = Some([theirs.of, theirs.by]);
+                found.builds.extend(theirs.builds);
                 Some(Found { ratio, ratios, pairs, relative_to, ..found }).filter(|_| theirs.ratio > 0.0 && is_alike)
             }
             None => Some(found),
@@ -282,7 +289,9 @@ impl Shape {
         let (of, by) = (typical(of)?, typical(by)?);
         let pairs = of.runs.min(by.runs);
         let ratio = of.median / by.median;
-        let found = Found { ratio, ratios: None, pairs, finer: None, of: of.run, by: by.run, relative_to: None };
+        let builds = of.builds.union(&by.builds).copied().collect();
+        let found =
+            Found { ratio, ratios: None, pairs, builds, finer: None, of: of.run, by: by.run, relative_to: None };
         (by.median > 0.0).then_some(found)
     }
 

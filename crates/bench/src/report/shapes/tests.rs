@@ -4,6 +4,7 @@ use super::catalogue::CLASSIC;
 use super::control::swapped;
 use super::side::Level0;
 use super::*;
+use crate::report::Settling;
 use crate::{IntervalLine, Provenance};
 
 /// A run of an engine on a device with 100 bytes of memory for each `data_bytes` of data.
@@ -30,7 +31,7 @@ fn run(
         provenance: Some(Provenance { cores: Some(16), ..Provenance::default() }),
         ..ResultLine::default()
     };
-    RunRecord { result, intervals: Vec::new() }
+    RunRecord::new(result)
 }
 
 /// Intervals of so many seconds in each of which so many rows were written.
@@ -103,6 +104,7 @@ fn inserted(engine: &str, (rate, row_kb, space): (f64, f64, u64), records: &mut 
         let mut record = run("insert", "l", engine, 2, device, (1_000, 200));
         record.result.ops_per_s = rate;
         record.result.kb_written_per_row = Some(row_kb);
+        record.settling = Some(Settling { seconds: 5.0, written: Some(0) });
         record.result.level0 = level0.map(str::to_owned);
         // The time of these is limited, and the slower engine leaves rows out.
         if level0.is_some() && engine == "btree" {
@@ -176,7 +178,7 @@ fn serving_ads(records: &mut Vec<RunRecord>) {
             idle_expired_share: Some(expired * 1.2),
             ..ResultLine::default()
         };
-        records.push(RunRecord { result, intervals: Vec::new() });
+        records.push(RunRecord::new(result));
     }
 }
 
@@ -214,7 +216,7 @@ fn beside_mariadb(engine: &str, records: &mut Vec<RunRecord>) {
             provenance: Some(Provenance { cores: Some(2), ..Provenance::default() }),
             ..ResultLine::default()
         };
-        let mut record = RunRecord { result, intervals: Vec::new() };
+        let mut record = RunRecord::new(result);
         if is_insert {
             intervals(
                 &mut record,

@@ -110,7 +110,8 @@ fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<Strin
         About::Evenness => {
             let finer = || shape.finer.and_then(|(figure, _)| figure(run));
             let came_to = figure(run).or_else(finer).map(|figure| format!("came to {}", short(Some(figure))));
-            [came_to, delays(line), processor(line), transfer(line), pause(line)].into_iter().flatten().collect()
+            let facts = [came_to, much_data(line, shape), delays(line), processor(line), transfer(line), pause(line)];
+            facts.into_iter().flatten().collect()
         }
         About::Amount(unit, each) => {
             let published = published.map(|amount| format!(" (published: {})", short(Some(amount))));
@@ -240,6 +241,13 @@ fn delays(line: &ResultLine) -> Option<String> {
     let part = causes.values().sum::<u64>() as f64 / time.max(1e-9);
     (part >= LEAST_WAIT)
         .then(|| format!("held its clients up for {:.0} % of their time, most of it for {cause}", part * 100.0))
+}
+
+/// How much data there was for the memory, where sides end when their time is over, with as much as they got to.
+fn much_data(line: &ResultLine, shape: &Shape) -> Option<String> {
+    let (data, memory) = line.data_bytes.zip(line.memory_bytes.filter(|bytes| *bytes > 0))?;
+    let times = short(Some(data as f64 / memory as f64));
+    shape.of.runs.may_end_early.then(|| format!("had {times} times as much data as memory in the end"))
 }
 
 /// A pause of the machine's own.

@@ -127,26 +127,26 @@ enum Direction {
 impl DbInner {
     /// An iterator over `family`.
     pub(crate) fn iter(self: &Arc<Self>, family: &Family, options: &ReadOptions) -> Result<Iter> {
-        self.check_readable(family)?;
         let pinned = family.super_version.load_full();
+        self.check_readable(family)?;
         let seqno = self.read_seqno(options)?;
         self.iter_pinned(family, pinned, seqno, options, Arc::downgrade(self))
     }
 
     /// Iterators over several families that show the same moment.
     pub(crate) fn iters(self: &Arc<Self>, families: &[&Family], options: &ReadOptions) -> Result<Vec<Iter>> {
+        let (pins, seqno) = self.pin_families(families, options)?;
         for family in families {
             self.check_readable(family)?;
         }
-        let (pins, seqno) = self.pin_families(families, options)?;
         let pairs = families.iter().zip(pins);
         pairs.map(|(family, pinned)| self.iter_pinned(family, pinned, seqno, options, Arc::downgrade(self))).collect()
     }
 
     /// An iterator over `family` that shows a batch's own entries over those of the database. It can't be refreshed.
     pub(crate) fn iter_over(&self, family: &Family, own: &OwnEntries<'_>, options: &ReadOptions) -> Result<Iter> {
-        self.check_readable(family)?;
         let pinned = family.super_version.load_full();
+        self.check_readable(family)?;
         let seqno = self.read_seqno(options)?;
         if seqno >= FIRST_OWN_SEQNO {
             return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left for batches that are read"));

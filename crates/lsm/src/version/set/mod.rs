@@ -54,6 +54,8 @@ pub(crate) struct VersionSet {
     manifest: Manifest,
     /// How many writes failed of which nobody knows whether they are in the MANIFEST after a crash.
     doubts: u64,
+    /// Why the last edits of the MANIFEST were dropped when it was read, if some were.
+    dropped_edits: Option<Error>,
     /// Whether nothing may be written any more: the directory may be another opening's.
     is_closed: bool,
     /// The MANIFEST that CURRENT names for certain, or 0.
@@ -99,6 +101,12 @@ impl VersionSet {
     /// The family with this name.
     pub(crate) fn family_by_name(&self, name: &str) -> Option<&Family> {
         self.families.values().find(|family| family.name == name)
+    }
+
+    /// The largest id that a family has had as far as the MANIFEST knows, and why its last edits were dropped; nothing, if none were.
+    pub(crate) fn dropped_edits(&self) -> Option<(u32, &Error)> {
+        let known = self.families.keys().map(|id| id.0).max().unwrap_or(0).max(self.counters.max_column_family);
+        self.dropped_edits.as_ref().map(|damage| (known, damage))
     }
 
     /// The largest sequence number that the MANIFEST knows of.

@@ -42,6 +42,7 @@ impl VersionSet {
             counters: Counters { db_id, ..Counters::default() },
             manifest: Manifest::None,
             doubts: 0,
+            dropped_edits: None,
             is_closed: false,
             manifest_number: 0,
         };
@@ -71,7 +72,7 @@ impl VersionSet {
         };
         let finished = replay.finish(family_config, &config.obsolete_tables);
         let (families, counters) = finished.map_err(|error| error.with_file(&path))?;
-        if let Some(damage) = dropped {
+        if let Some(damage) = &dropped {
             check_nothing_is_missing(&config, &families, counters.min_log_number_to_keep, damage)?;
         }
         Ok(Self {
@@ -81,6 +82,7 @@ impl VersionSet {
             counters,
             manifest: Manifest::None,
             doubts: 0,
+            dropped_edits: dropped,
             is_closed: false,
             manifest_number,
         })
@@ -146,7 +148,7 @@ fn check_nothing_is_missing(
     config: &VersionSetConfig,
     families: &BTreeMap<ColumnFamilyId, Family>,
     min_log_number_to_keep: u64,
-    damage: Error,
+    damage: &Error,
 ) -> Result<()> {
     let has_len =
         |name: FileName, len: u64| config.env.file_len(&name.path(&config.dir)).is_ok_and(|found| found == len);
@@ -156,7 +158,7 @@ fn check_nothing_is_missing(
         if !has_len(FileName::Table(file.number), file.file_size)
             && !has_len(FileName::LegacyTable(file.number), file.file_size)
         {
-            return Err(damage);
+            return Err(damage.clone());
         }
     }
     let names = list_files(config)?;
@@ -166,7 +168,7 @@ fn check_nothing_is_missing(
     let has_orphan = names.iter().any(|name| matches!(name, FileName::Table(number) if !listed.contains(number)));
     // The oldest WAL that is needed is gone, a newer one is there, and so is a table of which nobody knows: the flush of that WAL was among
     // what was dropped.
-    if min_log_number > 0 && is_replaced && has_orphan { Err(damage) } else { Ok(()) }
+    if min_log_number > 0 && is_replaced && has_orphan { Err(damage.clone()) } else { Ok(()) }
 }
 
 /// The files of the directory that have a name of ours.

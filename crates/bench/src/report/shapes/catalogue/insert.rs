@@ -5,7 +5,8 @@ use super::{BTREE, CLASSIC, LSM, UNIVERSAL, over};
 use crate::report::shapes::control::Label;
 use crate::report::shapes::crossings::Line;
 use crate::report::shapes::figures::{
-    BY_SECONDS, one, rate, space_per_row, transition, variation, variation_of_seconds, written_per_row,
+    BY_SECONDS, one, rate, settled_rate, settled_written_per_row, space_per_row, transition, variation,
+    variation_of_seconds,
 };
 use crate::report::shapes::side::{Binlog, Level0, Memory, On, Runs};
 use crate::report::shapes::{About, Shape, Side};
@@ -58,16 +59,26 @@ pub(super) fn shapes() -> Vec<Shape> {
         at_least: Some(factor),
         ..rates(format!("larger than memory, {name}: {LSM_OVER_BTREE}"), LSM, beyond(device))
     }));
+    shapes.extend(SSDS.map(|(name, device, ssd, _)| Shape {
+        published: beyond_memory(ssd, "ips"),
+        ..over(
+            TITLE,
+            format!("larger than memory, {name}: {LSM_OVER_BTREE}, until nothing is left to flush and to compact"),
+            (LSM, BTREE),
+            beyond(device),
+            (settled_rate, About::Speed),
+        )
+    }));
     shapes.extend(SSDS.into_iter().flat_map(|(name, device, ssd, _)| transitions(name, device, ssd)));
     shapes.extend(SSDS.map(|(name, device, ssd, _)| Shape {
         published: beyond_memory(ssd, "write_kb_per_insert").map(inverse),
         at_least: Some(2.5),
         ..over(
             TITLE,
-            format!("larger than memory, {name}: KB written a row by the B-tree over those by the LSM tree"),
+            format!("larger than memory, {name}: KB written a row by the B-tree over those by the LSM tree, until nothing is left to flush and to compact"),
             (BTREE, LSM),
             beyond(device),
-            (written_per_row, About::Amount("KB written a row", 1)),
+            (settled_written_per_row, About::Amount("KB written a row", 1)),
         )
     }));
     shapes.push(Shape {
