@@ -117,7 +117,9 @@ fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<Strin
             let published = published.map(|amount| format!(" (published: {})", short(Some(amount))));
             let amount = figure(run).map(|amount| short(Some(amount / f64::from(each))));
             let amount = amount.map(|amount| format!("has {amount} {unit}{}", published.unwrap_or_default()));
-            [amount, debt(line), little_data(line)].into_iter().flatten().collect()
+            // What counts until all is settled has it.
+            let debt = debt(line).filter(|_| run.settling.is_none());
+            [amount, debt, little_data(line)].into_iter().flatten().collect()
         }
     };
     if !facts.is_empty() {
