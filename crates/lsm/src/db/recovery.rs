@@ -311,13 +311,16 @@ impl Recovery<'_> {
         let mut prepared: Option<Vec<PreparedEntry>> = None;
         while let Some(record) = batch.next_record()? {
             match record {
-                Record::Entry(entry) => match &mut prepared {
-                    Some(entries) => entries.push(PreparedEntry::new(&entry)),
-                    None => {
-                        self.add(log_number, seqno, entry)?;
-                        seqno += 1;
+                Record::Entry(entry) => {
+                    self.note_lost_family(entry.column_family);
+                    match &mut prepared {
+                        Some(entries) => entries.push(PreparedEntry::new(&entry)),
+                        None => {
+                            self.add(log_number, seqno, entry)?;
+                            seqno += 1;
+                        }
                     }
-                },
+                }
                 Record::LogData(_) | Record::Marker(Marker::Noop) => {}
                 Record::Marker(Marker::BeginPrepare) => prepared = Some(Vec::new()),
                 Record::Marker(Marker::EndPrepare(name)) => {
@@ -334,6 +337,15 @@ impl Recovery<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes note of an entry whose family was created by what the MANIFEST has lost.
+    fn note_lost_family(&mut self, id: ColumnFamilyId) {
+        if let Some((known, damage)) = &self.dropped_edits
+            && id.0 > *known
+        {
+            self.lost_family.get_or_insert_with(|| damage.clone());
+        }
     }
 
     /// Adds one entry to the memtable of its family, unless a table has it.
@@ -355,10 +367,6 @@ impl Recovery<'_> {
                 return Err(Error::new(ErrorKind::Poisoned, "two writers met in one memtable"));
             };
             writer.add(seqno, entry.kind, entry.key, entry.value);
-        } else if let Some((known, damage)) = &self.dropped_edits
-            && entry.column_family.0 > *known
-        {
-            self.lost_family.get_or_insert_with(|| damage.clone());
         }
         self.last_seqno = self.last_seqno.max(seqno);
         Ok(())

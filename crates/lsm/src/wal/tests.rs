@@ -67,7 +67,7 @@ impl AppendFile for MemoryFile {
     }
 
     fn sync_range(&mut self, _: u64, _: u64) -> io::Result<()> {
-        Ok(())
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn preallocate(&mut self, _: u64) -> io::Result<()> {
@@ -209,8 +209,22 @@ fn nothing_is_written_after_an_error() {
     let again = writer.add_record(&[b"two"]).unwrap_err();
     assert_eq!(again.to_string(), first.to_string());
     assert_eq!(writer.sync().unwrap_err().kind(), ErrorKind::NoSpace);
+    writer.sync_range(0, 10);
     assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::NoSpace);
     assert_eq!(intact(&file.bytes()), [b"one"]);
+}
+
+#[test]
+fn a_hint_that_the_system_refuses_harms_no_write() {
+    let file = MemoryFile::new(Vec::new());
+    let mut writer = file.writer();
+    writer.add_record(&[b"one"]).unwrap();
+    let len = writer.len();
+    writer.sync_range(0, len);
+    writer.add_record(&[b"two"]).unwrap();
+    writer.sync().unwrap();
+    writer.finish().unwrap();
+    assert_eq!(intact(&file.bytes()), [&b"one"[..], b"two"]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn rows(config: &AllConfig) -> u32 {
 
 /// Seconds of a workload there.
 fn seconds(config: &AllConfig) -> f64 {
-    config.scale.of(3.0, 20.0, 35.0)
+    config.scale.of(3.0, 20.0, 29.0)
 }
 
 /// With so many fifths of the data in memory, every commit synced, past the page cache.

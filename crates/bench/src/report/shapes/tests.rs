@@ -260,6 +260,18 @@ fn results_as_published_hold_and_each_row_fails_with_swapped_labels() {
 }
 
 #[test]
+fn what_is_done_behind_a_load_counts_in_what_counts_until_all_is_settled() {
+    let mut record = run("insert", "l", LSM, 2, "fast-ssd", (1_000, 200));
+    (record.result.ops_per_s, record.result.kb_written_per_row) = (10.0, Some(2.0));
+    assert_eq!((figures::settled_rate(&record), figures::settled_written_per_row(&record)), (None, None));
+    // Ten seconds and a hundred rows, and then thirty seconds more.
+    record.settling = Some(Settling { seconds: 30.0, written: Some(300_000) });
+    assert_eq!((figures::settled_rate(&record), figures::settled_written_per_row(&record)), (Some(2.5), Some(5.0)));
+    record.settling = Some(Settling { seconds: 30.0, written: None });
+    assert_eq!((figures::settled_rate(&record), figures::settled_written_per_row(&record)), (Some(2.5), None));
+}
+
+#[test]
 fn a_row_says_of_how_many_pairs_of_runs_it_is() {
     let once = as_published();
     for judged in judge(&once) {

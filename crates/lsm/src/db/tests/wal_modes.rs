@@ -3,7 +3,10 @@
 use super::basics::options;
 use crate::db::wal_note::parse_promise;
 use crate::wal::WalWriter;
-use crate::{ColumnFamilyOptions, Db, ErrorKind, FlushOptions, WalRecoveryMode, WriteBatch, WriteOptions};
+use crate::{
+    ColumnFamilyOptions, Db, ErrorKind, FlushOptions, TransactionDb, TransactionDbOptions, TransactionOptions,
+    WalRecoveryMode, WriteBatch, WriteOptions,
+};
 use siltstone_base::coding::{put_length_prefixed, put_varint64};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::env::{Env, FileKind, FileOptions, IoContext, IoPriority, read_file, write_file_atomically};
@@ -143,39 +146,68 @@ fn damage_of_what_was_never_promised_ends_the_replay() {
     assert_eq!(outcomes(&disk), ["Corruption", "Corruption", "abc", "abc"]);
 }
 
+/// What is done in a family after its creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Nothing,
+    Put,
+    Prepare,
+}
+
+/// The disk of a process that died behind that, and lost a bit of the last edit of the MANIFEST, which created the family `other`; and that MANIFEST.
+fn with_rotten_creation(done: Done) -> (SimDisk, PathBuf) {
+    let disk = SimDisk::new();
+    let db = TransactionDb::open(DIR, &options(&disk), &[], &TransactionDbOptions::default()).unwrap();
+    let other = db.db().create_family("other", &ColumnFamilyOptions::default()).unwrap();
+    let sync = WriteOptions::default().sync(true);
+    match done {
+        Done::Nothing => {}
+        Done::Put => {
+            let mut batch = WriteBatch::new();
+            batch.put_cf(&other, "k", "v");
+            db.db().write(&mut batch, &sync).unwrap();
+        }
+        Done::Prepare => {
+            let mut transaction = db.begin(&TransactionOptions::default());
+            transaction.put_cf(&other, "k", "v").unwrap();
+            transaction.prepare("name").unwrap();
+            db.db().sync_wal().unwrap();
+        }
+    }
+    let disk = disk.after_process_death();
+    let names = disk.env().list_dir(Path::new(DIR)).unwrap();
+    let manifest = names.into_iter().map(|entry| entry.name).filter(|name| name.starts_with("MANIFEST-")).max();
+    let manifest = Path::new(DIR).join(manifest.unwrap());
+    let mut damaged = bytes(&disk, &manifest);
+    *damaged.last_mut().unwrap() ^= 1;
+    replace(&disk, &manifest, &damaged);
+    (disk, manifest)
+}
+
 /// The MANIFEST may have lost its last edit to a torn write, which nobody was promised. Not where a WAL has rows of the family that it created.
 #[test]
 fn a_family_whose_creation_rotted_is_not_forgotten_with_its_rows() {
-    let disk = SimDisk::new();
-    let db = Db::open(DIR, &options(&disk)).unwrap();
-    let other = db.create_family("other", &ColumnFamilyOptions::default()).unwrap();
-    let written = |is_written: bool| {
-        if is_written {
-            let mut batch = WriteBatch::new();
-            batch.put_cf(&other, "k", "v");
-            db.write(&mut batch, &WriteOptions::default().sync(true)).unwrap();
-        }
-        let disk = disk.after_process_death();
-        let names = disk.env().list_dir(Path::new(DIR)).unwrap();
-        let manifest = names.iter().map(|entry| &entry.name).filter(|name| name.starts_with("MANIFEST-")).max();
-        let manifest = Path::new(DIR).join(manifest.unwrap());
-        let mut damaged = bytes(&disk, &manifest);
-        *damaged.last_mut().unwrap() ^= 1;
-        replace(&disk, &manifest, &damaged);
-        (disk, manifest)
-    };
-    let (without_rows, _) = written(false);
-    assert_eq!(Db::list_column_families(DIR, &options(&without_rows)).unwrap(), ["default"]);
-    Db::open(DIR, &options(&without_rows)).unwrap().close().unwrap();
-    let (disk, manifest) = written(true);
+    let (disk, _) = with_rotten_creation(Done::Nothing);
+    assert_eq!(Db::list_column_families(DIR, &options(&disk)).unwrap(), ["default"]);
+    Db::open(DIR, &options(&disk)).unwrap().close().unwrap();
     let named = [("other", ColumnFamilyOptions::default())];
-    let create = options(&disk).create_missing_column_families(true);
-    for error in [Db::open(DIR, &options(&disk)).err(), Db::open_families(DIR, &create, &named).err()] {
-        let error = error.unwrap();
-        assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(&*manifest)), "{error}");
+    for done in [Done::Put, Done::Prepare] {
+        let (disk, manifest) = with_rotten_creation(done);
+        let create = options(&disk).create_missing_column_families(true);
+        let transactions = TransactionDbOptions::default();
+        let errors = [
+            Db::open(DIR, &options(&disk)).err(),
+            Db::open_families(DIR, &create, &named).err(),
+            Db::open_read_only(DIR, &options(&disk), &[]).err(),
+            TransactionDb::open(DIR, &create, &named, &transactions).err(),
+        ];
+        for error in errors {
+            let error = error.unwrap();
+            assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(&*manifest)), "{done:?}: {error}");
+        }
+        let skipping = options(&disk).wal_recovery_mode(WalRecoveryMode::SkipAnyCorruptedRecords);
+        TransactionDb::open(DIR, &skipping, &[], &transactions).unwrap().close().unwrap();
     }
-    let skipping = options(&disk).wal_recovery_mode(WalRecoveryMode::SkipAnyCorruptedRecords);
-    Db::open(DIR, &skipping).unwrap().close().unwrap();
 }
 
 #[test]
