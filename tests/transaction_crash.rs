@@ -321,14 +321,14 @@ fn second_crashes(script: &Script, first: &CrashState, disk: SimDisk) -> Result<
 
 #[test]
 fn every_crash_leaves_what_was_prepared_and_what_was_decided() {
-    let mut count = 0;
-    for seed in 0..3 {
-        let script = script(seed, 60);
-        match explore(&script, 20) {
-            Ok(more) => count += more,
-            Err(message) => panic!("seed {seed}: {message}"),
-        }
-    }
+    let explore = |seed| match explore(&script(seed, 60), 20) {
+        Ok(count) => count,
+        Err(message) => panic!("seed {seed}: {message}"),
+    };
+    let counts = std::thread::scope(|scope| {
+        [0, 1, 2].map(|seed| scope.spawn(move || explore(seed))).map(|explored| explored.join().unwrap())
+    });
+    let count: usize = counts.iter().sum();
     assert!(count >= 1_500, "{count}");
 }
 

@@ -51,6 +51,11 @@ impl History {
         self.current
     }
 
+    /// The latest stamp that is expired whatever the durations are.
+    pub(crate) fn horizon(&self) -> Option<u64> {
+        self.horizon
+    }
+
     /// The latest stamp that is expired at `now`.
     #[inline]
     pub(crate) fn bound(&self, now: u64) -> Option<u64> {

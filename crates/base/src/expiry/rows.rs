@@ -92,6 +92,6 @@ pub trait TablePolicy: Send + Sync {
     /// `LimitExceeded` for one change of durations too many, `Busy` for a change while the clock is not trusted, and those of saving a file; nothing has changed then.
     fn adopt(&self, table: &ExpiringTable) -> Result<()>;
 
-    /// The latest stamp of the rows of a table that are expired now; `None` if none are, or the policy does not know the table.
+    /// The latest stamp of the rows of a table that are expired by what was in force before `table.duration` is, and stay so; `None` if none are, or the policy does not know the table.
     fn expired_until(&self, table: &ExpiringTable) -> Option<u64>;
 }

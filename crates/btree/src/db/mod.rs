@@ -19,6 +19,7 @@ mod open;
 mod open_tree;
 mod read;
 mod recovery;
+mod remains;
 mod replace;
 mod resident;
 mod scan;
@@ -61,7 +62,7 @@ use steps::Handle;
 #[derive(Clone)]
 pub struct Db(Arc<State>, #[expect(dead_code, reason = "what it does, it does when it is dropped")] Handle);
 
-/// A tree of an open database. Clones share it; any thread may use it.
+/// A tree of an open database. Clones share it; any thread may use it. Other databases, and other openings of the same one, refuse it with `InvalidArgument`.
 #[derive(Clone)]
 pub struct TreeHandle(Arc<OpenTree>);
 
@@ -132,7 +133,7 @@ impl Db {
     /// Those of [`put`](Self::put); `NotFound` if the tree was dropped.
     #[inline]
     pub fn put_in(&self, tree: &TreeHandle, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.0.write(&[(&tree.0, KvOp::Put { key: key.as_ref(), value: value.as_ref() })])
+        self.0.write(&[(self.0.own(tree)?, KvOp::Put { key: key.as_ref(), value: value.as_ref() })])
     }
 
     /// Removes a key. That it does not exist is no error.
@@ -151,7 +152,7 @@ impl Db {
     /// Those of [`put_in`](Self::put_in).
     #[inline]
     pub fn delete_in(&self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<()> {
-        self.0.write(&[(&tree.0, KvOp::Delete { key: key.as_ref() })])
+        self.0.write(&[(self.0.own(tree)?, KvOp::Delete { key: key.as_ref() })])
     }
 
     /// Applies a batch: all of it becomes visible and safe together.
@@ -162,8 +163,8 @@ impl Db {
     /// more than half of its pages, or that may need more than half of the redo log. Nothing of the batch was then done.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         let default = &self.0.default_tree;
-        let ops = batch.iter().map(|(tree, op)| (tree.map_or(default, |tree| &tree.0), op));
-        self.0.write(&ops.collect::<Vec<_>>())
+        let ops = batch.iter().map(|(tree, op)| Ok((tree.map_or(Ok(default), |tree| self.0.own(tree))?, op)));
+        self.0.write(&ops.collect::<Result<Vec<_>>>()?)
     }
 
     /// The value of a key, if it exists.
@@ -181,7 +182,7 @@ impl Db {
     ///
     /// Those of [`get`](Self::get); `NotFound` if the tree was dropped.
     pub fn get_in(&self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.0.get(&tree.0, key.as_ref(), None, <[u8]>::to_vec)
+        self.0.get(self.0.own(tree)?, key.as_ref(), None, <[u8]>::to_vec)
     }
 
     /// A cursor over the default tree as it is now.
@@ -199,7 +200,7 @@ impl Db {
     ///
     /// `NotFound` if the tree was dropped; `Aborted` after closing.
     pub fn cursor_in(&self, tree: &TreeHandle) -> Result<Cursor> {
-        Cursor::new(&self.0, &tree.0)
+        Cursor::new(&self.0, self.0.own(tree)?)
     }
 
     /// A cursor over the default tree that also shows rows that are expired and not removed yet: for who wants to know how many there are.
@@ -265,7 +266,7 @@ impl Db {
     ///
     /// `NotFound` if the tree was dropped; those of [`put`](Self::put). A file that can't be deleted goes when the database is opened again, and is no error.
     pub fn truncate(&self, tree: &TreeHandle) -> Result<()> {
-        self.0.truncate(&tree.0)
+        self.0.truncate(self.0.own(tree)?)
     }
 
     /// Fills an empty tree with rows in the order of their keys: pages are written once, from left to right, without the buffer pool and, but for a few bytes, without the redo log. Durable when this
@@ -297,7 +298,7 @@ impl Db {
         tree: &TreeHandle,
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<LoadReport> {
-        self.0.bulk_load(&tree.0, rows)
+        self.0.bulk_load(self.0.own(tree)?, rows)
     }
 
     /// Brings everything into the trees that waits in the change buffer.
@@ -363,7 +364,7 @@ impl Db {
     pub fn shape(&self, tree: &TreeHandle) -> Result<TreeShape> {
         let _writer = self.0.writer.lock();
         self.0.check_open()?;
-        tree.0.live()?.shape()
+        self.0.own(tree)?.live()?.shape()
     }
 
     /// What the engine counts.

@@ -6,6 +6,7 @@ use super::changes::{ChangesGate, Merging};
 use super::expiry::{self, RowExpiry};
 use super::identity::Identity;
 use super::recovery;
+use super::remains;
 use super::startup::{Startup, StartupReport, since};
 use super::state::{CLEANER_RANK, DIRECTORY_RANK, OpenTree, State, TREES_RANK};
 use super::tables::{TableDefinition, Tables};
@@ -24,7 +25,7 @@ use crate::space::{CATALOG_SPACE, CHANGES_SPACE, SpaceHeader, Spaces, UNDO_SPACE
 use crate::tree::Tree;
 use crate::undo::UndoLog;
 use siltstone_base::clock::SystemClock;
-use siltstone_base::env::{Env, FileLock, IoPriority, PosixEnv};
+use siltstone_base::env::{Env, FileLock, IoPriority, PosixEnv, create_dir_durably};
 use siltstone_base::executor::{Executor, ThreadExecutor};
 use siltstone_base::row_locks::RowLocks;
 use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -76,8 +77,10 @@ struct Beginning {
 
 fn lock_dir(env: &dyn Env, dir: &Path, options: &DbOptions) -> Result<Box<dyn FileLock>> {
     if options.create_if_missing {
-        env.create_dir_all(dir).map_err(|error| Error::io("create", dir, error))?;
-        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create_dir_durably(env, dir).map_err(|error| Error::io("create", dir, error))?;
+        if let Some(parent) = dir.parent() {
+            // Who made it may have died before its name was durable.
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             env.sync_dir(parent).map_err(|error| Error::io("sync", parent, error))?;
         }
     }
@@ -101,6 +104,7 @@ fn create(env: &dyn Env, dir: &Path, options: &DbOptions, now: u64) -> Result<Id
         let message = "the directory holds a database that lacks its IDENTITY";
         return Err(Error::new(ErrorKind::MissingFile, message).with_file(&dir.join("IDENTITY")));
     }
+    remains::refuse_data(env, dir, &names, page_len)?;
     let left = names
         .iter()
         .filter(|entry| space_of(&entry.name).is_some() || is_doublewrite(&entry.name) || entry.name == expiry::NAME);

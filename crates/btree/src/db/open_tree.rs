@@ -1,6 +1,7 @@
 //! A tree by its name, through its incarnations: truncating a tree, or loading it, gives it another tablespace under the same handles.
 
 use super::expiry::RowExpiry;
+use crate::buffer::Pool;
 use crate::tree::Tree;
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
 use siltstone_base::sync::{Arc, OnceLock};
@@ -76,6 +77,12 @@ impl OpenTree {
     #[inline]
     pub(super) fn read_time(&self) -> u64 {
         self.expiry().map_or(0, |expiry| expiry.now())
+    }
+
+    /// Whether it is a tree of the opening of which this is the pool.
+    #[inline]
+    pub(super) fn is_of(&self, pool: &Arc<Pool>) -> bool {
+        self.first.is_of(pool)
     }
 
     /// The tree as it is now, unless it was dropped. For who holds the lock of writers it stays so.

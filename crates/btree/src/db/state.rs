@@ -1,5 +1,6 @@
 //! What an open database shares among its handles and jobs.
 
+use super::TreeHandle;
 use super::changes::{ChangesGate, Merging};
 pub(super) use super::open_tree::OpenTree;
 use super::tables::Tables;
@@ -102,6 +103,15 @@ impl Drop for State {
 }
 
 impl State {
+    /// The tree of a handle that is this opening's.
+    #[inline]
+    pub(super) fn own<'a>(&self, tree: &'a TreeHandle) -> Result<&'a Arc<OpenTree>> {
+        match tree.0.is_of(&self.pool) {
+            true => Ok(&tree.0),
+            false => Err(not_own(&tree.0)),
+        }
+    }
+
     /// The tree of a tablespace, unless it was dropped.
     pub(super) fn tree_of(&self, space: u32) -> Option<Arc<OpenTree>> {
         if self.default_tree.tree().space() == space {
@@ -119,4 +129,12 @@ impl State {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn not_own(tree: &OpenTree) -> Error {
+    Error::invalid_argument(format!(
+        "tree {}: a handle of another database, or of an earlier opening of this one",
+        tree.name
+    ))
 }

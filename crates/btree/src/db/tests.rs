@@ -1,6 +1,7 @@
 //! The database through its doors.
 
 use super::*;
+use crate::TransactionOptions;
 use crate::mtr::Close;
 use crate::tree::Value;
 use siltstone_base::clock::ManualClock;
@@ -9,7 +10,7 @@ use siltstone_base::engine::{Admin, Durability, KvCursor};
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, OpInfo, SimDisk};
 use siltstone_base::executor::StepExecutor;
-use siltstone_base::{ErrorKind, Result};
+use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
 pub(super) fn options() -> DbOptions {
@@ -568,4 +569,85 @@ fn a_job_beside_the_page_cleaner_frees_what_that_leaves_to_it() {
         assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
     }
     db.check().unwrap();
+}
+
+/// The names of new directories were not synced where more than one was new, or where the path had but one part.
+#[test]
+fn a_database_in_new_directories_outlives_a_power_loss() {
+    for dir in ["rows", "/a/b/rows", "a/rows"] {
+        let disk = SimDisk::new();
+        let options = || options().durability(Durability::Commit).env(Some(disk.env()));
+        let executor = || Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+        let db = Db::open(dir, &options().executor(Some(executor()))).unwrap();
+        db.put("a", "1").unwrap();
+        let lost = disk.after_power_loss();
+        let options = options().env(Some(lost.env())).create_if_missing(false).executor(Some(executor()));
+        assert_eq!(Db::open(dir, &options).unwrap().get("a").unwrap().as_deref(), Some(&b"1"[..]), "{dir}");
+    }
+}
+
+/// It was written into one database, and made durable in the other.
+#[test]
+fn a_handle_of_another_database_is_refused() {
+    let (disk, other_disk) = (new_disk(), new_disk());
+    let (db, other) = (open_on(&disk, &options()).unwrap(), open_on(&other_disk, &options()).unwrap());
+    let foreign = [other.default_tree(), other.create_tree("rocks").unwrap()];
+    db.put("a", "1").unwrap();
+    other.put("b", "2").unwrap();
+    for tree in &foreign {
+        let mut batch = WriteBatch::new();
+        batch.put("c", "3");
+        batch.delete_in(tree, "b");
+        let mut transaction = db.begin(&TransactionOptions::default()).unwrap();
+        let outcomes = [
+            db.put_in(tree, "b", "3").err(),
+            db.delete_in(tree, "b").err(),
+            db.write(&batch).err(),
+            db.get_in(tree, "b").err(),
+            db.cursor_in(tree).err(),
+            db.truncate(tree).err(),
+            db.bulk_load(tree, [("x", "y")]).err(),
+            db.shape(tree).err(),
+            transaction.put_in(tree, "b", "3").err(),
+            transaction.delete_in(tree, "b").err(),
+            transaction.get_in(tree, "b").err(),
+            transaction.get_for_update_in(tree, "b").err(),
+            transaction.cursor_in(tree).err(),
+        ];
+        for (at, error) in outcomes.iter().enumerate() {
+            assert_eq!(error.as_ref().map(Error::kind), Some(ErrorKind::InvalidArgument), "{at}");
+        }
+        transaction.commit().unwrap();
+    }
+    assert_eq!((rows(&db).len(), rows(&other).len()), (1, 1));
+    // Nor one of an earlier opening.
+    let earlier = db.default_tree();
+    db.close().unwrap();
+    let db = open_on(&disk, &options()).unwrap();
+    assert_eq!(db.put_in(&earlier, "a", "4").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// A copy that is not whole yet was taken for what an attempt to create a database left, and deleted.
+#[test]
+fn tablespaces_without_the_other_files_of_their_database_are_not_deleted() {
+    for number in [1, 1000] {
+        let disk = new_disk();
+        let db = open_on(&disk, &options()).unwrap();
+        (0..number).for_each(|number| db.put(key(number), "row").unwrap());
+        db.close().unwrap();
+        let env = disk.env();
+        let files = || env.list_dir(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name).collect::<Vec<_>>();
+        let (mut aside, path) = (Vec::new(), |name: &str| Path::new("/db").join(name));
+        for name in files().into_iter().filter(|name| !name.ends_with(".pages") && name != "LOCK") {
+            env.rename(&path(&name), &path(&format!("{name}.aside"))).unwrap();
+            aside.push(name);
+        }
+        let before = files();
+        let error = open_on(&disk, &options()).unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::MissingFile, Some(&*path("IDENTITY"))), "{error}");
+        assert_eq!(files(), before);
+        aside.iter().for_each(|name| env.rename(&path(&format!("{name}.aside")), &path(name)).unwrap());
+        assert_eq!(rows(&open_on(&disk, &options()).unwrap()).len(), number as usize);
+    }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Mtr<'a> {
     changed: Vec<usize>,
     /// Page 0, and what it will say.
     space: Option<(usize, SpaceHeader)>,
+    /// The bitmap page that comes into being.
+    new_bitmap: Option<usize>,
     /// Bytes of bitmap pages, and what they will say.
     states: Vec<(usize, usize, u8)>,
 }
@@ -94,7 +96,8 @@ pub(crate) fn close_group(pool: &Pool) -> Result<GroupEnd> {
 
 impl<'a> Mtr<'a> {
     pub(crate) fn new(pool: &'a Pool) -> Self {
-        Self { pool, pages: Vec::new(), entries: Vec::new(), changed: Vec::new(), space: None, states: Vec::new() }
+        let (pages, entries, changed, states) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { pool, pages, entries, changed, space: None, new_bitmap: None, states }
     }
 
     /// Latches a page. Returns its place among the pages of the mini-transaction.
@@ -181,6 +184,7 @@ impl<'a> Mtr<'a> {
         if let Some(bitmap) = bitmap {
             let bitmap = self.create(PageId::new(space, bitmap))?;
             self.change(bitmap, &Change::Format { kind: PageKind::Bitmap, level: 0, left: 0, right: 0 });
+            self.new_bitmap = Some(bitmap);
         }
         self.create(PageId::new(space, number))
     }
@@ -217,19 +221,26 @@ impl<'a> Mtr<'a> {
     pub(crate) fn set_state(&mut self, id: PageId, change: impl FnOnce(LeafState) -> LeafState) -> Result<()> {
         let page_len = self.pool.page_len();
         let page = self.latch(PageId::new(id.space, bitmap_of(id.number, page_len)))?;
-        if self.page(page).header().kind() != Some(PageKind::Bitmap) {
+        if self.new_bitmap != Some(page) && self.page(page).header().kind() != Some(PageKind::Bitmap) {
             return Err(self.pool.spaces.corruption(self.page(page).id(), "a bitmap was expected"));
         }
         let (offset, shift) = place_of(id.number, page_len);
         let known = self.states.iter().position(|(known, at, _)| (*known, *at) == (page, offset));
         let known = known.unwrap_or_else(|| {
-            let byte = self.pages[page].bytes().get(offset).copied().unwrap_or(0);
-            self.states.push((page, offset, byte));
+            self.states.push((page, offset, self.state_byte(page, offset)));
             self.states.len() - 1
         });
         let (_, _, byte) = &mut self.states[known];
         *byte = with_state(*byte, shift, change(state_in(*byte, shift)));
         Ok(())
+    }
+
+    /// A byte of a bitmap as it was before this mini-transaction. A new bitmap has nothing but zeros, though its frame still has what was there before.
+    fn state_byte(&self, page: usize, offset: usize) -> u8 {
+        match self.new_bitmap == Some(page) {
+            true => 0,
+            false => self.pages[page].bytes().get(offset).copied().unwrap_or(0),
+        }
     }
 
     /// Appends the record, then makes the changes. Returns where the record ends.
@@ -238,7 +249,7 @@ impl<'a> Mtr<'a> {
             self.change(page, &SpaceHeader::change(&header.encode()));
         }
         for (page, offset, byte) in std::mem::take(&mut self.states) {
-            if self.pages[page].bytes().get(offset) != Some(&byte) {
+            if self.state_byte(page, offset) != byte {
                 self.change(page, &Change::Write { offset: offset as u16, data: &[byte] });
             }
         }

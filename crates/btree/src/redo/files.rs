@@ -201,7 +201,12 @@ impl RedoFiles {
         let file = env.open_random_write(&path, &FileOptions::new(FileKind::Redo));
         let file = file.map_err(|error| Error::io("open", &path, error))?;
         let file = File { path, file, sync_needed: SyncNeeded::new() };
-        Ok(file.newest_checkpoint().is_ok_and(|newest| newest.sequence > 1))
+        match file.newest_checkpoint() {
+            Ok(newest) => Ok(newest.sequence > 1),
+            // As an attempt to create it may leave it.
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens the files of a database and reads the newest checkpoint.

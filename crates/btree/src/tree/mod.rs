@@ -73,6 +73,12 @@ impl Tree {
         Ok(chunk.is_empty())
     }
 
+    /// Whether its pages are in this pool.
+    #[inline]
+    pub(crate) fn is_of(&self, pool: &Arc<Pool>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
+    }
+
     /// The tablespace.
     pub(crate) fn space(&self) -> u32 {
         self.space

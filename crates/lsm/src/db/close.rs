@@ -88,6 +88,11 @@ impl DbInner {
         self.wait(|| self.jobs_running() == 0)
     }
 
+    /// Whether background work is paused, and none is left that runs.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.state.lock().background_paused > 0 && self.jobs_running() == 0
+    }
+
     /// Starts no new jobs until `resume`, and waits for those that run.
     pub(crate) fn pause(&self) -> Result<()> {
         self.state.lock().background_paused += 1;

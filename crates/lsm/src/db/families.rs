@@ -172,6 +172,15 @@ impl DbInner {
 
     /// Waits until all that is sealed by now is in tables.
     pub(crate) fn wait_until_flushed(&self, families: &[Arc<Family>]) -> Result<()> {
+        self.wait_for_flushes(families, &|| false)
+    }
+
+    /// The same for who leads: nobody writes meanwhile. While background work is paused it gives up with `Aborted`, and writers need not wait for who resumes it, who may want to write first.
+    pub(crate) fn wait_until_flushed_leading(&self, families: &[Arc<Family>]) -> Result<()> {
+        self.wait_for_flushes(families, &|| self.is_resting())
+    }
+
+    fn wait_for_flushes(&self, families: &[Arc<Family>], gives_up: &dyn Fn() -> bool) -> Result<()> {
         // A family's memtables are flushed in order, so what was sealed by now is flushed when the newest of it is.
         let newest: Vec<_> = families
             .iter()
@@ -191,10 +200,14 @@ impl DbInner {
             })
         };
         let failed = || self.errors.is_failed() || (failures() > failures_before && self.errors.passing().is_some());
-        self.wait(|| flushed() || failed() || self.is_closing())?;
+        self.wait(|| flushed() || failed() || self.is_closing() || gives_up())?;
         self.errors.check()?;
         match self.errors.passing() {
             Some(error) if !flushed() => Err(error),
+            None if !flushed() && gives_up() => Err(Error::new(
+                ErrorKind::Aborted,
+                "background work is paused, and what is in memory must be flushed first",
+            )),
             _ if !flushed() => Err(Error::new(ErrorKind::Aborted, "the database is closing")),
             _ => Ok(()),
         }

@@ -102,7 +102,8 @@ impl Db {
         self.handle.inner.wait_for_compact(options)
     }
 
-    /// Starts no new background jobs until [`resume_background_work`](Self::resume_background_work), and waits for those that run.
+    /// Starts no new background jobs until [`resume_background_work`](Self::resume_background_work), and waits for those that run. Tables from outside, and transactions that go in as tables, whose turn among
+    /// the writers comes while something is in memory that must be flushed first, fail with `Aborted` until then: others may write.
     pub fn pause_background_work(&self) -> Result<()> {
         self.handle.inner.pause()
     }

@@ -31,6 +31,7 @@ mod iter;
 mod kept_logs;
 mod key_versions;
 mod live_files;
+mod lost_files;
 mod maintenance;
 mod making_files;
 mod manual;

@@ -170,10 +170,7 @@ impl DbInner {
     pub(crate) fn delete_leftovers(&self) -> Result<()> {
         let (live, manifest_number): (HashSet<u64>, u64) = {
             let versions = self.versions.lock();
-            let files = versions.families().flat_map(|family| family.current().all_files());
-            let blob_files = versions.families().flat_map(|family| family.current().blob_files().numbers());
-            // All files have their numbers from one counter.
-            (files.map(|(_, file)| file.number).chain(blob_files).collect(), versions.manifest_number())
+            (versions.listed_files().collect(), versions.manifest_number())
         };
         let wal_number = self.state.lock().wals.front().map_or(0, |wal| wal.number);
         let entries = self.env.list_dir(&self.dir).map_err(|error| Error::io("list", &self.dir, error))?;

@@ -7,6 +7,7 @@ use super::directory::{lock, read_identity, refuse_remains, write_identity};
 use super::error_state::ErrorState;
 use super::expiry::FamilyExpiry;
 use super::io_rate::IoRate;
+use super::lost_files;
 use super::memory::TransactionMemory;
 use super::merge_operators::{self, with_known_operator};
 use super::obsolete_files::FileDeletions;
@@ -134,6 +135,7 @@ fn open_for(
     }
 
     let mut recovery = replay(&surroundings, &versions, &families, undecided, None)?;
+    lost_files::set_aside(&surroundings, &versions)?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
     let last_seqno = recovery.last_seqno;

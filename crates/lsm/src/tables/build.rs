@@ -9,7 +9,7 @@
 use super::fetch::at_position;
 use super::index::{Index, Table, eager_spec};
 use super::layout::{IndexId, without_id};
-use super::{AnyTableId, TableDb};
+use super::{AnyTableId, Dictionary, TableDb};
 use crate::batch::WriteBatch;
 use crate::db::Watched;
 use crate::key::SeqNo;
@@ -18,6 +18,7 @@ use crate::snapshot::Snapshot;
 use siltstone_base::engine::{LazyTableId, Row, TableId};
 use siltstone_base::index_spec::{IndexSpec, LazyIndexSpec};
 use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::Ordering;
 use siltstone_base::text_table::Shown;
 use siltstone_base::{Error, ErrorKind, Result};
 
@@ -35,7 +36,7 @@ impl TableDb {
     ///
     /// `NotFound` if no open table has this id, `Busy` while another index is added to any table, or where rows expire and the clock is not [trusted](crate::Db::confirm_clock), `AlreadyExists` if rows have the same key in a unique index, `Corruption` if a
     /// row does not decode, with its position in the order of primary keys, those of [`create_table`](Self::create_table), and those of reads and writes. The table then has no such
-    /// index; if the dictionary cannot be written, from the next opening on.
+    /// index; if the dictionary cannot be written, from the next change of a row or a table on that comes when it can, at the latest from the next opening on.
     pub fn add_index(&self, table: TableId, spec: &IndexSpec) -> Result<usize> {
         self.add(table.into(), spec, false)
     }
@@ -63,12 +64,13 @@ impl TableDb {
         let waited = self.writers.wait_for_earlier(self.ground.db.executor());
         let filled = waited.and_then(|()| self.fill_index(&table, &index, learned));
         let filled = filled.and_then(|()| self.keep_entries());
-        self.end_index(id, index.id, filled.is_ok())?;
-        filled.map(|()| position)
+        let ended = self.end_index(id, index.id, filled.is_ok());
+        filled.and(ended).map(|()| position)
     }
 
     /// Lets writers maintain the new index. Returns the newest number from before they learn of it, too.
     fn begin_index(&self, id: AnyTableId, spec: &IndexSpec, lazy: bool) -> Result<(Arc<Table>, Index, SeqNo)> {
+        self.remove_left_index();
         let mut dictionary = self.dictionary.lock();
         if dictionary.building.is_some() {
             return Err(Error::new(ErrorKind::Busy, "an index is being added"));
@@ -102,9 +104,38 @@ impl TableDb {
         Ok((table, index, learned))
     }
 
-    /// Lets readers see the index, or takes it away again.
+    /// Lets readers see the index, or takes it away again. Where neither can be written down, writers go on keeping it, as what was written may come back with a crash, until it can be taken away.
     fn end_index(&self, id: AnyTableId, index: IndexId, is_filled: bool) -> Result<()> {
         let mut dictionary = self.dictionary.lock();
+        let ended = self.write_end(&mut dictionary, id, index, is_filled);
+        if ended.is_err() {
+            dictionary.left = Some((id, index));
+            self.has_left_index.store(true, Ordering::Release);
+        }
+        drop(dictionary);
+        if ended.is_ok() && !is_filled {
+            self.give_space_back([index]);
+        }
+        ended
+    }
+
+    /// Takes away the index that is left of an addition that failed, if it can be written down by now. Called by all who would be told that an index is being added.
+    pub(super) fn remove_left_index(&self) {
+        if !self.has_left_index.load(Ordering::Acquire) {
+            return;
+        }
+        // Its holder may be the caller of the listener that calls this.
+        let Some(mut dictionary) = self.dictionary.try_lock() else { return };
+        let Some((id, index)) = dictionary.left else { return };
+        if self.write_end(&mut dictionary, id, index, false).is_ok() {
+            self.has_left_index.store(false, Ordering::Release);
+            drop(dictionary);
+            self.give_space_back([index]);
+        }
+    }
+
+    /// Makes the end of an addition durable, and then known.
+    fn write_end(&self, dictionary: &mut Dictionary, id: AnyTableId, index: IndexId, is_filled: bool) -> Result<()> {
         let mut definition = dictionary.table(id)?.clone();
         let table = self.table(id)?;
         let mut indexes = table.indexes.clone();
@@ -113,20 +144,16 @@ impl TableDb {
             for own in indexes.iter_mut().filter(|own| own.id == index) {
                 (own.is_building, own.since) = (false, self.ground.db.latest_seqno());
             }
-            self.store_definition(&mut dictionary, definition.clone(), None, &[])?;
+            self.store_definition(dictionary, definition.clone(), None, &[])?;
         } else {
             definition.indexes.retain(|own| own.id != index);
             indexes.retain(|own| own.id != index);
-            self.store_definition(&mut dictionary, definition.clone(), None, &[index])?;
+            self.store_definition(dictionary, definition.clone(), None, &[index])?;
         }
-        dictionary.building = None;
+        (dictionary.building, dictionary.left) = (None, None);
         self.publish(table.with_indexes(definition, indexes));
         if !is_filled {
             self.ground.dropped.add([index]);
-        }
-        drop(dictionary);
-        if !is_filled {
-            self.give_space_back([index]);
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ impl TableDb {
     /// `NotFound` if no table has this id, `Busy` while an index is added to it, and those of a write.
     pub fn drop_table(&self, table: impl Into<AnyTableId>) -> Result<()> {
         let table = table.into();
+        self.remove_left_index();
         let mut dictionary = self.dictionary.lock();
         let definition = dictionary.table(table)?.clone();
         dictionary.check_not_building(&definition)?;
@@ -38,6 +39,7 @@ impl TableDb {
     /// `NotFound` if no open table has this id, or it has no such index; `Busy` while an index is added to it; and those of a write.
     pub fn drop_index(&self, table: impl Into<AnyTableId>, name: &str) -> Result<()> {
         let id = table.into();
+        self.remove_left_index();
         let mut dictionary = self.dictionary.lock();
         let mut definition = dictionary.table(id)?.clone();
         dictionary.check_not_building(&definition)?;

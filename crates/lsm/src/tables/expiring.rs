@@ -199,14 +199,34 @@ impl TableDb {
         mut definition: TableDefinition,
         before: RowExpiry,
     ) -> Result<TableDefinition> {
-        let expired = expiring(&definition).zip(self.table_policy().ok());
-        definition.expired_until =
-            definition.expired_until.max(expired.and_then(|(table, policy)| policy.expired_until(&table)));
+        self.note_expired(&mut definition);
         self.store_definition(dictionary, definition.clone(), None, &[])?;
-        let Err(error) = self.adopt(&definition) else { return Ok(definition) };
-        // Where that fails, too, it is in force from the next opening on.
-        let _ = self.store_definition(dictionary, TableDefinition { expiry: Some(before), ..definition }, None, &[]);
-        Err(error)
+        if let Err(error) = self.adopt(&definition) {
+            // Where that fails, too, it is in force from the next opening on.
+            let before = TableDefinition { expiry: Some(before), ..definition };
+            let _ = self.store_definition(dictionary, before, None, &[]);
+            return Err(error);
+        }
+        self.keep_expired(dictionary, &mut definition)?;
+        Ok(definition)
+    }
+
+    /// Lets the dictionary, which is all that a backup has, say which rows durations made expire that are in force no more. Time went on while a duration was written down, and a crash may have come before it
+    /// was in force: rows expired by the one before until then.
+    fn keep_expired(&self, dictionary: &mut Dictionary, definition: &mut TableDefinition) -> Result<()> {
+        match self.note_expired(definition) {
+            true => self.store_definition(dictionary, definition.clone(), None, &[]),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes which rows are expired whatever their duration is from now on. Returns whether they are more than the definition said.
+    fn note_expired(&self, definition: &mut TableDefinition) -> bool {
+        let expired = expiring(definition).zip(self.table_policy().ok());
+        let until = expired.and_then(|(table, policy)| policy.expired_until(&table));
+        let is_later = until > definition.expired_until;
+        definition.expired_until = definition.expired_until.max(until);
+        is_later
     }
 
     /// The side of the family's policy that is told about tables.
@@ -252,12 +272,15 @@ impl TableDb {
 
     /// Tells the policy about all tables, before anything of them is read.
     pub(super) fn resume_expiry(&self) -> Result<()> {
-        let dictionary = self.dictionary.lock();
+        let mut dictionary = self.dictionary.lock();
         let tables: Vec<ExpiringTable> = dictionary.tables.values().filter_map(expiring).collect();
         match self.table_policy() {
-            Ok(policy) => policy.resume(&tables),
-            Err(error) if !tables.is_empty() => Err(error),
-            Err(_) => Ok(()),
+            Ok(policy) => policy.resume(&tables)?,
+            Err(error) if !tables.is_empty() => return Err(error),
+            Err(_) => return Ok(()),
         }
+        let expire = |table: &&TableDefinition| table.expiry.is_some();
+        let definitions: Vec<TableDefinition> = dictionary.tables.values().filter(expire).cloned().collect();
+        definitions.into_iter().try_for_each(|mut table| self.keep_expired(&mut dictionary, &mut table))
     }
 }

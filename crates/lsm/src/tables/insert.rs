@@ -160,6 +160,7 @@ impl TableDb {
         // Taken out while it is used: an extractor or a listener that inserts again gets one of its own.
         let mut scratch = SCRATCH.with(|scratch| std::mem::take(&mut *scratch.borrow_mut()));
         scratch.clear();
+        self.remove_left_index();
         // Until the changes are visible: whoever adds an index waits for those who do not know of it.
         let writing = self.writers.enter();
         let tables = self.ground.open_tables.load();

@@ -61,7 +61,7 @@ use layout::{FIRST_ID, IndexId};
 use siltstone_base::engine::{LazyTableId, LazyTableSpec, TableId, TableSpec};
 use siltstone_base::expiry::RowExpiry;
 use siltstone_base::row_locks::RowLocks;
-use siltstone_base::sync::atomic::AtomicU64;
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -128,6 +128,8 @@ pub struct TableDb {
     ground: Arc<Ground>,
     system: ColumnFamily,
     dictionary: Mutex<Dictionary>,
+    /// Whether the dictionary has an index that is left to be taken away.
+    has_left_index: AtomicBool,
     writers: Writers,
     /// Who changes keys of unique indexes: locks that last as long as one call. Each call is an owner of its own.
     unique_keys: RowLocks,
@@ -175,6 +177,8 @@ struct Dictionary {
     tables: BTreeMap<String, TableDefinition>,
     /// The table that an index is being added to.
     building: Option<IndexId>,
+    /// Its number and the index, if adding it has failed and it could not be written down that it is gone.
+    left: Option<(AnyTableId, IndexId)>,
 }
 
 impl Dictionary {
@@ -274,6 +278,7 @@ impl TableDb {
             ground,
             system,
             dictionary: Mutex::new(RANK, Dictionary::default()),
+            has_left_index: AtomicBool::new(false),
             writers: Writers::default(),
             unique_keys: RowLocks::new(MAX_LOCK_BYTES),
             next_owner: AtomicU64::new(1),
@@ -361,6 +366,7 @@ impl TableDb {
     }
 
     fn open_existing(&self, spec: &TableSpec, lazy: bool, expiry: Option<RowExpiry>) -> Result<u32> {
+        self.remove_left_index();
         let mut dictionary = self.dictionary.lock();
         let definition = dictionary
             .tables

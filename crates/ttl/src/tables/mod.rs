@@ -189,7 +189,7 @@ impl TablePolicy for TableTtl {
     fn expired_until(&self, table: &ExpiringTable) -> Option<u64> {
         let home = self.home.0.lock();
         let now = Self::home(&home).ok()?.trusted_now();
-        self.tables.load().history(table)?.bound(now)
+        self.tables.load().history(table)?.resumed(table.duration, now).horizon()
     }
 }
 

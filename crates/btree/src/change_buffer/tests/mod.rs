@@ -271,3 +271,36 @@ fn entries_that_wait_for_a_leaf_without_its_bit_are_told_and_not_looked_for_for_
     // Nothing else waits, and closing slowly ends.
     db.shut_down(crate::Shutdown::Slow).unwrap();
 }
+
+/// The leaf that is the first page of a bitmap's pages could not be made: every insert into a full leaf failed from then on.
+#[test]
+fn an_index_grows_past_the_pages_of_its_first_bitmap() {
+    for (mode, is_ascending) in
+        [(ChangeBuffering::All, true), (ChangeBuffering::All, false), (ChangeBuffering::None, false)]
+    {
+        let disk = new_disk();
+        let life = open(&disk, &options(mode)).unwrap();
+        let handle = life.db.create_tree("entries").unwrap();
+        let (mut draw, mut model) = (Draw(3), Entries::new());
+        let pages = || life.db.tree_for_test(&handle).page_count().unwrap();
+        while pages() < 4 * 512 {
+            let first = model.len() as u64;
+            let mut key = |number| match is_ascending {
+                true => format!("{number:060}").into_bytes(),
+                false => format!("{:060}", draw.below(1 << 60)).into_bytes(),
+            };
+            let ops: Ops = (first..first + 5).map(|number| (key(number), EntryOp::Insert { stamp: None })).collect();
+            life.db.apply_entries_for_test(&handle, &ops).unwrap();
+            apply(&mut model, &ops);
+        }
+        let disk = disk.after_process_death();
+        drop(life);
+        let life = open(&disk, &options(mode)).unwrap();
+        life.db.merge_changes().unwrap();
+        life.db.check().unwrap();
+        for is_forward in [true, false] {
+            let found = scan(life.db.tree_for_test(&life.entries()), is_forward).unwrap();
+            assert_same(&found, &model, &format!("{mode:?}, {is_ascending}"));
+        }
+    }
+}

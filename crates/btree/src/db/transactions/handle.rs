@@ -206,7 +206,7 @@ impl Transaction {
     ///
     /// Those of [`get`](Self::get); `NotFound` if the tree was dropped.
     pub fn get_in(&mut self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.get_of(&tree.0, key.as_ref())
+        self.get_of(self.state.own(tree)?, key.as_ref())
     }
 
     pub(super) fn get_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -239,7 +239,7 @@ impl Transaction {
     ///
     /// Those of [`get_for_update`](Self::get_for_update); `NotFound` if the tree was dropped.
     pub fn get_for_update_in(&mut self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.get_for_update_of(&tree.0, key.as_ref())
+        self.get_for_update_of(self.state.own(tree)?, key.as_ref())
     }
 
     pub(super) fn get_for_update_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -308,7 +308,7 @@ impl Transaction {
     ///
     /// Those of [`put`](Self::put); `NotFound` if the tree was dropped.
     pub fn put_in(&mut self, tree: &TreeHandle, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.change(&tree.0, key.as_ref(), Some(value.as_ref()))
+        self.change(self.state.own(tree)?, key.as_ref(), Some(value.as_ref()))
     }
 
     /// Removes a key, and locks it also if it does not exist.
@@ -326,7 +326,7 @@ impl Transaction {
     ///
     /// Those of [`put_in`](Self::put_in).
     pub fn delete_in(&mut self, tree: &TreeHandle, key: impl AsRef<[u8]>) -> Result<()> {
-        self.change(&tree.0, key.as_ref(), None)
+        self.change(self.state.own(tree)?, key.as_ref(), None)
     }
 
     fn change(&mut self, tree: &Arc<OpenTree>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
@@ -417,7 +417,7 @@ impl Transaction {
     ///
     /// `NotFound` if the tree was dropped; `Aborted` after closing.
     pub fn cursor_in(&mut self, tree: &TreeHandle) -> Result<Cursor> {
-        self.cursor_of(&tree.0)
+        self.cursor_of(self.state.own(tree)?)
     }
 
     pub(super) fn cursor_of(&mut self, tree: &Arc<OpenTree>) -> Result<Cursor> {

@@ -248,7 +248,7 @@ impl DbInner {
         let in_memory: Vec<_> = all.iter().filter(|family| is_in_memory(family)).cloned().collect();
         if !in_memory.is_empty() {
             self.switch_memtables(&mut leader.side, &in_memory, FlushReason::Manual)?;
-            self.wait_until_flushed(&in_memory)?;
+            self.wait_until_flushed_leading(&in_memory)?;
         }
         self.sync_wals(&mut leader.side)?;
         let intakes = families.iter().map(|(family, tables, older)| Intake::in_two_layers(family, tables, *older));

@@ -263,7 +263,7 @@ impl DbInner {
                 return Err(Error::invalid_argument(message));
             }
             self.switch_memtables(&mut leader.side, std::slice::from_ref(family), FlushReason::Manual)?;
-            self.wait_until_flushed(std::slice::from_ref(family))?;
+            self.wait_until_flushed_leading(std::slice::from_ref(family))?;
         }
         self.sync_wals(&mut leader.side)?;
         if !needs_seqno && self.try_install(leader, &[Intake::new(family, tables)], false)? == Attempt::Installed {

@@ -6,7 +6,7 @@ use crate::{
     IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteOptions,
 };
 use siltstone_base::env::sim::{CrashConfig, CrashStates, FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
-use siltstone_base::env::{Env, FileKind, PosixEnv};
+use siltstone_base::env::{Env, FileKind, PosixEnv, read_file, write_file_atomically};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -364,6 +364,50 @@ fn a_table_of_the_database_itself_is_not_moved_away() {
     db.close().unwrap();
     let db = Db::open("/db", &quiet(&disk)).unwrap();
     assert_eq!(rows(&db), expected(&[(0..5, "a")]));
+}
+
+/// What was moved in is nowhere else: neither in a WAL nor where it came from.
+#[test]
+fn a_table_that_was_moved_in_outlives_the_rotten_edit_that_names_it() {
+    for is_cut in [false, true] {
+        let disk = SimDisk::new();
+        let db = Db::open("/db", &quiet(&disk)).unwrap();
+        let moved = IngestExternalFileOptions::default().move_files(true);
+        ingest(&db, &[&table(&disk, "a", 0..5, "a")], &moved).unwrap();
+        let disk = disk.after_process_death();
+        let env = disk.env();
+        let manifests = env.list_dir(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
+        let manifest = manifests.filter(|name| name.starts_with("MANIFEST-")).max().unwrap();
+        let manifest = Path::new("/db").join(manifest);
+        let len = env.file_len(&manifest).unwrap();
+        match is_cut {
+            false => disk.flip(&manifest, len - 1, 1).unwrap(),
+            // As a crash does it before anybody was told.
+            true => {
+                let bytes = read_file(&*env, &manifest, FileKind::Manifest, 1 << 30).unwrap();
+                let (cut, aside) = (&bytes[..bytes.len() - 1], Path::new("/db/aside"));
+                write_file_atomically(&*env, &manifest, aside, cut, FileKind::Manifest).unwrap();
+            }
+        }
+
+        let db = Db::open("/db", &quiet(&disk)).unwrap();
+        assert_eq!(rows(&db), Rows::new());
+        let lost = disk.env().list_dir(Path::new("/db/lost"));
+        if is_cut {
+            assert!(lost.is_err());
+            continue;
+        }
+        let lost = lost.unwrap().into_iter().map(|entry| format!("/db/lost/{}", entry.name)).collect::<Vec<_>>();
+        assert_eq!(lost.len(), 1);
+        ingest(&db, &[&lost[0]], &IngestExternalFileOptions::default()).unwrap();
+        assert_eq!(rows(&db), expected(&[(0..5, "a")]));
+        // It is not looked at again, nor deleted.
+        db.close().unwrap();
+        let db = Db::open("/db", &quiet(&disk)).unwrap();
+        assert_eq!(rows(&db), expected(&[(0..5, "a")]));
+        assert!(disk.env().exists(Path::new(&lost[0])).unwrap());
+        db.check().unwrap();
+    }
 }
 
 #[test]

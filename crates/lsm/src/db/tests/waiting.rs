@@ -25,6 +25,23 @@ fn open(disk: &SimDisk, style: CompactionStyle) -> Db {
     Db::open_families("/db", &options(disk), &[("default", family)]).unwrap()
 }
 
+/// Whoever paused and then wrote waited for the ingest, which waited for the flush that he had paused.
+#[test]
+fn nobody_who_leads_waits_for_a_flush_that_is_paused() {
+    let disk = SimDisk::new();
+    let db = open(&disk, CompactionStyle::Leveled);
+    db.put("a", "1").unwrap();
+    db.pause_background_work().unwrap();
+    db.flush_families(&[&db.default_family()], &FlushOptions::default().wait(false)).unwrap();
+    let families: Vec<_> = db.handle.inner.families.load().values().cloned().collect();
+    let error = db.handle.inner.wait_until_flushed_leading(&families).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Aborted, "{error}");
+    db.put("b", "2").unwrap();
+    db.resume_background_work();
+    db.handle.inner.wait_until_flushed_leading(&families).unwrap();
+    assert_eq!(db.metrics().get(Counter::Flushes), 1);
+}
+
 #[test]
 fn waiting_flushes_first_if_it_is_asked_to() {
     let disk = SimDisk::new();

@@ -284,6 +284,48 @@ fn an_index_that_is_being_built_is_not_read_nor_left_behind() {
     assert_eq!(scan(&db, table, 1, "", 9), ["bc1"]);
 }
 
+/// A device that was full for a moment kept the table from being changed, and any index from being added, until the process ended.
+#[test]
+fn a_table_whose_index_could_not_be_made_for_a_moment_is_written_on() {
+    let (mut failed, mut left) = (0, 0);
+    for after_ops in 0..40 {
+        let disk = SimDisk::new();
+        let options = DbOptions::default().env(Some(disk.env())).create_if_missing(true);
+        let db = open_with(Path::new("/db"), &options, &ColumnFamilyOptions::default());
+        let table = db.create_table(&spec("t", 1)).unwrap();
+        insert(&db, table, &[("1", "abc"), ("2", "xyz")]);
+        let unique = IndexSpec::over_columns("unique", Some(0..3)).unique(true);
+        // A sync that fails is another matter: nothing is written after it.
+        let writes = OpFilter { class: Some(OpClass::Write), ..OpFilter::default() };
+        disk.set_fault(FaultPlan::once(FaultKind::NoSpace, after_ops).filter(writes));
+        let added = db.add_index(table, &unique);
+        disk.clear_fault();
+        if added.is_ok() {
+            continue;
+        }
+        failed += 1;
+        left += usize::from(db.dictionary.lock().left.is_some());
+        // A flush that failed is tried again after a while, and until then nothing is written.
+        while let Err(error) = db.insert(table, &[row("3", "abc")]) {
+            assert!([ErrorKind::NoSpace, ErrorKind::Busy].contains(&error.kind()), "{error}");
+            std::thread::yield_now();
+        }
+        assert_eq!(db.dictionary.lock().left, None);
+        sound(&db, table, 3);
+        db.delete(table, &[row("3", "abc")]).unwrap();
+        assert_eq!(db.add_index(table, &unique).unwrap(), 1, "{after_ops}");
+        sound(&db, table, 2);
+        db.close().unwrap();
+        let db = open_with(Path::new("/db"), &options, &ColumnFamilyOptions::default());
+        let grown = TableSpec { indexes: vec![spec("t", 1).indexes.remove(0), unique], ..spec("t", 1) };
+        assert_eq!(db.open_table(&grown).unwrap(), table, "{after_ops}");
+        sound(&db, table, 2);
+        insert(&db, table, &[("3", "new")]);
+        sound(&db, table, 3);
+    }
+    assert!(failed > 1 && left > 0, "{failed} {left}");
+}
+
 /// That an index is whole is in the WAL, and its entries were in memory alone.
 #[test]
 fn an_index_that_is_added_without_a_wal_is_whole_after_the_next_opening() {

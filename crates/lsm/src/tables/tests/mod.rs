@@ -15,6 +15,7 @@ mod sweeps;
 
 use super::*;
 use siltstone_base::engine::Row;
+use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
 use siltstone_base::index_spec::{IndexExtractor, IndexSpec};
 use std::path::Path;
 

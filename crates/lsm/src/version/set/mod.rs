@@ -54,12 +54,21 @@ pub(crate) struct VersionSet {
     manifest: Manifest,
     /// How many writes failed of which nobody knows whether they are in the MANIFEST after a crash.
     doubts: u64,
-    /// Why the last edits of the MANIFEST were dropped when it was read, if some were.
-    dropped_edits: Option<Error>,
+    /// What became of the last edits of the MANIFEST when it was read, if some were dropped.
+    dropped_edits: Option<DroppedEdits>,
     /// Whether nothing may be written any more: the directory may be another opening's.
     is_closed: bool,
     /// The MANIFEST that CURRENT names for certain, or 0.
     manifest_number: u64,
+}
+
+/// Edits at the end of a MANIFEST that do not count.
+#[derive(Debug)]
+struct DroppedEdits {
+    /// Why.
+    damage: Error,
+    /// Whether more is wrong than that the end is missing, as if it was not a crash that did it.
+    may_have_rotted: bool,
 }
 
 /// Counters of the whole database.
@@ -106,7 +115,18 @@ impl VersionSet {
     /// The largest id that a family has had as far as the MANIFEST knows, and why its last edits were dropped; nothing, if none were.
     pub(crate) fn dropped_edits(&self) -> Option<(u32, &Error)> {
         let known = self.families.keys().map(|id| id.0).max().unwrap_or(0).max(self.counters.max_column_family);
-        self.dropped_edits.as_ref().map(|damage| (known, damage))
+        self.dropped_edits.as_ref().map(|dropped| (known, &dropped.damage))
+    }
+
+    /// Whether the last edit of the MANIFEST was dropped although it was not only cut short: it may have been durable once.
+    pub(crate) fn may_have_rotted(&self) -> bool {
+        self.dropped_edits.as_ref().is_some_and(|dropped| dropped.may_have_rotted)
+    }
+
+    /// The numbers of all tables and blob files of the current versions. All files have theirs from one counter.
+    pub(crate) fn listed_files(&self) -> impl Iterator<Item = u64> {
+        let tables = self.families().flat_map(|family| family.current().all_files()).map(|(_, file)| file.number);
+        tables.chain(self.families().flat_map(|family| family.current().blob_files().numbers()))
     }
 
     /// The largest sequence number that the MANIFEST knows of.

@@ -2,7 +2,7 @@
 
 use super::manifest::{self, Manifest};
 use super::replay::Replay;
-use super::{Counters, Family, FamilyConfig, FamilyRecord, VersionSet, VersionSetConfig};
+use super::{Counters, DroppedEdits, Family, FamilyConfig, FamilyRecord, VersionSet, VersionSetConfig};
 use crate::file_names::FileName;
 use crate::key::ColumnFamilyId;
 use crate::version::FileNumbers;
@@ -73,7 +73,7 @@ impl VersionSet {
         let finished = replay.finish(family_config, &config.obsolete_tables);
         let (families, counters) = finished.map_err(|error| error.with_file(&path))?;
         if let Some(damage) = &dropped {
-            check_nothing_is_missing(&config, &families, counters.min_log_number_to_keep, damage)?;
+            check_nothing_is_missing(&config, &families, counters.min_log_number_to_keep, &damage.damage)?;
         }
         Ok(Self {
             config,
@@ -102,8 +102,8 @@ pub(crate) fn list_families(config: &VersionSetConfig) -> Result<Vec<String>> {
 /// What a MANIFEST says.
 struct ReadManifest {
     replay: Replay,
-    /// Why its last edits were dropped, if some were.
-    dropped: Option<Error>,
+    /// Its last edits, if some were dropped.
+    dropped: Option<DroppedEdits>,
 }
 
 /// Replays a MANIFEST. Damage behind its last whole edit may be what a crash leaves of an edit that nobody was promised, and is dropped;
@@ -126,17 +126,20 @@ fn read_manifest(config: &VersionSetConfig, number: u64) -> Result<ReadManifest>
             }
             Ok(ReadOutcome::End(LogEnd::Clean)) => break None,
             Ok(ReadOutcome::End(LogEnd::TornTail { offset, what })) => {
-                break Some(Error::corruption(&path, offset, what));
+                break Some(DroppedEdits { damage: Error::corruption(&path, offset, what), may_have_rotted: false });
             }
-            Err(error) if error.kind() == ErrorKind::Corruption && !reader.record_follows_damage()? => {
-                break Some(error);
+            Err(damage) if damage.kind() == ErrorKind::Corruption && !reader.record_follows_damage()? => {
+                break Some(DroppedEdits { damage, may_have_rotted: true });
             }
             Err(error) => return Err(error),
         }
     };
     let end = reader.end_offset();
     if replay.drop_incomplete_group() {
-        dropped.get_or_insert_with(|| Error::corruption(&path, end, "atomic group of version edits without its end"));
+        dropped.get_or_insert_with(|| DroppedEdits {
+            damage: Error::corruption(&path, end, "atomic group of version edits without its end"),
+            may_have_rotted: false,
+        });
     }
     replay.check_complete().map_err(|error| error.with_file(&path).with_offset(end))?;
     Ok(ReadManifest { replay, dropped })
