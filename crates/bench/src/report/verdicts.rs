@@ -157,7 +157,7 @@ fn not_measured(judged: &[Judged], records: &[RunRecord]) -> String {
         false => format!("<p>Nothing was run of: {}.</p>", escape(&others.join(", "))),
     };
     format!(
-        "<details class=\"verdicts\"><summary>{} that could not be measured, and why</summary>{}{others}</details>",
+        "<details class=\"verdicts\"><summary>{}, of experiments that were run, that could not be measured, and why</summary>{}{others}</details>",
         rows.len(),
         table(&["experiment", "what is compared", "why it is missing"], rows)
     )

@@ -72,9 +72,6 @@ impl PageKind {
 }
 
 /// Offsets of the header's fields, in bytes.
-/// Where a page says up to which record of the redo log it has all changes.
-pub(crate) const LSN_AT: usize = at::LSN;
-
 pub(super) mod at {
     pub(in super::super) const CHECKSUM: usize = 0;
     pub(in super::super) const LSN: usize = 8;

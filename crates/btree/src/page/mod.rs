@@ -34,7 +34,6 @@ pub use change::Change;
 pub use check::check;
 pub use compressed::{PageCompressor, block_len, decompress, is_compressed, stored_len};
 pub use dump::dump;
-pub(crate) use header::LSN_AT;
 pub use header::{Header, PageId, PageKind};
 pub use inner::{child_at, child_for, separator_at, shortest_separator};
 pub use leaf::find;
