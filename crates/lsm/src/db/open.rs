@@ -134,8 +134,9 @@ fn open_for(
         surroundings.expiry.begin()?;
     }
 
-    let mut recovery = replay(&surroundings, &versions, &families, undecided, None)?;
+    // Replaying writes tables that no edit names yet.
     lost_files::set_aside(&surroundings, &versions)?;
+    let mut recovery = replay(&surroundings, &versions, &families, undecided, None)?;
     let wal_number = versions.file_numbers().allocate();
     recovery.write_all(wal_number)?;
     let last_seqno = recovery.last_seqno;
