@@ -183,14 +183,14 @@ class Server:
         return sum(file.stat().st_blocks * 512 for file in self.data.rglob("*") if file.is_file() and not is_log(file))
 
     def settle(self):
-        """Flushes and waits, as with Siltstone's engines: until InnoDB has written all pages, and until MyRocks has nothing in memtables, and no flush and no compaction to do."""
+        """Flushes and waits, as with Siltstone's engines: until InnoDB has written all pages, and until MyRocks has nothing in memtables and in level 0, and no flush and no compaction to do."""
         if self.engine == "innodb":
             usual = self.query("select @@global.innodb_max_dirty_pages_pct").strip()
             self.query("set global innodb_max_dirty_pages_pct = 0")
             self.wait_for(lambda: self.status()["Innodb_buffer_pool_pages_dirty"] <= FEW_PAGES)
             self.query(f"set global innodb_max_dirty_pages_pct = {usual}")
         else:
-            self.query("set global rocksdb_force_flush_memtable_now = 1")
+            self.query("set global rocksdb_force_flush_memtable_and_lzero_now = 1")
             due = "select sum(value) from information_schema.rocksdb_cfstats where stat_type in ('COMPACTION_PENDING', 'MEM_TABLE_FLUSH_PENDING')"
             self.wait_for(lambda: int(self.query(due)) == 0)
 

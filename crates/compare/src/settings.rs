@@ -11,7 +11,7 @@ pub struct PeerSettings {
     pub write_buffer_bytes: usize,
     /// Write buffers, being written and sealed.
     pub write_buffers: usize,
-    /// Bytes of a table of RocksDB's below level 0.
+    /// Bytes of a table below level 0 of LSM trees.
     pub table_bytes: u64,
     /// Bytes of RocksDB's first level.
     pub level_base_bytes: u64,

@@ -86,6 +86,12 @@ pub trait Admin: Send + Sync {
     /// Waits until no compaction, merge or cleaning is due. Nobody writes meanwhile.
     fn settle(&self) -> Result<()>;
 
+    /// Settles, after what the engine would do by itself once callers only read: an LSM tree empties level 0. Nobody writes meanwhile.
+    /// By default what [`settle`](Self::settle) does.
+    fn drain(&self) -> Result<()> {
+        self.settle()
+    }
+
     /// What the engine counted since it was opened.
     fn stats(&self) -> Result<EngineStats>;
 

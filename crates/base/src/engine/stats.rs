@@ -15,6 +15,8 @@ pub struct EngineStats {
     pub bytes_written: Option<u64>,
     /// Bytes read from files, by users and by background work.
     pub bytes_read: Option<u64>,
+    /// What both are rounded to, for an engine that counts less exactly than by single bytes: growth of fewer than ten of these is not known.
+    pub bytes_grain: u64,
     /// Reads from files, by users and by background work: of a B-tree, pages.
     pub reads: Option<u64>,
     /// Bytes that files occupy now.
@@ -36,6 +38,7 @@ impl EngineStats {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let difference = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
+        let bytes = |now, then| difference(now, then).filter(|grown| *grown >= self.bytes_grain.saturating_mul(10));
         let stall_micros = self.stall_micros.as_ref().map(|now| {
             let then = |cause: &String| earlier.stall_micros.as_ref().and_then(|causes| causes.get(cause)).copied();
             now.iter()
@@ -48,8 +51,9 @@ impl EngineStats {
         let counters = grown.filter(|(_, count)| *count > 0).collect();
         Self {
             counters,
-            bytes_written: difference(self.bytes_written, earlier.bytes_written),
-            bytes_read: difference(self.bytes_read, earlier.bytes_read),
+            bytes_written: bytes(self.bytes_written, earlier.bytes_written),
+            bytes_read: bytes(self.bytes_read, earlier.bytes_read),
+            bytes_grain: self.bytes_grain,
             reads: difference(self.reads, earlier.reads),
             space_bytes: self.space_bytes,
             log_bytes: self.log_bytes,

@@ -66,6 +66,7 @@ fn statistics_subtract_counters_and_keep_sizes() {
     let earlier = EngineStats {
         bytes_written: Some(10),
         bytes_read: None,
+        bytes_grain: 0,
         reads: Some(3),
         counters: [("pages".to_owned(), 4), ("idle".to_owned(), 1)].into(),
         space_bytes: Some(5),
@@ -83,4 +84,13 @@ fn statistics_subtract_counters_and_keep_sizes() {
     assert_eq!(since.space_bytes, Some(9));
     assert_eq!(since.stall_micros, Some(StallMicros::from([("l0".to_owned(), 5)])));
     assert_eq!(since.stall_micros_total(), Some(5));
+}
+
+#[test]
+fn bytes_that_are_rounded_coarsely_say_nothing_of_little_growth() {
+    let of = |written| EngineStats { bytes_written: Some(written), bytes_grain: 10, ..EngineStats::default() };
+    assert_eq!(of(199).since(&of(100)).bytes_written, None, "it may be a tenth more or less");
+    assert_eq!(of(200).since(&of(100)).bytes_written, Some(100));
+    let exact = |written| EngineStats { bytes_grain: 0, ..of(written) };
+    assert_eq!(exact(100).since(&exact(100)).bytes_written, Some(0), "and what is counted exactly may not have grown");
 }

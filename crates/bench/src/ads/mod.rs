@@ -71,7 +71,7 @@ struct Identity {
 impl AdsConfig {
     /// The whole ladder at a scale: data several times as large as memory.
     pub fn of_scale(scale: Scale, seed: u64) -> Self {
-        let upserts_per_day: u64 = scale.of(5_000, 15_000, 100_000);
+        let upserts_per_day: u64 = scale.of(4_000, 8_000, 32_000);
         let scaled = Self {
             rows: Row::ALL.to_vec(),
             days: 78,

@@ -160,14 +160,20 @@ impl Stage<'_> {
                 continue;
             }
             let now = self.clock.now_micros();
-            match micros.checked_sub(now) {
-                Some(early) if !is_over => self.clock.sleep(Duration::from_micros(early)),
-                _ => lag_micros = lag_micros.max(now.saturating_sub(micros)),
-            }
+            let late_micros = match micros.checked_sub(now) {
+                Some(early) if !is_over => {
+                    self.clock.sleep(Duration::from_micros(early));
+                    0
+                }
+                _ => now.saturating_sub(micros),
+            };
+            lag_micros = lag_micros.max(late_micros);
             if !batch.is_empty() {
                 let watch = Stopwatch::start();
                 kv.write(&batch)?;
-                worker.record(watch.nanos(), batch.len() as u64);
+                // The rows waited for those before them as well.
+                let waited_nanos = late_micros.saturating_mul(1_000) / config.factor().max(1);
+                worker.record(watch.nanos().saturating_add(waited_nanos), batch.len() as u64);
                 bytes += (batch.len() * ROW_BYTES) as u64;
                 batch.clear();
             }

@@ -158,6 +158,11 @@ pub(crate) fn flush_and_settle(engine: &dyn Admin, bar: bool) -> Result<Measured
     at_rest(bar, || engine.flush().and_then(|()| engine.settle()))
 }
 
+/// The same for a workload that may only read: it finds what an engine would have made of its tables by itself after a while, and no such work begins beneath it.
+pub(crate) fn flush_and_drain(engine: &dyn Admin, bar: bool) -> Result<Measured> {
+    at_rest(bar, || engine.flush().and_then(|()| engine.drain()))
+}
+
 /// Measures something that no client takes part in.
 fn at_rest(bar: bool, wait: impl FnOnce() -> Result<()>) -> Result<Measured> {
     let shown = Bar::of_rest(bar);

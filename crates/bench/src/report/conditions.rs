@@ -6,6 +6,9 @@ use crate::ResultLine;
 /// The device of a run on the machine's own.
 pub(super) const OWN_DEVICE: &str = "none";
 
+/// The part of a run's time by which rows may come in late at most.
+const MOST_LAG: f64 = 0.05;
+
 /// Whether all data has room in the engine's memory.
 pub(super) fn fits(run: &ResultLine) -> bool {
     run.data_bytes.zip(run.memory_bytes).is_some_and(|(data, memory)| data <= memory)
@@ -24,6 +27,16 @@ pub(super) fn is_on(run: &ResultLine, device: &str) -> bool {
 /// Whether LSM trees compacted level 0 and held writers up by their own limits.
 pub(super) fn has_own_level0(run: &ResultLine) -> bool {
     run.level0.is_none()
+}
+
+/// Whether memory holds half of the data at most.
+pub(super) fn is_half(run: &ResultLine) -> bool {
+    run.data_bytes.zip(run.memory_bytes).is_some_and(|(data, memory)| data >= 2 * memory)
+}
+
+/// Whether it kept up with the rows that came in: those of `ads` are due at their times, and an engine that falls behind has other rows than one that does not.
+pub(super) fn kept_up(run: &ResultLine) -> bool {
+    run.replication_lag_s.is_none_or(|lag| lag <= run.seconds * MOST_LAG)
 }
 
 /// Whether it did all that it was to do.

@@ -236,7 +236,7 @@ impl<'a> Session<'a> {
         let Outcome { measured, bytes, offered } = match workload {
             // What stayed in memory would be written beneath the first workload, after the engine was opened again.
             Workload::Settle => {
-                Outcome { measured: load::flush_and_settle(&*engine.admin, bar)?, bytes: 0, offered: None }
+                Outcome { measured: load::flush_and_drain(&*engine.admin, bar)?, bytes: 0, offered: None }
             }
             Workload::Load => {
                 let (measured, bytes) = load::run(&load, |worker| self.load(&opened, run.clients, worker))?;

@@ -48,6 +48,7 @@ impl Admin for Db {
         Ok(EngineStats {
             bytes_written: Some(pages + metrics.get(Counter::RedoBytes)),
             bytes_read: Some(metrics.get(Counter::PagesRead) * page),
+            bytes_grain: 0,
             reads: Some(metrics.get(Counter::PagesRead)),
             space_bytes: Some(self.0.allocated_bytes(|_| true)),
             log_bytes: Some(self.0.allocated_bytes(|name| is_doublewrite(name) || name.ends_with(".log"))),

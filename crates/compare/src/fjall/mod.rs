@@ -3,12 +3,14 @@
 use crate::PeerSettings;
 use crate::error::{foreign, no_direct};
 use crate::sync_timer::SyncTimer;
+use fjall::compaction::Leveled;
 use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{CompressionType, Database, Iter, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Slice, Snapshot};
 use siltstone_base::Result;
 use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::engine::{Admin, Capabilities, Durability, EngineStats, Kv, KvBatch, KvCursor, KvOp};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 mod last_ops;
@@ -37,7 +39,10 @@ impl FjallEngine {
         let bloom = BloomConstructionPolicy::BitsPerKey(settings.bloom_bits_per_key as f32);
         let compression = if settings.compress { CompressionType::Lz4 } else { CompressionType::None };
         let options = || {
+            // Its first level has room for four tables.
+            let levels = Leveled::default().with_table_target_size(settings.table_bytes);
             KeyspaceCreateOptions::default()
+                .compaction_strategy(Arc::new(levels))
                 .max_memtable_size(settings.write_buffer_bytes as u64)
                 .data_block_compression_policy(CompressionPolicy::all(compression))
                 .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(bloom)))

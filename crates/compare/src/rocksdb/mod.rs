@@ -114,6 +114,13 @@ impl Admin for RocksdbEngine {
         self.db.wait_for_compact(&options).map_err(|error| foreign(NAME, "settle", error))
     }
 
+    /// Compacts all it has: the binding cannot have level 0 alone compacted.
+    fn drain(&self) -> Result<()> {
+        self.flush()?;
+        self.db.compact_range::<&[u8], &[u8]>(None, None);
+        self.settle()
+    }
+
     /// The engine's tickers would slow every call down, so its own text reports are read: bytes are good to about
     /// 10 MB, counts to a thousandth, and the stalled time has no causes.
     fn stats(&self) -> Result<EngineStats> {
@@ -126,6 +133,7 @@ impl Admin for RocksdbEngine {
         Ok(EngineStats {
             bytes_written: text::bytes_written(&database, &family),
             bytes_read: text::bytes_compacted_read(&family),
+            bytes_grain: text::BYTES_GRAIN,
             reads: None,
             space_bytes: None,
             log_bytes: None,

@@ -4,6 +4,9 @@ use siltstone_base::engine::{Counters, StallMicros};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
+/// Bytes are told in hundredths of a GiB; those that are written are the sum of two such figures.
+pub(super) const BYTES_GRAIN: u64 = (1 << 30) / 100;
+
 /// Bytes of the log, of flushes and of compactions.
 pub(super) fn bytes_written(database: &str, family: &str) -> Option<u64> {
     let log = number_before(line(database, "Cumulative WAL:")?, "written: ", " GB")?;

@@ -102,6 +102,17 @@ impl Db {
         self.handle.inner.wait_for_compact(options)
     }
 
+    /// Flushes every family and empties level 0 of those with leveled compaction, whatever its triggers say, and waits until nothing is due any more: what
+    /// [`drain_when_read_only_seconds`](crate::DbOptions::drain_when_read_only_seconds) does by itself once callers only read, at once. MyRocks calls it
+    /// `rocksdb_force_flush_memtable_and_lzero_now`. Families without automatic compactions are only flushed. A write that comes meanwhile ends it early.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` while the database closes, and the error that made the engine read-only.
+    pub fn drain(&self) -> Result<()> {
+        self.handle.inner.drain_at_once()
+    }
+
     /// Starts no new background jobs until [`resume_background_work`](Self::resume_background_work), and waits for those that run. Tables from outside, and transactions that go in as tables, whose turn among
     /// the writers comes while something is in memory that must be flushed first, fail with `Aborted` until then: others may write.
     pub fn pause_background_work(&self) -> Result<()> {

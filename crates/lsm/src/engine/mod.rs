@@ -135,6 +135,10 @@ impl Admin for Db {
         self.wait_for_background_work()
     }
 
+    fn drain(&self) -> Result<()> {
+        Self::drain(self)
+    }
+
     fn stats(&self) -> Result<EngineStats> {
         let counters = self.metrics().counters();
         let stalls = StallCause::ALL.map(|cause| (stall_name(cause), counters.get(Counter::stall_micros(cause))));
@@ -144,6 +148,7 @@ impl Admin for Db {
             bytes_written: Some(counters.disk_bytes_written()),
             // Blocks that gets read are counted by the environment.
             bytes_read: None,
+            bytes_grain: 0,
             reads: None,
             space_bytes: Some(sum_of(self, Property::TotalSstFilesSize)?.saturating_add(log_bytes)),
             log_bytes: Some(log_bytes),
@@ -178,6 +183,10 @@ impl Admin for KvDb {
 
     fn settle(&self) -> Result<()> {
         Admin::settle(&self.db)
+    }
+
+    fn drain(&self) -> Result<()> {
+        Admin::drain(&self.db)
     }
 
     fn stats(&self) -> Result<EngineStats> {

@@ -38,6 +38,11 @@ impl Admin for TableDb {
         Ok(())
     }
 
+    fn drain(&self) -> Result<()> {
+        Admin::settle(self)?;
+        Admin::drain(&self.ground.db)
+    }
+
     fn stats(&self) -> Result<EngineStats> {
         let mut stats = Admin::stats(&self.ground.db)?;
         let swept = self.sweep_figures();

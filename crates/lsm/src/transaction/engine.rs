@@ -34,6 +34,10 @@ macro_rules! ordered_bytes {
                 Admin::settle(self.db())
             }
 
+            fn drain(&self) -> Result<()> {
+                Admin::drain(self.db())
+            }
+
             fn stats(&self) -> Result<EngineStats> {
                 Admin::stats(self.db())
             }

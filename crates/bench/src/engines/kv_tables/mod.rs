@@ -145,6 +145,10 @@ impl<K: Kv> Admin for KvTables<K> {
         self.kv.settle()
     }
 
+    fn drain(&self) -> Result<()> {
+        self.kv.drain()
+    }
+
     fn stats(&self) -> Result<EngineStats> {
         self.kv.stats()
     }

@@ -4,6 +4,7 @@ use super::{Alike, Figure, Shape, Side};
 use crate::ResultLine;
 use crate::figures::thousands;
 use crate::report::RunRecord;
+use crate::report::conditions::kept_up;
 
 impl Shape {
     /// The first thing that is missing, for the page.
@@ -26,6 +27,10 @@ impl Shape {
                 return Some(format!("there is no run of {engine} under these conditions"));
             };
             if !runs(side).any(|record| side.counts(&record.result)) {
+                if !kept_up(&first.result) {
+                    let lag = first.result.replication_lag_s.unwrap_or_default();
+                    return Some(format!("{engine} did not keep up: rows came in {lag:.0} s late"));
+                }
                 let left = thousands(first.result.rows_left_out.unwrap_or_default() as f64);
                 let seconds = first.result.seconds;
                 return Some(format!("{engine} was ended after {seconds:.0} s without {left} rows"));
@@ -50,7 +55,7 @@ impl Shape {
         // settings tells.
         let is_of_time = self.of.runs.may_end_early;
         let is_of_steps = self.alike == Alike::ButStep;
-        let says_all = is_of_time || is_of_steps;
+        let says_all = is_of_time || is_of_steps || self.alike == Alike::All;
         let conditions = [
             ("machine", is_same_machine(a, b)),
             ("experiment", a.experiment == b.experiment),

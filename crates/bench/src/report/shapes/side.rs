@@ -2,7 +2,7 @@
 
 use super::Figure;
 use crate::ResultLine;
-use crate::report::conditions::{OWN_DEVICE, exceeds, fits, is_on, is_whole};
+use crate::report::conditions::{OWN_DEVICE, exceeds, fits, is_half, is_on, is_whole, kept_up};
 
 /// Runs of one engine under some conditions.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +64,8 @@ pub(in crate::report) enum On {
 pub(in crate::report) enum Memory {
     /// All of it.
     All,
+    /// Half of it and less.
+    Half,
     /// A third and less.
     Beyond,
     /// So many fifths, or about as many.
@@ -99,7 +101,7 @@ impl Side {
 
     /// Whether a run of this side counts: most do only if they did all that they were to do.
     pub(super) fn counts(&self, run: &ResultLine) -> bool {
-        self.runs.may_end_early || is_whole(run)
+        (self.runs.may_end_early || is_whole(run)) && kept_up(run)
     }
 }
 
@@ -136,6 +138,7 @@ impl Memory {
     fn is_of(self, run: &ResultLine) -> bool {
         match self {
             Self::All => fits(run),
+            Self::Half => is_half(run),
             Self::Beyond => exceeds(run),
             Self::Fifths(fifths) => run
                 .memory_bytes

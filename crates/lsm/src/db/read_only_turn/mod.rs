@@ -13,7 +13,9 @@ use super::state::{DbInner, FamilyState};
 use crate::event::FlushReason;
 use crate::key::SeqNo;
 use crate::metrics::Counter;
+use crate::options::FlushOptions;
 use decision::{Decision, Look, Memory};
+use siltstone_base::Result;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::sync::{Arc, Weak};
@@ -122,6 +124,31 @@ impl DbInner {
             self.set_drains(Some(newest));
             self.schedule();
         }
+    }
+
+    /// Flushes everything, compacts level 0 and waits for both, whoever writes or reads.
+    pub(crate) fn drain_at_once(self: &Arc<Self>) -> Result<()> {
+        let families: Vec<Arc<Family>> = self.families.load().values().cloned().collect();
+        self.flush(&families, &FlushOptions::default())?;
+        let newest = self.visible();
+        loop {
+            self.set_drains(Some(newest));
+            self.wait_until_idle()?;
+            // The watch may have taken it back meanwhile.
+            if self.visible() != newest || !self.can_drain() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether draining would compact anything of level 0.
+    fn can_drain(&self) -> bool {
+        let state = self.state.lock();
+        self.families.load().values().any(|family| {
+            let pinned = family.super_version.load();
+            let drains = |background| self.drain_of(&pinned, background).is_some();
+            !pinned.options.disable_auto_compactions && state.families.get(&family.id).is_some_and(drains)
+        })
     }
 
     fn set_drains(&self, drains: Option<SeqNo>) {

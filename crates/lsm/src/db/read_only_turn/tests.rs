@@ -315,3 +315,33 @@ fn writers_that_come_back_are_not_followed_by_compactions_of_each_flush() {
     }
     assert_eq!((world.files(0), world.reasons.compactions.lock().len()), (3, before));
 }
+
+#[test]
+fn who_asks_for_it_has_level_0_emptied_at_once() {
+    for seconds in [0, 10] {
+        let world = World::new(seconds);
+        world.write(0);
+        world.db.flush(&Default::default()).unwrap();
+        world.write(50);
+        world.db.drain().unwrap();
+        assert!(world.reasons.compactions.lock().contains(&CompactionReason::ReadOnly));
+        assert_eq!((world.files(0), world.files(6)), (0, 1), "with a watch every {seconds} s");
+        (0..150_u64).for_each(|number| assert!(world.db.get(number.to_be_bytes()).unwrap().is_some()));
+        let flushes = world.flushes().len();
+        world.db.drain().unwrap();
+        assert_eq!(world.flushes().len(), flushes, "nothing is left to do");
+        world.db.check().unwrap();
+    }
+}
+
+#[test]
+fn draining_ends_also_where_level_0_is_not_to_be_emptied() {
+    let universal = ColumnFamilyOptions::default().compaction_style(CompactionStyle::Universal);
+    for family in [universal, ColumnFamilyOptions::default().disable_auto_compactions(true)] {
+        let world = World::with(10, family);
+        world.write(0);
+        world.db.drain().unwrap();
+        assert_eq!(world.flushes(), [FlushReason::Manual]);
+        world.db.check().unwrap();
+    }
+}

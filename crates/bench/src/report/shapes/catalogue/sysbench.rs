@@ -46,7 +46,7 @@ pub(super) fn shapes() -> Vec<Shape> {
     shapes.extend([(BTREE, "B-tree"), (MYSQL84, "the B-tree as MySQL 8.4 sets it up")].into_iter().flat_map(
         |(btree, name)| {
             MIXES.map(|(mix, ..)| {
-                let runs = Runs { page_cache: Some(true), ..of_mix(mix) };
+                let runs = Runs { page_cache: Some(true), memory: Some(Memory::Half), ..of_mix(mix) };
                 let claim = format!("{mix}, in a memory cgroup, the LSM tree by the page cache: LSM tree over {name}");
                 let shape = row(claim, runs, published(mix, &MEMORIES));
                 Shape { by: Side { engine: btree, ..shape.by }, ..shape }
