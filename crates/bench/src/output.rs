@@ -1,13 +1,11 @@
 //! Result lines in JSON, and where a command writes.
 
-use crate::{LatencySummary, Provenance};
+use crate::{JsonLines, LatencySummary, Provenance};
 use serde::{Deserialize, Serialize};
 use siltstone_base::engine::{Counters, StallMicros};
-use siltstone_base::env::{AppendFile, Env, FileKind, FileOptions, IoContext, IoPriority, PosixEnv};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::fmt;
 use std::io::Write;
-use std::path::Path;
 
 /// One run of one workload on one engine. Unknown figures are `None`, in JSON null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -242,36 +240,6 @@ pub struct IntervalLine {
     /// Bytes that files occupied at its end, as [`ResultLine::space_bytes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_bytes: Option<u64>,
-}
-
-/// A file of JSON objects, one a line.
-#[derive(Debug)]
-pub struct JsonLines {
-    file: Box<dyn AppendFile>,
-}
-
-impl JsonLines {
-    /// Creates the file, replacing one of the same name.
-    pub fn create(path: &Path) -> Result<Self> {
-        let env = PosixEnv::new();
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            env.create_dir_all(parent).map_err(|error| Error::io("create directory", parent, error))?;
-        }
-        let file = env
-            .create_append(path, &FileOptions::new(FileKind::Other))
-            .map_err(|error| Error::io("create", path, error))?;
-        Ok(Self { file })
-    }
-
-    /// Appends one object.
-    pub fn push(&mut self, line: &impl Serialize) -> Result<()> {
-        let mut text = serde_json::to_vec(line)
-            .map_err(|error| Error::new(ErrorKind::InvalidArgument, "write a line of JSON").with_source(error))?;
-        text.push(b'\n');
-        self.file
-            .append(&text, IoContext::new(FileKind::Other, IoPriority::User))
-            .map_err(|error| Error::new(ErrorKind::Io, "append a line of JSON").with_source(error))
-    }
 }
 
 /// Where a command writes: text for people, JSON for programs.

@@ -36,6 +36,10 @@ pub(crate) enum Gap {
     Descent,
     /// A reader has the next leaf, and not yet confirmed that it is the next one.
     NextLeaf,
+    /// A reader of a long value has read all of it, and said nothing of it yet.
+    LongValue,
+    /// The frame of a page was found, and is not latched yet.
+    Found,
     /// Who needs a frame found none, and nothing to write.
     NoFrame,
 }

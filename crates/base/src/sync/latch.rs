@@ -67,8 +67,14 @@ impl Latch {
     #[inline]
     pub fn lock_shared(&self, signal: &Signal) {
         if !self.try_lock_shared() {
-            self.wait(signal, &|| self.try_lock_shared(), EXCLUSIVE | WAITING);
+            self.wait(signal, &|| self.try_lock_shared(), &|| true, EXCLUSIVE | WAITING);
         }
+    }
+
+    /// Waits for the latch, shared, as long as `is_wanted`. Returns whether it was taken. Whoever makes that false while holding the latch calls [`dismiss`](Self::dismiss).
+    #[inline]
+    pub fn lock_shared_while(&self, signal: &Signal, is_wanted: impl Fn() -> bool) -> bool {
+        self.try_lock_shared() || self.wait(signal, &|| self.try_lock_shared(), &is_wanted, EXCLUSIVE | WAITING)
     }
 
     /// Takes the latch exclusively if nobody holds it.
@@ -88,7 +94,22 @@ impl Latch {
     #[inline]
     pub fn lock_exclusive(&self, signal: &Signal) {
         if !self.try_lock_exclusive() {
-            self.wait(signal, &|| self.try_lock_exclusive(), EXCLUSIVE | SHARED);
+            self.wait(signal, &|| self.try_lock_exclusive(), &|| true, EXCLUSIVE | SHARED);
+        }
+    }
+
+    /// The same as [`lock_shared_while`](Self::lock_shared_while), exclusively.
+    #[inline]
+    pub fn lock_exclusive_while(&self, signal: &Signal, is_wanted: impl Fn() -> bool) -> bool {
+        self.try_lock_exclusive() || self.wait(signal, &|| self.try_lock_exclusive(), &is_wanted, EXCLUSIVE | SHARED)
+    }
+
+    /// Has those who wait look whether they still want the latch. For who holds it exclusively, and goes on holding it.
+    #[inline]
+    pub fn dismiss(&self, signal: &Signal) {
+        // Who announces to wait after this sees what was done before it.
+        if self.state.fetch_and(!WAITING, Ordering::AcqRel) & WAITING != 0 {
+            signal.notify_all();
         }
     }
 
@@ -124,15 +145,18 @@ impl Latch {
         signal.notify_all();
     }
 
-    /// Tries again and again; parks when that takes long. `blocking`: the bits in whose presence it can't be taken.
+    /// Tries again and again, as long as it is wanted; parks when that takes long. `blocking`: the bits in whose presence it can't be taken. Returns whether it was taken.
     #[cold]
-    fn wait(&self, signal: &Signal, take: &dyn Fn() -> bool, blocking: u64) {
+    fn wait(&self, signal: &Signal, take: &dyn Fn() -> bool, is_wanted: &dyn Fn() -> bool, blocking: u64) -> bool {
         loop {
             for _ in 0..SPINS {
                 if take() {
-                    return;
+                    return true;
                 }
                 std::hint::spin_loop();
+            }
+            if !is_wanted() {
+                return false;
             }
             let state = self.state.load(Ordering::Relaxed);
             // Whoever gives the latch back sees the bit, for the state is still one in which somebody holds it.
@@ -142,9 +166,9 @@ impl Latch {
                 std::hint::spin_loop();
                 continue;
             }
-            let announced = self.state.compare_exchange(state, state | WAITING, Ordering::Relaxed, Ordering::Relaxed);
+            let announced = self.state.compare_exchange(state, state | WAITING, Ordering::AcqRel, Ordering::Relaxed);
             if announced.is_ok() {
-                signal.wait_while(None, &mut || self.state.load(Ordering::Relaxed) & WAITING != 0);
+                signal.wait_while(None, &mut || self.state.load(Ordering::Relaxed) & WAITING != 0 && is_wanted());
             }
         }
     }
@@ -171,6 +195,29 @@ mod tests {
         latch.unlock_exclusive(&signal);
         assert!(!latch.validate(before));
         assert!(latch.validate(latch.version().unwrap()));
+    }
+
+    #[test]
+    fn who_does_not_want_the_latch_any_more_waits_no_longer() {
+        struct World(Latch, Signal, AtomicU64);
+        let world = World(Latch::new(), Signal::new(), AtomicU64::new(0));
+        for round in 1..=200 {
+            world.0.lock_exclusive(&world.1);
+            std::thread::scope(|scope| {
+                let world = &world;
+                let is_wanted = move || world.2.load(Ordering::Relaxed) < round;
+                let shared = scope.spawn(move || world.0.lock_shared_while(&world.1, is_wanted));
+                let exclusive = scope.spawn(move || world.0.lock_exclusive_while(&world.1, is_wanted));
+                if round % 2 == 0 {
+                    std::thread::yield_now();
+                }
+                world.2.store(round, Ordering::Relaxed);
+                world.0.dismiss(&world.1);
+                assert!(!shared.join().unwrap() && !exclusive.join().unwrap(), "its holder still has it");
+            });
+            world.0.unlock_exclusive(&world.1);
+        }
+        assert!(world.0.lock_exclusive_while(&world.1, || false), "it is free");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use crate::all::Scale;
 use crate::config_json;
 use crate::engines::EngineSettings;
-use crate::place::{Place, remove_database};
+use crate::place::{Found, Place, remove_database};
 use crate::{Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
@@ -140,7 +140,7 @@ impl AdsConfig {
 /// Runs the rows of the ladder and returns one line for each.
 pub fn run(config: &AdsConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>> {
     config.check()?;
-    let place = Place::new(config.dir.as_deref(), false)?;
+    let place = Place::new(config.dir.as_deref(), false, Found::Removed)?;
     output.say(config.setup())?;
     let mut lines: Vec<ResultLine> = Vec::new();
     for &row in &config.rows {

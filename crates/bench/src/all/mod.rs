@@ -6,7 +6,7 @@
 
 use crate::engines::{EngineKind, allocated_bytes};
 use crate::output::CellLine;
-use crate::place::remove_database;
+use crate::place::remove_place;
 use crate::stopwatch::Stopwatch;
 use crate::{JsonLines, Output, ads, insert, kv, redmine, report, stalls, sysbench, ycsb};
 use siltstone_base::env::{DirEntry, Env, FileKind, PosixEnv, read_file};
@@ -70,7 +70,7 @@ pub fn run(config: &AllConfig, output: &mut Output<'_>) -> Result<Option<PathBuf
     // What an interrupted run left is gone before the first cell: a dry run leaves it, and counts it as free.
     let leftovers = databases(&config.dir);
     if !config.dry_run {
-        remove_database(&leftovers)?;
+        remove_place(&leftovers)?;
     }
     let room = Room::of(existing(&config.dir)).with_freed(allocated_bytes(&leftovers, &|_| true));
     left.iter().try_for_each(|cell| room.check(cell))?;
@@ -169,7 +169,7 @@ fn of_mariadb(dir: &Path) -> Result<Vec<PathBuf>> {
 fn run_cell(config: &AllConfig, cell: &Cell, output: &mut Output<'_>) -> Result<()> {
     let (file, partial) = (results(&config.dir, cell), config.dir.join(format!("{}.partial", cell.name)));
     let databases = databases(&config.dir);
-    remove_database(&databases)?;
+    remove_place(&databases)?;
     let mut json = JsonLines::create(&partial)?;
     json.push(&CellLine { cell: cell.identity() })?;
     output.with_json(json, |output| match cell.experiment(&databases) {
@@ -181,7 +181,7 @@ fn run_cell(config: &AllConfig, cell: &Cell, output: &mut Output<'_>) -> Result<
         Experiment::Stalls(config) => stalls::run(&config, output).map(drop),
         Experiment::Ads(config) => ads::run(&config, output).map(drop),
     })?;
-    remove_database(&databases)?;
+    remove_place(&databases)?;
     let env = PosixEnv::new();
     env.rename(&partial, &file).map_err(|error| Error::io("rename", &partial, error))
 }

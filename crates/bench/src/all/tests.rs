@@ -4,6 +4,7 @@ use super::*;
 use crate::OfferedRates;
 use crate::engines::{Device, EngineSettings};
 use crate::insert::Step;
+use crate::place::{Found, Place};
 use crate::redmine::DataSet;
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
@@ -365,6 +366,7 @@ fn what_an_interrupted_run_left_takes_no_room_from_the_next() {
     let dry = AllConfig { dir: dir.path().to_path_buf(), only: vec!["ycsb".to_owned()], ..config() };
     let held_by_databases = || allocated_bytes(&databases(dir.path()), &|_| true);
     assert_eq!(held_by_databases(), 0);
+    Place::new(Some(&databases(dir.path())), true, Found::Removed).unwrap();
     let database = databases(dir.path()).join("btree");
     env.create_dir_all(&database).unwrap();
     let (pages, temporary) = (database.join("pages"), database.join("temporary"));

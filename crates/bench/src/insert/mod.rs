@@ -20,7 +20,7 @@
 
 use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
-use crate::place::{Place, remove_database};
+use crate::place::{Found, Place, remove_database};
 use crate::{IntervalLine, Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
@@ -147,7 +147,7 @@ impl InsertConfig {
 /// Runs the benchmark and returns one line a run.
 pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>> {
     config.check()?;
-    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1)?;
+    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1, Found::Removed)?;
     let harness = session::harness_nanos_per_row(config)?;
     output.say(config.setup())?;
     let mut lines = Vec::new();

@@ -16,7 +16,7 @@
 
 use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings, NullEngine, OpenEngine};
-use crate::place::Place;
+use crate::place::{Found, Place};
 use crate::{Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
@@ -130,7 +130,9 @@ impl KvConfig {
 /// Runs the workloads and returns one line a run.
 pub fn run(config: &KvConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>> {
     config.check()?;
-    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1)?;
+    let keeps = config.existing && !config.workloads.iter().any(|workload| workload.starts_empty());
+    let found = if keeps { Found::Kept } else { Found::Removed };
+    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1, found)?;
     let harness = calibrate(config)?;
     output.say(config.setup())?;
     let mut lines: Vec<ResultLine> = Vec::new();

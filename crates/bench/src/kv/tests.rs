@@ -2,7 +2,7 @@
 
 use super::client::{KEY_BYTES, encode_key};
 use super::*;
-use crate::output::JsonLines;
+use crate::JsonLines;
 
 fn config(workloads: &[Workload]) -> KvConfig {
     KvConfig {

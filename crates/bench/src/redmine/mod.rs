@@ -29,7 +29,7 @@
 
 use crate::config_json;
 use crate::engines::{Device, EngineKind, EngineSettings};
-use crate::place::Place;
+use crate::place::{Found, Place};
 use crate::{Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::engine::Durability;
@@ -214,7 +214,7 @@ impl RedmineConfig {
 /// Runs the operations and returns one line a run.
 pub fn run(config: &RedmineConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>> {
     config.check()?;
-    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1)?;
+    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1, Found::Removed)?;
     let streams = match config.has_streams() {
         true => {
             let mut path = place.root().into_os_string();

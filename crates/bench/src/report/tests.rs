@@ -1,8 +1,8 @@
 //! The report: parsing, published figures, the page.
 
 use super::*;
+use crate::JsonLines;
 use crate::Provenance;
-use crate::output::JsonLines;
 
 fn result(engine: &str, ops_per_s: f64) -> ResultLine {
     ResultLine {
@@ -602,6 +602,16 @@ fn figures_of_an_experiments_own_stand_on_the_page_where_they_are_known() {
     assert!(html.contains("<th>KB a row</th>") && html.contains("<td>0.33</td>") && html.contains("<th>p95 us</th>"));
     let html = page::render(&[RunRecord::new(result("memory", 1.0))]).unwrap();
     assert!(!html.contains("<th>trimmed mean us</th>") && html.contains("<th>KB a row</th>"));
+}
+
+#[test]
+fn the_page_says_who_looks_whether_primary_keys_of_inserted_rows_are_there() {
+    for experiment in ["insert", "mariadb"] {
+        let result = ResultLine { experiment: experiment.to_owned(), workload: "l".to_owned(), ..result("btree", 1.0) };
+        assert!(page::render(&[RunRecord::new(result)]).unwrap().contains("primary key"), "{experiment}");
+    }
+    let result = ResultLine { experiment: "kv".to_owned(), ..result("btree", 1.0) };
+    assert!(!page::render(&[RunRecord::new(result)]).unwrap().contains("primary key"));
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! * if an operation fails, or at the end a table is not what it should be.
 
 use crate::Output;
-use crate::place::Place;
+use crate::place::{Found, Place};
 use siltstone_base::clock::{Clock, SystemClock};
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -78,7 +78,7 @@ impl SoakConfig {
 /// `LimitExceeded` if memory was not what it should be; `InvalidArgument`; whatever a client met.
 pub fn run(config: &SoakConfig, output: &mut Output<'_>) -> Result<()> {
     config.check()?;
-    let place = Place::new(config.dir.as_deref(), true)?;
+    let place = Place::new(config.dir.as_deref(), true, Found::Kept)?;
     let root = place.root();
     let db = config.open(root.join("db"))?;
     let mut samples = Samples::new(config.budget);

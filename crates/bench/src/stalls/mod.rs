@@ -12,7 +12,7 @@
 use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
 use crate::kv::{KvConfig, Workload};
-use crate::place::Place;
+use crate::place::{Found, Place};
 use crate::{Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
@@ -189,7 +189,8 @@ impl StallsConfig {
 /// Runs the steps on every engine and returns one line a step.
 pub fn run(config: &StallsConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>> {
     config.check()?;
-    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1)?;
+    let found = if config.existing { Found::Kept } else { Found::Removed };
+    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1, found)?;
     output.say(config.setup())?;
     let mut lines = Vec::new();
     let mut maximum = config.rate.map(|rate| rate as f64);

@@ -17,7 +17,7 @@
 use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
 use crate::load::offered::{self, OfferedRates};
-use crate::place::Place;
+use crate::place::{Found, Place};
 use crate::{Output, ResultLine, kv};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
@@ -113,7 +113,7 @@ impl YcsbConfig {
 /// Runs the workloads and returns one line a run.
 pub fn run(config: &YcsbConfig, output: &mut Output<'_>) -> Result<Vec<ResultLine>> {
     config.check()?;
-    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1)?;
+    let place = Place::new(config.dir.as_deref(), config.engines.len() > 1, Found::Removed)?;
     output.say(config.setup())?;
     let mut lines: Vec<ResultLine> = Vec::new();
     for pair in 1..=config.pairs {

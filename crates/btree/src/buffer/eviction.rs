@@ -106,7 +106,7 @@ impl Pool {
     pub(super) fn give_up(&self, guard: &ExclusiveGuard<'_>) {
         let mut lists = self.lists.lock();
         lists.lru.remove(guard.index, &mut |frame, is_old| self.tell(frame, is_old));
-        self.table.remove(&self.frames, guard.id, guard.index);
+        self.table.remove(&self.frames, guard.id, guard.index, &self.signal);
         lists.free.push(guard.index);
     }
 
@@ -332,7 +332,7 @@ impl Pool {
     fn forget(&self, lists: &mut Lists, index: u32, id: Option<PageId>) {
         lists.lru.remove(index, &mut |frame, is_old| self.tell(frame, is_old));
         if let Some(id) = id {
-            self.table.remove(&self.frames, id, index);
+            self.table.remove(&self.frames, id, index, &self.signal);
         }
         self.evictions.fetch_add(1, Ordering::Relaxed);
         self.metrics.add(Counter::PagesEvicted, 1);

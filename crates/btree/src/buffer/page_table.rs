@@ -7,7 +7,7 @@
 use super::frame::{Frame, NO_FRAME};
 use crate::page::PageId;
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
-use siltstone_base::sync::{CachePadded, Mutex, Rank};
+use siltstone_base::sync::{CachePadded, Mutex, Rank, Signal};
 
 /// Taken under any latch, and under the lock of the lists.
 const RANK: Rank = Rank(480);
@@ -88,8 +88,8 @@ impl PageTable {
         None
     }
 
-    /// Takes a frame out. The caller holds its latch exclusively.
-    pub(super) fn remove(&self, frames: &[Frame], id: PageId, index: u32) {
+    /// Takes a frame out. The caller holds its latch exclusively; those who wait for the page in it look for it anew.
+    pub(super) fn remove(&self, frames: &[Frame], id: PageId, index: u32, signal: &Signal) {
         let bucket = self.bucket(id);
         let _stripe = self.stripes[bucket % STRIPES].lock();
         let Some(frame) = frames.get(index as usize) else { return };
@@ -107,5 +107,6 @@ impl PageTable {
             }
         }
         frame.set_page(None);
+        frame.latch.dismiss(signal);
     }
 }

@@ -171,6 +171,7 @@ impl Pool {
                 Some(index) => index,
                 None => self.load(id)?.index(),
             };
+            passing(Gap::Found);
             // Header and slots are needed next: the waits for their lines overlap with the one for the latch.
             self.memory.words(index).prefetch_front();
             if let Some(guard) = self.shared_in(index, id) {
@@ -183,7 +184,10 @@ impl Pool {
     #[inline]
     fn shared_in(&self, index: u32, id: PageId) -> Option<SharedGuard<'_>> {
         let frame = &self.frames[index as usize];
-        frame.latch.lock_shared(&self.signal);
+        // It may be given to another page meanwhile, whose holder waits for what this thread holds.
+        if !frame.latch.lock_shared_while(&self.signal, || frame.holds(id)) {
+            return None;
+        }
         let guard = SharedGuard { index, frame, words: self.memory.words(index), signal: &self.signal };
         frame.holds(id).then_some(guard)
     }
@@ -218,7 +222,9 @@ impl Pool {
     #[inline]
     fn exclusive_in(&self, index: u32, id: PageId) -> Option<ExclusiveGuard<'_>> {
         let frame = &self.frames[index as usize];
-        frame.latch.lock_exclusive(&self.signal);
+        if !frame.latch.lock_exclusive_while(&self.signal, || frame.holds(id)) {
+            return None;
+        }
         let guard = ExclusiveGuard { id, index, frame, words: self.memory.words(index), signal: &self.signal };
         frame.holds(id).then_some(guard)
     }
@@ -315,7 +321,9 @@ impl Pool {
     /// A page for reading where a reader left it, if nobody changed it or took it out since.
     pub(crate) fn resume(&self, place: &Place) -> Option<SharedGuard<'_>> {
         let frame = self.frames.get(place.index as usize)?;
-        frame.latch.lock_shared(&self.signal);
+        if !frame.latch.lock_shared_while(&self.signal, || frame.holds(place.id)) {
+            return None;
+        }
         let words = self.memory.words(place.index);
         let guard = SharedGuard { index: place.index, frame, words, signal: &self.signal };
         (frame.holds(place.id) && frame.latch.validate(place.version)).then_some(guard)

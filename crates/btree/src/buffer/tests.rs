@@ -179,6 +179,36 @@ fn a_new_page_is_not_read_when_somebody_read_ahead_in_vain() {
     pool.give_up(&page);
 }
 
+/// Who holds that one may wait for a page that the reader holds: both would wait for ever.
+#[test]
+fn a_reader_does_not_wait_for_another_page_that_was_given_the_frame_of_its_own() {
+    let (pool, space) = pool_of(64, 10);
+    let [held, read, new] = [2, 3, 5_000].map(|number| PageId::new(space, number));
+    drop(pool.shared(read).unwrap());
+    let before = pool.frame_of(read).unwrap();
+    let ((begin, begins), (named, is_named)) = (mpsc::channel(), mpsc::channel());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            begins.recv().unwrap();
+            let page = pool.create(new).unwrap();
+            named.send(()).unwrap();
+            drop(pool.exclusive(held).unwrap());
+            pool.give_up(&page);
+        });
+        let leaf = pool.shared(held).unwrap();
+        once_at(Gap::Found, move || {
+            assert!(pool.free(before));
+            begin.send(()).unwrap();
+            is_named.recv().unwrap();
+            assert_eq!(pool.frame_of(new), Some(before));
+        });
+        let page = pool.shared(read).unwrap();
+        assert!(has_happened(Gap::Found));
+        assert_ne!(pool.frame_of(read), Some(before));
+        drop((page, leaf));
+    });
+}
+
 #[test]
 fn no_page_goes_for_one_that_was_never_written() {
     let (pool, space) = pool_of(64, 1_000);

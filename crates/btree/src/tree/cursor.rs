@@ -253,7 +253,9 @@ impl Tree {
             if cell.flags == 0 {
                 chunk.push(cell.key, cell.value);
             } else {
-                let (flags, value) = self.whole(Value { flags: cell.flags, bytes: cell.value })?;
+                let value = Value { flags: cell.flags, bytes: cell.value };
+                self.check_chain(number, value)?;
+                let (flags, value) = self.whole(value)?;
                 chunk.push_cell(flags, cell.key, &value);
             }
             slot = if is_forward { slot + 1 } else { index };

@@ -70,6 +70,7 @@ impl Tree {
                 if header.free() + old.value.len() < value.bytes.len() {
                     return Ok(Outcome::NoRoom);
                 }
+                self.check_chain(number, old_value)?;
                 before(Some(old_value))?;
                 let change = Change::Replace { slot: slot as u16, flags: value.flags, value: value.bytes };
                 if let Some(chain) = old_value.chain().filter(|_| !keep_chain) {

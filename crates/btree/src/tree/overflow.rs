@@ -108,6 +108,16 @@ impl Tree {
         mtr.commit(close).map(drop)
     }
 
+    /// Refuses a long value that is said to be in the leaf of its row: whoever holds that would wait for itself.
+    pub(super) fn check_chain(&self, leaf: u32, value: Value<'_>) -> Result<()> {
+        match value.chain() {
+            Some(chain) if [chain.first, chain.last].contains(&leaf) => {
+                Err(self.corruption(leaf, "a long value is said to be in the leaf of its row"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A cell's value with its stamp, and with what it refers to in place of the reference; its flags say so. Whoever calls holds its leaf, or knows that the
     /// value's pages are not given back meanwhile.
     #[cold]

@@ -123,9 +123,14 @@ impl Tree {
                 if cell.flags & FLAG_OVERFLOW == 0 {
                     return Ok(Some(found(cell.flags, cell.value)));
                 }
-                let (flags, value) = self.whole(Value { flags: cell.flags, bytes: cell.value })?;
+                let value = Value { flags: cell.flags, bytes: cell.value };
+                self.check_chain(number, value)?;
+                let (flags, value) = self.whole(value)?;
+                passing(Gap::LongValue);
+                // Under the latch, too: whoever undoes the change that it is of ends later.
+                let seen = found(flags, &value);
                 drop(leaf);
-                Ok(Some(found(flags, &value)))
+                Ok(Some(seen))
             }
             Some(Err(_)) => Ok(None),
             None => Err(self.corruption(number, "the slots make no sense")),

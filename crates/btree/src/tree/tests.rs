@@ -1,11 +1,13 @@
 //! Where pages are split, and descents that begin again.
 
 use super::cursor::{Chunk, Position, Start};
+use super::overflow::Value;
 use super::search::Route;
 use super::split::{inner_split_point, leaf_split_point};
 use crate::meanwhile::{Gap, has_happened, once_at};
-use crate::page::{Cell, Header, PageKind};
-use crate::{Counter, Db, DbOptions, Durability, KvCursor};
+use crate::mtr::{Close, close_group};
+use crate::page::{Cell, FLAG_OVERFLOW, Header, OverflowRef, PageKind};
+use crate::{Counter, Db, DbOptions, Durability, ErrorKind, KvCursor};
 
 fn cells(keys: &[&'static str]) -> Vec<Cell<'static>> {
     keys.iter().map(|key| Cell { flags: 0, key: key.as_bytes(), value: &[0; 10] }).collect()
@@ -183,4 +185,23 @@ fn a_scan_that_meets_a_split_must_not_hang_the_database() {
     is_over.recv().unwrap();
     let next = u32::from_be_bytes(last.try_into().unwrap()) + 1;
     assert_eq!(chunk.get(0).unwrap().0, next.to_be_bytes());
+}
+
+#[test]
+fn a_long_value_that_is_said_to_be_in_the_leaf_of_its_row_is_damage_and_nobody_waits_for_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), &small()).unwrap();
+    db.put("b", "1").unwrap();
+    let handle = db.default_tree();
+    let tree = db.tree_for_test(&handle);
+    let leaf = tree.leaf_shared(Route::Key(b"a")).unwrap().0;
+    let reference = OverflowRef { len: 3_000, first: leaf, last: leaf }.encode();
+    let value = Value { flags: FLAG_OVERFLOW, bytes: &reference };
+    tree.put(b"a", value, true, Close::Open, Close::Open, &mut |_| Ok(())).unwrap();
+    close_group(tree.pool()).unwrap();
+    let mut cursor = db.cursor().unwrap();
+    for error in [db.get("a").unwrap_err(), cursor.seek(b"a").unwrap_err(), db.put("a", "2").unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    }
+    assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"1"[..]));
 }

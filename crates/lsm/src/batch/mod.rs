@@ -8,6 +8,7 @@
 //! checks every record and the count. Reading one therefore needs no error path; bytes that nobody checked are read by
 //! [`BatchReader`].
 
+pub(crate) mod notes;
 mod phase;
 mod reader;
 mod record;
@@ -95,9 +96,10 @@ impl WriteBatch {
     }
 
     /// Takes a batch in stored form, after checking all of it: header, every record, limits and count. Markers of two-phase
-    /// commit are legal here; whoever applies the batch may refuse them.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
+    /// commit are legal here; whoever applies the batch may refuse them. What an engine says of its own log among the records, of which that batch was read, is left out: it is not true of another log.
+    pub fn from_bytes(mut bytes: Vec<u8>) -> Result<Self> {
         BatchReader::new(&bytes)?.validate()?;
+        remove_notes(&mut bytes);
         let mut batch = Self { bytes, other_families: false, special: false, error: None, phase: None };
         batch.other_families = batch.iter().any(|entry| entry.column_family.0 != 0);
         batch.special = batch.iter().any(|entry| !(entry.kind == ValueType::Put || entry.kind.is_tombstone()));
@@ -197,9 +199,14 @@ impl WriteBatch {
         self.add(tag::RANGE_DELETE, tag::CF_RANGE_DELETE, column_family.into(), begin, Some(end));
     }
 
-    /// Adds bytes that are written to the log with the batch and nowhere else. They are no entry and are not counted.
+    /// Adds bytes that are written to the log with the batch and nowhere else. They are no entry and are not counted. What the engine itself would take for its own notes in the
+    /// log is refused (`InvalidArgument`, when the batch is written): it begins with `SLTSELF1`, `SLTPRED1`, `SLTAGAN1` or `SLTSYNC1`.
     pub fn put_log_data(&mut self, data: impl AsRef<[u8]>) {
         let data = data.as_ref();
+        if notes::is_note(data) {
+            self.refuse(Error::invalid_argument("log data that would pass for a note of the engine"));
+            return;
+        }
         if data.len() > MAX_VALUE_LEN {
             self.refuse(value_too_long(data.len()));
             return;
@@ -443,5 +450,26 @@ impl<'a> IntoIterator for &'a WriteBatch {
 
     fn into_iter(self) -> BatchIter<'a> {
         self.iter()
+    }
+}
+
+/// Takes notes about logs out of a batch in stored form that is valid.
+fn remove_notes(bytes: &mut Vec<u8>) {
+    let mut records = Records::new(bytes.get(HEADER_LEN..).unwrap_or_default());
+    let mut kept: Option<Vec<u8>> = None;
+    let mut before = records.rest();
+    while let Ok(Some(record)) = records.next_record() {
+        let rest = records.rest();
+        let (start, end) = (bytes.len() - before.len(), bytes.len() - rest.len());
+        match record {
+            Record::LogData(blob) if notes::is_note(blob) => {
+                kept.get_or_insert_with(|| bytes.get(..start).unwrap_or_default().to_vec());
+            }
+            _ => kept.iter_mut().for_each(|kept| kept.extend_from_slice(bytes.get(start..end).unwrap_or_default())),
+        }
+        before = rest;
+    }
+    if let Some(kept) = kept {
+        *bytes = kept;
     }
 }

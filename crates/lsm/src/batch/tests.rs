@@ -208,3 +208,30 @@ proptest! {
         prop_assert!(WriteBatch::from_bytes(bytes[..cut].to_vec()).is_err());
     }
 }
+
+/// Recovery would take them for its own, and those of another log for damage of this one.
+#[test]
+fn notes_of_an_engine_about_its_log_do_not_come_in_with_batches() {
+    let mut batch = WriteBatch::new();
+    batch.put_log_data([b"SLTSELF1".as_slice(), &7_u64.to_le_bytes()].concat());
+    assert_eq!(batch.check().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let record = |blob: &[u8]| [&[tag::LOG_DATA, blob.len() as u8], blob].concat();
+    let mut plain = WriteBatch::new();
+    plain.put_log_data("SLTSELF");
+    plain.put("a", "1");
+    plain.delete("b");
+    let mut noted = Vec::new();
+    noted.extend_from_slice(&encode_header(0, 2));
+    for note in [notes::OWN_NUMBER, notes::PREDECESSOR, notes::REPETITION, notes::PROMISE] {
+        noted.extend_from_slice(&record(&[note.as_slice(), b"12345678"].concat()));
+    }
+    let body = plain.body().to_vec();
+    let middle = body.len() - 3;
+    noted.extend_from_slice(&body[..middle]);
+    noted.extend_from_slice(&record(notes::PROMISE));
+    noted.extend_from_slice(&body[middle..]);
+    noted.extend_from_slice(&record(notes::PROMISE));
+    let read = WriteBatch::from_bytes(noted).unwrap();
+    assert_eq!(read.body(), body);
+    assert_eq!(read.log_data().collect::<Vec<_>>(), [b"SLTSELF"]);
+}

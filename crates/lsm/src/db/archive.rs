@@ -93,13 +93,25 @@ impl DbInner {
             let len = self.env.file_len(path)?.min(written);
             self.cut_off(path, len)?;
             create_dir_durably(&*self.env, &self.dir.join(FOLDER))?;
-            self.env.rename(path, &self.archived_path(number))?;
-            Ok(len)
+            // Whoever does not find it any more where it was looks for it in the archive.
+            let mut inner = self.wal_archive.inner.lock();
+            inner.archived.get_or_insert_default().insert(number, Archived { len, since_micros });
+            drop(inner);
+            self.env.rename(path, &self.archived_path(number))
         });
-        // What cannot be archived is deleted: it must not fill the directory.
-        let Ok(len) = moved else { return false };
         let mut inner = self.wal_archive.inner.lock();
-        inner.archived.get_or_insert_default().insert(number, Archived { len, since_micros });
+        let archived = inner.archived.get_or_insert_default();
+        if moved.is_err() {
+            // What cannot be archived is deleted: it must not fill the directory.
+            archived.remove(&number);
+            return false;
+        }
+        let is_purged = !archived.contains_key(&number);
+        drop(inner);
+        if is_purged {
+            // There were too many bytes before it was there. One that stays is found at the next opening.
+            let _ = self.env.remove_file(&self.archived_path(number));
+        }
         true
     }
 

@@ -117,6 +117,11 @@ impl DbInner {
         self.wait_for_compact(&WaitForCompactOptions::default())
     }
 
+    /// Whether background work is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state.lock().background_paused > 0
+    }
+
     /// The same, as `options` say.
     pub(crate) fn wait_for_compact(self: &Arc<Self>, options: &WaitForCompactOptions) -> Result<()> {
         // Nothing runs in a database that is open for reading only, whatever may be due.
@@ -128,7 +133,7 @@ impl DbInner {
             self.flush(&families, &FlushOptions::default().wait(false))?;
         }
         self.schedule();
-        let is_paused = || options.abort_on_pause && self.state.lock().background_paused > 0;
+        let is_paused = || options.abort_on_pause && self.is_paused();
         let is_done = || {
             let is_idle = self.is_idle();
             if !is_idle {

@@ -102,7 +102,7 @@ impl Db {
         self.handle.inner.wait_for_compact(options)
     }
 
-    /// Flushes every family and empties level 0 of those with leveled compaction, whatever its triggers say, and waits until nothing is due any more: what
+    /// Flushes every family and compacts level 0, whatever its triggers say, as far as the style goes (of universal compaction, into one run), and waits until nothing is due any more: what
     /// [`drain_when_read_only_seconds`](crate::DbOptions::drain_when_read_only_seconds) does by itself once callers only read, at once. MyRocks calls it
     /// `rocksdb_force_flush_memtable_and_lzero_now`. Families without automatic compactions are only flushed. A write that comes meanwhile ends it early.
     ///

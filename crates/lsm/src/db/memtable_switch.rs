@@ -131,6 +131,8 @@ impl DbInner {
         }
         let emptied = {
             let mut state = self.state.lock();
+            // Of WALs that recovery does not read any more nothing is to be stated.
+            side.predecessors.retain(|(stated, _)| state.wals.iter().any(|wal| wal.number == *stated));
             state.wals.push_back(live);
             self.start_empty_memtables_at(number, &mut state)
         };

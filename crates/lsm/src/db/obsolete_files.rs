@@ -1,6 +1,6 @@
 //! Deletes files that nobody needs any more: tables and blob files that no version lists, WALs that no family needs, old MANIFESTs.
 
-use super::state::DbInner;
+use super::state::{DbInner, ObsoleteWal};
 use crate::file_names::FileName;
 use crate::metrics::Counter;
 use siltstone_base::env::DirEntry;
@@ -12,7 +12,7 @@ use siltstone_base::{Error, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Obsolete WALs whose sizes are remembered while nobody keeps files.
+/// Obsolete WALs whose sizes are remembered after they were deleted, while nobody keeps files.
 const OBSOLETE_WALS: usize = 64;
 
 /// Rank of the list: taken under the state lock.
@@ -211,28 +211,39 @@ impl DbInner {
             && needed.is_none_or(|needed| oldest.number < needed)
         {
             obsolete.push(FileName::Wal(oldest.number).path(&self.dir));
-            let sizes = (oldest.number, oldest.size);
+            let wal = ObsoleteWal { number: oldest.number, size: oldest.size, is_gone: false };
             state.wals.pop_front();
-            state.obsolete_wals.push_back(sizes);
-        }
-        if self.deletions.is_enabled() {
-            // Somebody may still read those that were just taken, and the archive asks where they end.
-            let excess = state.obsolete_wals.len().saturating_sub(OBSOLETE_WALS.max(obsolete.len()));
-            state.obsolete_wals.drain(..excess);
+            state.obsolete_wals.push_back(wal);
         }
         obsolete
     }
 
+    /// Takes note that an obsolete WAL is deleted or archived. Somebody may read it all the same, and asks where it ends.
+    fn note_gone(&self, file: &Path) {
+        let name = file.file_name().and_then(|name| FileName::parse(&name.to_string_lossy()));
+        let Some(FileName::Wal(number)) = name else { return };
+        let mut state = self.state.lock();
+        state.obsolete_wals.iter_mut().filter(|wal| wal.number == number).for_each(|wal| wal.is_gone = true);
+        if !self.deletions.is_enabled() {
+            return;
+        }
+        while state.obsolete_wals.len() > OBSOLETE_WALS && state.obsolete_wals.front().is_some_and(|wal| wal.is_gone) {
+            state.obsolete_wals.pop_front();
+        }
+    }
+
     fn delete_file(&self, file: &Path) {
         if self.try_archive(file) {
+            self.note_gone(file);
             return;
         }
         match self.env.remove_file(file) {
             Ok(()) => {
+                self.note_gone(file);
                 self.metrics.add(Counter::ObsoleteFilesDeleted, 1);
                 self.notify(|listener| listener.file_deleted(file));
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.note_gone(file),
             Err(_) => self.deletions.put_back(file.to_path_buf()),
         }
     }

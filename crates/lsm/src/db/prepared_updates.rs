@@ -4,7 +4,7 @@
 //! stands for them, and for as many numbers; one of a rollback drops them. What was prepared before the first record that was read is looked for in the WALs before.
 
 use super::prepared::check_markers;
-use super::wal_note::is_note;
+use crate::batch::notes::is_note;
 use crate::batch::{BatchReader, HEADER_LEN, Malformed, Marker, Record, Records};
 use siltstone_base::Result;
 use std::collections::BTreeMap;

@@ -141,8 +141,8 @@ pub(crate) struct State {
     pub(crate) families: BTreeMap<u32, FamilyState>,
     /// Live WALs, oldest first; the last one is being written.
     pub(crate) wals: VecDeque<LiveWal>,
-    /// Numbers and sizes of the last WALs that were live, oldest first: whoever keeps files may still read them.
-    pub(crate) obsolete_wals: VecDeque<(u64, u64)>,
+    /// The last WALs that were live, oldest first: whoever keeps files may still read them.
+    pub(crate) obsolete_wals: VecDeque<ObsoleteWal>,
     /// The file of the WAL after them, if it was made ahead.
     pub(crate) next_wal: Option<NextWal>,
     pub(crate) running_flushes: usize,
@@ -189,6 +189,16 @@ pub(crate) struct FamilyState {
     pub(crate) drains: Option<SeqNo>,
     /// Identity of running compactions, for the picker.
     pub(crate) running: crate::compaction::Running,
+}
+
+/// A WAL that no family needs any more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ObsoleteWal {
+    pub(crate) number: u64,
+    /// Bytes of it that are whole.
+    pub(crate) size: u64,
+    /// Whether its file is deleted or archived.
+    pub(crate) is_gone: bool,
 }
 
 /// A WAL whose entries some family still needs, or that is being written.

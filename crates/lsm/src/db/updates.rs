@@ -7,7 +7,7 @@
 use super::Db;
 use super::prepared_updates::{Applied, PreparedUpdates};
 use super::state::DbInner;
-use super::wal_note::is_note;
+use crate::batch::notes::is_note;
 use crate::batch::{BatchReader, HEADER_LEN, Record, Records, WriteBatch, encode_header};
 use crate::file_names::FileName;
 use crate::key::SeqNo;
@@ -288,7 +288,7 @@ impl DbInner {
         let is_newest = state.wals.back().is_some_and(|wal| wal.number == number);
         let found = state.wals.iter().find(|wal| wal.number == number);
         let live = found.map(|wal| if is_newest { wal.written.load(Ordering::Acquire) } else { wal.size });
-        let obsolete = || state.obsolete_wals.iter().find(|(obsolete, _)| *obsolete == number).map(|(_, size)| *size);
+        let obsolete = || state.obsolete_wals.iter().find(|wal| wal.number == number).map(|wal| wal.size);
         let known = live.or_else(obsolete);
         drop(state);
         // An archived one is whole; that of an earlier opening was read by recovery.

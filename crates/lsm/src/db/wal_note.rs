@@ -6,17 +6,10 @@
 //! was reported as failed) from damage to what was acknowledged. The last is a promise: up to where the WALs were durable when it was written.
 //! What is broken before that point was not torn by a crash.
 
+use crate::batch::notes;
 use siltstone_base::checksum::crc32c;
 use siltstone_base::coding::{get_fixed32, get_fixed64, put_fixed32, put_fixed64, put_length_prefixed};
 
-/// First bytes of the note about the WAL before.
-const MAGIC: &[u8; 8] = b"SLTPRED1";
-/// First bytes of the note of a WAL's own number.
-const SELF_MAGIC: &[u8; 8] = b"SLTSELF1";
-/// First bytes of the note that what follows was prepared in older WALs.
-const REPETITION_MAGIC: &[u8; 8] = b"SLTAGAN1";
-/// First bytes of a promise.
-const PROMISE_MAGIC: &[u8; 8] = b"SLTSYNC1";
 /// Tag of a LogData record.
 const LOG_DATA: u8 = 0x03;
 
@@ -32,7 +25,7 @@ pub(crate) struct Predecessor {
 /// Appends a LogData record that states the predecessor.
 pub(crate) fn append_predecessor(out: &mut Vec<u8>, db_id: &str, number: u64, size: u64) {
     let mut note = Vec::with_capacity(28);
-    note.extend_from_slice(MAGIC);
+    note.extend_from_slice(notes::PREDECESSOR);
     put_fixed32(&mut note, crc32c(db_id.as_bytes()));
     put_fixed64(&mut note, number);
     put_fixed64(&mut note, size);
@@ -42,7 +35,7 @@ pub(crate) fn append_predecessor(out: &mut Vec<u8>, db_id: &str, number: u64, si
 
 /// The note in a LogData blob, if it is one of the database `db_id`.
 pub(crate) fn parse_predecessor(mut blob: &[u8], db_id: &str) -> Option<Predecessor> {
-    blob = blob.strip_prefix(MAGIC)?;
+    blob = blob.strip_prefix(notes::PREDECESSOR)?;
     if get_fixed32(&mut blob)? != crc32c(db_id.as_bytes()) {
         return None;
     }
@@ -50,16 +43,11 @@ pub(crate) fn parse_predecessor(mut blob: &[u8], db_id: &str) -> Option<Predeces
     blob.is_empty().then_some(note)
 }
 
-/// Whether a LogData blob is a note of the engine.
-pub(crate) fn is_note(blob: &[u8]) -> bool {
-    [MAGIC, SELF_MAGIC, REPETITION_MAGIC, PROMISE_MAGIC].iter().any(|magic| blob.starts_with(*magic))
-}
-
 /// Appends a LogData record that says that the WAL begins with what older ones prepared. It counts once the MANIFEST says that no older one is needed; before, those
 /// say the same, and more.
 pub(crate) fn append_repetition(out: &mut Vec<u8>, db_id: &str) {
     let mut note = Vec::with_capacity(12);
-    note.extend_from_slice(REPETITION_MAGIC);
+    note.extend_from_slice(notes::REPETITION);
     put_fixed32(&mut note, crc32c(db_id.as_bytes()));
     out.push(LOG_DATA);
     put_length_prefixed(out, &note);
@@ -67,7 +55,7 @@ pub(crate) fn append_repetition(out: &mut Vec<u8>, db_id: &str) {
 
 /// Whether a LogData blob says so in the database `db_id`.
 pub(crate) fn is_repetition(blob: &[u8], db_id: &str) -> bool {
-    blob.strip_prefix(REPETITION_MAGIC).is_some_and(|rest| rest == crc32c(db_id.as_bytes()).to_le_bytes())
+    blob.strip_prefix(notes::REPETITION).is_some_and(|rest| rest == crc32c(db_id.as_bytes()).to_le_bytes())
 }
 
 /// A place in the WALs: they follow each other in the order of their numbers.
@@ -82,7 +70,7 @@ pub(crate) struct LogPoint {
 /// Appends a LogData record that states up to where the WALs are durable.
 pub(crate) fn append_promise(out: &mut Vec<u8>, db_id: &str, point: LogPoint) {
     let mut note = Vec::with_capacity(28);
-    note.extend_from_slice(PROMISE_MAGIC);
+    note.extend_from_slice(notes::PROMISE);
     put_fixed32(&mut note, crc32c(db_id.as_bytes()));
     put_fixed64(&mut note, point.number);
     put_fixed64(&mut note, point.offset);
@@ -92,7 +80,7 @@ pub(crate) fn append_promise(out: &mut Vec<u8>, db_id: &str, point: LogPoint) {
 
 /// The promise in a LogData blob, if it is one of the database `db_id`.
 pub(crate) fn parse_promise(mut blob: &[u8], db_id: &str) -> Option<LogPoint> {
-    blob = blob.strip_prefix(PROMISE_MAGIC)?;
+    blob = blob.strip_prefix(notes::PROMISE)?;
     if get_fixed32(&mut blob)? != crc32c(db_id.as_bytes()) {
         return None;
     }
@@ -103,7 +91,7 @@ pub(crate) fn parse_promise(mut blob: &[u8], db_id: &str) -> Option<LogPoint> {
 /// Appends a LogData record that states the number of the WAL that it is in.
 pub(crate) fn append_own_number(out: &mut Vec<u8>, number: u64) {
     let mut note = Vec::with_capacity(16);
-    note.extend_from_slice(SELF_MAGIC);
+    note.extend_from_slice(notes::OWN_NUMBER);
     put_fixed64(&mut note, number);
     out.push(LOG_DATA);
     put_length_prefixed(out, &note);
@@ -111,7 +99,7 @@ pub(crate) fn append_own_number(out: &mut Vec<u8>, number: u64) {
 
 /// The number of the WAL that a LogData blob was written to, if it says one.
 pub(crate) fn parse_own_number(blob: &[u8]) -> Option<u64> {
-    let mut rest = blob.strip_prefix(SELF_MAGIC)?;
+    let mut rest = blob.strip_prefix(notes::OWN_NUMBER)?;
     let number = get_fixed64(&mut rest)?;
     rest.is_empty().then_some(number)
 }

@@ -75,7 +75,8 @@ pub struct CommonArguments {
     /// Draws keys and values.
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
-    /// Where the database is, and stays; with several engines, a directory for each in it. Default: a temporary directory.
+    /// Where the database is, and stays; with several engines, a directory for each in it. What an earlier run left in it is removed first, and a directory that holds anything else is refused. Default:
+    /// a temporary directory.
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Results as JSON, one object a line.

@@ -1030,3 +1030,47 @@ fn lines_cross_where_they_did_or_elsewhere() {
     assert!(crossings(&by_clients(&[(2, 1.2)], 16)).is_empty(), "one place is no line");
     assert!(crossings(&as_published()).len() >= 5);
 }
+
+#[test]
+fn an_engine_that_fell_behind_the_rows_that_came_in_is_not_judged() {
+    let mut records = as_published();
+    let is_btree = |record: &&mut RunRecord| record.result.workload == "daily-deletes";
+    let of_btree = |records: &mut [RunRecord], lag| {
+        let run = &mut records.iter_mut().find(is_btree).unwrap().result;
+        (run.seconds, run.replication_lag_s) = (200.0, Some(lag));
+    };
+    of_btree(&mut records, 9.0);
+    let space = "row ttl: space over";
+    assert_eq!(shape_judged(&records, space).verdict, Verdict::Holds);
+    of_btree(&mut records, 73.5);
+    let judged = shape_judged(&records, space);
+    assert_eq!(judged.verdict, Verdict::NotMeasured);
+    assert_eq!(judged.reason.as_deref(), Some("btree-compressed did not keep up: rows came in 74 s late"));
+}
+
+#[test]
+fn a_run_is_compared_with_those_of_its_own_settings_alone() {
+    let mut records = as_published();
+    let is_meant = |record: &&RunRecord| {
+        let run = &record.result;
+        run.workload == "write_only" && run.engine == BTREE && run.memory_bytes == Some(200)
+    };
+    let without_change_buffer: Vec<_> = records.iter().filter(is_meant).cloned().collect();
+    assert_eq!(without_change_buffer.len(), 1);
+    for mut record in without_change_buffer {
+        record.result.config_hash = "no change buffer".to_owned();
+        record.result.ops_per_s *= 100.0;
+        records.push(record);
+    }
+    let judged = shape_judged(&records, "write_only, a fifth");
+    assert_eq!((judged.verdict, judged.measured.map(f64::round)), (Verdict::Holds, Some(3.0)));
+}
+
+#[test]
+fn a_cgroup_that_holds_all_of_the_data_says_nothing_of_little_memory() {
+    let mut records = as_published();
+    for record in records.iter_mut().filter(|record| record.result.page_cache == Some(true)) {
+        record.result.memory_bytes = Some(1_100);
+    }
+    assert_eq!(shape_judged(&records, "write_only, in a memory cgroup").verdict, Verdict::NotMeasured);
+}

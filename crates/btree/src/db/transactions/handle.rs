@@ -245,7 +245,7 @@ impl Transaction {
     pub(super) fn get_for_update_of(&mut self, tree: &OpenTree, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let had_lock = self.has_lock(tree, key);
         let outcome = self.try_get_for_update(tree, key);
-        if outcome.is_err() {
+        if outcome.is_err() && !self.may_have_changed(tree, key) {
             self.give_back(had_lock, tree, key);
         }
         outcome
@@ -268,6 +268,16 @@ impl Transaction {
         let row = live
             .get(key, |flags, bytes| (flags & FLAG_DELETED == 0).then(|| crate::page::body(flags, bytes).to_vec()))?;
         Ok(tree.unexpired(key, row.flatten(), self.read_time(tree)))
+    }
+
+    /// Whether the row may have this transaction's stamp, whose lock nobody else may get.
+    fn may_have_changed(&self, tree: &OpenTree, key: &[u8]) -> bool {
+        if self.number == 0 {
+            return false;
+        }
+        let _writer = self.state.writer.lock();
+        let stamp = tree.live().and_then(|live| live.stamp(key));
+        stamp.map_or(true, |stamp| stamp.is_some_and(|stamp| stamp.id == self.id))
     }
 
     pub(super) fn has_lock(&self, tree: &OpenTree, key: &[u8]) -> bool {
@@ -342,8 +352,8 @@ impl Transaction {
         let state = Arc::clone(state);
         let mut took_lock = false;
         let outcome = self.try_change(&state, tree, key, value, needed, &mut took_lock);
-        if outcome.is_err() {
-            // A call that fails keeps no lock that it took.
+        if outcome.is_err() && !self.is_doomed {
+            // A call that fails keeps no lock that it took, unless its change is there still.
             self.give_back(!took_lock, tree, key);
         }
         outcome

@@ -120,8 +120,8 @@ impl Transaction {
                 break outcome;
             }
         };
-        if outcome.is_err() {
-            // A call that fails keeps no lock that it took.
+        if outcome.is_err() && !self.is_doomed {
+            // A call that fails keeps no lock that it took, unless its change is there still.
             took.0.iter().for_each(|(space, key)| state.locks.unlock(self.id, *space, key));
         }
         state.wake_jobs();

@@ -42,6 +42,7 @@ mod tests;
 pub(crate) use hidden::{HiddenRow, HiddenRows, HiddenWatch, JobFiles};
 pub(crate) use sieve::{DroppedEntries, Sieve};
 
+use crate::batch::MAX_VALUE_LEN;
 use crate::expiry::{Expiring, LastBound, judged};
 use crate::key::{InternalKeyComparator, SeqNo, ValueType, pack_trailer};
 use crate::merge::MergeOperator;
@@ -462,8 +463,9 @@ impl DropRules {
             _ => Decision::Keep,
         };
         match &decision {
-            Decision::Keep => self.run.push(trailer, operand),
-            Decision::Change(changed) => self.run.push(trailer, changed),
+            Decision::Change(changed) if changed.len() <= MAX_VALUE_LEN => self.run.push(trailer, changed),
+            // No table takes a longer one.
+            Decision::Keep | Decision::Change(_) => self.run.push(trailer, operand),
             Decision::Remove => {
                 self.figures.filtered += 1;
                 return Verdict::Drop(DropReason::RemovedOperand);
@@ -484,11 +486,12 @@ impl DropRules {
     ) -> Verdict {
         let Some(filter) = &self.options.filter else { return self.keep_value(entry, false) };
         match filter.filter(self.options.output_level, entry.user_key, value) {
-            Decision::Keep => self.keep_value(entry, false),
-            Decision::Change(value) => {
+            Decision::Change(value) if value.len() <= MAX_VALUE_LEN => {
                 self.changed_value = value;
                 self.keep_value(entry, true)
             }
+            // No table takes a longer one.
+            Decision::Keep | Decision::Change(_) => self.keep_value(entry, false),
             Decision::Remove => {
                 self.figures.filtered += 1;
                 self.remove(entry, stripe, beneath)

@@ -1,5 +1,6 @@
 //! Operands of one key and one stripe that wait for what comes behind them, and what they become.
 
+use crate::batch::MAX_VALUE_LEN;
 use crate::key::{SeqNo, ValueType, pack_trailer};
 use crate::merge::{MergeOperator, Operands, full_merge};
 use siltstone_base::Result;
@@ -70,6 +71,8 @@ impl Run {
             Base::Unknown => {
                 if self.len() > 1
                     && let Some(joined) = operator.partial_merge(key, &self.operands.reversed())
+                    // What no table takes stays as it is.
+                    && joined.len() <= MAX_VALUE_LEN
                 {
                     self.replace(pack_trailer(seqno, ValueType::Merge as u8), &joined);
                 }

@@ -326,3 +326,27 @@ fn what_a_failed_append_left_is_not_shown_from_the_archive() {
     assert_eq!(count_from(&db, 1), 41);
     db.close().unwrap();
 }
+
+/// Whoever keeps files may keep them for many WALs.
+#[test]
+fn what_a_failed_append_left_is_not_shown_from_the_archive_after_files_were_kept_for_long() {
+    let disk = SimDisk::new();
+    let options = simulated(&disk).wal_ttl_seconds(3600);
+    let db = Db::open("/db", &options).unwrap();
+    db.put("first", "value").unwrap();
+    db.disable_file_deletions();
+    let appends = OpFilter { class: Some(OpClass::Write), file: Some(FileKind::Wal), ..OpFilter::default() };
+    disk.set_fault(FaultPlan::once(FaultKind::ShortWriteNoSpace, 0).filter(appends));
+    db.put("failed", vec![b'x'; 100 << 10]).unwrap_err();
+    disk.clear_fault();
+    while db.put("later", "value").is_err() {}
+    for number in 0..70 {
+        db.put("later", number.to_string()).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    db.enable_file_deletions();
+    db.put("last", "value").unwrap();
+    db.flush(&FlushOptions::default()).unwrap();
+    assert_eq!(count_from(&db, 1), 73);
+    db.close().unwrap();
+}

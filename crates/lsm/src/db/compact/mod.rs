@@ -340,10 +340,9 @@ impl Compacting {
         let is_aborted = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Aborted);
         let is_measured = self.compaction.as_ref().is_some_and(|compaction| !compaction.is_edit()) && !is_aborted;
         let running = std::mem::take(&mut self.running);
-        if !running.is_empty() && outcome.is_err() && !db.versions.lock().is_manifest_broken() {
+        if outcome.is_err() {
+            // No edit names what they wrote: those that one names were taken out before.
             running.into_iter().for_each(CompactionJob::abandon);
-        } else {
-            drop(running);
         }
         self.room = None;
         let failures = self.release_inputs(outcome.is_ok());

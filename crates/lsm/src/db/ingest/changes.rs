@@ -270,7 +270,7 @@ impl DbInner {
             let in_memory: Vec<_> = families.iter().filter(|family| is_in_memory(family)).cloned().collect();
             let bytes = in_memory.iter().map(|family| bytes_in_memory(family)).sum();
             let is_worth_it = before == usize::MAX || (bytes > LITTLE_BYTES && bytes <= before / 2);
-            if in_memory.is_empty() || !is_worth_it {
+            if in_memory.is_empty() || !is_worth_it || self.is_paused() {
                 break;
             }
             self.flush(&in_memory, &FlushOptions::default())?;

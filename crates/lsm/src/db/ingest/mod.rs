@@ -229,12 +229,14 @@ impl DbInner {
         family: &Arc<Family>,
         options: &IngestExternalFileOptions,
     ) -> Result<Leader<'_>> {
+        // Without consistency for snapshots it is known only once it leads whether a flush is needed. While work is paused none would end.
+        let flushes = options.allow_blocking_flush && options.snapshot_consistency;
         for _ in 0..FLUSHES_BESIDE_WRITERS {
-            if is_in_memory(family) && options.allow_blocking_flush {
+            if is_in_memory(family) && flushes && !self.is_paused() {
                 self.flush(std::slice::from_ref(family), &crate::options::FlushOptions::default())?;
             }
             let leader = self.lock_write_side();
-            if !is_in_memory(family) || !options.allow_blocking_flush {
+            if !is_in_memory(family) || !flushes {
                 return Ok(leader);
             }
         }

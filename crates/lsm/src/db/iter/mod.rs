@@ -139,8 +139,11 @@ impl DbInner {
         for family in families {
             self.check_readable(family)?;
         }
-        let pairs = families.iter().zip(pins);
-        pairs.map(|(family, pinned)| self.iter_pinned(family, pinned, seqno, options, Arc::downgrade(self))).collect()
+        let (pairs, time) = (families.iter().zip(pins), self.read_time(options));
+        let iter = |(family, pinned): (&&Family, _)| {
+            self.iter_pinned_over(family, pinned, (seqno, time), options, Arc::downgrade(self), None)
+        };
+        pairs.map(iter).collect()
     }
 
     /// An iterator over `family` that shows a batch's own entries over those of the database. It can't be refreshed.
@@ -151,7 +154,7 @@ impl DbInner {
         if seqno >= FIRST_OWN_SEQNO {
             return Err(Error::new(ErrorKind::LimitExceeded, "no sequence numbers are left for batches that are read"));
         }
-        self.iter_pinned_over(family, pinned, seqno, options, Weak::new(), Some(own))
+        self.iter_pinned_over(family, pinned, (seqno, self.read_time(options)), options, Weak::new(), Some(own))
     }
 
     pub(super) fn iter_pinned(
@@ -162,20 +165,21 @@ impl DbInner {
         options: &ReadOptions,
         db: Weak<Self>,
     ) -> Result<Iter> {
-        self.iter_pinned_over(family, pinned, seqno, options, db, None)
+        self.iter_pinned_over(family, pinned, (seqno, self.read_time(options)), options, db, None)
     }
 
+    /// An iterator that shows what was written up to a sequence number and is not expired at a time.
     fn iter_pinned_over(
         &self,
         family: &Family,
         pinned: Arc<SuperVersion>,
-        seqno: SeqNo,
+        (seqno, time): (SeqNo, u64),
         options: &ReadOptions,
         db: Weak<Self>,
         own: Option<&OwnEntries<'_>>,
     ) -> Result<Iter> {
         let timestamps = TimestampView::new(family, options)?;
-        let expiry = family.expiry.as_ref().map(|expiry| ReadExpiry::new(&expiry.policy, self.read_time(options)));
+        let expiry = family.expiry.as_ref().map(|expiry| ReadExpiry::new(&expiry.policy, time));
         let order = family.timestamps.as_ref().map_or(&family.comparator, |timestamps| &timestamps.order);
         let mut children = Vec::new();
         let own_memtables = own.map_or(&[][..], |own| own.memtables);

@@ -310,3 +310,30 @@ fn single_deletes_over_more_than_one_value_are_counted() {
     flush(&db);
     assert_eq!(db.metrics().counters().get(Counter::SingleDeleteMismatches), 1);
 }
+
+/// What two operands would become together may be longer than any table takes. It fails who reads it, and nobody else.
+#[test]
+fn operands_that_are_too_long_together_fail_their_readers_alone() {
+    let disk = SimDisk::new();
+    let db = joining(&disk);
+    db.put("other", "1").unwrap();
+    db.merge("k", vec![b'x'; 50 << 20]).unwrap();
+    db.merge("k", vec![b'y'; 15 << 20]).unwrap();
+    let check = |db: &Db| {
+        assert_eq!(db.get("k").unwrap_err().kind(), ErrorKind::LimitExceeded);
+        assert_eq!(db.get("other").unwrap().as_deref(), Some(&b"1"[..]));
+    };
+    check(&db);
+    flush(&db);
+    db.put("other", "1").unwrap();
+    flush(&db);
+    compact(&db);
+    check(&db);
+    db.merge("k", vec![b'z'; 1 << 20]).unwrap();
+    drop(db);
+    let db = joining(&disk);
+    check(&db);
+    db.put("k", "2").unwrap();
+    compact(&db);
+    assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"2"[..]));
+}

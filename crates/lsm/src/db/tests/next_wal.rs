@@ -222,3 +222,17 @@ fn a_flush_on_a_full_device_gets_its_space_back() {
     assert_eq!(world.rows(), world.next_key);
     world.db.check().unwrap();
 }
+
+/// They would all be in the next record, which recovery then takes for too large.
+#[test]
+fn writes_without_a_log_leave_nothing_to_be_said_of_every_wal_that_they_switched() {
+    let mut world = World::open(SimDisk::new());
+    for _ in 0..30 {
+        world.switch(true);
+        world.db.flush(&FlushOptions::default()).unwrap();
+    }
+    let stated = world.db.handle.inner.write_side.lock().predecessors.len();
+    assert!(stated <= 3, "{stated} WALs");
+    world.put(false);
+    assert_eq!(world.rows(), world.next_key);
+}

@@ -170,6 +170,20 @@ fn what_cannot_change_is_refused_by_name_and_nothing_else_is_changed() {
         "level0_slowdown_writes_trigger: 3 is less than 4"
     );
     assert_eq!(family.options().ttl, 0);
+    // A group has no value either that is taken for less than it says: of FIFO the old limit would go on deleting.
+    let groups = || {
+        let options = family.options();
+        format!("{:?} {:?}", options.compaction_options_fifo, options.compaction_options_universal)
+    };
+    let before = groups();
+    for (name, text) in [
+        ("compaction_options_fifo.max_table_files_size", "-1"),
+        ("compaction_options_fifo", "{max_table_files_size=-1;}"),
+        ("compaction_options_universal", "{size_ratio=7;stop_style=kCompactionStopStyleOther;}"),
+    ] {
+        assert_eq!(refused(&[(name, text)]).0, missing, "{name} {text}");
+    }
+    assert_eq!(groups(), before);
     let error = db.set_db_options(&[("max_background_jobs", "3"), ("use_direct_reads", "true")]).unwrap_err();
     assert_eq!(error.message(), "use_direct_reads: cannot be changed while the database is open");
     assert_eq!(db.options().max_background_jobs, 2);

@@ -52,11 +52,15 @@ pub(super) fn read<T>(known: &[Part<T>], options: &mut T, text: &str) -> Taken {
     if !text.starts_with('{') {
         return Taken::Unknown;
     }
+    let mut whole = Taken::Yes;
     for (name, value) in parts(text) {
         let Some(part) = known.iter().find(|part| part.name == name) else { continue };
-        if (part.take)(options, value) == Taken::Malformed {
-            return Taken::Malformed;
+        match (part.take)(options, value) {
+            Taken::Yes => {}
+            // The others are taken all the same: they are what a file says.
+            Taken::Unknown => whole = Taken::Unknown,
+            Taken::Malformed => return Taken::Malformed,
         }
     }
-    Taken::Yes
+    whole
 }

@@ -288,7 +288,7 @@ fn an_index_that_is_being_built_is_not_read_nor_left_behind() {
 #[test]
 fn a_table_whose_index_could_not_be_made_for_a_moment_is_written_on() {
     let (mut failed, mut left) = (0, 0);
-    for after_ops in 0..40 {
+    for (after_ops, is_full_for_long) in (0..40).flat_map(|after_ops| [(after_ops, false), (after_ops, true)]) {
         let disk = SimDisk::new();
         let options = DbOptions::default().env(Some(disk.env())).create_if_missing(true);
         let db = open_with(Path::new("/db"), &options, &ColumnFamilyOptions::default());
@@ -297,7 +297,8 @@ fn a_table_whose_index_could_not_be_made_for_a_moment_is_written_on() {
         let unique = IndexSpec::over_columns("unique", Some(0..3)).unique(true);
         // A sync that fails is another matter: nothing is written after it.
         let writes = OpFilter { class: Some(OpClass::Write), ..OpFilter::default() };
-        disk.set_fault(FaultPlan::once(FaultKind::NoSpace, after_ops).filter(writes));
+        let plan = if is_full_for_long { FaultPlan::sticky } else { FaultPlan::once };
+        disk.set_fault(plan(FaultKind::NoSpace, after_ops).filter(writes));
         let added = db.add_index(table, &unique);
         disk.clear_fault();
         if added.is_ok() {

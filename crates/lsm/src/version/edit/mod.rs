@@ -11,8 +11,8 @@ mod tests;
 use crate::file_meta::FileMetaData;
 use crate::key::{ColumnFamilyId, SeqNo};
 
-/// The most bytes of one record of a MANIFEST.
-pub(crate) const MAX_EDIT_BYTES: usize = 16 << 20;
+/// The most bytes of one record of a MANIFEST. RocksDB has no such limit, and names all tables of a family in one record where it begins a MANIFEST.
+pub(crate) const MAX_EDIT_BYTES: usize = 1 << 30;
 
 /// The most levels that a file may be said to be on.
 pub(crate) const MAX_LEVELS: usize = 64;

@@ -6,8 +6,11 @@ use crate::version::{Version, VersionEdit};
 use siltstone_base::comparator::Comparator;
 use siltstone_base::sync::Arc;
 
-/// Most files in one edit of a snapshot: an edit then stays far below the limit of a record.
-const FILES_PER_EDIT: usize = 4096;
+/// About the most bytes of one edit of a snapshot.
+const EDIT_BYTES: usize = 1 << 20;
+
+/// About as many bytes has a file in an edit besides its keys.
+const FILE_BYTES: usize = 256;
 
 /// What a family must be opened with.
 #[derive(Debug, Clone)]
@@ -92,11 +95,15 @@ impl Family {
         edits.push(first);
         let mut edit = VersionEdit::new(self.id);
         edit.log_number = Some(self.log_number);
+        let mut bytes = 0;
         for (level, file) in self.current.all_files() {
-            if edit.new_files.len() == FILES_PER_EDIT {
+            if bytes > EDIT_BYTES {
                 edits.push(std::mem::replace(&mut edit, VersionEdit::new(self.id)));
+                bytes = 0;
             }
-            edit.add_file(level, file.data());
+            let data = file.data();
+            bytes += FILE_BYTES + data.smallest.as_bytes().len() + data.largest.as_bytes().len();
+            edit.add_file(level, data);
         }
         edit.blob_files.extend(self.current.blob_files().snapshot());
         edits.push(edit);

@@ -4,12 +4,15 @@ use super::super::super::tests::{new_disk, open_on, options, rows};
 use super::super::super::*;
 use super::super::Seen;
 use super::committed;
+use crate::meanwhile::{Gap, has_happened, once_at};
 use crate::mtr::close_group;
 use crate::page::Stamp;
 use crate::undo::Fate;
 use siltstone_base::ErrorKind;
 use siltstone_base::engine::Admin;
 use siltstone_base::executor::Progress;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 #[test]
 fn a_name_can_t_be_decided_about_before_it_is_safe_or_taken_while_it_is_decided() {
@@ -205,4 +208,28 @@ fn a_transaction_that_is_halfway_back_to_a_savepoint_must_not_commit() {
     assert!(one.rollback_to(first).is_err());
     assert_eq!(one.put("b", "1").unwrap_err().kind(), ErrorKind::Aborted);
     assert_eq!(one.commit().unwrap_err().kind(), ErrorKind::Aborted);
+}
+
+/// A reader that has read all of it asks whether whoever wrote it is active still: it must not have ended meanwhile.
+#[test]
+fn a_long_value_that_is_rolled_back_while_it_is_read_is_not_shown() {
+    let db = open_on(&new_disk(), &options()).unwrap();
+    let mut one = db.begin(&committed()).unwrap();
+    one.put("a", vec![1; 3000]).unwrap();
+    let ((begin, begins), (over, is_over)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            begins.recv().unwrap();
+            one.rollback().unwrap();
+            // The reader does not wait for it for ever.
+            let _ = over.send(());
+        });
+        once_at(Gap::LongValue, move || {
+            begin.send(()).unwrap();
+            let _ = is_over.recv_timeout(Duration::from_millis(200));
+        });
+        assert_eq!(db.get("a").unwrap(), None);
+    });
+    assert!(has_happened(Gap::LongValue));
+    assert_eq!(rows(&db).len(), 0);
 }
