@@ -20,7 +20,7 @@
 
 use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
-use crate::place::{Found, Place, remove_database};
+use crate::place::{Found, Place, claim, remove_database};
 use crate::{IntervalLine, Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
@@ -160,7 +160,10 @@ pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
         for (kind, mode) in runs {
             let dir = place.of(kind);
             remove_database(&dir)?;
-            remove_database(&binlog_dir(&dir))?;
+            if config.binlog != BinlogMode::Off {
+                claim(&binlog_dir(&dir))?;
+                remove_database(&binlog_dir(&dir))?;
+            }
             let session = session::Session::new(config, kind, mode, &dir, pair)?;
             for &step in &config.steps {
                 let (mut line, intervals) = session.run(step, output.bars)?;

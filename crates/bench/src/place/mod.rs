@@ -16,7 +16,7 @@ const MARK: &str = ".siltstone-bench";
 /// What is in a directory that a user names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing, or what an earlier run left, which goes.
+    /// Nothing, or what an earlier run left, of which some or all goes.
     Removed,
     /// A database, which stays.
     Kept,
@@ -88,6 +88,7 @@ pub(crate) fn copy_database(from: &Path, to: &Path) -> Result<()> {
         }
         Ok(())
     }
+    claim(to)?;
     remove_database(to)?;
     copy(from, to).map_err(|error| Error::io("copy", from, error))
 }
@@ -107,8 +108,8 @@ pub(crate) fn remove_place(dir: &Path) -> Result<()> {
     remove(dir, |_| true)
 }
 
-/// Marks a directory that is empty, or makes it.
-fn claim(dir: &Path) -> Result<()> {
+/// Marks a directory that is empty or the laboratory's own already, or makes it.
+pub(crate) fn claim(dir: &Path) -> Result<()> {
     let env = PosixEnv::new();
     check_own(&env, dir)?;
     env.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;
@@ -117,8 +118,12 @@ fn claim(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that nothing is lost with a directory.
+/// Checks that nothing is lost with a directory: it, or the one that it is in, is marked.
 fn check_own(env: &dyn Env, dir: &Path) -> Result<()> {
+    let is_within = dir.parent().is_some_and(|parent| env.exists(&parent.join(MARK)).is_ok_and(|is_there| is_there));
+    if is_within {
+        return Ok(());
+    }
     let is_there = env.exists(dir).map_err(|error| Error::io("look for", dir, error))?;
     let entries = if is_there { env.list_dir(dir) } else { Ok(Vec::new()) };
     let entries = entries.map_err(|error| Error::io("list", dir, error))?;

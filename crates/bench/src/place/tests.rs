@@ -1,6 +1,6 @@
 //! A directory that a user names loses nothing but what the laboratory made.
 
-use super::{Found, MARK, Place, claim, remove_database, remove_place};
+use super::{Found, MARK, Place, claim, copy_database, remove_database, remove_place};
 use crate::engines::EngineKind;
 use siltstone_base::ErrorKind;
 use siltstone_base::env::{Env as _, FileKind, PosixEnv, write_file_atomically};
@@ -49,4 +49,22 @@ fn what_a_run_left_goes_with_the_next_one_and_the_mark_stays() {
     claim(&root).unwrap();
     remove_place(&root).unwrap();
     assert!(!PosixEnv::new().exists(&root).unwrap());
+}
+
+#[test]
+fn what_is_beside_a_database_is_the_laboratorys_own_where_the_directory_of_both_is() {
+    let dir = TempDir::new().unwrap();
+    let (root, foreign) = (dir.path().join("root"), dir.path().join("root.loaded"));
+    Place::new(Some(&root), true, Found::Removed).unwrap();
+    let (database, copy) = (root.join("btree"), root.join("btree.loaded"));
+    for inside in [&database, &copy, &foreign] {
+        PosixEnv::new().create_dir_all(inside).unwrap();
+        write(&inside.join("pages"));
+    }
+    copy_database(&database, &copy).unwrap();
+    assert_eq!(names(&copy), [MARK, "pages"]);
+    remove_place(&copy).unwrap();
+    assert_eq!(copy_database(&database, &foreign).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(remove_place(&foreign).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(names(&foreign), ["pages"]);
 }

@@ -9,7 +9,7 @@ use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load as clients;
 use crate::load::{Load, Worker};
-use crate::place::{copy_database, remove_database};
+use crate::place::{claim, copy_database, remove_database, remove_place};
 use crate::row_guards::RowGuards;
 use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine, Rng};
@@ -61,6 +61,7 @@ impl<'a> Session<'a> {
         loaded.push(".loaded");
         let loaded = PathBuf::from(loaded);
         remove_database(&dir)?;
+        claim(&loaded)?;
         remove_database(&loaded)?;
         let mut settings = config.settings(kind, data_set, 0.0);
         settings.device = crate::engines::Device::None;
@@ -94,7 +95,7 @@ impl<'a> Session<'a> {
 
     /// Removes what was loaded. What the last run made stays.
     pub(super) fn end(self) -> Result<()> {
-        remove_database(&self.loaded)
+        remove_place(&self.loaded)
     }
 
     /// Operations of one client until its time is over. Returns the bytes that it wrote, and when each operation began and how long it took, in seconds.

@@ -78,7 +78,7 @@ impl SoakConfig {
 /// `LimitExceeded` if memory was not what it should be; `InvalidArgument`; whatever a client met.
 pub fn run(config: &SoakConfig, output: &mut Output<'_>) -> Result<()> {
     config.check()?;
-    let place = Place::new(config.dir.as_deref(), true, Found::Kept)?;
+    let place = Place::new(config.dir.as_deref(), true, Found::Removed)?;
     let root = place.root();
     let db = config.open(root.join("db"))?;
     let mut samples = Samples::new(config.budget);

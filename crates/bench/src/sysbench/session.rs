@@ -7,7 +7,7 @@ use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load::offered::{self, Offered, OfferedRate, Offering};
 use crate::load::{self, End, Load, Measured, Worker};
-use crate::place::{copy_database, remove_database};
+use crate::place::{copy_database, remove_database, remove_place};
 use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine, Rng};
 use siltstone_base::engine::{Row, TableId, Tables};
@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
     /// Gives the engine its files back.
     pub(super) fn close(&mut self) -> Result<()> {
         self.close_engine()?;
-        remove_database(&self.loaded)
+        remove_place(&self.loaded)
     }
 
     fn close_engine(&mut self) -> Result<()> {

@@ -100,13 +100,12 @@ impl DbInner {
             self.env.rename(path, &self.archived_path(number))
         });
         let mut inner = self.wal_archive.inner.lock();
-        let archived = inner.archived.get_or_insert_default();
         if moved.is_err() {
             // What cannot be archived is deleted: it must not fill the directory.
-            archived.remove(&number);
+            inner.archived.as_mut().and_then(|archived| archived.remove(&number));
             return false;
         }
-        let is_purged = !archived.contains_key(&number);
+        let is_purged = inner.archived.as_ref().is_none_or(|archived| !archived.contains_key(&number));
         drop(inner);
         if is_purged {
             // There were too many bytes before it was there. One that stays is found at the next opening.

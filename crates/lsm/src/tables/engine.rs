@@ -39,8 +39,14 @@ impl Admin for TableDb {
     }
 
     fn drain(&self) -> Result<()> {
-        Admin::settle(self)?;
-        Admin::drain(&self.ground.db)
+        // What compacting finds of rows that are gone, sweeps remove.
+        loop {
+            Admin::settle(self)?;
+            Admin::drain(&self.ground.db)?;
+            if !self.sweeper.is_busy() {
+                return Ok(());
+            }
+        }
     }
 
     fn stats(&self) -> Result<EngineStats> {

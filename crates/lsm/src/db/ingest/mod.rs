@@ -229,9 +229,9 @@ impl DbInner {
         family: &Arc<Family>,
         options: &IngestExternalFileOptions,
     ) -> Result<Leader<'_>> {
-        // Without consistency for snapshots it is known only once it leads whether a flush is needed. While work is paused none would end.
-        let flushes = options.allow_blocking_flush && options.snapshot_consistency;
+        let flushes = options.allow_blocking_flush;
         for _ in 0..FLUSHES_BESIDE_WRITERS {
+            // While work is paused no flush would end.
             if is_in_memory(family) && flushes && !self.is_paused() {
                 self.flush(std::slice::from_ref(family), &crate::options::FlushOptions::default())?;
             }
