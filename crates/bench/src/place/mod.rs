@@ -47,7 +47,9 @@ impl Place {
         let temporary = TempDir::with_prefix("siltstone-bench-")
             .map_err(|error| Error::new(ErrorKind::Io, "create a temporary directory").with_source(error))?;
         let provenance = Provenance::of(temporary.path());
-        Ok(Self { root: temporary.path().join("db"), is_shared, provenance, _temporary: Some(temporary) })
+        let root = temporary.path().join("db");
+        claim(&root)?;
+        Ok(Self { root, is_shared, provenance, _temporary: Some(temporary) })
     }
 
     /// The directory of them all.

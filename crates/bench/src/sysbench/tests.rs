@@ -10,7 +10,8 @@ use siltstone_base::ErrorKind;
 use siltstone_base::engine::{RowChange, TableId, Tables};
 use siltstone_base::env::{Env, PosixEnv};
 use siltstone_base::index_scan::{IndexEntry, IndexScan};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 #[test]
 fn a_row_has_sysbench_columns() {
@@ -320,7 +321,7 @@ fn clients_that_want_the_same_rows_leave_as_many_with_their_entries() {
 fn a_table_gets_its_index_when_its_rows_are_there() {
     let dir = tempfile::tempdir().unwrap();
     let config = config(EngineKind::LsmLeveled);
-    let mut session = Session::new(&config, EngineKind::LsmLeveled, dir.path().join("db"), 1);
+    let mut session = Session::new(&config, EngineKind::LsmLeveled, claimed(&dir), 1);
     let (line, _) = session.run(Run::closed(Workload::Load, 0, 1), false).unwrap();
     let rows = u64::from(config.tables * config.rows);
     assert_eq!(line.ops, rows);
@@ -335,11 +336,18 @@ fn a_table_gets_its_index_when_its_rows_are_there() {
     session.close().unwrap();
 }
 
+/// A directory in one that is temporary, as commands have theirs.
+fn claimed(dir: &TempDir) -> PathBuf {
+    let root = dir.path().join("db");
+    Place::new(Some(&root), false, Found::Removed).unwrap();
+    root
+}
+
 #[test]
 fn every_workload_with_clients_finds_the_engine_opened_anew_and_warm() {
     let dir = tempfile::tempdir().unwrap();
     let config = SysbenchConfig { seconds: 1.0, ..config(EngineKind::LsmLeveled) };
-    let mut session = Session::new(&config, EngineKind::LsmLeveled, dir.path().join("db"), 1);
+    let mut session = Session::new(&config, EngineKind::LsmLeveled, claimed(&dir), 1);
     session.run(Run::closed(Workload::Load, 0, 1), false).unwrap();
     let counted = |session: &mut Session<'_>, workload| {
         let counters = session.open(workload).unwrap().0.stats().unwrap().counters;
