@@ -172,7 +172,7 @@ fn expiring(databases: &Path) -> AdsConfig {
     AdsConfig {
         rows: vec![ads::Row::Ttl, ads::Row::Btree],
         day_seconds: 0.25,
-        upserts_per_day: 3_000,
+        upserts_per_day: 2_000,
         interval_s: 1.0,
         dir: Some(databases.join("ads")),
         settings: EngineSettings::default().with_memory(8 << 20),

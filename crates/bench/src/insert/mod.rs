@@ -20,7 +20,7 @@
 
 use crate::config_json;
 use crate::engines::{EngineKind, EngineSettings};
-use crate::place::{Found, Place, claim, remove_database};
+use crate::place::{Found, Place, begin_anew, remove_database};
 use crate::{IntervalLine, Output, ResultLine};
 use serde::Serialize;
 use siltstone_base::{Error, Result};
@@ -161,8 +161,7 @@ pub fn run(config: &InsertConfig, output: &mut Output<'_>) -> Result<Vec<ResultL
             let dir = place.of(kind);
             remove_database(&dir)?;
             if config.binlog != BinlogMode::Off {
-                claim(&binlog_dir(&dir))?;
-                remove_database(&binlog_dir(&dir))?;
+                begin_anew(&binlog_dir(&dir))?;
             }
             let session = session::Session::new(config, kind, mode, &dir, pair)?;
             for &step in &config.steps {

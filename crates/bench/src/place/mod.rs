@@ -90,14 +90,23 @@ pub(crate) fn copy_database(from: &Path, to: &Path) -> Result<()> {
         }
         Ok(())
     }
-    claim(to)?;
-    remove_database(to)?;
+    begin_anew(to)?;
     copy(from, to).map_err(|error| Error::io("copy", from, error))
 }
 
 /// Removes a database: every file under `dir`, but for the mark of a directory that a user named.
 pub(crate) fn remove_database(dir: &Path) -> Result<()> {
     remove(dir, |name| name != MARK)
+}
+
+/// Makes a directory the laboratory's own, and removes what an earlier run left in it.
+///
+/// # Errors
+///
+/// `InvalidArgument` if there is something else in it.
+pub(crate) fn begin_anew(dir: &Path) -> Result<()> {
+    claim(dir)?;
+    remove_database(dir)
 }
 
 /// Removes a directory with the databases that the laboratory made in it.
@@ -111,7 +120,7 @@ pub(crate) fn remove_place(dir: &Path) -> Result<()> {
 }
 
 /// Marks a directory that is empty or the laboratory's own already, or makes it.
-pub(crate) fn claim(dir: &Path) -> Result<()> {
+fn claim(dir: &Path) -> Result<()> {
     let env = PosixEnv::new();
     check_own(&env, dir)?;
     env.create_dir_all(dir).map_err(|error| Error::io("create directory", dir, error))?;

@@ -9,7 +9,7 @@ use crate::config_json;
 use crate::engines::{EngineKind, OpenEngine};
 use crate::load as clients;
 use crate::load::{Load, Worker};
-use crate::place::{claim, copy_database, remove_database, remove_place};
+use crate::place::{begin_anew, copy_database, remove_database, remove_place};
 use crate::row_guards::RowGuards;
 use crate::stopwatch::Stopwatch;
 use crate::{IntervalLine, ResultLine, Rng};
@@ -61,8 +61,7 @@ impl<'a> Session<'a> {
         loaded.push(".loaded");
         let loaded = PathBuf::from(loaded);
         remove_database(&dir)?;
-        claim(&loaded)?;
-        remove_database(&loaded)?;
+        begin_anew(&loaded)?;
         let mut settings = config.settings(kind, data_set, 0.0);
         settings.device = crate::engines::Device::None;
         settings.durability = siltstone_base::engine::Durability::Os;

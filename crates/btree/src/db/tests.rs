@@ -437,7 +437,7 @@ fn a_long_value_that_leads_back_into_itself_ends() {
         mtr.change(last, &Change::SetRight(chain.first));
         mtr.commit(Close::Open).unwrap();
         let forged = OverflowRef { len: u32::MAX - 4096, ..chain }.encode();
-        let value = Value { flags: FLAG_OVERFLOW, bytes: &forged };
+        let value = Value::new(FLAG_OVERFLOW, &forged);
         tree.put(b"endless", value, false, Close::Open, Close::Open, &mut |_| Ok(())).unwrap();
         close_group(tree.pool()).unwrap();
     }

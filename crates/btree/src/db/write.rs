@@ -413,8 +413,8 @@ impl State {
             KvOp::Put { key, value } if tree.is_long(key, value) => {
                 let reference = tree.write_long(value)?;
                 group.written.push((tree, reference));
-                let value = Value { flags: FLAG_OVERFLOW, bytes: &reference.encode() };
-                tree.put(key, value, true, Close::Open, Close::Open, &mut before)
+                let reference = reference.encode();
+                tree.put(key, Value::new(FLAG_OVERFLOW, &reference), true, Close::Open, Close::Open, &mut before)
             }
             KvOp::Put { key, value } => {
                 tree.put(key, Value::inline(value), true, Close::Open, Close::Open, &mut before)
@@ -456,7 +456,7 @@ impl State {
             KvOp::Delete { key } | KvOp::DeleteOnce { key } => (*key, None),
         };
         let before = tree.raw(key)?;
-        check_expected(tree, expected, before.as_ref().map(|(flags, bytes)| Value { flags: *flags, bytes }))?;
+        check_expected(tree, expected, before.as_ref().map(|(flags, bytes)| Value::new(*flags, bytes)))?;
         if value.is_none() && before.as_ref().is_none_or(|(flags, _)| flags & FLAG_DELETED != 0) {
             return Ok(());
         }
@@ -494,7 +494,7 @@ impl State {
             }
             match before {
                 Some((flags, bytes)) => {
-                    let value = Value { flags: *flags, bytes };
+                    let value = Value::new(*flags, bytes);
                     tree.put(key, value, true, Close::Open, Close::Open, &mut |_| Ok(()))?;
                 }
                 None => drop(tree.delete(key, true, Close::Open, &mut |_| Ok(()))?),

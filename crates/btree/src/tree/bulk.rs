@@ -100,7 +100,7 @@ impl<'a> BulkBuilder<'a> {
             return Err(Error::new(ErrorKind::LimitExceeded, TOO_LONG));
         } else {
             let reference = self.write_long(value)?.encode();
-            let long = Value { flags: FLAG_OVERFLOW, bytes: &reference };
+            let long = Value::new(FLAG_OVERFLOW, &reference);
             self.add(0, long.flags, key, long.bytes)?;
         }
         self.last_key.clear();

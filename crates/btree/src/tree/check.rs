@@ -139,7 +139,7 @@ impl Checker<'_> {
         self.report.deleted_rows += deleted;
         self.report.leaf_bytes_used += header.used(page.bytes().len()) as u64;
         for cell in cells.iter().filter(|cell| cell.flags & FLAG_OVERFLOW != 0) {
-            self.walk_long(Value { flags: cell.flags, bytes: cell.value })?;
+            self.walk_long(Value::new(cell.flags, cell.value))?;
         }
         Ok(())
     }

@@ -253,9 +253,7 @@ impl Tree {
             if cell.flags == 0 {
                 chunk.push(cell.key, cell.value);
             } else {
-                let value = Value { flags: cell.flags, bytes: cell.value };
-                self.check_chain(number, value)?;
-                let (flags, value) = self.whole(value)?;
+                let (flags, value) = self.whole(Value::in_leaf(number, cell.flags, cell.value))?;
                 chunk.push_cell(flags, cell.key, &value);
             }
             slot = if is_forward { slot + 1 } else { index };

@@ -24,9 +24,8 @@ impl Tree {
             before(None)?;
             return Ok(false);
         };
-        let old_value = Value { flags: old.flags, bytes: old.value };
+        let old_value = Value::in_leaf(number, old.flags, old.value);
         let used = leaf.header().used(self.pool.page_len()) - old.footprint();
-        self.check_chain(number, old_value)?;
         before(Some(old_value))?;
         let change = Change::Remove { slot: slot as u16 };
         if let Some(chain) = old_value.chain().filter(|_| !keep_chain) {

@@ -66,11 +66,10 @@ impl Tree {
         let found = page::find(leaf.bytes(), key).ok_or_else(|| self.corruption(number, "the slots make no sense"))?;
         let (change, free) = match found {
             Ok((slot, old)) => {
-                let old_value = Value { flags: old.flags, bytes: old.value };
+                let old_value = Value::in_leaf(number, old.flags, old.value);
                 if header.free() + old.value.len() < value.bytes.len() {
                     return Ok(Outcome::NoRoom);
                 }
-                self.check_chain(number, old_value)?;
                 before(Some(old_value))?;
                 let change = Change::Replace { slot: slot as u16, flags: value.flags, value: value.bytes };
                 if let Some(chain) = old_value.chain().filter(|_| !keep_chain) {

@@ -14,12 +14,24 @@ pub(crate) struct Value<'a> {
     pub(crate) flags: u8,
     /// The value, or the reference to it.
     pub(crate) bytes: &'a [u8],
+    /// The leaf with the cell, if whoever has the value holds its latch.
+    leaf: Option<u32>,
 }
 
 impl<'a> Value<'a> {
     /// A value that lies in its cell.
     pub(crate) const fn inline(bytes: &'a [u8]) -> Self {
-        Self { flags: 0, bytes }
+        Self::new(0, bytes)
+    }
+
+    /// A value of which nobody holds the leaf.
+    pub(crate) const fn new(flags: u8, bytes: &'a [u8]) -> Self {
+        Self { flags, bytes, leaf: None }
+    }
+
+    /// The value of a cell of a leaf whose latch is held.
+    pub(super) const fn in_leaf(leaf: u32, flags: u8, bytes: &'a [u8]) -> Self {
+        Self { flags, bytes, leaf: Some(leaf) }
     }
 
     /// The pages that belong to the value.
@@ -108,16 +120,6 @@ impl Tree {
         mtr.commit(close).map(drop)
     }
 
-    /// Refuses a long value that is said to be in the leaf of its row: whoever holds that would wait for itself.
-    pub(super) fn check_chain(&self, leaf: u32, value: Value<'_>) -> Result<()> {
-        match value.chain() {
-            Some(chain) if [chain.first, chain.last].contains(&leaf) => {
-                Err(self.corruption(leaf, "a long value is said to be in the leaf of its row"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// A cell's value with its stamp, and with what it refers to in place of the reference; its flags say so. Whoever calls holds its leaf, or knows that the
     /// value's pages are not given back meanwhile.
     #[cold]
@@ -146,6 +148,10 @@ impl Tree {
         for _ in 0..pages {
             if mark == Some(number) {
                 return Err(self.corruption(number, "a long value leads back into itself"));
+            }
+            if value.leaf == Some(number) {
+                // Whoever holds that would wait for itself.
+                return Err(self.corruption(number, "a long value leads into the leaf of its row"));
             }
             left -= 1;
             if left == 0 {

@@ -123,9 +123,7 @@ impl Tree {
                 if cell.flags & FLAG_OVERFLOW == 0 {
                     return Ok(Some(found(cell.flags, cell.value)));
                 }
-                let value = Value { flags: cell.flags, bytes: cell.value };
-                self.check_chain(number, value)?;
-                let (flags, value) = self.whole(value)?;
+                let (flags, value) = self.whole(Value::in_leaf(number, cell.flags, cell.value))?;
                 passing(Gap::LongValue);
                 // Under the latch, too: whoever undoes the change that it is of ends later.
                 let seen = found(flags, &value);

@@ -5,8 +5,8 @@ use super::overflow::Value;
 use super::search::Route;
 use super::split::{inner_split_point, leaf_split_point};
 use crate::meanwhile::{Gap, has_happened, once_at};
-use crate::mtr::{Close, close_group};
-use crate::page::{Cell, FLAG_OVERFLOW, Header, OverflowRef, PageKind};
+use crate::mtr::{Close, change_one, close_group};
+use crate::page::{Cell, Change, FLAG_OVERFLOW, Header, OverflowRef, PageKind};
 use crate::{Counter, Db, DbOptions, Durability, ErrorKind, KvCursor};
 
 fn cells(keys: &[&'static str]) -> Vec<Cell<'static>> {
@@ -188,20 +188,33 @@ fn a_scan_that_meets_a_split_must_not_hang_the_database() {
 }
 
 #[test]
-fn a_long_value_that_is_said_to_be_in_the_leaf_of_its_row_is_damage_and_nobody_waits_for_itself() {
+fn a_long_value_that_leads_into_the_leaf_of_its_row_is_damage_and_nobody_waits_for_itself() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), &small()).unwrap();
     db.put("b", "1").unwrap();
     let handle = db.default_tree();
     let tree = db.tree_for_test(&handle);
     let leaf = tree.leaf_shared(Route::Key(b"a")).unwrap().0;
-    let reference = OverflowRef { len: 3_000, first: leaf, last: leaf }.encode();
-    let value = Value { flags: FLAG_OVERFLOW, bytes: &reference };
-    tree.put(b"a", value, true, Close::Open, Close::Open, &mut |_| Ok(())).unwrap();
+    // One that begins there, and one that gets there by a page of its own.
+    let chain = tree.write_long(&[7; 3_000]).unwrap();
+    let mut first = tree.pool().exclusive(tree.page_id(chain.first)).unwrap();
+    change_one(tree.pool(), &mut first, &Change::SetRight(leaf), Close::Open).unwrap();
+    drop(first);
+    for (key, chain) in [("a", OverflowRef { first: leaf, ..chain }), ("c", chain)] {
+        let reference = chain.encode();
+        let value = Value::new(FLAG_OVERFLOW, &reference);
+        tree.put(key.as_bytes(), value, true, Close::Open, Close::Open, &mut |_| Ok(())).unwrap();
+    }
     close_group(tree.pool()).unwrap();
-    let mut cursor = db.cursor().unwrap();
-    for error in [db.get("a").unwrap_err(), cursor.seek(b"a").unwrap_err(), db.put("a", "2").unwrap_err()] {
-        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    for key in ["a", "c"] {
+        // Who changes a row reads what it was while nobody else has the leaf.
+        let mut read = |row: Option<Value<'_>>| tree.whole(row.unwrap()).map(drop);
+        let (bytes, new) = (key.as_bytes(), Value::inline(b"2"));
+        let put = tree.put(bytes, new, true, Close::Open, Close::Open, &mut read).unwrap_err();
+        let deleted = tree.delete(bytes, true, Close::Open, &mut read).unwrap_err();
+        for error in [db.get(key).unwrap_err(), db.cursor().unwrap().seek(bytes).unwrap_err(), put, deleted] {
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{key}: {error}");
+        }
     }
     assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"1"[..]));
 }

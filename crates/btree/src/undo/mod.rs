@@ -71,9 +71,8 @@ impl UndoLog {
         if !self.tree.is_long(key, value) {
             return self.tree.put(key, Value::inline(value), false, close, Close::Open, &mut ignore);
         }
-        let reference = self.tree.write_long(value)?;
-        let long = Value { flags: FLAG_OVERFLOW, bytes: &reference.encode() };
-        self.tree.put(key, long, false, close, Close::Open, &mut ignore)
+        let reference = self.tree.write_long(value)?.encode();
+        self.tree.put(key, Value::new(FLAG_OVERFLOW, &reference), false, close, Close::Open, &mut ignore)
     }
 
     /// Adds the record of a change, as part of an open group.

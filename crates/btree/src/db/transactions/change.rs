@@ -52,7 +52,7 @@ impl State {
     fn put_stamped(&self, tree: &Tree, stamp: Stamp, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let stamp = stamp.encode();
         let put = |flags: u8, bytes: &[u8]| {
-            tree.put(key, Value { flags, bytes }, true, Close::Open, Close::Open, &mut ignore)
+            tree.put(key, Value::new(flags, bytes), true, Close::Open, Close::Open, &mut ignore)
         };
         match value {
             None => put(FLAG_STAMP | FLAG_DELETED, &stamp),
@@ -83,7 +83,7 @@ impl State {
             if undone.is_some() {
                 match &record.before {
                     Some((flags, bytes)) if !self.is_purged(*flags, bytes)? => {
-                        let value = Value { flags: *flags, bytes };
+                        let value = Value::new(*flags, bytes);
                         tree.put(key, value, true, Close::Open, Close::Open, &mut ignore)?;
                     }
                     _ => is_underfull = tree.delete(key, true, Close::Open, &mut ignore)?,
@@ -93,7 +93,7 @@ impl State {
         // Before the pages: a cursor of the transaction that reads its long value looks for the record afterwards.
         let is_log_underfull = self.undo.remove(stamp)?;
         if let (Some(open), Some((flags, bytes))) = (&open, undone)
-            && let Some(chain) = (Value { flags, bytes: &bytes }).chain()
+            && let Some(chain) = (Value::new(flags, &bytes)).chain()
         {
             // Pages that can't be given back are lost until the tree is dropped.
             let _ = open.tree().give_back(&chain, Close::Open);

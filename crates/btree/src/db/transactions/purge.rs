@@ -111,9 +111,7 @@ impl State {
                 }
                 continue;
             }
-            if let Some(chain) =
-                record.before.as_ref().and_then(|(flags, bytes)| Value { flags: *flags, bytes }.chain())
-            {
+            if let Some(chain) = record.before.as_ref().and_then(|(flags, bytes)| Value::new(*flags, bytes).chain()) {
                 let _ = open.tree().give_back(&chain, Close::Open);
             }
             if !record.is_deletion {

@@ -161,7 +161,7 @@ impl State {
         let (mut steps, mut known) = (0_u64, None);
         loop {
             let Some((flags, bytes)) = cell else { return Ok(Seen::Row(None)) };
-            let value = Value { flags, bytes: &bytes };
+            let value = Value::new(flags, &bytes);
             let Some(stamp) = Stamp::of(flags, &bytes) else { return Ok(Seen::Row(Some(tree.read_long(value)?))) };
             if view.sees(stamp) {
                 if flags & FLAG_DELETED != 0 {

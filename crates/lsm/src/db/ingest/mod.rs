@@ -229,14 +229,13 @@ impl DbInner {
         family: &Arc<Family>,
         options: &IngestExternalFileOptions,
     ) -> Result<Leader<'_>> {
-        let flushes = options.allow_blocking_flush;
         for _ in 0..FLUSHES_BESIDE_WRITERS {
             // While work is paused no flush would end.
-            if is_in_memory(family) && flushes && !self.is_paused() {
+            if is_in_memory(family) && options.allow_blocking_flush && !self.is_paused() {
                 self.flush(std::slice::from_ref(family), &crate::options::FlushOptions::default())?;
             }
             let leader = self.lock_write_side();
-            if !is_in_memory(family) || !flushes {
+            if !is_in_memory(family) || !options.allow_blocking_flush {
                 return Ok(leader);
             }
         }
