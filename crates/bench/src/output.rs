@@ -185,6 +185,14 @@ pub struct ResultLine {
 const KEPT: f64 = 0.95;
 
 impl ResultLine {
+    /// The workload of a line that says why there is no run.
+    pub(crate) const NOT_RUN: &str = "not run";
+
+    /// Whether the line is of a run.
+    pub(crate) fn was_run(&self) -> bool {
+        self.workload != Self::NOT_RUN
+    }
+
     /// The rate of the inserts beside queries, and the one that the step asks for, where too little of it was kept.
     pub(crate) fn inserts_behind(&self) -> Option<(f64, f64)> {
         let (asked, kept) = self.offered_ops_per_s.zip(self.writer_ops_per_s)?;

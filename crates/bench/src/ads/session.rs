@@ -113,8 +113,9 @@ pub(super) fn run(config: &AdsConfig, row: Row, dir: &Path, bar: bool) -> Result
     };
     let mut line = measured.line(stats, name);
     let intervals = measured.interval_lines(&line);
-    let (shutdown, startup) = restart(config, row, dir, opened)?;
-    (line.shutdown_s, line.startup_s) = (Some(shutdown), Some(startup));
+    let restarted = restart(config, row, dir, opened)?;
+    (line.shutdown_s, line.startup_s) = (Some(restarted.shutdown_s), Some(restarted.startup_s));
+    line.space_bytes = restarted.space_bytes;
     Ok((line, intervals))
 }
 
@@ -125,21 +126,32 @@ fn rewritten(opened: &Opened) -> Option<f64> {
     (given > written).then(|| written as f64 / (given - written) as f64)
 }
 
-/// How long closing takes, and opening again.
-fn restart(config: &AdsConfig, row: Row, dir: &Path, opened: Opened) -> Result<(f64, f64)> {
+/// How an engine bears being started anew.
+struct Restarted {
+    /// How long closing takes, and opening again.
+    shutdown_s: f64,
+    startup_s: f64,
+    /// What its files take once nothing is in memory alone.
+    space_bytes: Option<u64>,
+}
+
+fn restart(config: &AdsConfig, row: Row, dir: &Path, opened: Opened) -> Result<Restarted> {
     let watch = Stopwatch::start();
     let Opened { engine, lsm, btree } = opened;
     engine.admin.close()?;
     drop((engine, lsm, btree));
-    let shutdown = watch.seconds();
+    let shutdown_s = watch.seconds();
     let watch = Stopwatch::start();
     // Time goes on where it was, as far as anybody can tell.
     let seconds = BEGIN + config.days * DAY;
     let clock = Arc::new(FastClock::new(Arc::new(SystemClock::new()), config.factor(), seconds));
     let opened = row.open(config, dir, &clock)?;
-    let startup = watch.seconds();
+    let startup_s = watch.seconds();
+    // Whatever is in memory alone takes its place, in one engine as in the other.
+    opened.engine.admin.flush()?;
+    let space_bytes = opened.engine.stats()?.data_bytes();
     opened.engine.admin.close()?;
-    Ok((shutdown, startup))
+    Ok(Restarted { shutdown_s, startup_s, space_bytes })
 }
 
 impl Stage<'_> {

@@ -191,14 +191,15 @@ fn results(dir: &Path, cell: &Cell) -> PathBuf {
     dir.join(format!("{}.json", cell.name))
 }
 
-/// Whether there are complete results of this very cell: the first line says of which they are.
+/// Whether there are complete results of this very cell: the first line says of which they are. A run that the machine had no means for is none: the next time it may have them.
 fn is_done(dir: &Path, cell: &Cell) -> bool {
     let file = results(dir, cell);
     let read = read_file(&PosixEnv::new(), &file, FileKind::Other, MOST_BYTES);
     let Some(text) = read.ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { return false };
     let named = text.lines().next().and_then(|line| serde_json::from_str::<CellLine>(line).ok());
     named.is_some_and(|line| line.cell == cell.identity())
-        && report::parse(&text, &file).is_ok_and(|records| !records.is_empty())
+        && report::parse(&text, &file)
+            .is_ok_and(|records| !records.is_empty() && records.iter().all(|record| record.result.was_run()))
 }
 
 fn listing(cells: &[&Cell], left: &[&Cell]) -> String {

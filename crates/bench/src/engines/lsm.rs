@@ -5,8 +5,8 @@ use siltstone_base::clock::SystemClock;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::{DeviceModel, Env, PosixEnv, ThrottledEnv};
 use siltstone_lsm::{
-    BlockCache, ColumnFamilyOptions, CompactionStyle, CompressionType, DbOptions, TableOptions, WriteAdmission,
-    WriteOptions,
+    BlockCache, ColumnFamilyOptions, CompactionStyle, CompressionType, DbOptions, IndexType, TableOptions,
+    WriteAdmission, WriteOptions,
 };
 use std::sync::Arc;
 
@@ -43,7 +43,11 @@ impl LsmOptions {
             .use_direct_io_for_flush_and_compaction(settings.direct)
             .wal_sync_interval_millis(sync_millis)
             .env(Some(Arc::clone(&env)));
-        let mut table = TableOptions::default().bloom_bits_per_key(settings.bloom_bits_per_key);
+        // Indexes and filters come and go through the block cache: pages that lead to others take a B-tree's memory, too.
+        let mut table = TableOptions::default()
+            .index_type(IndexType::TwoLevel)
+            .partition_filters(true)
+            .bloom_bits_per_key(settings.bloom_bits_per_key);
         if let Some(version) = settings.format_version {
             table = table.format_version(version);
         }

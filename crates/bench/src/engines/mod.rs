@@ -1,6 +1,7 @@
 //! The engines that the laboratory can open, all with the same settings.
 
 use siltstone_base::Result;
+use siltstone_base::allocator::bound_free;
 #[cfg(feature = "peers")]
 use siltstone_base::engine::Kv;
 use siltstone_base::env::Env;
@@ -31,6 +32,9 @@ pub(crate) use open::allocated_bytes;
 pub(crate) use settings::config_hash;
 pub use settings::{Admission, Device, EngineSettings, change_buffering};
 pub use siltstone_btree::ChangeBuffering;
+
+/// Bytes that the allocator may keep free at the end of each of its areas, whatever engine there is: by default each thread's area keeps megabytes of what was freed, beside the memory that an engine was given.
+const MOST_FREE: usize = 1 << 20;
 
 /// An engine by the name that the command line gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -173,6 +177,7 @@ impl EngineKind {
 
     /// Opens the engine in `dir` for keys and values, creating what is not there.
     pub fn open_kv(self, dir: &Path, settings: &EngineSettings) -> Result<OpenEngine> {
+        bound_free(MOST_FREE);
         #[cfg(feature = "peers")]
         use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine, sqlite::SqliteEngine};
         Ok(match self {
@@ -212,6 +217,7 @@ impl EngineKind {
 
     /// Opens the engine in `dir` for tables, creating what is not there.
     pub fn open_tables(self, dir: &Path, settings: &EngineSettings) -> Result<OpenEngine> {
+        bound_free(MOST_FREE);
         #[cfg(feature = "peers")]
         use siltstone_compare::{fjall::FjallEngine, lmdb::LmdbEngine, redb::RedbEngine, sqlite::SqliteEngine};
         #[cfg(feature = "peers")]

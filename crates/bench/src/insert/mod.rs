@@ -100,6 +100,9 @@ struct Identity {
     seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     insert_seconds: Option<f64>,
+    /// Whether the indexes are added to the rows: they are another size then than indexes that grew with them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    indexes_later: bool,
 }
 
 impl InsertConfig {
@@ -138,8 +141,19 @@ impl InsertConfig {
     pub(crate) fn config_hash(&self) -> String {
         let Self { rows, more_rows, updates, clients, rows_per_commit, seed, insert_seconds, .. } = *self;
         let (schema, binlog) = (self.schema.name(), self.binlog.to_string());
-        let identity =
-            Identity { rows, more_rows, updates, clients, rows_per_commit, schema, binlog, seed, insert_seconds };
+        let indexes_later = self.steps.contains(&Step::AddIndexes);
+        let identity = Identity {
+            rows,
+            more_rows,
+            updates,
+            clients,
+            rows_per_commit,
+            schema,
+            binlog,
+            seed,
+            insert_seconds,
+            indexes_later,
+        };
         crate::engines::config_hash(&identity, &self.settings)
     }
 }

@@ -1,6 +1,5 @@
 //! A limit on all memory of this process, the operating system's page cache included: a machine with less memory than this one has.
 
-use siltstone_base::allocator::bound_free;
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
 use siltstone_base::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -12,9 +11,6 @@ mod tests;
 
 use controller::{Controller, Version};
 use files::{read, remove_directory, write};
-
-/// Bytes that the allocator may keep free at the end of each of its areas, in a cgroup.
-const MOST_FREE: usize = 1 << 20;
 
 /// Names of cgroups of one process differ by this.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -56,8 +52,6 @@ impl MemoryCgroup {
             }
         }
         write(&entered.dir.join("cgroup.procs"), "0")?;
-        // By default each thread's area keeps megabytes of what was freed, which here would be somebody else's memory.
-        bound_free(MOST_FREE);
         Ok(entered)
     }
 

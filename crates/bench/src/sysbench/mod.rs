@@ -190,7 +190,7 @@ impl SysbenchConfig {
     fn not_run(&self, kind: EngineKind, pair: u32, error: &Error) -> ResultLine {
         ResultLine {
             experiment: "sysbench".to_owned(),
-            workload: "not run".to_owned(),
+            workload: ResultLine::NOT_RUN.to_owned(),
             engine: kind.name().to_owned(),
             config_hash: self.config_hash(),
             setup: format!("{}: not run, for no memory cgroup could be made ({error})", self.setup()),

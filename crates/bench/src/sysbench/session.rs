@@ -27,8 +27,8 @@ const MOST_WARMED: u64 = 8;
 /// What is no more than so much quicker than the time before is not growing any more.
 const STILL_GROWS: f64 = 1.05;
 
-/// Draws of what is read then.
-const WARMING: u64 = 0xffff;
+/// Draws of what is read then: those of no run that is measured, the closed loop and the open ones.
+const WARMING: u64 = 0xffff_0000;
 
 pub(super) struct Session<'a> {
     config: &'a SysbenchConfig,

@@ -32,9 +32,10 @@ impl Admin for Db {
         Self::flush(self)
     }
 
-    /// Everything that purge and the page cleaner would do sooner or later.
+    /// Everything that purge, the merging of changes that wait, and the page cleaner would do sooner or later.
     fn settle(&self) -> Result<()> {
         self.0.settle();
+        self.0.merge_all()?;
         Self::flush(self)
     }
 

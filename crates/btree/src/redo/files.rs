@@ -2,6 +2,7 @@
 
 use super::position::GroupEnd;
 use super::record::MAX_RECORD_LEN;
+use super::sequence::Sequence;
 use crate::meanwhile::{Moment, meanwhile};
 use crate::page::{Lsn, PageMut, PageRead};
 use crate::sync_needed::SyncNeeded;
@@ -30,7 +31,7 @@ const CONTEXT: IoContext = IoContext::new(FileKind::Redo, IoPriority::User);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     /// Counts checkpoints.
-    pub(crate) sequence: u32,
+    pub(crate) sequence: Sequence,
     /// Everything before is in the pages.
     pub(crate) lsn: Lsn,
     /// The groups up to here were durable when the checkpoint was written: if the log ends before, it was damaged.
@@ -47,13 +48,19 @@ pub(crate) struct Life {
     /// Where the log ended for it at first: it writes from here on.
     pub(crate) start: GroupEnd,
     /// Its first checkpoint. Records from `start` on that state an older one were left by lives before.
-    pub(crate) sequence: u32,
+    pub(crate) sequence: Sequence,
 }
 
 impl Life {
     /// Whether a record was left by a life before this one, where this one writes.
-    pub(super) fn is_before(&self, lsn: Lsn, sequence: u32) -> bool {
-        lsn >= self.start.lsn() && sequence < self.sequence
+    pub(super) fn is_before(&self, lsn: Lsn, sequence: Sequence) -> bool {
+        lsn >= self.start.lsn() && sequence.is_before(self.sequence)
+    }
+
+    /// The life as the checkpoint `sequence` states it, of a log that is durable up to `synced`. Once its first checkpoint is so far back that a comparison could soon go wrong, the life is said to have begun
+    /// at `synced`, and with a checkpoint that is older than any record from there on.
+    pub(super) fn as_of(self, sequence: Sequence, synced: GroupEnd) -> Self {
+        if sequence.is_far_behind(self.sequence) { Self { start: synced, sequence: sequence.back() } } else { self }
     }
 }
 
@@ -124,7 +131,7 @@ impl RedoFiles {
         let header = block([MAGIC, VERSION | index << 32, file_len, id]);
         file.write_at(0, &header, CONTEXT).map_err(|error| failed("write", error))?;
         if index == 0 {
-            let at = CHECKPOINT_AT[checkpoint.sequence as usize % 2];
+            let at = CHECKPOINT_AT[checkpoint.sequence.place()];
             file.write_at(at, &checkpoint.encode(), CONTEXT).map_err(|error| failed("write", error))?;
         }
         file.sync_data(CONTEXT).map_err(|error| failed("sync", error))
@@ -186,8 +193,8 @@ impl RedoFiles {
     /// Creates the files of a ring of about `capacity` bytes, with a first checkpoint, all durable but for the directory.
     pub(crate) fn create(env: &dyn Env, dir: &Path, capacity: u64, id: u64) -> Result<()> {
         let synced = GroupEnd(FIRST_LSN);
-        let life = Life { start: synced, sequence: 1 };
-        let first = Checkpoint { sequence: 1, lsn: FIRST_LSN, synced, is_clean: true, life };
+        let life = Life { start: synced, sequence: Sequence::FIRST };
+        let first = Checkpoint { sequence: Sequence::FIRST, lsn: FIRST_LSN, synced, is_clean: true, life };
         let path = |index| dir.join(file_name(index));
         (0..FILES).try_for_each(|index| Self::create_file(env, &path(index), index, capacity / FILES, id, &first))
     }
@@ -202,7 +209,7 @@ impl RedoFiles {
         let file = file.map_err(|error| Error::io("open", &path, error))?;
         let file = File { path, file, sync_needed: SyncNeeded::new() };
         match file.newest_checkpoint() {
-            Ok(newest) => Ok(newest.sequence > 1),
+            Ok(newest) => Ok(newest.sequence != Sequence::FIRST),
             // As an attempt to create it may leave it.
             Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
             Err(error) => Err(error),
@@ -320,7 +327,7 @@ impl RedoFiles {
 
     pub(super) fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<()> {
         let Some(file) = self.files.first() else { return Ok(()) };
-        let at = CHECKPOINT_AT[checkpoint.sequence as usize % 2];
+        let at = CHECKPOINT_AT[checkpoint.sequence.place()];
         let written = file.file.write_at(at, &checkpoint.encode(), CONTEXT);
         written.map_err(|error| Error::io("write", &file.path, error).with_offset(at))
     }
@@ -333,7 +340,7 @@ impl RedoFiles {
 
 impl Checkpoint {
     fn encode(&self) -> [u8; BLOCK] {
-        let sequences = u64::from(self.sequence) | u64::from(self.life.sequence) << 32;
+        let sequences = u64::from(self.sequence.number()) | u64::from(self.life.sequence.number()) << 32;
         block([sequences, self.lsn, self.synced.lsn(), self.life.start.lsn(), u64::from(self.is_clean)])
     }
 }
@@ -341,17 +348,17 @@ impl Checkpoint {
 impl File {
     fn newest_checkpoint(&self) -> Result<Checkpoint> {
         let mut newest: Option<Checkpoint> = None;
-        for (slot, at) in (0_u32..).zip(CHECKPOINT_AT) {
+        for (place, at) in CHECKPOINT_AT.into_iter().enumerate() {
             let mut bytes = [0; BLOCK];
             self.file.read_at(at, &mut bytes, CONTEXT).map_err(|error| Error::io("read", &self.path, error))?;
             let Some([sequences, lsn, synced, start, is_clean]) = words(&bytes) else { continue };
-            let sequence = sequences as u32;
-            let life = Life { start: GroupEnd(start), sequence: (sequences >> 32) as u32 };
-            let is_sane = sequence % 2 == slot
-                && life.sequence <= sequence
+            let sequence = Sequence::from_file(sequences as u32);
+            let life = Life { start: GroupEnd(start), sequence: Sequence::from_file((sequences >> 32) as u32) };
+            let is_sane = sequence.place() == place
+                && !sequence.is_before(life.sequence)
                 && [lsn, synced, start].iter().all(|lsn| (FIRST_LSN..=1 << 62).contains(lsn))
                 && is_clean <= 1;
-            if is_sane && newest.is_none_or(|newest| newest.sequence < sequence) {
+            if is_sane && newest.is_none_or(|newest| newest.sequence.is_before(sequence)) {
                 newest = Some(Checkpoint { sequence, lsn, synced: GroupEnd(synced), is_clean: is_clean != 0, life });
             }
         }

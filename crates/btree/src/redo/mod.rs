@@ -11,6 +11,7 @@ mod files;
 mod position;
 mod reader;
 mod record;
+mod sequence;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use crate::page::Lsn;
 use files::Life;
 use position::LastGroup;
 use record::{MAX_RECORD_LEN, RECORD_HEADER_LEN, begin_record, end_record};
+use sequence::Sequence;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::sync::atomic::{AtomicU64, Ordering};
 use siltstone_base::sync::{Arc, Mutex, Rank};
@@ -69,7 +71,7 @@ struct Buffer {
     bytes: Vec<u8>,
     end: Lsn,
     /// The newest durable checkpoint: a record says after which one it was written.
-    sequence: u32,
+    sequence: Sequence,
 }
 
 /// The right to write.
@@ -90,7 +92,7 @@ impl Redo {
         health: Arc<Health>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let sequence = checkpoint.sequence.saturating_add(1);
+        let sequence = checkpoint.sequence.next();
         Self {
             files,
             buffer: Mutex::new(BUFFER_RANK, Buffer { bytes: Vec::new(), end: end.lsn(), sequence }),
@@ -305,14 +307,13 @@ impl Redo {
     pub(crate) fn write_checkpoint(&self, lsn: Lsn, is_clean: bool) -> Result<()> {
         let mut newest = self.checkpointing.lock();
         self.health.check()?;
-        let sequence = newest.sequence.checked_add(1).ok_or_else(|| {
-            Error::new(ErrorKind::LimitExceeded, "the redo log has had all checkpoints that its format can count")
-        })?;
+        let sequence = newest.sequence.next();
         let lsn = lsn.max(newest.lsn);
         // An error of the device is told to one sync of a file alone: no other one may run beside it, nor begin before the error is noted.
         let syncing = self.syncing.lock();
         self.health.check()?;
-        let checkpoint = Checkpoint { sequence, lsn, synced: self.synced.get(), is_clean, life: newest.life };
+        let synced = self.synced.get();
+        let checkpoint = Checkpoint { sequence, lsn, synced, is_clean, life: newest.life.as_of(sequence, synced) };
         self.files.write_checkpoint(&checkpoint)?;
         self.files.sync_checkpoint().map_err(|error| self.health.fail(error))?;
         drop(syncing);

@@ -3,6 +3,7 @@
 use super::files::{Checkpoint, RedoFiles};
 use super::position::GroupEnd;
 use super::record::{END, RECORD_HEADER_LEN, RecordHeader};
+use super::sequence::Sequence;
 use crate::page::Lsn;
 use siltstone_base::plant::{PlantedBug, is_planted};
 use siltstone_base::{Error, Result};
@@ -24,7 +25,8 @@ pub(crate) struct RedoReader<'a> {
     /// Where the last closed group ended.
     end: GroupEnd,
     /// The newest checkpoint that a record stated.
-    sequence: u32,
+    /// What the last record states.
+    sequence: Option<Sequence>,
     /// Bytes of the log that were read ahead.
     window: Vec<u8>,
     window_at: Lsn,
@@ -38,7 +40,7 @@ impl<'a> RedoReader<'a> {
         let lsn = checkpoint.lsn;
         // Recovery may begin within a group: the one that ends before it has no other end to show.
         let end = GroupEnd(lsn);
-        Self { files, checkpoint, at: lsn, end, sequence: 0, window: Vec::new(), window_at: lsn }
+        Self { files, checkpoint, at: lsn, end, sequence: None, window: Vec::new(), window_at: lsn }
     }
 
     /// Where the last group ended that was read.
@@ -70,7 +72,7 @@ impl<'a> RedoReader<'a> {
     /// The log of a database that was closed ends at its last checkpoint. What lies behind was left by lives before, unless a later checkpoint is gone.
     fn next_after_close(&mut self) -> Result<Option<Group>> {
         let at = self.at;
-        if self.next_record()?.is_some_and(|found| found.0.sequence > self.checkpoint.sequence) {
+        if self.next_record()?.is_some_and(|found| self.checkpoint.sequence.is_before(found.0.sequence)) {
             let message = "the redo log goes on behind its end: its newest checkpoint is damaged";
             return Err(Error::corruption(self.files.path(), at, message));
         }
@@ -91,7 +93,7 @@ impl<'a> RedoReader<'a> {
             return Ok(None);
         };
         let header = RecordHeader::decode(&head);
-        let is_older = header.sequence < self.sequence
+        let is_older = self.sequence.is_some_and(|last| header.sequence.is_before(last))
             || (self.checkpoint.life.is_before(header.lsn, header.sequence)
                 && !is_planted(PlantedBug::OlderLifeIsRead));
         if header.lsn != self.at || is_older {
@@ -103,7 +105,7 @@ impl<'a> RedoReader<'a> {
         }
         let entries = record[RECORD_HEADER_LEN..].to_vec();
         self.at += (RECORD_HEADER_LEN + entries.len()) as u64;
-        self.sequence = header.sequence;
+        self.sequence = Some(header.sequence);
         Ok(Some((header, entries)))
     }
 

@@ -1,5 +1,6 @@
 //! Records of the redo log, and the entries in them.
 
+use super::sequence::Sequence;
 use crate::page::{Change, Lsn, PageId};
 use siltstone_base::checksum::{crc32c, mask_crc};
 use siltstone_base::coding::{get_varint32, put_varint32};
@@ -18,11 +19,11 @@ const DROP: u8 = 2;
 
 /// Reserves the header of a record in `out`; returns where it begins.
 #[inline]
-pub(super) fn begin_record(out: &mut Vec<u8>, lsn: Lsn, sequence: u32) -> usize {
+pub(super) fn begin_record(out: &mut Vec<u8>, lsn: Lsn, sequence: Sequence) -> usize {
     let at = out.len();
     let mut header = [0; RECORD_HEADER_LEN];
     header[8..16].copy_from_slice(&lsn.to_le_bytes());
-    header[16..20].copy_from_slice(&sequence.to_le_bytes());
+    header[16..20].copy_from_slice(&sequence.number().to_le_bytes());
     out.extend_from_slice(&header);
     at
 }
@@ -43,7 +44,7 @@ pub(super) struct RecordHeader {
     pub(super) crc: u32,
     pub(super) len: u32,
     pub(super) lsn: Lsn,
-    pub(super) sequence: u32,
+    pub(super) sequence: Sequence,
     pub(super) flags: u8,
 }
 
@@ -54,7 +55,7 @@ impl RecordHeader {
             crc: number(0),
             len: number(4),
             lsn: u64::from(number(8)) | u64::from(number(12)) << 32,
-            sequence: number(16),
+            sequence: Sequence::from_file(number(16)),
             flags: bytes[20],
         }
     }

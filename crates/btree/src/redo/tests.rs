@@ -141,8 +141,8 @@ fn one_of_two_checkpoints_may_be_torn() {
     assert_eq!(open(&disk).1.lsn, first);
     disk.flip(Path::new("/db/redo-0.log"), 8 << 10, 1).unwrap();
     let synced = GroupEnd(FIRST_LSN);
-    let life = Life { start: synced, sequence: 2 };
-    let before = Checkpoint { sequence: 2, lsn: FIRST_LSN, synced, is_clean: false, life };
+    let life = Life { start: synced, sequence: Sequence::FIRST.next() };
+    let before = Checkpoint { sequence: Sequence::FIRST.next(), lsn: FIRST_LSN, synced, is_clean: false, life };
     assert_eq!(open(&disk).1, before);
     disk.flip(Path::new("/db/redo-0.log"), 4 << 10, 1).unwrap();
     let error = RedoFiles::open(&disk, Path::new(DIR), 7).unwrap_err();
@@ -229,7 +229,7 @@ fn a_log_that_goes_on_behind_a_clean_end_has_lost_a_checkpoint() {
     append(&redo, "b", END);
     redo.sync_all().unwrap();
     let newest = open(&disk).1;
-    disk.flip(Path::new("/db/redo-0.log"), [4 << 10, 8 << 10][newest.sequence as usize % 2], 1).unwrap();
+    disk.flip(Path::new("/db/redo-0.log"), [4 << 10, 8 << 10][newest.sequence.place()], 1).unwrap();
     assert!(open(&disk).1.is_clean);
     assert_eq!(read(&disk).unwrap_err().kind(), ErrorKind::Corruption);
 }
@@ -268,4 +268,79 @@ fn what_a_header_claims_is_not_reserved() {
     let mut reader = RedoReader::new(&files, checkpoint);
     assert!(reader.next_group().unwrap().is_none());
     assert!(reader.window_len() <= 1 << 20, "{}", reader.window_len());
+}
+
+/// A log whose newest checkpoint has the number `number`, in a life that began with number `first`.
+fn numbered(number: u32, first: u32) -> SimDisk {
+    let disk = new_disk();
+    let (files, newest) = open(&disk);
+    let life = Life { sequence: Sequence::from_file(first), ..newest.life };
+    files.write_checkpoint(&Checkpoint { sequence: Sequence::from_file(number), life, ..newest }).unwrap();
+    files.sync_checkpoint().unwrap();
+    disk
+}
+
+#[test]
+fn a_database_outlives_the_numbers_of_its_checkpoints() {
+    let disk = numbered(u32::MAX - 4, u32::MAX - 4);
+    let (mut end, mut numbers) = (FIRST_LSN, Vec::new());
+    for text in ["first ", "second", "third ", "fourth"] {
+        let redo = log(&disk, end);
+        numbers.push(open(&disk).1.sequence.number());
+        append(&redo, "before", END);
+        append(&redo, "of the life before", END);
+        redo.sync_all().unwrap();
+        // The next life found the log to end where this one began: what it left behind is not read on.
+        let redo = log(&disk, end);
+        numbers.push(open(&disk).1.sequence.number());
+        end = append(&redo, text, END);
+        redo.sync_all().unwrap();
+        assert_eq!(read(&disk).unwrap(), (vec![vec![text.to_owned()]], end), "{numbers:?}");
+        redo.write_checkpoint(end, false).unwrap();
+        numbers.push(open(&disk).1.sequence.number());
+        assert_eq!(read(&disk).unwrap(), (Vec::new(), end), "{numbers:?}");
+    }
+    assert!(numbers.contains(&u32::MAX) && numbers.contains(&2) && !numbers.contains(&1), "{numbers:?}");
+    assert!(RedoFiles::was_opened(&disk, Path::new(DIR)).unwrap());
+}
+
+#[test]
+fn a_life_of_more_checkpoints_than_can_be_compared_is_read_to_its_end() {
+    const FAR: u32 = 1 << 30;
+    for number in [FAR, u32::MAX - 1, 5] {
+        let first = number.wrapping_sub(FAR - 1);
+        let disk = numbered(number, first);
+        let (files, newest) = open(&disk);
+        assert_eq!(newest.life.sequence.number(), first);
+        let health = Arc::new(Health::new(Events::silent()));
+        let redo = Redo::new(files, newest, GroupEnd(FIRST_LSN), health, Arc::new(Metrics::new()));
+        redo.checkpointing.lock().life = newest.life;
+        let synced = append(&redo, "a", END);
+        redo.sync_all().unwrap();
+        redo.write_checkpoint(FIRST_LSN, false).unwrap();
+        let life = open(&disk).1.life;
+        assert_eq!(life.start, GroupEnd(synced), "the life is said to have begun where the log was durable");
+        let newest = open(&disk).1.sequence;
+        assert_eq!(newest.number().wrapping_sub(life.sequence.number()), FAR / 2);
+        let end = append(&redo, "b", END);
+        redo.sync_all().unwrap();
+        assert_eq!(read(&disk).unwrap(), (vec![vec!["a".to_owned()], vec!["b".to_owned()]], end));
+        redo.write_checkpoint(FIRST_LSN, false).unwrap();
+        assert_eq!(open(&disk).1.life, life, "and stays so for as many checkpoints again");
+    }
+}
+
+#[test]
+fn the_older_of_two_numbers_is_the_one_that_was_given_first() {
+    let number = Sequence::from_file;
+    for (older, newer) in [(1, 2), (u32::MAX - 1, u32::MAX), (u32::MAX, 2), (u32::MAX, 0x7fff_fffe), (7, 0x8000_0006)] {
+        let (older, newer) = (number(older), number(newer));
+        assert!(older.is_before(newer) && !newer.is_before(older) && !newer.is_before(newer));
+    }
+    assert_eq!(number(u32::MAX).next().number(), 2);
+    assert_ne!(
+        number(u32::MAX).place(),
+        number(u32::MAX).next().place(),
+        "the older checkpoint is the one written over"
+    );
 }

@@ -4,8 +4,8 @@ use crate::PeerSettings;
 use crate::error::foreign;
 use crate::sync_timer::SyncTimer;
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, Options, ReadOptions, WaitForCompactOptions,
-    WriteBatch, WriteBufferManager, WriteOptions, properties,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, Options, ReadOptions,
+    WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions, properties,
 };
 use siltstone_base::Result;
 use siltstone_base::engine::{Admin, Capabilities, Durability, EngineStats, Kv, KvBatch, KvCursor, KvOp};
@@ -57,6 +57,11 @@ fn options(settings: &PeerSettings) -> Options {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&cache);
     table.set_bloom_filter(settings.bloom_bits_per_key, false);
+    // As our LSM engine has it: partitions come and go through the block cache, and what leads to them stays.
+    table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    table.set_partition_filters(true);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_top_level_index_and_filter(true);
     if let Some(version) = settings.format_version {
         table.set_format_version(i32::try_from(version).unwrap_or(i32::MAX));
     }

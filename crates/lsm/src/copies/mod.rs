@@ -8,6 +8,7 @@ mod checkpoint;
 mod follower;
 mod live_copy;
 mod moment;
+mod read_only;
 #[cfg(test)]
 mod tests;
 mod transfer;

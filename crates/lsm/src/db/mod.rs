@@ -173,18 +173,13 @@ impl Db {
         Ok(Self { handle: Arc::new(Handle { inner }) })
     }
 
-    /// Opens the database in `dir` for reading only: takes no lock and changes no file. Shows what its tables and WALs held
-    /// when it was opened.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`open_families`](Self::open_families), but for `Locked`.
-    pub fn open_read_only(
-        dir: impl AsRef<Path>,
+    /// Opens the database in `dir` for reading only. What it shows is of one moment if nobody writes the directory meanwhile, as seen through the environment of `options`.
+    pub(crate) fn open_read_only_in_place(
+        dir: &Path,
         options: &DbOptions,
         families: &[(&str, ColumnFamilyOptions)],
     ) -> Result<Self> {
-        let inner = open::open_read_only(dir.as_ref(), options, families, None)?;
+        let inner = open::open_read_only(dir, options, families, None)?;
         Ok(Self { handle: Arc::new(Handle { inner }) })
     }
 

@@ -1,7 +1,7 @@
 //! Whether a key is certainly as it was at an earlier moment, without reading a block.
 //!
 //! Compactions forget the numbers of entries, and tombstones with them, so numbers alone cannot tell. Files can: one whose number was handed out before the moment
-//! has nothing that was written after it. A key is as it was if no memtable has a newer entry of it, no file from after the moment may have it, and some
+//! has nothing that was written after it, unless it was taken in: then its numbers tell. A key is as it was if no memtable has a newer entry of it, no file from after the moment may have it, and some
 //! older file may. Without the last, it may have been deleted, and its tombstone dropped.
 
 use super::column_family::ColumnFamily;
@@ -46,11 +46,13 @@ impl Db {
         let mut is_in_older = false;
         for level in 0..pinned.version.num_levels() {
             for file in pinned.version.overlapping_files(level, Some(key), Some(key)) {
-                if file.number < moment.next_file && is_in_older {
+                // A table that is taken in has its number long before it is part of the database: what it has may be newer than the moment all the same.
+                let is_older = file.number < moment.next_file && file.largest_seqno <= moment.seqno;
+                if is_older && is_in_older {
                     continue;
                 }
                 if family.table_cache.reader(&file)?.may_have(&options, &lookup, hash) {
-                    if file.number >= moment.next_file {
+                    if !is_older {
                         return Ok(false);
                     }
                     is_in_older = true;

@@ -4,6 +4,7 @@ use super::{Comparison, compare};
 use crate::ResultLine;
 use crate::report::conditions::{OWN_DEVICE, exceeds, fits, is_on};
 use crate::report::published::PublishedTable;
+use crate::report::shapes::Binlog;
 
 /// One of our engines with the published one that works as it does: an LSM tree beside MyRocks, a B-tree beside the InnoDB of the shapes.
 struct Counterpart {
@@ -69,7 +70,12 @@ fn in_memory(
     on_ssd: &PublishedTable,
     found: &mut Vec<Comparison>,
 ) {
-    let binlog = if run.binlog_bytes.is_some() { "on" } else { "off" };
+    // The published runs with a binlog did not sync it.
+    let binlog = match Binlog::of(run) {
+        Some(Binlog::Off) => "off",
+        Some(Binlog::Os) => "on",
+        Some(Binlog::Sync) | None => return,
+    };
     let (engine, compaction) = counterpart.cached;
     let conditions = [("engine", engine), ("compaction", compaction), ("binlog", binlog)];
     let published = cached.figure(&conditions, &format!("c{}", run.threads));

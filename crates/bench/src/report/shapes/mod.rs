@@ -24,7 +24,7 @@ pub(super) use catalogue::{BTREE, LSM, MYSQL84};
 pub(super) use control::{Control, Label};
 pub(super) use crossings::{Course, Sameness, crossings};
 pub(super) use lead::Lead;
-pub(super) use side::Side;
+pub(super) use side::{Binlog, Side};
 
 /// A ratio so many times a published one, or one part in so many of it, is far from it.
 const FAR: f64 = 2.0;
@@ -128,6 +128,8 @@ pub(super) struct Judged {
     pub reason: Option<String>,
     /// Whether it holds.
     pub verdict: Verdict,
+    /// Whether it is far from what was published, by [`FAR`].
+    pub is_far: bool,
     /// Why it does not, or why it is far from what was published, as far as the results tell.
     pub why: Option<String>,
     /// What became of it under exchanged labels. `None` where it does not hold, or nothing is asked.
@@ -202,6 +204,7 @@ impl Shape {
         };
         let told_of = found.as_ref().filter(|found| is_told_of(found));
         let why = told_of.map(|found| why::why(found.of, found.by, found.relative_to, found.ratio, &self));
+        let is_far = found.as_ref().is_some_and(|found| self.is_far_from_published(found.ratio));
         let reason = found.is_none().then(|| self.reason(records));
         Judged {
             shape: self,
@@ -212,6 +215,7 @@ impl Shape {
             builds: found.into_iter().flat_map(|found| found.builds).map(str::to_owned).collect(),
             reason,
             verdict,
+            is_far,
             why,
             control,
         }

@@ -55,7 +55,7 @@ impl Shape {
         // settings tells.
         let is_of_time = self.of.runs.may_end_early;
         let is_of_steps = self.alike == Alike::ButStep;
-        let says_all = is_of_time || is_of_steps || self.alike == Alike::All;
+        let says_all = is_of_time || is_of_steps || matches!(self.alike, Alike::All | Alike::ButDurability);
         let conditions = [
             ("machine", is_same_machine(a, b)),
             ("experiment", a.experiment == b.experiment),
@@ -71,10 +71,19 @@ impl Shape {
             ("page cache", a.page_cache == b.page_cache),
             ("limits of level 0", a.level0 == b.level0),
             ("settings", !says_all || a.config_hash == b.config_hash),
+            ("what the application does", APPLICATION.iter().all(|name| setting(a, name) == setting(b, name))),
             ("binlog", a.binlog_bytes.is_some() == b.binlog_bytes.is_some()),
         ];
         conditions.into_iter().filter(|(_, is_alike)| !is_alike).map(|(name, _)| name).collect()
     }
+}
+
+/// What settings say of an application above the engine.
+const APPLICATION: [&str; 2] = ["app_ms", "transactions"];
+
+/// A setting of an experiment, as its results have it.
+fn setting<'a>(run: &'a ResultLine, name: &str) -> Option<&'a serde_json::Value> {
+    run.config.as_ref()?.get(name)
 }
 
 /// Whether two runs are of the same machine, as far as they tell.

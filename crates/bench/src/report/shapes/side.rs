@@ -114,7 +114,7 @@ impl Runs {
             && self.device.is_none_or(|device| device.is_of(run))
             && self.memory.is_none_or(|memory| memory.is_of(run))
             && self.is_compressed.is_none_or(|is_compressed| run.compressed == Some(is_compressed))
-            && self.binlog.is_none_or(|binlog| binlog.is_of(run))
+            && self.binlog.is_none_or(|binlog| Binlog::of(run) == Some(binlog))
             && is(self.page_cache, run.page_cache == Some(true))
             && self.data_set.is_none_or(|data_set| run.data_set.as_deref() == Some(data_set))
             && self.load.is_none_or(|load| run.device_load == Some(load))
@@ -149,12 +149,13 @@ impl Memory {
 }
 
 impl Binlog {
-    fn is_of(self, run: &ResultLine) -> bool {
-        match self {
-            Self::Off => run.binlog_bytes.is_none(),
-            Self::Os => run.binlog_bytes.is_some() && run.setup.contains("binlog os"),
-            Self::Sync => run.binlog_bytes.is_some() && run.setup.contains("binlog sync"),
+    /// That of a run. `None` where it has one and does not say which.
+    pub(in crate::report) fn of(run: &ResultLine) -> Option<Self> {
+        if run.binlog_bytes.is_none() {
+            return Some(Self::Off);
         }
+        let named = [("binlog os", Self::Os), ("binlog sync", Self::Sync)];
+        named.into_iter().find(|(name, _)| run.setup.contains(name)).map(|(_, binlog)| binlog)
     }
 }
 

@@ -545,7 +545,7 @@ fn redmine_is_judged_on_a_hard_disk_only() {
     }
     let judged = judge(&records);
     let of_redmine: Vec<_> = judged.iter().filter(|judged| judged.shape.experiment == "Redmine").collect();
-    assert_eq!(of_redmine.len(), 11);
+    assert_eq!(of_redmine.len(), 15);
     assert!(of_redmine.iter().all(|judged| judged.verdict == Verdict::NotMeasured));
 }
 

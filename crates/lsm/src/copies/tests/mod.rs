@@ -7,6 +7,7 @@ mod checkpoint;
 mod follower;
 mod live_copy;
 mod prepared_updates;
+mod read_only;
 mod undecided;
 mod updates;
 

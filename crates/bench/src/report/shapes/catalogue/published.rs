@@ -67,9 +67,9 @@ pub(super) fn sysbench(workload: &str, memories: &[&str]) -> Range {
 }
 
 /// By so many application processes under such a load, large data set: the times of the two InnoDBs over that of MyRocks.
-pub(super) fn redmine(operation: &str, clients: &str, load: &str) -> Range {
+pub(super) fn redmine(data_set: &str, operation: &str, clients: &str, load: &str) -> Range {
     let table = table("Redmine")?;
-    let conditions = [("dataset", "large"), ("operation", operation), ("clients", clients), ("disk_load", load)];
+    let conditions = [("dataset", data_set), ("operation", operation), ("clients", clients), ("disk_load", load)];
     range(["mysql_slower", "mariadb_slower"].into_iter().filter_map(|column| table.figure(&conditions, column)))
 }
 

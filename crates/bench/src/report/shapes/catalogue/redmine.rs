@@ -26,21 +26,24 @@ pub(super) fn shapes() -> Vec<Shape> {
         alike: Alike::ButDurability,
         ..over(TITLE, claim, (BTREE, LSM), runs, (mean_time, About::Speed))
     };
-    shapes.extend(OPERATIONS.map(|(operation, factor)| Shape {
-        published: published(operation, "4", "x4"),
-        at_least: Some(factor),
-        ..row(
-            format!("{operation}, large, full load (4 processes, load x4): {times}, durability as published"),
-            of_operation(operation, FULL, true),
-        )
-    }));
-    shapes.extend(OPERATIONS.map(|(operation, _)| Shape {
-        published: published(operation, "1", "0"),
-        ..row(
-            format!("{operation}, large, no load (1 process): {times}, durability as published"),
-            of_operation(operation, NONE, true),
-        )
-    }));
+    // The large data set is the one of which factors are asked.
+    for data_set in ["large", "small"] {
+        shapes.extend(OPERATIONS.map(|(operation, factor)| Shape {
+            published: published(data_set, operation, "4", "x4"),
+            at_least: (data_set == "large").then_some(factor),
+            ..row(
+                format!("{operation}, {data_set}, full load (4 processes, load x4): {times}, durability as published"),
+                Runs { data_set: Some(data_set), ..of_operation(operation, FULL, true) },
+            )
+        }));
+        shapes.extend(OPERATIONS.map(|(operation, _)| Shape {
+            published: published(data_set, operation, "1", "0"),
+            ..row(
+                format!("{operation}, {data_set}, no load (1 process): {times}, durability as published"),
+                Runs { data_set: Some(data_set), ..of_operation(operation, NONE, true) },
+            )
+        }));
+    }
     shapes.extend(OPERATIONS.map(|(operation, _)| {
         let claim = format!("{operation}, large, full load (4 processes, load x4), equal durability: {times}");
         row(claim, of_operation(operation, FULL, false))

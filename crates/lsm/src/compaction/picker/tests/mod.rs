@@ -86,6 +86,12 @@ impl World {
                 self.running.set_merge_for_test(Merge { first_level: level("from"), output_level: level("to") });
                 String::new()
             }
+            // A table that is being taken in: it is in no version yet.
+            "reserve" => {
+                let bound = |key: &str| command.get::<String>(key).unwrap().into_bytes();
+                self.running.reserve(command.get("level").unwrap(), &bound("begin"), &bound("end"));
+                String::new()
+            }
             "pick" => {
                 let picked = pick(&self.version, &self.options, command.get_or("now", 0), &self.running);
                 let text = picked.as_ref().map_or_else(|| "nothing".to_owned(), show);

@@ -112,6 +112,8 @@ pub(super) fn next_piece(scene: &Scene<'_>, merge: &Merge, max_bytes: u64) -> Op
             || current.is_move(merge) != group.is_move(merge)
             // A table between them needs no merge.
             || has_table_between(scene, merge, &current.end, &group)
+            // Nor does one that is about to be there: output between the two groups would overlap it.
+            || scene.running.writes_to(scene.order(), merge.output_level, &current.smallest, &group.end.key)
         {
             return piece;
         }
