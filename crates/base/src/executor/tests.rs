@@ -141,6 +141,38 @@ fn dropping_drops_the_jobs_that_are_not_done() {
     }
 }
 
+/// A job is in its step, and goes on only when the executor is gone: whoever dropped that did not wait for it. What was not begun is dropped by the threads.
+#[test]
+fn an_executor_that_waits_for_nobody_leaves_what_is_left_to_its_threads() {
+    for count in [1, 3] {
+        let executor = threads(count).waiting_for_nobody();
+        let (dropped, state) = (Arc::new(AtomicU64::new(0)), Arc::new((AtomicU64::new(0), Signal::new())));
+        let at_least = |least: u64| {
+            let state = Arc::clone(&state);
+            move || state.1.wait_while(None, &mut || state.0.load(Ordering::SeqCst) < least)
+        };
+        let (seen, until) = (Arc::clone(&state), at_least(2));
+        executor.submit(
+            Priority::Low,
+            job(&dropped, move || {
+                seen.0.store(1, Ordering::SeqCst);
+                seen.1.notify_all();
+                until();
+                Progress::More
+            }),
+        );
+        executor.submit(Priority::Low, job(&dropped, || Progress::After(Duration::MAX)));
+        at_least(1)();
+        drop(executor);
+        state.0.store(2, Ordering::SeqCst);
+        state.1.notify_all();
+        // Nothing tells of the end of a job but its destructor.
+        while dropped.load(Ordering::SeqCst) < 2 {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// Three jobs that wait for each other end only where each has a thread.
 #[test]
 fn an_executor_that_grows_runs_as_many_jobs_at_the_same_time() {

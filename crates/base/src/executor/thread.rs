@@ -12,11 +12,13 @@ use std::time::Duration;
 /// One thread is kept for [`Priority::High`] when there are at least two, so that a flush never waits for the steps of
 /// compactions. Dropping the executor lets the threads finish the step that they are in; jobs that are
 /// not done are dropped. A job may own the executor: it then lives until the last such job is done, and may be dropped on one
-/// of its own threads.
+/// of its own threads. One that [waits for nobody](Self::waiting_for_nobody) leaves both to its threads.
 pub struct ThreadExecutor {
     shared: Arc<Shared>,
     threads: parking_lot::Mutex<Vec<std::thread::JoinHandle<()>>>,
     niceness: u32,
+    /// Whether dropping it waits for the threads.
+    waits: bool,
 }
 
 /// Who is woken: a job that becomes ready wakes one idle thread that may take it, and whoever takes one wakes another if there is more. One idle thread waits for the next
@@ -138,12 +140,18 @@ impl ThreadExecutor {
         let (kept, work) = (parking_lot::Condvar::new(), parking_lot::Condvar::new());
         let shared = Arc::new(Shared { clock, queue, kept, work });
         // Complete from the start, so that the threads that began end if a later one cannot begin.
-        let executor = Self { shared, threads: parking_lot::Mutex::default(), niceness };
+        let executor = Self { shared, threads: parking_lot::Mutex::default(), niceness, waits: true };
         if count > 1 {
             executor.start(&mut executor.threads.lock(), Priority::High)?;
         }
         executor.grow(count)?;
         Ok(executor)
+    }
+
+    /// The same, for owners that must not wait where they are: when it is dropped, its threads end by themselves, and drop the jobs that are not done.
+    pub fn waiting_for_nobody(mut self) -> Self {
+        self.waits = false;
+        self
     }
 
     /// Starts one more thread, which takes jobs down to the priority `lowest`.
@@ -182,7 +190,7 @@ fn give_way(niceness: u32) {
 impl Shared {
     fn run(&self, lowest: Priority, gives_way: bool) {
         loop {
-            let Some((priority, mut job)) = self.next(lowest) else { return };
+            let Some((priority, mut job)) = self.next(lowest) else { return self.drop_jobs() };
             let budget = Budget::new(&*self.clock);
             let progress = step_caught(&mut *job, if gives_way { budget.giving_way() } else { budget });
             if progress == Progress::Done {
@@ -246,6 +254,16 @@ impl Shared {
         }
     }
 
+    /// Drops the jobs that are left. Never under the lock: a job may own what takes it.
+    fn drop_jobs(&self) {
+        let (ready, timers) = {
+            let mut queue = self.queue.lock();
+            (std::mem::take(&mut queue.ready), std::mem::take(&mut queue.timers))
+        };
+        let timers = timers.into_iter().flatten().map(|timer| timer.job);
+        ready.into_iter().flatten().chain(timers).for_each(drop_caught);
+    }
+
     /// Wakes a thread if one is needed.
     fn wake(&self, queue: &Queue) {
         if queue.needs_kept() {
@@ -274,16 +292,13 @@ fn wait(
 
 impl Drop for ThreadExecutor {
     fn drop(&mut self) {
-        let jobs = {
-            let mut queue = self.shared.queue.lock();
-            queue.closing = true;
-            self.shared.kept.notify_all();
-            self.shared.work.notify_all();
-            (std::mem::take(&mut queue.ready), std::mem::take(&mut queue.timers))
-        };
-        let (ready, timers) = jobs;
-        let timers = timers.into_iter().flatten().map(|timer| timer.job);
-        ready.into_iter().flatten().chain(timers).for_each(drop_caught);
+        self.shared.queue.lock().closing = true;
+        self.shared.kept.notify_all();
+        self.shared.work.notify_all();
+        if !self.waits {
+            return;
+        }
+        self.shared.drop_jobs();
         let current = std::thread::current().id();
         for thread in self.threads.get_mut().drain(..) {
             // The last owner of an executor may be a job on one of its own threads.

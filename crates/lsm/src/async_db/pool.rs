@@ -23,7 +23,8 @@ impl Pool {
     pub(super) fn new(threads: usize, dir: &Path) -> Result<Self> {
         let executor = ThreadExecutor::new(threads + 3, Arc::new(SystemClock::new()));
         let executor = executor.map_err(|error| Error::io("start threads for", dir, error))?;
-        Ok(Self { executor: Arc::new(executor) })
+        // Whoever drops the last of it may be a task.
+        Ok(Self { executor: Arc::new(executor.waiting_for_nobody()) })
     }
 
     /// Hands a job over.

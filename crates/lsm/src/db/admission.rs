@@ -4,6 +4,7 @@
 //! rules, as [`write_admission`](crate::DbOptions::write_admission) says.
 
 use super::column_family::Family;
+use super::error_state::RoomMaker;
 use super::pacing::{Figures, Gauges, HeldBack, Kind, Pace, Pacer, level0_job, level0_next, pace};
 use super::state::DbInner;
 use super::super_version::SuperVersion;
@@ -262,7 +263,7 @@ impl DbInner {
         let _waiting = self.write_queue.leader_waits(delayed());
         let mut held = HeldWrite::new(self);
         let now_micros = self.clock.now_micros();
-        let parked = self.park_until(has_room);
+        let parked = self.park_until(|| if has_room() { Parked::No } else { Parked::Until(StallCause::MemtableLimit) });
         held.waited(StallCause::MemtableLimit, self.clock.now_micros() - now_micros);
         parked?;
         self.errors.check()
@@ -270,23 +271,48 @@ impl DbInner {
 
     /// Waits until writers are not stopped any more, the engine fails, or it closes.
     fn park(&self, bytes: u64) -> Result<()> {
-        self.park_until(|| !matches!(self.controller.admit(bytes, self.clock.now_micros()), Admission::Park(_)))
+        self.park_until(|| match self.controller.admit(bytes, self.clock.now_micros()) {
+            Admission::Park(cause) => Parked::Until(cause),
+            Admission::Admit | Admission::Sleep(..) => Parked::No,
+        })
     }
 
-    fn park_until(&self, goes_on: impl Fn() -> bool) -> Result<()> {
+    fn park_until(&self, parked: impl Fn() -> Parked) -> Result<()> {
+        let mut met = None;
         let waited = self.executor.wait_until(&self.changed, None, &mut || {
-            goes_on() || self.errors.is_failed() || self.errors.passing().is_some() || self.is_closing()
+            if self.errors.is_failed() || self.is_closing() {
+                return true;
+            }
+            let Parked::Until(cause) = parked() else { return true };
+            met = room_maker(cause).and_then(|maker| self.errors.passing(maker));
+            met.is_some()
         });
         if self.is_closing() {
             return Err(closing());
         }
-        if let Some(error) = self.errors.passing() {
+        if let Some(error) = met {
             return Err(error);
         }
         match waited {
             Waited::Stuck => Err(Error::new(ErrorKind::Busy, "writers are stopped and no background work is left")),
             _ => Ok(()),
         }
+    }
+}
+
+/// Whether a writer still waits, and for what.
+enum Parked {
+    No,
+    Until(StallCause),
+}
+
+/// Whose failure ends the waiting. No other one does: what makes room may be under way.
+fn room_maker(cause: StallCause) -> Option<RoomMaker> {
+    match cause {
+        StallCause::MemtableLimit => Some(RoomMaker::Flush),
+        StallCause::L0FileCount | StallCause::PendingCompactionBytes => Some(RoomMaker::Compaction),
+        // A sync that fails is final.
+        StallCause::UnsyncedWal => None,
     }
 }
 

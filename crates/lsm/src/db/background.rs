@@ -2,6 +2,7 @@
 
 use super::column_family::Family;
 use super::compact::{CompactJob, priority};
+use super::error_state::RoomMaker;
 use super::flush::FlushJob;
 use super::pacing;
 use super::state::{DbInner, FamilyState, State};
@@ -379,8 +380,9 @@ impl DbInner {
     }
 
     /// Decides what the failure of a background job means: a full device passes, other errors are tried again a few
-    /// times, and damage is final. Returns whether the job may be tried again.
-    pub(crate) fn job_failed(&self, error: &Error, failures: u32) -> bool {
+    /// times, and damage is final. Returns whether the job may be tried again. `maker`: for whose room writers may be waiting; `None` of a job that somebody asked for, who is told, and that
+    /// nobody else waits for.
+    pub(crate) fn job_failed(&self, error: &Error, failures: u32, maker: Option<RoomMaker>) -> bool {
         let passes = match error.kind() {
             ErrorKind::NoSpace => {
                 // What is reserved there may be enough for the next attempt.
@@ -396,7 +398,9 @@ impl DbInner {
             (Counter::PassingErrorsMet, u64::from(passes)),
         ]);
         if passes {
-            self.errors.set_passing(Some(error.clone()));
+            if let Some(maker) = maker {
+                self.errors.set_passing(maker, Some(error.clone()));
+            }
             self.changed.notify_all();
         } else {
             self.fail(error);

@@ -1,6 +1,7 @@
 //! Creating, dropping and flushing column families.
 
 use super::column_family::Family;
+use super::error_state::RoomMaker;
 use super::expiry::FamilyExpiry;
 use super::state::{DbInner, FamilyState};
 use super::super_version::SuperVersion;
@@ -13,11 +14,13 @@ use crate::version::{FamilyConfig, Version, VersionSet};
 use siltstone_base::expiry::Known;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 impl DbInner {
     /// Creates a family and writes an OPTIONS file that has it.
     pub(crate) fn create_family(self: &Arc<Self>, name: &str, options: &ColumnFamilyOptions) -> Result<Arc<Family>> {
+        let _making = self.make_files()?;
         let family = self.add_family(name, options)?;
         if let Some(expiry) = &family.expiry
             && let Err(error) = self.surroundings.expiry.open([expiry.home()])
@@ -85,6 +88,7 @@ impl DbInner {
             return Err(Error::invalid_argument("the default column family cannot be dropped"));
         }
         self.check_readable(family)?;
+        let _making = self.make_files()?;
         // As at its creation: what counts is the MANIFEST.
         let _ = self.write_options_file_without(Some(family));
         self.remove_family(family)?;
@@ -115,7 +119,7 @@ impl DbInner {
     }
 
     /// Removes a family from the MANIFEST and from what there is.
-    fn remove_family(&self, family: &Arc<Family>) -> Result<()> {
+    fn remove_family(self: &Arc<Self>, family: &Arc<Family>) -> Result<()> {
         let removed = self.remove_family_locked(family);
         // Where that failed, or where another family came meanwhile, the file says too little or too much.
         let _ = self.write_options_file();
@@ -199,10 +203,17 @@ impl DbInner {
                     || !pinned.immutables.newest_first().iter().any(|sealed| Arc::ptr_eq(sealed, memtable))
             })
         };
-        let failed = || self.errors.is_failed() || (failures() > failures_before && self.errors.passing().is_some());
+        // As it was when this was seen: a later flush of others takes it back.
+        let met = Cell::new(None);
+        let failed = || {
+            let error = (failures() > failures_before).then(|| self.errors.passing(RoomMaker::Flush)).flatten();
+            let is_met = error.is_some();
+            met.set(error);
+            is_met || self.errors.is_failed()
+        };
         self.wait(|| flushed() || failed() || self.is_closing() || gives_up())?;
         self.errors.check()?;
-        match self.errors.passing() {
+        match met.take() {
             Some(error) if !flushed() => Err(error),
             None if !flushed() && gives_up() => Err(Error::new(
                 ErrorKind::Aborted,

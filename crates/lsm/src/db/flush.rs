@@ -5,6 +5,7 @@
 
 use super::background::retry_delay;
 use super::column_family::Family;
+use super::error_state::RoomMaker;
 use super::io_rate::{Metered, Moved};
 use super::pacing::Working;
 use super::state::DbInner;
@@ -498,11 +499,11 @@ impl FlushJob {
         };
         let retry = match &outcome {
             Ok(()) => {
-                db.errors.set_passing(None);
+                db.errors.set_passing(RoomMaker::Flush, None);
                 false
             }
             Err(error) if error.kind() == ErrorKind::Aborted => false,
-            Err(error) => db.job_failed(error, failures),
+            Err(error) => db.job_failed(error, failures, Some(RoomMaker::Flush)),
         };
         self.memtables.clear();
         self.built = None;

@@ -46,7 +46,7 @@ impl PrepareJob {
         let is_wanted = || {
             let is_there = db.state.lock().next_wal.is_some();
             // Where the device may be full, flushes need the space more.
-            !is_there && !db.is_closing() && !db.errors.is_failed() && db.errors.passing().is_none()
+            !is_there && !db.is_closing() && !db.errors.is_failed() && !db.errors.has_passing()
         };
         if !is_wanted() {
             return;

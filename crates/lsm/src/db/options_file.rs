@@ -10,7 +10,7 @@ use crate::file_names::FileName;
 use crate::options::file::{DEFAULT_FAMILY, OptionsFile, render};
 use crate::options::{ColumnFamilyOptions, TableOptions};
 use siltstone_base::env::{FileKind, write_file_atomically};
-use siltstone_base::sync::{Mutex, Rank};
+use siltstone_base::sync::{Arc, Mutex, Rank};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 
@@ -92,12 +92,13 @@ pub(crate) fn with_kept_format(
 impl DbInner {
     /// Writes an OPTIONS file if the newest one does not say what there is now, and removes those before the last two. The caller holds
     /// no lock.
-    pub(crate) fn write_options_file(&self) -> Result<()> {
+    pub(crate) fn write_options_file(self: &Arc<Self>) -> Result<()> {
         self.write_options_file_without(None)
     }
 
     /// The same without a family that is about to be dropped.
-    pub(crate) fn write_options_file_without(&self, leaving: Option<&Family>) -> Result<()> {
+    pub(crate) fn write_options_file_without(self: &Arc<Self>, leaving: Option<&Family>) -> Result<()> {
+        let _making = self.make_files()?;
         let mut newest = self.options_files.newest.lock();
         let families = self.families.load();
         let staying = families.values().filter(|family| leaving.is_none_or(|leaving| leaving.id != family.id));

@@ -5,6 +5,7 @@ mod install;
 
 use super::background::retry_delay;
 use super::column_family::Family;
+use super::error_state::RoomMaker;
 use super::io_rate::{Metered, Moved, rate_priority};
 use super::manual::ManualCompaction;
 use super::pacing::{Working, owed_bytes_of};
@@ -347,7 +348,7 @@ impl Compacting {
         self.room = None;
         let failures = self.release_inputs(outcome.is_ok());
         match &outcome {
-            Ok(()) => db.errors.set_passing(None),
+            Ok(()) => db.errors.set_passing(RoomMaker::Compaction, None),
             Err(error) if error.kind() == ErrorKind::Aborted => {
                 db.metrics.add(Counter::CompactionsCancelled, 1);
                 // What was picked is not as it was: somebody must look again, though nothing may come along.
@@ -356,7 +357,8 @@ impl Compacting {
                 }
             }
             Err(error) => {
-                if db.job_failed(error, failures) {
+                let maker = self.manual.is_none().then_some(RoomMaker::Compaction);
+                if db.job_failed(error, failures, maker) {
                     self.retry_after = Some(retry_delay(failures));
                 }
             }

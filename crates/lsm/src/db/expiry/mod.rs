@@ -181,6 +181,7 @@ impl DbInner {
     /// Trusts the clock.
     pub(crate) fn confirm_clock(self: &Arc<Self>) -> Result<()> {
         self.check_writable()?;
+        let _making = self.make_files()?;
         self.surroundings.expiry.confirm()?;
         self.schedule();
         Ok(())

@@ -116,6 +116,10 @@ impl DbInner {
     /// Flushes everything, and lets level 0 be compacted. A writer that leads is left alone: it shows that there are writes.
     fn drain(self: &Arc<Self>) {
         let Some(mut leader) = self.try_lock_write_side() else { return };
+        // Closing takes the WAL under the same lock, and does not wait for who only looks: the next WAL's name may be another opening's by now.
+        if self.check_writable().is_err() {
+            return;
+        }
         let families: Vec<Arc<Family>> = self.families.load().values().cloned().collect();
         let newest = self.visible();
         let switched = self.switch_memtables(&mut leader.side, &families, FlushReason::ReadOnly);

@@ -8,6 +8,7 @@ use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::{Executor, StepExecutor};
 use siltstone_base::script::run_file;
 use siltstone_base::sync::{Mutex, Rank};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -344,4 +345,31 @@ fn draining_ends_also_where_level_0_is_not_to_be_emptied() {
         assert_eq!(world.flushes(), [FlushReason::Manual]);
         world.db.check().unwrap();
     }
+}
+
+/// Whoever looked may come to it only after the database was closed and opened anew: the next WAL's name is the other opening's then, and making it would unlink a log with acknowledged writes.
+#[test]
+fn a_drain_that_comes_late_takes_no_log_from_the_next_opening() {
+    let disk = SimDisk::new();
+    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env())).drain_when_read_only_seconds(0);
+    let before = Db::open("/db", &options).unwrap();
+    before.put("a", "1").unwrap();
+    let late = Arc::clone(&before.handle.inner);
+    before.close().unwrap();
+    let after = Db::open("/db", &options).unwrap();
+    let put = |key, value| {
+        after.put_cf(&after.default_family(), key, value, &WriteOptions::default().sync(true)).unwrap();
+    };
+    put("b", "2");
+    let files = || disk.env().list_dir(Path::new("/db")).unwrap();
+    let there = files();
+    late.drain();
+    assert_eq!(files(), there);
+    put("c", "3");
+    drop(late);
+    let found = Db::open("/db", &options.env(Some(disk.after_power_loss().env()))).unwrap();
+    for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        assert_eq!(found.get(key).unwrap().as_deref(), Some(value.as_bytes()), "{key}");
+    }
+    after.close().unwrap();
 }

@@ -2,11 +2,14 @@
 
 use super::basics::options;
 use crate::{
-    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, ErrorKind, FlushOptions,
+    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Counter, Db, DbOptions, ErrorKind, FlushOptions,
     IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteOptions,
 };
+use siltstone_base::clock::ManualClock;
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
+use siltstone_base::executor::StepExecutor;
+use siltstone_base::sync::Arc;
 use std::path::Path;
 
 fn synced() -> WriteOptions {
@@ -219,4 +222,27 @@ fn a_write_without_a_wal_that_is_to_be_durable_is_refused() {
     let both = WriteOptions::default().sync(true).disable_wal(true);
     assert_eq!(db.put_cf(&db.default_family(), "a", "1", &both).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(get(&db, &db.default_family(), "a"), None);
+}
+
+/// Its error is told to who asked. Writers who find no room wait for the flush that is under way.
+#[test]
+fn a_compaction_that_was_asked_for_and_failed_fails_no_write() {
+    let disk = SimDisk::new();
+    let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+    let family = ColumnFamilyOptions::default().disable_auto_compactions(true).max_write_buffer_number(2);
+    let options = options(&disk).executor(Some(executor)).unnamed_families(family.write_buffer_size(64 << 10));
+    let db = Db::open("/db", &options).unwrap();
+    for value in ["1", "2"] {
+        db.put("key", value).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    fail(&disk, FaultKind::Io, OpClass::Create, Some(FileKind::Table), 1);
+    let asked = db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default());
+    assert_eq!(asked.unwrap_err().kind(), ErrorKind::Io);
+    for number in 0..100_u64 {
+        db.put(number.to_be_bytes(), [0; 4_000]).unwrap();
+    }
+    assert!(db.metrics().counters().get(Counter::StalledWrites) > 0, "nobody had to wait");
+    db.check().unwrap();
+    db.close().unwrap();
 }
