@@ -275,7 +275,10 @@ fn numbered(number: u32, first: u32) -> SimDisk {
     let disk = new_disk();
     let (files, newest) = open(&disk);
     let life = Life { sequence: Sequence::from_file(first), ..newest.life };
-    files.write_checkpoint(&Checkpoint { sequence: Sequence::from_file(number), life, ..newest }).unwrap();
+    // That of the creation is in none of the two places any more.
+    for number in [number.wrapping_sub(1), number] {
+        files.write_checkpoint(&Checkpoint { sequence: Sequence::from_file(number), life, ..newest }).unwrap();
+    }
     files.sync_checkpoint().unwrap();
     disk
 }
