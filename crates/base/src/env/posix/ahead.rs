@@ -159,7 +159,7 @@ impl Ahead {
             let aligned = len.next_multiple_of(DIRECT_ALIGNMENT);
             let mut buffer = file.read_ahead().spare.take(aligned);
             let most = file.most_at_once(CONTEXT);
-            let read = transfer::read_at_direct(file.fd(), offset, &mut buffer[..aligned], most);
+            let read = transfer::read_at_direct(file.fd(), offset, &mut buffer[..aligned], most, DIRECT_ALIGNMENT);
             (buffer, read)
         });
         let oldest = {

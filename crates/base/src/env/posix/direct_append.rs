@@ -72,7 +72,13 @@ impl DirectAppendFile {
         let filled = (len % DIRECT_ALIGNMENT as u64) as usize;
         let written = len - filled as u64;
         if filled > 0 {
-            let read = transfer::read_at_direct(handle.fd(), written, &mut buffer[..DIRECT_ALIGNMENT], usize::MAX)?;
+            let read = transfer::read_at_direct(
+                handle.fd(),
+                written,
+                &mut buffer[..DIRECT_ALIGNMENT],
+                usize::MAX,
+                DIRECT_ALIGNMENT,
+            )?;
             if read != filled {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -2,7 +2,7 @@
 //!
 //! Buffered files make exactly one system call for an operation (more only after a short transfer or `EINTR`).
 //! Direct files (`O_DIRECT`) need memory, offsets and lengths aligned to
-//! [`DIRECT_ALIGNMENT`](super::DIRECT_ALIGNMENT); what is not aligned passes a bounce buffer, and a file system that
+//! [`DIRECT_ALIGNMENT`](super::DIRECT_ALIGNMENT); what is not aligned passes a bounce buffer (reads in as small blocks as the file system is willing to read), and a file system that
 //! refuses the flag gets buffered files. A direct append file writes units of 1 MiB, in pieces while callers read, and one of them while the next is filled; a sync writes the rest, and the next
 //! unit begins with its last block again. Of a direct file that is only read, ranges are read ahead of whoever says that he needs them. A file opened for mapping is not direct.
 //!

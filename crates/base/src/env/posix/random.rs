@@ -19,18 +19,21 @@ pub(super) struct PosixFile {
     /// A buffered descriptor of a direct file that is written: for ranges that are not whole blocks. The kernel keeps
     /// the two coherent.
     unaligned: Option<OwnedFd>,
+    /// What direct reads of parts begin and end at multiples of.
+    blocks: usize,
 }
 
 impl PosixFile {
     /// A file that nobody writes any more.
     pub(super) fn to_read(handle: Handle) -> Self {
         let ahead = handle.is_direct().then(Ahead::default);
-        Self { handle: Arc::new(handle), ahead, unaligned: None }
+        let blocks = if handle.is_direct() { direct_blocks(&handle.fd()) } else { DIRECT_ALIGNMENT };
+        Self { handle: Arc::new(handle), ahead, unaligned: None, blocks }
     }
 
     /// A file that is written, too.
     pub(super) fn to_write(handle: Handle, unaligned: Option<OwnedFd>) -> Self {
-        Self { handle: Arc::new(handle), ahead: None, unaligned }
+        Self { handle: Arc::new(handle), ahead: None, unaligned, blocks: DIRECT_ALIGNMENT }
     }
 
     pub(super) fn handle(&self) -> &Handle {
@@ -44,10 +47,10 @@ impl PosixFile {
             let mut done = 0;
             while done < buffer.len() {
                 let position = offset + done as u64;
-                let skip = (position % DIRECT_ALIGNMENT as u64) as usize;
-                let wanted = (skip + buffer.len() - done).next_multiple_of(DIRECT_ALIGNMENT).min(BOUNCE_LEN);
-                let read =
-                    transfer::read_at_direct(self.handle.fd(), position - skip as u64, &mut bounce[..wanted], most)?;
+                let skip = (position % self.blocks as u64) as usize;
+                let wanted = (skip + buffer.len() - done).next_multiple_of(self.blocks).min(BOUNCE_LEN);
+                let (from, bounce) = (position - skip as u64, &mut bounce[..wanted]);
+                let read = transfer::read_at_direct(self.handle.fd(), from, bounce, most, self.blocks)?;
                 self.handle.stats().record_read(context, read as u64);
                 let count = read.saturating_sub(skip).min(buffer.len() - done);
                 buffer[done..done + count].copy_from_slice(&bounce[skip..skip + count]);
@@ -74,6 +77,26 @@ impl PosixFile {
     }
 }
 
+/// The least that the file system reads past its page cache, where it says so: it is less than [`DIRECT_ALIGNMENT`] on most devices, and a block of a table that was compressed
+/// has few of them.
+fn direct_blocks(file: &impl AsFd) -> usize {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        let told = statx(file.as_fd(), c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+        let told = told.ok().filter(|told| told.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
+        let blocks = told.map(|told| told.stx_dio_offset_align as usize);
+        blocks
+            .filter(|blocks| blocks.is_power_of_two() && (512..DIRECT_ALIGNMENT).contains(blocks))
+            .unwrap_or(DIRECT_ALIGNMENT)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        DIRECT_ALIGNMENT
+    }
+}
+
 impl RandomFile for PosixFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> io::Result<usize> {
         let read = if !self.handle.is_direct() {
@@ -84,7 +107,7 @@ impl RandomFile for PosixFile {
             read
         } else if is_aligned(offset, buffer) {
             let most = self.handle.most_at_once(context);
-            transfer::read_at_direct(self.handle.fd(), offset, buffer, most)?
+            transfer::read_at_direct(self.handle.fd(), offset, buffer, most, DIRECT_ALIGNMENT)?
         } else {
             return self.read_bounced(offset, buffer, context);
         };

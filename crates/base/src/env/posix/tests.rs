@@ -153,6 +153,29 @@ fn direct_files_are_direct_where_the_file_system_is_willing() {
     assert!(!super::open::to_read(&path, &DIRECT.mmap(true)).unwrap().direct);
 }
 
+/// Whatever the file system's blocks are, and wherever the file ends.
+#[test]
+fn a_direct_file_is_read_from_anywhere_to_anywhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let env = PosixEnv::new();
+    for len in [1, 511, 512, 4_095, 4_096, 9_000, (256 << 10) + 700] {
+        let bytes: Vec<u8> = (0..len).map(|at: usize| (at * 31 / 7) as u8).collect();
+        write_file(&env, &path, &bytes);
+        let file = env.open_random(&path, &DIRECT).unwrap();
+        let places =
+            [0, 1, 511, 512, 513, 1_024, 4_000, 4_096, 5_000, 8_191].into_iter().chain(len.saturating_sub(600)..=len);
+        for from in places.filter(|from| *from <= len) {
+            for wanted in [1, 512, 1_000, 4_096, 7_777, 300_000] {
+                let mut buffer = vec![0; wanted];
+                let read = file.read_at(from as u64, &mut buffer, CONTEXT).unwrap();
+                assert_eq!(read, wanted.min(len - from), "{wanted} from {from} of {len}");
+                assert!(buffer[..read] == bytes[from..from + read], "{wanted} from {from} of {len}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_system_that_refuses_gets_buffered_files() {
     // The process file system knows no direct I/O.

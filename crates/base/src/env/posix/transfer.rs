@@ -5,8 +5,6 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 
-use crate::env::DIRECT_ALIGNMENT;
-
 /// Reads until `buffer` is full or the file ends.
 #[inline]
 pub(super) fn read_at(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -22,10 +20,16 @@ pub(super) fn read_at(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> i
     Ok(done)
 }
 
-/// The same on a direct file, at most `most` bytes with a call. Offset, length, memory of the buffer and `most`, if it is less, are aligned; so a count that is
+/// The same on a direct file of such `blocks`, at most `most` bytes with a call. Offset, length, memory of the buffer and `most`, if it is less, are aligned to them; so a count that is
 /// not means that the file ended there.
-pub(super) fn read_at_direct(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8], most: usize) -> io::Result<usize> {
-    debug_assert!(offset.is_multiple_of(DIRECT_ALIGNMENT as u64) && buffer.len().is_multiple_of(DIRECT_ALIGNMENT));
+pub(super) fn read_at_direct(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    buffer: &mut [u8],
+    most: usize,
+    blocks: usize,
+) -> io::Result<usize> {
+    debug_assert!(offset.is_multiple_of(blocks as u64) && buffer.len().is_multiple_of(blocks));
     let mut done = 0;
     while done < buffer.len() {
         let end = buffer.len().min(done.saturating_add(most));
@@ -33,7 +37,7 @@ pub(super) fn read_at_direct(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8
             Ok(0) => break,
             Ok(count) => {
                 done += count;
-                if !count.is_multiple_of(DIRECT_ALIGNMENT) {
+                if !count.is_multiple_of(blocks) {
                     break;
                 }
             }
