@@ -102,22 +102,26 @@ pub(crate) fn decode_names(slot: &[u8]) -> Option<impl Iterator<Item = PageId> +
 }
 
 impl DoublewriteFile {
-    /// Creates `count` files, durably. What an earlier life left goes: it is not needed any more.
+    /// Opens `count` files, creating those that are not there, durably. What an earlier life left is not needed any more.
     pub(crate) fn open_all(env: &dyn Env, dir: &Path, count: usize, options: &DoublewriteOptions) -> Result<Vec<Self>> {
-        // Copies that are not replaced would be taken for newer than they are, where only names follow; and behind new copies names would tell of a page that rots one day that a crash tore it.
-        Self::remove_from(env, dir, 0)?;
-        let files = (0..count).map(|number| Self::create(env, dir, number, options)).collect::<Result<Vec<_>>>()?;
+        // Copies that are not replaced would be taken for newer than they are, where only names follow.
+        Self::remove_from(env, dir, if options.has_copies { count } else { 0 })?;
+        let files = (0..count).map(|number| Self::open(env, dir, number, options)).collect::<Result<Vec<_>>>()?;
+        // Also where all are there: who created them may not have come so far.
         env.sync_dir(dir).map_err(|error| Error::io("sync", dir, error))?;
         Ok(files)
     }
 
-    fn create(env: &dyn Env, dir: &Path, number: usize, options: &DoublewriteOptions) -> Result<Self> {
+    fn open(env: &dyn Env, dir: &Path, number: usize, options: &DoublewriteOptions) -> Result<Self> {
         let &DoublewriteOptions { page_len, slots, direct, has_copies } = options;
         let path = dir.join(file_name(number));
+        let exists = env.exists(&path).map_err(|error| Error::io("look for", &path, error))?;
         let options = FileOptions::new(FileKind::Doublewrite).direct(direct);
         let file = env.open_random_write(&path, &options).map_err(|error| Error::io("open", &path, error))?;
-        let bytes = (slots * page_len) as u64;
-        file.preallocate(0, bytes).map_err(|error| Error::io("reserve space for", &path, error))?;
+        if !exists {
+            let bytes = (slots * page_len) as u64;
+            file.preallocate(0, bytes).map_err(|error| Error::io("reserve space for", &path, error))?;
+        }
         Ok(Self { path, file, page_len, slots, next: 0, has_copies })
     }
 

@@ -62,13 +62,6 @@ impl Gate for ChangesGate {
         }
     }
 
-    fn take_back(&self, tree: &Tree, leaf: u32, key: &[u8], op: EntryOp) -> Result<bool> {
-        match tree.states() {
-            Some(states) if states.damage().is_none() => self.changes.take_back(states, tree.page(leaf), key, op),
-            _ => Ok(false),
-        }
-    }
-
     fn may_keep(&self, state: LeafState) -> bool {
         self.changes.may_keep(state)
     }

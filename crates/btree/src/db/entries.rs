@@ -24,16 +24,6 @@ fn restore(before: EntryBefore) -> EntryOp {
     }
 }
 
-/// What is done to an entry by who needs no stamp.
-fn change(is_insertion: bool) -> EntryOp {
-    if is_insertion { EntryOp::Insert { stamp: None } } else { EntryOp::Remove { only_if: None } }
-}
-
-/// The same with a stamp.
-fn stamped_change(is_insertion: bool, stamp: Stamp) -> EntryOp {
-    if is_insertion { EntryOp::Insert { stamp: Some(stamp) } } else { EntryOp::Mark { stamp } }
-}
-
 /// Flags and bytes of a cell.
 fn cell_of(before: EntryBefore) -> Option<(u8, Vec<u8>)> {
     before.map(|(flags, stamp)| (flags, stamp.map_or_else(Vec::new, |stamp| stamp.encode().to_vec())))
@@ -77,7 +67,8 @@ impl State {
             self.versions.keep(number, tree.space(), key, cell);
         }
         group.undo.push(Undo { tree, key, before: cell_of(before), stamp: None, is_entry: true });
-        match tree.apply_entry(key, change(is_insertion)) {
+        let op = if is_insertion { EntryOp::Insert { stamp: None } } else { EntryOp::Remove { only_if: None } };
+        match tree.apply_entry(key, op) {
             Ok(is_underfull) => group.underfull.extend(is_underfull.then_some((tree, key))),
             Err(error) => {
                 // It was not made: there is nothing to bring back, perhaps in a leaf that can't be read.
@@ -93,7 +84,8 @@ impl State {
         let before = cell_of(self.entry_before(tree, key, !is_insertion)?);
         let changed = Changed { space: tree.space(), key, is_deletion: !is_insertion, is_entry: true };
         self.undo.add(stamp, &changed, before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice())))?;
-        let outcome = tree.apply_entry(key, stamped_change(is_insertion, stamp));
+        let op = if is_insertion { EntryOp::Insert { stamp: Some(stamp) } } else { EntryOp::Mark { stamp } };
+        let outcome = tree.apply_entry(key, op);
         if outcome.is_err() {
             // If this fails too the record stays. Undoing it leaves the entry as it is.
             let _ = self.undo.remove_change(stamp, &changed);
@@ -104,10 +96,6 @@ impl State {
     /// Brings an entry back that a group changed without a stamp.
     pub(super) fn restore_entry(&self, tree: &Tree, key: &[u8], before: Option<&(u8, Vec<u8>)>) -> Result<()> {
         let before = before.map(|(flags, bytes)| (*flags, Stamp::of(*flags, bytes)));
-        let was_there = before.is_some_and(|(flags, _)| flags & FLAG_DELETED == 0);
-        if tree.take_back(key, change(!was_there))? {
-            return Ok(());
-        }
         tree.apply_entry(key, restore(before)).map(drop)
     }
 
@@ -116,17 +104,13 @@ impl State {
     pub(super) fn undo_entry(&self, tree: Option<&Tree>, stamp: Stamp, record: &UndoRecord) -> Result<(bool, bool)> {
         let mut is_underfull = false;
         if let Some(tree) = tree.filter(|_| !is_planted(PlantedBug::EntryIsNotRolledBack)) {
-            let (op, is_as_before) = match &record.before {
+            let op = match &record.before {
                 Some((flags, bytes)) if !self.is_purged(*flags, bytes)? => {
-                    (restore(Some((*flags, Stamp::of(*flags, bytes)))), true)
+                    restore(Some((*flags, Stamp::of(*flags, bytes))))
                 }
-                // What was there before went meanwhile.
-                before => (EntryOp::Remove { only_if: Some(stamp) }, before.is_none()),
+                _ => EntryOp::Remove { only_if: Some(stamp) },
             };
-            let change = stamped_change(!record.is_deletion, stamp);
-            if !(is_as_before && tree.take_back(&record.key, change)?) {
-                is_underfull = tree.apply_entry(&record.key, op)?;
-            }
+            is_underfull = tree.apply_entry(&record.key, op)?;
         }
         Ok((is_underfull, self.undo.remove_change(stamp, &record.changed())?))
     }

@@ -293,23 +293,6 @@ fn doublewrite_restores_a_torn_page_or_names_it_or_leaves_it_to_its_reader() {
     }
 }
 
-/// The name of a page was noted in a life that kept names, and no crash has torn it since.
-#[test]
-fn a_page_that_rots_long_after_its_name_was_noted_keeps_no_database_shut() {
-    use crate::Doublewrite;
-    let disk = new_disk();
-    let db = open_on(&disk, &options().doublewrite(Doublewrite::DetectOnly)).unwrap();
-    db.put(b"a", b"1").unwrap();
-    db.flush().unwrap();
-    db.close().unwrap();
-    drop(db);
-    drop(open_on(&disk, &options()).unwrap());
-    let disk = disk.after_process_death();
-    tear_root(&disk);
-    let db = open_on(&disk, &options()).unwrap();
-    assert_eq!(db.get(b"a").unwrap_err().kind(), ErrorKind::Corruption, "whoever reads it is told");
-}
-
 #[test]
 fn a_copy_of_an_earlier_life_takes_no_page_s_place() {
     use crate::Doublewrite;
