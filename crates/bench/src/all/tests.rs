@@ -1,11 +1,11 @@
 //! Plans, what is left of one, and what does not fit.
 
 use super::*;
-use crate::OfferedRates;
 use crate::engines::{Device, EngineSettings};
 use crate::insert::Step;
 use crate::place::{Found, Place};
 use crate::redmine::DataSet;
+use crate::{OfferedRates, ResultLine};
 use siltstone_base::checksum::xxh3_64;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::write_file_atomically;
@@ -351,12 +351,12 @@ fn a_run_goes_on_with_what_is_left() {
     let mut json = JsonLines::create(&results(dir.path(), &cell)).unwrap();
     json.push(&CellLine { cell: cell.identity() }).unwrap();
     assert!(said(&dry).unwrap().contains("22 of 22 left"), "there is no result");
-    json.push(&crate::ResultLine::default()).unwrap();
+    json.push(&ResultLine::default()).unwrap();
     assert!(said(&dry).unwrap().contains("21 of 22 left"));
     // With another seed it is another experiment.
     assert!(said(&AllConfig { seed: 4, ..dry.clone() }).unwrap().contains("22 of 22 left"));
     let mut json = JsonLines::create(&results(dir.path(), &cell)).unwrap();
-    json.push(&crate::ResultLine::default()).unwrap();
+    json.push(&ResultLine::default()).unwrap();
     assert!(said(&dry).unwrap().contains("22 of 22 left"), "nothing says of which experiment it is");
 }
 
@@ -383,7 +383,7 @@ fn what_an_interrupted_run_left_takes_no_room_from_the_next() {
     let mut json = JsonLines::create(&results(dir.path(), &cell)).unwrap();
     json.push(&CellLine { cell: cell.identity() }).unwrap();
     let [experiment, workload, engine] = ["ycsb", "load", "btree"].map(str::to_owned);
-    json.push(&crate::ResultLine { experiment, workload, engine, ..Default::default() }).unwrap();
+    json.push(&ResultLine { experiment, workload, engine, ..Default::default() }).unwrap();
     let run = AllConfig { dry_run: false, ..dry };
     assert!(said(&run).unwrap().contains("0 of 1 left"));
     assert!(!env.exists(&databases(dir.path())).unwrap());
@@ -534,6 +534,23 @@ fn cells_that_fail_are_named_once_the_others_have_run() {
     assert!(error.to_string().contains("not complete: kv, ads"), "{error}");
 }
 
+/// Another time, or another user, may have them.
+#[test]
+fn a_cell_that_the_machine_had_no_means_for_is_not_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let cell = plan(&config()).remove(1);
+    for (workloads, done) in [(&["read_only"][..], true), (&["read_only", ResultLine::NOT_RUN], false)] {
+        let mut json = JsonLines::create(&results(dir.path(), &cell)).unwrap();
+        json.push(&CellLine { cell: cell.identity() }).unwrap();
+        for workload in workloads {
+            let workload = (*workload).to_owned();
+            json.push(&ResultLine { experiment: "sysbench".to_owned(), workload, ..ResultLine::default() }).unwrap();
+        }
+        drop(json);
+        assert_eq!(is_done(dir.path(), &cell), done, "{workloads:?}");
+    }
+}
+
 #[test]
 fn the_results_of_a_cell_and_the_page_stay_and_its_databases_go() {
     let dir = tempfile::tempdir().unwrap();
@@ -572,8 +589,7 @@ fn the_results_of_a_cell_and_the_page_stay_and_its_databases_go() {
     {
         let mut json = JsonLines::create(&dir.path().join(file)).unwrap();
         let (experiment, workload) = ("mariadb".to_owned(), "insert".to_owned());
-        json.push(&crate::ResultLine { experiment, workload, engine: engine.to_owned(), ..Default::default() })
-            .unwrap();
+        json.push(&ResultLine { experiment, workload, engine: engine.to_owned(), ..Default::default() }).unwrap();
     }
     let beside = page(&[]);
     assert!(beside.contains("<h2>Beside MariaDB</h2>") && !beside.contains("YCSB"));

@@ -278,6 +278,11 @@ fn a_step_that_takes_too_long_leaves_rows_out() {
     let other = ResultLine { engine: "other".to_owned(), ..lines[0].clone() };
     assert_eq!(crate::ratios::of_all(&[lines[0].clone(), other], &["l"], 5), "");
     assert_ne!(config.config_hash(), InsertConfig { insert_seconds: None, ..config.clone() }.config_hash());
+    let later = ["l.i0", "l.x", "settle"].map(|step| step.parse().unwrap()).to_vec();
+    let settled = ["l", "settle"].map(|step| step.parse().unwrap()).to_vec();
+    let hash = |steps| InsertConfig { steps, ..config.clone() }.config_hash();
+    assert_ne!(hash(later), hash(settled), "indexes that were added have another size");
+    assert_eq!(hash(config.steps.clone()), config.config_hash());
     config.insert_seconds = Some(0.0);
     assert!(run(&config, &mut Output::new(&mut text, None, false)).is_err());
 }

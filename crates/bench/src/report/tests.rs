@@ -92,7 +92,12 @@ fn a_published_figure_stands_beside_the_measured_one() {
     );
 
     (in_memory.result.binlog_bytes, in_memory.result.threads) = (Some(1), 3);
-    assert!(of(&in_memory).iter().all(|one| one.unit == "KB/row"), "nothing was published for 3 clients");
+    in_memory.result.setup = "100 rows a commit, binlog os".to_owned();
+    let with_binlog = of(&in_memory);
+    let is_told = with_binlog.iter().all(|one| one.unit == "KB/row" && one.what.contains("binlog on"));
+    assert!(is_told && !with_binlog.is_empty(), "nothing else was published for 3 clients");
+    in_memory.result.setup = "100 rows a commit, binlog sync".to_owned();
+    assert!(of(&in_memory).is_empty(), "the published binlogs were not synced");
 }
 
 /// Intervals of this length with these rates.

@@ -24,8 +24,7 @@ pub(crate) struct RedoReader<'a> {
     at: Lsn,
     /// Where the last closed group ended.
     end: GroupEnd,
-    /// The newest checkpoint that a record stated.
-    /// What the last record states.
+    /// The newest checkpoint that a record stated: that of the last one.
     sequence: Option<Sequence>,
     /// Bytes of the log that were read ahead.
     window: Vec<u8>,

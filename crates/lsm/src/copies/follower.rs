@@ -11,7 +11,7 @@ use crate::key::SeqNo;
 use crate::options::{ColumnFamilyOptions, DbOptions, WalRecoveryMode};
 use crate::sst::BlockCache;
 use siltstone_base::clock::SystemClock;
-use siltstone_base::env::{Env, PosixEnv};
+use siltstone_base::env::Env;
 use siltstone_base::executor::{Executor, ThreadExecutor};
 use siltstone_base::sync::{Arc, ArcSwap, Mutex, Rank, Signal};
 use siltstone_base::{Error, ErrorKind, Result};
@@ -77,10 +77,7 @@ impl Follower {
     /// Those of [`Db::open_read_only`]; `Busy` if the directory changed again and again meanwhile.
     pub fn open(dir: impl AsRef<Path>, options: &DbOptions, families: &[(&str, ColumnFamilyOptions)]) -> Result<Self> {
         let dir = dir.as_ref().to_path_buf();
-        let env: Arc<dyn Env> = match &options.env {
-            Some(env) => Arc::clone(env),
-            None => Arc::new(PosixEnv::new()),
-        };
+        let env = options.environment();
         let mut options = options.clone().env(Some(Arc::clone(&env)));
         // What is being written ends within a record.
         options.wal_recovery_mode = WalRecoveryMode::PointInTime;

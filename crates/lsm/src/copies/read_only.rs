@@ -3,7 +3,6 @@
 use super::moment;
 use crate::db::Db;
 use crate::options::{ColumnFamilyOptions, DbOptions};
-use siltstone_base::env::{Env, PosixEnv};
 use siltstone_base::sync::Arc;
 use siltstone_base::{ErrorKind, Result};
 use std::path::Path;
@@ -22,11 +21,7 @@ impl Db {
         families: &[(&str, ColumnFamilyOptions)],
     ) -> Result<Self> {
         let dir = dir.as_ref();
-        let env: Arc<dyn Env> = match &options.env {
-            Some(env) => Arc::clone(env),
-            None => Arc::new(PosixEnv::new()),
-        };
-        let moment = match moment::now(dir, &env) {
+        let moment = match moment::now(dir, &options.environment()) {
             Ok((_, moment)) => moment,
             Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
             // What is wrong with the directory is told where it is met.

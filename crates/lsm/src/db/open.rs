@@ -22,7 +22,7 @@ use super::read_only_turn::ReadOnlyTurn;
 use super::recovery::{RecoveringFamily, Recovery, list_logs};
 use super::state::{DbInner, FamilyState, LiveWal, State, Surroundings, ranks};
 use super::super_version::SuperVersion;
-use super::surroundings::{environment, surroundings};
+use super::surroundings::surroundings;
 use super::timestamps::refuse_writing;
 use super::wal_lag::WalLag;
 use super::wal_promise::DurableWal;
@@ -266,7 +266,7 @@ pub(crate) fn open_read_only(
 /// The names of the families of the database in `dir`.
 pub(crate) fn list_column_families(dir: &Path, options: &DbOptions) -> Result<Vec<String>> {
     list_families(&VersionSetConfig {
-        env: environment(options),
+        env: options.environment(),
         dir: dir.to_path_buf(),
         max_manifest_file_size: options.max_manifest_file_size,
         obsolete_tables: Arc::new(ObsoleteTables::new()),
@@ -276,7 +276,7 @@ pub(crate) fn list_column_families(dir: &Path, options: &DbOptions) -> Result<Ve
 
 /// What the newest OPTIONS file in `dir` says.
 pub(crate) fn load_latest_options(dir: &Path, options: &DbOptions) -> Result<LoadedOptions> {
-    let found = OptionsFile::read_latest(&*environment(options), dir)?;
+    let found = OptionsFile::read_latest(&*options.environment(), dir)?;
     let missing = || Error::new(ErrorKind::MissingFile, "the directory has no OPTIONS file").with_file(dir);
     found.ok_or_else(missing)?.load()
 }

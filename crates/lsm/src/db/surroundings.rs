@@ -9,7 +9,6 @@ use crate::options::DbOptions;
 use crate::sst::{BlockCache, encode_session_id};
 use siltstone_base::block_pool::BlockPool;
 use siltstone_base::clock::SystemClock;
-use siltstone_base::env::{Env, PosixEnv};
 use siltstone_base::executor::{Executor, Priority, ThreadExecutor};
 use siltstone_base::expiry::{ExpiryRoom, RoomSettings, TrustedClock};
 use siltstone_base::sync::{Arc, ArcSwap};
@@ -29,17 +28,9 @@ const DEFAULT_BLOCK_CACHE_BYTES: usize = 32 << 20;
 /// Where the block cache makes room for memtables, it makes room for one part in so many of their limit beside them while jobs work.
 const JOBS_PART: usize = 2;
 
-/// Where files are.
-pub(super) fn environment(options: &DbOptions) -> Arc<dyn Env> {
-    match &options.env {
-        Some(env) => Arc::clone(env),
-        None => Arc::new(PosixEnv::new()),
-    }
-}
-
 /// What a database in `dir` stands on.
 pub(super) fn surroundings(dir: &Path, options: &DbOptions) -> Result<Surroundings> {
-    let env = environment(options);
+    let env = options.environment();
     let executor: Arc<dyn Executor> = match &options.executor {
         Some(executor) => Arc::clone(executor),
         None => {

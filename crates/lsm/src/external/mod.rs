@@ -15,16 +15,6 @@ pub use writer::{SstFileInfo, SstFileWriter};
 
 use crate::options::DbOptions;
 use siltstone_base::clock::{Clock, SystemClock};
-use siltstone_base::env::{Env, PosixEnv};
-use std::sync::Arc;
-
-/// The environment of `options`.
-fn environment(options: &DbOptions) -> Arc<dyn Env> {
-    match &options.env {
-        Some(env) => Arc::clone(env),
-        None => Arc::new(PosixEnv::new()),
-    }
-}
 
 /// Seconds since 1970, by the clock of `options`.
 fn unix_seconds(options: &DbOptions) -> u64 {

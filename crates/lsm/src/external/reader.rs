@@ -1,7 +1,6 @@
 //! Looking at one table without a database.
 
 use super::contents::OpenContext;
-use super::environment;
 use crate::iterator::InternalIterator;
 use crate::key::{MAX_SEQNO, ParsedKey, SEEK_TYPE, SeqNo, ValueType, pack_trailer};
 use crate::options::{ColumnFamilyOptions, DbOptions};
@@ -46,7 +45,7 @@ impl SstFileReader {
     ///
     /// `Corruption`, `InvalidArgument` for another comparator, `NotSupported` names what is not read, errors of I/O.
     pub fn open(path: impl AsRef<Path>, options: &DbOptions, family: &ColumnFamilyOptions) -> Result<Self> {
-        let env = environment(options);
+        let env = options.environment();
         let context = OpenContext { env: &*env, options: family };
         Ok(Self { reader: Arc::new(context.open(path.as_ref())?) })
     }

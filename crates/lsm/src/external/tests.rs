@@ -5,6 +5,7 @@ use crate::options::{ColumnFamilyOptions, CompressionType};
 use crate::{ErrorKind, UInt64AddOperator, ValueType};
 use siltstone_base::comparator::ReverseBytewise;
 use siltstone_base::env::sim::SimDisk;
+use siltstone_base::sync::Arc;
 use std::path::Path;
 
 fn on(disk: &SimDisk) -> DbOptions {

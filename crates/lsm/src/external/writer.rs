@@ -1,6 +1,6 @@
 //! Writing a table for databases to take in.
 
-use super::{environment, unix_seconds};
+use super::unix_seconds;
 use crate::batch::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::holders::Held;
 use crate::key::{InternalKeyComparator, SeqNo, ValueType, append_internal_key};
@@ -83,7 +83,7 @@ impl SstFileWriter {
         if family.comparator.timestamp_len() > 0 {
             return Err(Error::not_supported("writing tables of keys with timestamps"));
         }
-        let env = environment(options);
+        let env = options.environment();
         if env.exists(&path).map_err(|error| Error::io("stat", &path, error))? {
             return Err(Error::new(ErrorKind::AlreadyExists, "the table is there already").with_file(&path));
         }

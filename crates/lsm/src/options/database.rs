@@ -4,7 +4,7 @@ use super::ColumnFamilyOptions;
 use crate::event::EventListener;
 use crate::sst::BlockCache;
 use siltstone_base::clock::Clock;
-use siltstone_base::env::Env;
+use siltstone_base::env::{Env, PosixEnv};
 use siltstone_base::executor::Executor;
 use std::sync::Arc;
 
@@ -180,5 +180,15 @@ siltstone_base::define_options! {
         env: Option<Arc<dyn Env>> = None,
         /// Who runs background jobs. `None`: threads of this database alone.
         executor: Option<Arc<dyn Executor>> = None,
+    }
+}
+
+impl DbOptions {
+    /// Where the files are.
+    pub(crate) fn environment(&self) -> Arc<dyn Env> {
+        match &self.env {
+            Some(env) => Arc::clone(env),
+            None => Arc::new(PosixEnv::new()),
+        }
     }
 }

@@ -662,6 +662,42 @@ fn rows_of_the_ladder_are_swapped_with_their_names() {
     assert_eq!(reason.as_deref(), Some("the runs of lsm-leveled and btree-compressed differ in settings"));
 }
 
+/// Runs of other settings that somebody adds are compared with their like alone.
+#[test]
+fn times_of_redmine_are_compared_where_the_application_does_the_same() {
+    let reasons = |change: fn(&mut ResultLine)| {
+        let mut records = as_published();
+        let is_changed = |line: &ResultLine| line.experiment == "redmine" && line.engine == LSM && line.threads == 4;
+        for RunRecord { result, .. } in records.iter_mut().filter(|record| is_changed(&record.result)) {
+            change(result);
+        }
+        ["create_task, large, full load", "create_task, large: the LSM tree's"].map(|claim| {
+            let found = judge(&records).into_iter().find(|judged| judged.shape.claim.starts_with(claim));
+            found.unwrap().reason.unwrap_or_default()
+        })
+    };
+    let [beside_btree, growth] = reasons(|line| line.config = Some(serde_json::json!({ "app_ms": 18.0 })));
+    assert!(beside_btree.ends_with("differ in what the application does"), "{beside_btree}");
+    assert!(growth.ends_with("differ in what the application does"), "{growth}");
+    let [beside_btree, growth] = reasons(|line| line.config_hash = "30 transactions".to_owned());
+    assert!(beside_btree.ends_with("differ in settings"), "{beside_btree}");
+    assert_eq!(growth, "", "the load is one of the settings");
+}
+
+#[test]
+fn what_is_far_from_what_was_published_is_said_to_be() {
+    let is_far = |factor: f64| {
+        let shape =
+            all_shapes().into_iter().find(|shape| shape.claim.starts_with("larger than memory, slow SSD: rows/s"));
+        let shape = shape.unwrap();
+        let records = scaled(&as_published(), &shape, factor);
+        let found = judge(&records).into_iter().find(|judged| judged.shape.claim == shape.claim).unwrap();
+        found.is_far
+    };
+    // 2.26 was published, and 3 is what these have.
+    assert_eq!([0.3, 1.0, 1.4, 1.6].map(is_far), [true, false, false, true]);
+}
+
 #[test]
 fn full_load_is_four_processes_and_no_load_is_one() {
     let mut records = as_published();

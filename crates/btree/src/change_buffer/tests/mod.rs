@@ -9,6 +9,7 @@ use crate::tree::{Chunk, EntryOp, Position, Start, Tree};
 use crate::{ChangeBuffering, Counter, Db, DbOptions, Durability, TreeHandle};
 use siltstone_base::Result;
 use siltstone_base::clock::ManualClock;
+use siltstone_base::engine::Admin;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::sync::Arc;
@@ -185,6 +186,23 @@ fn changes_wait_and_are_merged_when_their_leaf_is_read() {
     assert_eq!(life.count(Counter::ChangeBufferMerges), merges + 1);
     assert_eq!(db.check().unwrap().buffered_entries, 0);
     assert_same(&scan(tree, true).unwrap(), &model, "at the end");
+}
+
+/// Who measures what comes after must not pay for what came before.
+#[test]
+fn nothing_waits_once_everything_has_settled() {
+    let disk = new_disk();
+    let (life, mut model) = filled(&disk, &options(ChangeBuffering::All), 4_000);
+    let (db, handle, mut draw) = (&life.db, life.entries(), Draw(7));
+    for number in 0..40 {
+        let ops = draw.group(4_000, number);
+        db.apply_entries_for_test(&handle, &ops).unwrap();
+        apply(&mut model, &ops);
+    }
+    assert!(db.check().unwrap().buffered_entries > 0);
+    Admin::settle(db).unwrap();
+    assert_eq!(db.check().unwrap().buffered_entries, 0);
+    assert_same(&scan(db.tree_for_test(&handle), true).unwrap(), &model, "settled");
 }
 
 #[test]

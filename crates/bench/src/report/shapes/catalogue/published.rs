@@ -66,7 +66,7 @@ pub(super) fn sysbench(workload: &str, memories: &[&str]) -> Range {
     }))
 }
 
-/// By so many application processes under such a load, large data set: the times of the two InnoDBs over that of MyRocks.
+/// By so many application processes under such a load, of a data set: the times of the two InnoDBs over that of MyRocks.
 pub(super) fn redmine(data_set: &str, operation: &str, clients: &str, load: &str) -> Range {
     let table = table("Redmine")?;
     let conditions = [("dataset", data_set), ("operation", operation), ("clients", clients), ("disk_load", load)];
