@@ -99,6 +99,6 @@ pub trait ExpiryHome: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of writing a file; what was saved before stays, or is saved again as soon as that can be done.
+    /// Those of writing a file, and `Aborted` once the database is closed; what was saved before stays, or is saved again as soon as that can be done.
     fn save(&self, state: &[u8]) -> Result<()>;
 }

@@ -70,6 +70,8 @@ pub struct ExpiryRoom {
     kept: Mutex<Option<Kept>>,
     /// The time up to which rows were removed while no transaction was prepared.
     removed_until: AtomicU64,
+    /// Nothing is written any more: the file may be another opening's. Changed under the lock of `kept`.
+    is_closed: AtomicBool,
 }
 
 impl ExpiryRoom {
@@ -81,6 +83,7 @@ impl ExpiryRoom {
             clock: Arc::default(),
             kept: Mutex::new(RANK, None),
             removed_until: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
         })
     }
 
@@ -175,9 +178,13 @@ impl ExpiryRoom {
         self.note(SEEN_SECONDS);
     }
 
-    /// Writes the time down because nobody will tell it any more.
-    pub fn note_last_time(&self) {
-        self.note(1);
+    /// Writes nothing any more, and waits for who does. The time is written down before if closing went well: nobody will tell it any more.
+    pub fn close(&self, is_clean: bool) {
+        if is_clean {
+            self.note(1);
+        }
+        let _kept = self.kept.lock();
+        self.is_closed.store(true, Ordering::Release);
     }
 
     fn note(&self, after: u64) {
@@ -280,6 +287,9 @@ impl ExpiryRoom {
     /// Writes the file anew, with a change and with the time.
     fn change(&self, change: impl FnOnce(&mut Record)) -> Result<()> {
         let mut guard = self.kept.lock();
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Aborted, "expiry: the database is closed"));
+        }
         let kept = guard.get_or_insert_with(Kept::default);
         let mut changed = kept.record.clone();
         change(&mut changed);

@@ -43,4 +43,4 @@ pub(crate) use flush::Freed;
 pub(crate) use guard::{ExclusiveGuard, Optimistic, SharedGuard};
 pub(crate) use pool::{Place, Pool, PoolOptions};
 pub(crate) use read_ahead::Trail;
-pub(crate) use restore::restore;
+pub(crate) use restore::{Restored, restore};

@@ -77,18 +77,30 @@ impl Found {
     }
 }
 
-/// Puts pages back that are torn in their places and whole in a doublewrite file. Returns how many. The first thing that recovery does, of a database that was not closed. The files are
+/// What [`restore`] did.
+#[derive(Debug, Default)]
+pub(crate) struct Restored {
+    /// Pages that were put back.
+    pub(crate) pages: usize,
+    /// Pages that are damaged in their places and of which there is only the name. A crash tore those that the log changes behind the checkpoint; the others are whoever's who reads them.
+    pub(crate) named: BTreeSet<PageId>,
+}
+
+/// Puts pages back that are torn in their places and whole in a doublewrite file. The first thing that recovery does, of a database that was not closed. The files are
 /// not needed any more once the tablespaces are synced.
 ///
 /// A crash tears pages that were being written after the last `checkpoint`: those before were durable in their places when it was noted. They were changed after it too, and their copies say so. Copies
 /// below the checkpoint are of earlier rounds, which the files still hold. Where several files have copies of a page the newest counts: a page is written by way of one of them at a time. Pages whose copies are as new as what is in their places are written once more. A page that is damaged and has no other copy was not torn: to put that one back would lose what was changed since, silently.
-///
-/// # Errors
-///
-/// `Corruption` if a page is torn of which there is only the name.
-pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usize, checkpoint: Lsn) -> Result<usize> {
+/// Names say nothing of when they were noted: they may be of an earlier round, or of a life that kept names where this one keeps copies.
+pub(crate) fn restore(
+    env: &dyn Env,
+    dir: &Path,
+    spaces: &Spaces,
+    page_len: usize,
+    checkpoint: Lsn,
+) -> Result<Restored> {
     if is_planted(PlantedBug::DoublewriteIsIgnored) {
-        return Ok(0);
+        return Ok(Restored::default());
     }
     let read = if is_planted(PlantedBug::OneDoublewriteIsRead) { 1 } else { usize::MAX };
     let paths = paths(env, dir)?.into_values().take(read);
@@ -102,7 +114,7 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
     if !is_planted(PlantedBug::OldCopyIsPutBack) {
         newest.retain(|_, copy| copy.lsn >= checkpoint);
     }
-    let mut restored = 0;
+    let mut pages = 0;
     for (id, NewestCopy { lsn, file, offset, stored }) in newest {
         let Some(left) = files.get(file).filter(|_| spaces.is_open(id.space)) else { continue };
         spaces.read(id, &mut page, IoPriority::User)?;
@@ -120,13 +132,14 @@ pub(crate) fn restore(env: &dyn Env, dir: &Path, spaces: &Spaces, page_len: usiz
         } else {
             spaces.write(id, copy, IoPriority::User)?;
         }
-        restored += usize::from(is_torn);
+        pages += usize::from(is_torn);
     }
+    let mut torn = BTreeSet::new();
     for id in named.into_iter().filter(|id| spaces.is_open(id.space)) {
         spaces.read(id, &mut page, IoPriority::User)?;
         if matches!(page::verify(&page, id), Err(Damage::Checksum)) {
-            return Err(spaces.corruption(id, "a crash tore the page, and doublewrite kept its name only"));
+            torn.insert(id);
         }
     }
-    Ok(restored)
+    Ok(Restored { pages, named: torn })
 }

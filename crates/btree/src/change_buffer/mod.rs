@@ -197,6 +197,35 @@ impl ChangeBuffer {
         Ok(true)
     }
 
+    /// Takes an operation back, as part of an open group, if it is the last one that waits for its leaf. Returns whether it is. What fails leaves no trace. For who holds the lock of writers.
+    pub(crate) fn take_back(&self, states: &LeafStates, leaf: PageId, key: &[u8], op: EntryOp) -> Result<bool> {
+        if !states.get(leaf.number).is_pending() {
+            return Ok(false);
+        }
+        let (next, _) = self.last(leaf)?;
+        let Some(number) = next.checked_sub(1) else { return Ok(false) };
+        let mut mtr = Mtr::new(self.pool());
+        let (place, end) = (key_of(leaf, number), key_of(leaf, next));
+        let mut is_it = false;
+        let is_sparse = self.tree.take_range(&mut mtr, &place, &end, &mut |_, value| {
+            is_it = Record::decode(value).is_some_and(|record| record.key == key && record.op == op);
+        })?;
+        if !is_it {
+            // Nothing was changed: what is collected goes.
+            return Ok(false);
+        }
+        if number == 0 {
+            mtr.set_state(leaf, |state| state.with_pending(false))?;
+        }
+        mtr.commit(Close::Open)?;
+        self.pool().metrics.add(Counter::ChangeBufferDiscarded, 1);
+        if is_sparse {
+            // That it can't be done now is no error: the tree is as good as before.
+            let _ = self.tree.merge_at(&place, Close::Open);
+        }
+        Ok(true)
+    }
+
     /// The number of the next operation of a page that is waited for, and the volume of those before it.
     fn last(&self, leaf: PageId) -> Result<(u32, u16)> {
         let (mut position, mut chunk) = (Position::default(), Chunk::recycled());

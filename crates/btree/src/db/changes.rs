@@ -62,6 +62,13 @@ impl Gate for ChangesGate {
         }
     }
 
+    fn take_back(&self, tree: &Tree, leaf: u32, key: &[u8], op: EntryOp) -> Result<bool> {
+        match tree.states() {
+            Some(states) if states.damage().is_none() => self.changes.take_back(states, tree.page(leaf), key, op),
+            _ => Ok(false),
+        }
+    }
+
     fn may_keep(&self, state: LeafState) -> bool {
         self.changes.may_keep(state)
     }
@@ -117,30 +124,43 @@ impl State {
         Ok(merged)
     }
 
+    /// What can't be merged keeps what lies behind it waiting no longer: the first error is returned at the end.
     fn merge_each(&self, pages: &[PageId]) -> Result<usize> {
-        for (done, page) in pages.iter().enumerate() {
+        let (mut merged, mut failed) = (0, None);
+        for page in pages {
             if !self.redo.has_room(self.merge_bytes()) {
-                return Ok(done);
+                break;
             }
-            match self.tree_of(page.space) {
-                Some(open) if open.tree().space() == page.space => {
-                    let is_pending = |states: &LeafStates| states.is_pending(page.number);
-                    if !open.tree().states().is_some_and(is_pending) && self.changes.has(*page)? {
-                        // Never to be merged, and met again and again.
-                        return Err(self.changes.damaged("entries wait for a leaf whose bit does not say so"));
-                    }
-                    self.merge_leaf(open.tree(), page.number)?;
+            match self.merge_page(*page) {
+                Ok(()) => merged += 1,
+                Err(error) => {
+                    self.health.check()?;
+                    failed.get_or_insert(error);
                 }
-                _ => drop(self.changes.discard(*page, Close::Group)?),
             }
         }
-        Ok(pages.len())
+        failed.map_or(Ok(merged), Err)
+    }
+
+    fn merge_page(&self, page: PageId) -> Result<()> {
+        match self.tree_of(page.space) {
+            Some(open) if open.tree().space() == page.space => {
+                let is_pending = |states: &LeafStates| states.is_pending(page.number);
+                if !open.tree().states().is_some_and(is_pending) && self.changes.has(page)? {
+                    // Never to be merged, and met again and again.
+                    return Err(self.changes.damaged("entries wait for a leaf whose bit does not say so"));
+                }
+                self.merge_leaf(open.tree(), page.number)
+            }
+            _ => self.changes.discard(page, Close::Group).map(drop),
+        }
     }
 
     /// Makes the change buffer shorter if it is full. For who holds the lock of writers, with no group open.
     #[inline]
     pub(super) fn contract_changes(&self) {
-        if self.changes.is_full() {
+        // One that may have no pages is full all the time, of nothing.
+        if self.changes.is_full() && self.changes.lens().0 > 0 {
             self.contract_some();
         }
     }

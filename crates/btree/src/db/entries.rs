@@ -24,6 +24,24 @@ fn restore(before: EntryBefore) -> EntryOp {
     }
 }
 
+/// What is done to an entry by who needs no stamp.
+fn change(is_insertion: bool) -> EntryOp {
+    if is_insertion { EntryOp::Insert { stamp: None } } else { EntryOp::Remove { only_if: None } }
+}
+
+/// The same with a stamp.
+fn stamped_change(is_insertion: bool, stamp: Stamp) -> EntryOp {
+    if is_insertion { EntryOp::Insert { stamp: Some(stamp) } } else { EntryOp::Mark { stamp } }
+}
+
+/// Takes the newest change of the open group back, if it still waits. Returns whether it did; what fails leaves no trace, and the change is to be undone by its inverse.
+///
+/// Only for what the open group did, newest first: nobody but the group came to the leaf since. Where the change was merged meanwhile its leaf stays in the pool until the group is closed, so that an inverse never waits
+/// there. In a later group it may, and the inverse of a second change of an entry is the first one once more: taken for it, it would go, and leave what the second one did.
+fn take_back(tree: &Tree, key: &[u8], op: EntryOp) -> bool {
+    matches!(tree.take_back(key, op), Ok(true))
+}
+
 /// Flags and bytes of a cell.
 fn cell_of(before: EntryBefore) -> Option<(u8, Vec<u8>)> {
     before.map(|(flags, stamp)| (flags, stamp.map_or_else(Vec::new, |stamp| stamp.encode().to_vec())))
@@ -67,8 +85,7 @@ impl State {
             self.versions.keep(number, tree.space(), key, cell);
         }
         group.undo.push(Undo { tree, key, before: cell_of(before), stamp: None, is_entry: true });
-        let op = if is_insertion { EntryOp::Insert { stamp: None } } else { EntryOp::Remove { only_if: None } };
-        match tree.apply_entry(key, op) {
+        match tree.apply_entry(key, change(is_insertion)) {
             Ok(is_underfull) => group.underfull.extend(is_underfull.then_some((tree, key))),
             Err(error) => {
                 // It was not made: there is nothing to bring back, perhaps in a leaf that can't be read.
@@ -84,8 +101,7 @@ impl State {
         let before = cell_of(self.entry_before(tree, key, !is_insertion)?);
         let changed = Changed { space: tree.space(), key, is_deletion: !is_insertion, is_entry: true };
         self.undo.add(stamp, &changed, before.as_ref().map(|(flags, bytes)| (*flags, bytes.as_slice())))?;
-        let op = if is_insertion { EntryOp::Insert { stamp: Some(stamp) } } else { EntryOp::Mark { stamp } };
-        let outcome = tree.apply_entry(key, op);
+        let outcome = tree.apply_entry(key, stamped_change(is_insertion, stamp));
         if outcome.is_err() {
             // If this fails too the record stays. Undoing it leaves the entry as it is.
             let _ = self.undo.remove_change(stamp, &changed);
@@ -93,10 +109,25 @@ impl State {
         outcome.map(drop)
     }
 
-    /// Brings an entry back that a group changed without a stamp.
+    /// Brings an entry back that the open group changed without a stamp, as its newest change.
     pub(super) fn restore_entry(&self, tree: &Tree, key: &[u8], before: Option<&(u8, Vec<u8>)>) -> Result<()> {
         let before = before.map(|(flags, bytes)| (*flags, Stamp::of(*flags, bytes)));
+        let was_there = before.is_some_and(|(flags, _)| flags & FLAG_DELETED == 0);
+        if take_back(tree, key, change(!was_there)) {
+            return Ok(());
+        }
         tree.apply_entry(key, restore(before)).map(drop)
+    }
+
+    /// Undoes the newest change with a stamp that the open group made, of a row or an entry.
+    pub(super) fn undo_in_group(&self, stamp: Stamp, record: &UndoRecord) -> Result<()> {
+        if record.is_entry
+            && let Some(open) = self.tree_of(record.space)
+            && take_back(open.tree(), &record.key, stamped_change(!record.is_deletion, stamp))
+        {
+            return self.undo.remove_change(stamp, &record.changed()).map(drop);
+        }
+        self.undo_change(stamp, record).map(drop)
     }
 
     /// Undoes a change of an entry as part of an open group, without looking at it: a change that was never made is undone without harm. Returns whether its leaf should be

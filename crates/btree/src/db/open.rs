@@ -13,7 +13,7 @@ use super::tables::{TableDefinition, Tables};
 use super::transactions::HistoryLimit;
 use super::versions::Versions;
 use super::writers::Writers;
-use crate::buffer::{DoublewriteFile, DoublewriteOptions, Pool, PoolOptions, is_doublewrite, restore};
+use crate::buffer::{DoublewriteFile, DoublewriteOptions, Pool, PoolOptions, Restored, is_doublewrite, restore};
 use crate::change_buffer::ChangeBuffer;
 use crate::event::{CheckpointCause, Event, Events, RecoveryPhase};
 use crate::health::Health;
@@ -165,8 +165,10 @@ fn open_existing(
     let mut report = StartupReport::default();
     let start = executor.clock().now_micros();
     begin_phase(&events, RecoveryPhase::Doublewrite);
+    let mut restored = Restored::default();
     if !checkpoint.is_clean {
-        report.doublewrite_pages = restore(&*env, dir, &spaces, page_len, checkpoint.lsn)? as u64;
+        restored = restore(&*env, dir, &spaces, page_len, checkpoint.lsn)?;
+        report.doublewrite_pages = restored.pages as u64;
     }
     report.doublewrite = since(&**executor.clock(), start);
     end_phase(&events, RecoveryPhase::Doublewrite, report.doublewrite, report.doublewrite_pages);
@@ -181,7 +183,10 @@ fn open_existing(
     }
     let start = executor.clock().now_micros();
     begin_phase(&events, RecoveryPhase::Redo);
-    let survey = recovery::survey(&files, checkpoint)?;
+    let survey = recovery::survey(&files, checkpoint, &restored.named)?;
+    if let Some(id) = survey.torn {
+        return Err(spaces.corruption(id, "a crash tore the page, and doublewrite kept its name only"));
+    }
     report.redo_bytes = survey.end.lsn().saturating_sub(checkpoint.lsn);
     let redo = Arc::new(Redo::new(files, checkpoint, survey.end, Arc::clone(&health), Arc::clone(&metrics)));
     redo.sync_again()?;

@@ -1,7 +1,7 @@
 //! Recovery: torn pages are restored, then every closed group that the pages lack is applied.
 //!
 //! 1. Torn pages come back from the doublewrite file.
-//! 2. The log is read once to find its end, and which tablespaces went.
+//! 2. The log is read once to find its end, which tablespaces went, and whether it needs a page that is torn and of which doublewrite kept its name only.
 //! 3. The log is written once more, and made durable up to there: what is shown from now on stays.
 //! 4. The log is read again; each change is made on its page, unless the page has it. The page is dirty either way.
 //! 5. A new checkpoint, at the same place, tells the records of this life from those that the last one left.
@@ -22,6 +22,8 @@ pub(super) struct Survey {
     pub(super) end: GroupEnd,
     /// Tablespaces that went, and where the log says so last.
     pub(super) dropped: BTreeMap<u32, Lsn>,
+    /// A page of those that may be torn which the log changes, and not first as a whole.
+    pub(super) torn: Option<PageId>,
 }
 
 /// What page 0 of a tablespace says as it is stored, if it can be read.
@@ -44,20 +46,29 @@ fn damaged(files: &RedoFiles, lsn: Lsn, what: &'static str) -> Error {
     Error::corruption(files.path(), lsn, what)
 }
 
-/// Reads the log for the first time.
-pub(super) fn survey(files: &RedoFiles, checkpoint: Checkpoint) -> Result<Survey> {
+/// Reads the log for the first time. `damaged_pages` are those that a crash may have torn: it did if it found them being written, and then the log changes them behind the checkpoint.
+pub(super) fn survey(files: &RedoFiles, checkpoint: Checkpoint, damaged_pages: &BTreeSet<PageId>) -> Result<Survey> {
     let mut reader = RedoReader::new(files, checkpoint);
     let mut dropped = BTreeMap::new();
+    let mut needed: BTreeMap<PageId, bool> = BTreeMap::new();
     while let Some(group) = reader.next_group()? {
         for (lsn, _, entries) in &group.records {
             for entry in Entries(entries) {
-                if let Entry::Drop(space) = entry.map_err(|what| damaged(files, *lsn, what))? {
-                    dropped.insert(space, *lsn);
+                match entry.map_err(|what| damaged(files, *lsn, what))? {
+                    Entry::Drop(space) => {
+                        dropped.insert(space, *lsn);
+                        needed.retain(|id, _| id.space != space);
+                    }
+                    Entry::Change(id, change) if damaged_pages.contains(&id) => {
+                        needed.entry(id).or_insert(!change.is_whole());
+                    }
+                    Entry::Change(..) => {}
                 }
             }
         }
     }
-    Ok(Survey { end: reader.end(), dropped })
+    let torn = needed.into_iter().find_map(|(id, is_needed)| is_needed.then_some(id));
+    Ok(Survey { end: reader.end(), dropped, torn })
 }
 
 /// Applies the log to the pages.

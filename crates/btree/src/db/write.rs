@@ -484,7 +484,7 @@ impl State {
         for Undo { tree, key, before, stamp, is_entry } in group.undo.iter().rev() {
             if let Some(stamp) = stamp {
                 if let Some(record) = self.undo.get(*stamp)? {
-                    self.undo_change(*stamp, &record)?;
+                    self.undo_in_group(*stamp, &record)?;
                 }
                 continue;
             }

@@ -22,6 +22,9 @@ pub(crate) trait Gate: fmt::Debug + Send + Sync {
     /// writers.
     fn keep(&self, tree: &Tree, leaf: u32, key: &[u8], op: EntryOp) -> Result<bool>;
 
+    /// Takes an operation back that was kept for a leaf, as part of an open group, if it is the last one that waits for it. Returns whether it did. For who holds the lock of writers.
+    fn take_back(&self, tree: &Tree, leaf: u32, key: &[u8], op: EntryOp) -> Result<bool>;
+
     /// Whether operations for a leaf of this state are likely to be kept. Anyone may ask.
     fn may_keep(&self, state: LeafState) -> bool;
 
@@ -75,6 +78,18 @@ impl Tree {
         match &self.waiting {
             Some(waiting) => match self.leaf_number(key)? {
                 Some(leaf) => waiting.gate.keep(self, leaf, key, op),
+                None => Ok(false),
+            },
+            None => Ok(false),
+        }
+    }
+
+    /// Takes an operation back, if it still waits and nothing came after it. Returns whether it did: then it is undone, and nobody had to look at the leaf. What leads back from an operation may
+    /// be one that cannot be kept, and the leaf one that cannot be read.
+    pub(crate) fn take_back(&self, key: &[u8], op: EntryOp) -> Result<bool> {
+        match &self.waiting {
+            Some(waiting) => match self.leaf_number(key)? {
+                Some(leaf) => waiting.gate.take_back(self, leaf, key, op),
                 None => Ok(false),
             },
             None => Ok(false),

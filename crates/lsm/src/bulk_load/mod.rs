@@ -275,6 +275,8 @@ impl BulkLoader {
         let mut writer = RunWriter::new(&self.order);
         let mut merge = Merge::new(runs, &self.work, &self.order)?;
         while let Some(row) = merge.next()? {
+            // Whoever closes the database may wait for the end of this.
+            self.db.check_open()?;
             if row.hid_others {
                 self.refuse_second()?;
             }
@@ -300,6 +302,7 @@ impl BulkLoader {
             let mut merge = Merge::new(std::slice::from_ref(run), &self.work, &self.order)?;
             let mut is_begun = false;
             while let Some(row) = merge.next()? {
+                self.db.check_open()?;
                 let is_before = known.valid() && self.order.compare_user(known.key(), &row.key).is_lt();
                 if !is_begun || is_before {
                     is_begun = true;

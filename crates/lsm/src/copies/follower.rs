@@ -5,6 +5,7 @@
 //!
 //! Tables that are open already, in the view before or in an attempt that failed, are not opened again: an attempt takes as long as what is new, and the WALs.
 
+use super::attempts::open_at;
 use super::moment::{self, Marks};
 use crate::db::{Db, OpenTables};
 use crate::key::SeqNo;
@@ -13,22 +14,12 @@ use crate::sst::BlockCache;
 use siltstone_base::clock::SystemClock;
 use siltstone_base::env::Env;
 use siltstone_base::executor::{Executor, ThreadExecutor};
-use siltstone_base::sync::{Arc, ArcSwap, Mutex, Rank, Signal};
-use siltstone_base::{Error, ErrorKind, Result};
+use siltstone_base::sync::{Arc, ArcSwap, Mutex, Rank};
+use siltstone_base::{Error, Result};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Held while a view is made, over everything that takes locks on the way.
 const RANK: Rank = Rank(2);
-
-/// Times that a view is begun anew because a table was gone before it could be opened.
-const ATTEMPTS: u32 = 100;
-
-/// Times that the same damage is met before it is taken for damage: what is being written may look like it for a moment.
-const SAME_DAMAGE: u32 = 10;
-
-/// The longest pause between two of them; the first is a thousandth of it, and each twice as long as the one before.
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Capacity of the block cache, where the caller gives none.
 const BLOCK_CACHE_BYTES: usize = 32 << 20;
@@ -129,43 +120,8 @@ fn open_view(
     known: &mut OpenTables,
 ) -> Result<View> {
     let named: Vec<_> = families.iter().map(|(name, options)| (name.as_str(), options.clone())).collect();
-    let mut damage: Option<(Error, u32)> = None;
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let (marks, moment) = moment::now(dir, env)?;
-        let options = options.clone().env(Some(Arc::clone(&moment) as Arc<dyn Env>));
-        match Db::open_read_only_with_tables(dir, &options, &named, known) {
-            Ok(db) => {
-                moment.release();
-                return Ok(View { db, marks });
-            }
-            Err(error) if error.kind() == ErrorKind::MissingFile || error.kind() == ErrorKind::Corruption => {
-                let is_same = |(other, _): &(Error, u32)| {
-                    (other.kind(), other.file(), other.offset()) == (error.kind(), error.file(), error.offset())
-                };
-                let times = damage.take().filter(is_same).map_or(0, |(_, times)| times) + 1;
-                let is_unchanged = moment::now(dir, env).is_ok_and(|(now, _)| now == marks);
-                // Nothing happened that could have caused it.
-                if is_unchanged || times >= SAME_DAMAGE {
-                    return Err(error);
-                }
-                damage = Some((error, times));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    let busy = Error::new(ErrorKind::Busy, "tables were deleted again and again before they could be opened");
-    let busy = busy.with_file(dir);
-    Err(match damage {
-        Some((error, _)) => busy.with_source(error),
-        None => busy,
-    })
-}
-
-/// Waits before an attempt that is not the first.
-fn pause(attempt: u32) {
-    if let Some(retry) = attempt.checked_sub(1) {
-        let pause = (LONGEST_PAUSE / 1000).saturating_mul(1_u32.checked_shl(retry).unwrap_or(u32::MAX));
-        Signal::new().wait_while(Some(pause.min(LONGEST_PAUSE)), &mut || true);
-    }
+    let (db, marks) = open_at(dir, env, moment::now(dir, env)?, |moment, _| {
+        Db::open_read_only_with_tables(dir, &options.clone().env(Some(moment)), &named, known)
+    })?;
+    Ok(View { db, marks })
 }

@@ -3,6 +3,7 @@
 //! All of them stand on [`Db::disable_file_deletions`] and [`Db::live_files`]: files that are live stay, and up to their sizes they are the state
 //! at one moment. [`transfer`] brings files over; CURRENT comes last, so that a directory without it is no database and is refused.
 
+mod attempts;
 mod backup;
 mod checkpoint;
 mod follower;

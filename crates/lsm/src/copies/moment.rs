@@ -7,7 +7,7 @@
 use crate::file_names::FileName;
 use siltstone_base::env::{
     Access, AppendFile, DirEntry, Env, FileKind, FileLock, FileOptions, IoContext, IoPriority, IoStats, RandomFile,
-    RandomWriteFile, read_file,
+    RandomWriteFile, ThrottledEnv, read_file,
 };
 use siltstone_base::expiry::{MAX_RECORD_BYTES, Record, Saved};
 use siltstone_base::sync::{Arc, Mutex, Rank, Signal};
@@ -103,11 +103,24 @@ pub(super) fn now(dir: &Path, inner: &Arc<dyn Env>) -> Result<(Marks, Arc<Moment
 /// What CURRENT says, the path of the MANIFEST, and how long it is.
 fn manifest(dir: &Path, env: &dyn Env) -> Result<(Vec<u8>, PathBuf, u64)> {
     let path = FileName::Current.path(dir);
-    let current = read_file(env, &path, FileKind::Manifest, MAX_CURRENT_BYTES);
-    let current = current.map_err(|error| Error::io("read", &path, error))?;
-    let manifest = dir.join(String::from_utf8_lossy(&current).trim_end());
-    let len = env.file_len(&manifest).map_err(|error| Error::io("measure", &manifest, error))?;
-    Ok((current, manifest, len))
+    let read = || {
+        let current = read_file(env, &path, FileKind::Manifest, MAX_CURRENT_BYTES);
+        current.map_err(|error| Error::io("read", &path, error))
+    };
+    let mut current = read()?;
+    loop {
+        let manifest = dir.join(String::from_utf8_lossy(&current).trim_end());
+        let error = match env.file_len(&manifest) {
+            Ok(len) => return Ok((current, manifest, len)),
+            Err(error) => error,
+        };
+        // Another one may have taken its place since.
+        let now = read()?;
+        if now == current {
+            return Err(Error::io("measure", &manifest, error));
+        }
+        current = now;
+    }
 }
 
 /// The WALs, by number; `None` if one was deleted meanwhile.
@@ -255,6 +268,14 @@ impl Env for MomentEnv {
 
     fn allocated_bytes(&self, path: &Path) -> io::Result<u64> {
         self.inner.allocated_bytes(path)
+    }
+
+    fn prepare_direct(&self) {
+        self.inner.prepare_direct();
+    }
+
+    fn as_throttled(&self) -> Option<&ThrottledEnv> {
+        self.inner.as_throttled()
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

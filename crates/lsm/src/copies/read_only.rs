@@ -1,9 +1,9 @@
 //! Opening a database for reading only, which somebody else may be writing.
 
+use super::attempts::open_at;
 use super::moment;
 use crate::db::Db;
-use crate::options::{ColumnFamilyOptions, DbOptions};
-use siltstone_base::sync::Arc;
+use crate::options::{ColumnFamilyOptions, DbOptions, WalRecoveryMode};
 use siltstone_base::{ErrorKind, Result};
 use std::path::Path;
 
@@ -14,21 +14,39 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`open_families`](Self::open_families), but for `Locked`; `Busy` if the MANIFEST changed again and again meanwhile.
+    /// Those of [`open_families`](Self::open_families), but for `Locked`; `Busy` if the directory changed again and again meanwhile.
     pub fn open_read_only(
         dir: impl AsRef<Path>,
         options: &DbOptions,
         families: &[(&str, ColumnFamilyOptions)],
     ) -> Result<Self> {
         let dir = dir.as_ref();
-        let moment = match moment::now(dir, &options.environment()) {
-            Ok((_, moment)) => moment,
-            Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
-            // What is wrong with the directory is told where it is met.
-            Err(_) => return Self::open_read_only_in_place(dir, options, families),
-        };
-        let db = Self::open_read_only_in_place(dir, &options.clone().env(Some(Arc::clone(&moment) as _)), families);
-        moment.release();
-        db
+        at_a_moment(dir, options, |options| Self::open_read_only_in_place(dir, options, families))
     }
+
+    /// The names of the column families of the database in `dir`, which need not be open.
+    pub fn list_column_families(dir: impl AsRef<Path>, options: &DbOptions) -> Result<Vec<String>> {
+        let dir = dir.as_ref();
+        at_a_moment(dir, options, |options| Self::list_column_families_in_place(dir, options))
+    }
+}
+
+/// What `open` makes of the directory as it is at a moment, with the options that are for that.
+fn at_a_moment<T>(dir: &Path, options: &DbOptions, open: impl Fn(&DbOptions) -> Result<T>) -> Result<T> {
+    let env = options.environment();
+    let first = match moment::now(dir, &env) {
+        Ok(first) => first,
+        Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
+        // What is wrong with the directory is told where it is met.
+        Err(_) => return open(options),
+    };
+    let opened = open_at(dir, &env, first, |moment, is_later| {
+        let mut options = options.clone().env(Some(moment));
+        if is_later && options.wal_recovery_mode == WalRecoveryMode::AbsoluteConsistency {
+            // Somebody is writing: the newest WAL may end within a record.
+            options.wal_recovery_mode = WalRecoveryMode::TolerateCorruptedTailRecords;
+        }
+        open(&options)
+    });
+    opened.map(|(opened, _)| opened)
 }

@@ -381,7 +381,7 @@ impl DbInner {
 
     /// Decides what the failure of a background job means: a full device passes, other errors are tried again a few
     /// times, and damage is final. Returns whether the job may be tried again. `maker`: for whose room writers may be waiting; `None` of a job that somebody asked for, who is told, and that
-    /// nobody else waits for.
+    /// nobody else waits for, or that nobody wants any more.
     pub(crate) fn job_failed(&self, error: &Error, failures: u32, maker: Option<RoomMaker>) -> bool {
         let passes = match error.kind() {
             ErrorKind::NoSpace => {

@@ -44,7 +44,7 @@ impl DbInner {
             return Ok(());
         }
         self.wait(|| self.jobs_running() == 0 && self.state.lock().making_files == 0)?;
-        self.expiry.note_last_time();
+        self.expiry.close(true);
         self.let_policies_go();
         self.drop_next_wal();
         let synced = self.close_wal();

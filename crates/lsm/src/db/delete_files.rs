@@ -18,6 +18,7 @@ impl DbInner {
         begin: &[u8],
         end: &[u8],
     ) -> Result<usize> {
+        let _making = self.make_files()?;
         self.check_writable()?;
         self.check_readable(family)?;
         let reserved = self.reserve_files_in_range(family, begin, end);

@@ -24,7 +24,8 @@ pub(crate) enum RoomMaker {
 pub(crate) struct ErrorState {
     failed: AtomicBool,
     cause: Mutex<Option<Error>>,
-    /// The errors that flushes and compactions met last and will try to leave behind; each is cleared by the next success of its kind.
+    /// The errors that flushes and compactions met last and will try to leave behind; each is cleared by the next success of its kind. That of compactions is cleared as the next one begins, too, and where none will
+    /// come: what was met once says nothing of it.
     passing: Mutex<[Option<Error>; 2]>,
 }
 

@@ -112,6 +112,8 @@ impl DbInner {
             self.clock.now_micros(),
         );
         self.controller.forget(family.id);
+        // What a compaction of it met, nobody will try again. One of another family that still meets it says so.
+        self.errors.set_passing(RoomMaker::Compaction, None);
         self.changed.notify_all();
         self.delete_obsolete_files();
         self.schedule();

@@ -132,8 +132,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `ReadOnly` for a database that was opened for reading only, and the error that made the engine read-only.
+    /// `ReadOnly` for a database that was opened for reading only, `Aborted` while the database closes and afterwards, and the error that made the engine read-only.
     pub fn live_files(&self) -> Result<LiveFiles> {
+        let _making = self.make_files()?;
         self.handle.inner.live_files()
     }
 
@@ -144,8 +145,12 @@ impl Db {
 
     /// Takes one [`disable_file_deletions`](Self::disable_file_deletions) back; at the last, deletes what became obsolete.
     pub fn enable_file_deletions(&self) {
-        if self.handle.inner.deletions.enable() {
-            self.handle.inner.delete_obsolete_files();
+        let inner = &self.handle.inner;
+        // Once somebody closes the database what is in the directory may be another one's, under the same numbers.
+        if inner.deletions.enable()
+            && let Ok(_making) = inner.make_files()
+        {
+            inner.delete_obsolete_files();
         }
     }
 }

@@ -196,9 +196,9 @@ impl Db {
         Ok(Self { handle: Arc::new(Handle { inner }) })
     }
 
-    /// The names of the column families of the database in `dir`, which need not be open.
-    pub fn list_column_families(dir: impl AsRef<Path>, options: &DbOptions) -> Result<Vec<String>> {
-        open::list_column_families(dir.as_ref(), options)
+    /// The names of the column families of the database in `dir`, if nobody writes the directory meanwhile, as seen through the environment of `options`.
+    pub(crate) fn list_column_families_in_place(dir: &Path, options: &DbOptions) -> Result<Vec<String>> {
+        open::list_column_families(dir, options)
     }
 
     /// What the newest OPTIONS file of the database in `dir` says; the database need not be open. Only the environment of `options` is

@@ -4,6 +4,7 @@
 //! each pick sees either the old or the new ones, and its job keeps what it saw.
 
 use super::column_family::{ColumnFamily, Family};
+use super::error_state::RoomMaker;
 use super::state::DbInner;
 use super::super_version::SuperVersion;
 use crate::event::{ChangedOption, OptionsInfo};
@@ -21,6 +22,10 @@ impl DbInner {
         let changed = self.replace_options(family, changes)?;
         if changed.is_empty() {
             return Ok(());
+        }
+        if family.options().disable_auto_compactions {
+            // As where a family is dropped.
+            self.errors.set_passing(RoomMaker::Compaction, None);
         }
         // Limits may be met by now, or not any more.
         self.update_pressure(family);

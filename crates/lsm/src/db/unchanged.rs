@@ -1,7 +1,7 @@
 //! Whether a key is certainly as it was at an earlier moment, without reading a block.
 //!
 //! Compactions forget the numbers of entries, and tombstones with them, so numbers alone cannot tell. Files can: one whose number was handed out before the moment
-//! has nothing that was written after it, unless it was taken in: then its numbers tell. A key is as it was if no memtable has a newer entry of it, no file from after the moment may have it, and some
+//! has nothing that was written after it, unless it was taken in: then its numbers tell, if it has any. A key is as it was if no memtable has a newer entry of it, no file from after the moment may have it or has range tombstones, and some
 //! older file may. Without the last, it may have been deleted, and its tombstone dropped.
 
 use super::column_family::ColumnFamily;
@@ -43,11 +43,24 @@ impl Db {
         }
         let lookup = LookupKey::new(key, MAX_SEQNO);
         let (hash, options) = (Some(xxph3(key)), TableReadOptions::from(&ReadOptions::default()));
+        // A table that is taken in has its number long before it is part of the database: what it has may be newer than the moment all the same. Where its entries have no
+        // numbers either, nothing tells when they came.
+        let is_older = |file: &FileMeta| -> Result<bool> {
+            if file.number >= moment.next_file || file.largest_seqno > moment.seqno {
+                return Ok(false);
+            }
+            Ok(file.largest_seqno > 0 || family.table_cache.reader(file)?.properties().external_version.is_none())
+        };
+        for (_, file) in pinned.version.files_with_ranges() {
+            if !is_older(file)? {
+                // Filters say nothing of the keys that it covers.
+                return Ok(false);
+            }
+        }
         let mut is_in_older = false;
         for level in 0..pinned.version.num_levels() {
             for file in pinned.version.overlapping_files(level, Some(key), Some(key)) {
-                // A table that is taken in has its number long before it is part of the database: what it has may be newer than the moment all the same.
-                let is_older = file.number < moment.next_file && file.largest_seqno <= moment.seqno;
+                let is_older = is_older(&file)?;
                 if is_older && is_in_older {
                     continue;
                 }

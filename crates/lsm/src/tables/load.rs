@@ -32,6 +32,8 @@ impl TableDb {
         if only_at.is_some_and(|learned| learned != snapshot.seqno()) {
             return Ok(false);
         }
+        // What is sorted has the names that the next opening gives: closing waits until it is gone.
+        let _making = self.ground.db.make_files()?;
         let options = ReadOptions::default()
             .snapshot(Some(snapshot.clone()))
             .iterate_upper_bound(Some(table.definition.primary.end().to_vec()))
@@ -42,6 +44,7 @@ impl TableDb {
         let (mut loader, mut number): (Option<BulkLoader>, u64) = (None, 0);
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while rows.valid() {
+            self.ground.db.check_open()?;
             let row = Row { primary_key: without_id(rows.key()), value: rows.value() };
             key.clear();
             if index.entry_to_fill(&row, number, &mut key, &mut value).map_err(|error| at_position(error, number))? {

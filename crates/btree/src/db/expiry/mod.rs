@@ -116,9 +116,7 @@ impl RowExpiry {
 
     /// Lets the policy go: the database is closed. The time is written down if that went well.
     pub(super) fn close(&self, is_clean: bool) {
-        if is_clean {
-            self.room.note_last_time();
-        }
+        self.room.close(is_clean);
         self.home.detach();
     }
 }

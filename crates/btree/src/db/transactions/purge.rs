@@ -5,11 +5,12 @@ use super::super::steps::WeakState;
 use crate::metrics::Counter;
 use crate::mtr::{Close, close_group};
 use crate::page::{FLAG_DELETED, Stamp};
-use crate::tree::{EntryOp, Value};
-use siltstone_base::Result;
+use crate::tree::{EntryOp, Tree, Value};
+use crate::undo::UndoRecord;
 use siltstone_base::executor::{Budget, Job, Priority, Progress};
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::{ErrorKind, Result};
 use std::time::Duration;
 
 /// Records of one group: its pages stay in memory until it is closed.
@@ -27,6 +28,23 @@ pub(in super::super) fn wake_purge(state: &Arc<State>) {
     let is_due = state.transactions.purgeable().is_some() && state.check_open().is_ok();
     if is_due && !state.transactions.is_purging.swap(true, Ordering::AcqRel) {
         state.executor.submit(Priority::Low, Box::new(Purge(state.weak())));
+    }
+}
+
+/// Removes the entry that a change marked, or looks whether the row is still as it was marked. Returns whether the entry's leaf should be merged, or whether the row is to be removed.
+///
+/// Before the record goes by which it is found again: a leaf that cannot be read now may be later. What is damaged stays marked.
+fn begin(tree: &Tree, stamp: Stamp, record: &UndoRecord) -> Result<bool> {
+    let is_marked =
+        |(flags, bytes): (u8, Vec<u8>)| flags & FLAG_DELETED != 0 && Stamp::of(flags, &bytes) == Some(stamp);
+    let outcome = if record.is_entry {
+        tree.apply_entry(&record.key, EntryOp::Remove { only_if: Some(stamp) })
+    } else {
+        tree.raw(&record.key).map(|cell| cell.is_some_and(is_marked))
+    };
+    match outcome {
+        Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
+        outcome => outcome,
     }
 }
 
@@ -95,6 +113,18 @@ impl State {
         let mut outcome = Ok(());
         for (number, record) in &records {
             let stamp = Stamp { id, number: *number };
+            let open = self.tree_of(record.space);
+            let marked = open
+                .as_ref()
+                .filter(|_| record.is_deletion)
+                .map_or(Ok(false), |open| begin(open.tree(), stamp, record));
+            let is_marked = match marked {
+                Ok(is_marked) => is_marked,
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            };
             // The record first: what fails behind it leaves pages that are lost, or a row that is marked, and never a record of what is gone.
             match self.undo.remove_change(stamp, &record.changed()) {
                 Ok(is_underfull) => log_underfull = log_underfull.or(is_underfull.then_some(stamp)),
@@ -103,10 +133,9 @@ impl State {
                     break;
                 }
             }
-            let Some(open) = self.tree_of(record.space) else { continue };
+            let Some(open) = open else { continue };
             if record.is_entry {
-                let remove = EntryOp::Remove { only_if: Some(stamp) };
-                if record.is_deletion && matches!(open.tree().apply_entry(&record.key, remove), Ok(true)) {
+                if is_marked {
                     underfull.push((open, &record.key));
                 }
                 continue;
@@ -114,14 +143,7 @@ impl State {
             if let Some(chain) = record.before.as_ref().and_then(|(flags, bytes)| Value::new(*flags, bytes).chain()) {
                 let _ = open.tree().give_back(&chain, Close::Open);
             }
-            if !record.is_deletion {
-                continue;
-            }
-            let is_marked =
-                |(flags, bytes): (u8, Vec<u8>)| flags & FLAG_DELETED != 0 && Stamp::of(flags, &bytes) == Some(stamp);
-            if matches!(open.tree().raw(&record.key).map(|cell| cell.is_some_and(is_marked)), Ok(true))
-                && let Ok(true) = open.tree().delete(&record.key, true, Close::Open, &mut |_| Ok(()))
-            {
+            if is_marked && let Ok(true) = open.tree().delete(&record.key, true, Close::Open, &mut |_| Ok(())) {
                 underfull.push((open, &record.key));
             }
         }

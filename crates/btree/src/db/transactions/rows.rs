@@ -271,13 +271,13 @@ impl Transaction {
         outcome
     }
 
-    /// Undoes the changes behind a number as part of an open group.
+    /// Undoes the changes behind a number, all of the open group.
     #[cold]
     fn take_back(&self, state: &State, first: u32) -> Result<()> {
         for number in (first + 1..=self.number).rev() {
             let stamp = Stamp { id: self.id, number };
             if let Some(record) = state.undo.get(stamp)? {
-                state.undo_change(stamp, &record)?;
+                state.undo_in_group(stamp, &record)?;
             }
         }
         Ok(())

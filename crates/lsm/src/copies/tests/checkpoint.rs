@@ -221,6 +221,29 @@ impl ExpiryPolicy for Saves {
     }
 }
 
+/// The file may be the next opening's by then, and what that one saved would be gone.
+#[test]
+fn what_is_saved_after_closing_takes_the_place_of_nothing_in_the_next_opening() {
+    let disk = SimDisk::new();
+    let open = || {
+        let policy = Arc::new(Saves(Mutex::new(Rank(1), None)));
+        let family = ColumnFamilyOptions::default().expiry(Some(policy.clone()));
+        (Db::open_families("/db", &simulated(&disk), &[("default", family)]).unwrap(), policy)
+    };
+    let env = disk.env();
+    let saved = || read_file(&*env, Path::new("/db/EXPIRY"), FileKind::Other, MAX_RECORD_BYTES).unwrap();
+    let (db, before) = open();
+    before.save("old");
+    let home = before.0.lock().as_ref().and_then(Weak::upgrade).unwrap();
+    db.close().unwrap();
+    let (db, policy) = open();
+    policy.save("new");
+    let then = saved();
+    assert_eq!(home.save(b"late").unwrap_err().kind(), ErrorKind::Aborted);
+    assert_eq!(saved(), then);
+    db.close().unwrap();
+}
+
 /// Rows that lived at the checkpoint's moment would be hidden in it by a duration that came later.
 #[test]
 fn a_checkpoint_has_the_durations_of_its_moment() {

@@ -160,6 +160,10 @@ impl Compacting {
         Self::check_wanted(&self.db, &self.family)?;
         if !self.begun {
             self.begun = true;
+            if self.manual.is_none() {
+                // What another one met, perhaps of a family that is gone, is no answer to who waits for this one.
+                self.db.errors.set_passing(RoomMaker::Compaction, None);
+            }
             self.db.notify(|listener| listener.compaction_begin(&self.info));
             self.db.mend_manifest()?;
             self.db.update_pressure(&self.family);
@@ -357,7 +361,10 @@ impl Compacting {
                 }
             }
             Err(error) => {
-                let maker = self.manual.is_none().then_some(RoomMaker::Compaction);
+                let is_tried_again = self.manual.is_none()
+                    && !self.family.is_dropped()
+                    && !self.family.options().disable_auto_compactions;
+                let maker = is_tried_again.then_some(RoomMaker::Compaction);
                 if db.job_failed(error, failures, maker) {
                     self.retry_after = Some(retry_delay(failures));
                 }
@@ -439,6 +446,10 @@ impl Compacting {
         }
         let Some(background) = state.families.get_mut(&self.family.id) else { return 0 };
         background.running.unregister(self.registration, compaction);
+        if !ok && self.manual.is_some() {
+            // Who asked is told, and asks again or not: it says nothing of what is to be done anyway.
+            return 0;
+        }
         background.compaction_failures = if ok { 0 } else { background.compaction_failures + 1 };
         let failures = background.compaction_failures;
         background.compaction_not_before_micros =

@@ -79,3 +79,31 @@ fn a_load_that_the_manifest_never_saw_uses_up_no_number() {
     db.put("a", "1").unwrap();
     assert_eq!(updates.next_batch().unwrap().unwrap().seqno, 1);
 }
+
+/// Whoever looked at everything at the moment never looks at what came in afterwards, if it is taken for older.
+#[test]
+fn a_row_that_came_in_without_a_number_is_not_taken_for_unchanged() {
+    let disk = SimDisk::new();
+    disk.make_durable_dir(Path::new("/in")).unwrap();
+    let executor = StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000)));
+    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env()));
+    let options = options.executor(Some(Arc::new(executor)));
+    let mut writer = SstFileWriter::create("/in/a.sst", &options, &ColumnFamilyOptions::default()).unwrap();
+    writer.put("b", "1").unwrap();
+    writer.finish().unwrap();
+    let db = Db::open("/db", &options).unwrap();
+    let default = db.default_family();
+    let (inner, family) = (&db.handle.inner, &default.0);
+    let ingest = IngestExternalFileOptions::default().snapshot_consistency(false);
+    let tables = inner.examine(family, &[Path::new("/in/a.sst")]).unwrap();
+    let brought = inner.bring(tables, &ingest).unwrap();
+    // Its file has a number by now.
+    let (moment, snapshot) = db.moment();
+    let mut leader = inner.lock_write_side();
+    assert_eq!(inner.install_tables(&mut leader, family, &brought.tables, &ingest).unwrap(), 0);
+    drop(leader);
+    brought.keep();
+    assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(!db.is_known_unchanged(&default, b"b", moment).unwrap());
+    drop(snapshot);
+}

@@ -1,6 +1,8 @@
 //! What an operation that failed may have left behind: nobody may see it later beneath what was acknowledged since.
 
 use super::basics::options;
+use crate::db::DbInner;
+use crate::event::{CompactionInfo, EventListener};
 use crate::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Counter, Db, DbOptions, ErrorKind, FlushOptions,
     IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteOptions,
@@ -9,8 +11,9 @@ use siltstone_base::clock::ManualClock;
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
 use siltstone_base::executor::StepExecutor;
-use siltstone_base::sync::Arc;
+use siltstone_base::sync::{Arc, Mutex, Rank, Weak};
 use std::path::Path;
+use std::sync::OnceLock;
 
 fn synced() -> WriteOptions {
     WriteOptions::default().sync(true)
@@ -215,6 +218,80 @@ fn closing_waits_for_tables_that_are_being_brought() {
     db.close().unwrap();
 }
 
+/// Numbers of tables that could not be brought are given out again by the next opening: what the first one still had to delete under them were tables with acknowledged rows.
+#[test]
+fn what_may_be_deleted_again_after_closing_are_no_tables_of_the_next_opening() {
+    let disk = SimDisk::new();
+    let paths = [table(&disk, "a"), table(&disk, "b"), table(&disk, "c")];
+    let db = Db::open("/db", &options(&disk)).unwrap();
+    db.put_cf(&db.default_family(), "a", "1", &synced()).unwrap();
+    let before = db.clone();
+    before.disable_file_deletions();
+    let links = IngestExternalFileOptions::default().link_files(true).failed_move_fall_back_to_copy(false);
+    for path in &paths {
+        fail(&disk, FaultKind::Io, OpClass::Link, None, 1);
+        assert!(db.ingest_external_files(&db.default_family(), &[path], &links).is_err());
+        assert_eq!(disk.fault_hits().len(), 1);
+    }
+    disk.clear_fault();
+    db.close().unwrap();
+    let db = Db::open("/db", &options(&disk)).unwrap();
+    let there = names(&disk);
+    assert!(there.iter().any(|name| name.ends_with(".sst")));
+    before.enable_file_deletions();
+    assert_eq!(names(&disk), there);
+    assert_eq!(before.live_files().unwrap_err().kind(), ErrorKind::Aborted);
+    let in_range = before.delete_files_in_range(&before.default_family(), b"", b"z");
+    assert_eq!(in_range.unwrap_err().kind(), ErrorKind::Aborted);
+    drop(db);
+    let db = Db::open("/db", &options(&disk.after_power_loss())).unwrap();
+    assert_eq!(get(&db, &db.default_family(), "a").as_deref(), Some("1"));
+}
+
+/// Tables of one key in level 0, more than it should have.
+fn flush_six(db: &Db, family: &ColumnFamily) {
+    for value in ["1", "2", "3", "4", "5", "6"] {
+        db.put_cf(family, "key", value, &WriteOptions::default()).unwrap();
+        db.flush_families(&[family], &FlushOptions::default()).unwrap();
+    }
+}
+
+/// Looks, as each compaction begins, whether an error is kept for writers who have no room.
+#[derive(Debug)]
+struct Begins {
+    inner: OnceLock<Weak<DbInner>>,
+    kept: Mutex<Vec<bool>>,
+}
+
+impl EventListener for Begins {
+    fn compaction_begin(&self, _: &CompactionInfo) {
+        let inner = self.inner.get().and_then(Weak::upgrade).unwrap();
+        let is_kept = inner.errors.has_passing();
+        self.kept.lock().push(is_kept);
+    }
+}
+
+#[test]
+fn what_a_compaction_once_met_fails_no_write_that_waits_for_the_next_one() {
+    let disk = SimDisk::new();
+    let begins = Arc::new(Begins { inner: OnceLock::new(), kept: Mutex::new(Rank(60_000), Vec::new()) });
+    let listener: Arc<dyn EventListener> = Arc::<Begins>::clone(&begins);
+    let family = ColumnFamilyOptions::default().disable_auto_compactions(true);
+    let db = Db::open("/db", &options(&disk).listeners(vec![listener]).unnamed_families(family)).unwrap();
+    begins.inner.set(Arc::downgrade(&db.handle.inner)).unwrap();
+    flush_six(&db, &db.default_family());
+    fail(&disk, FaultKind::NoSpace, OpClass::Create, Some(FileKind::Table), 1);
+    db.set_options(&db.default_family(), &[("disable_auto_compactions", "false")]).unwrap();
+    for _ in 0..2 {
+        // Who waits is told what a compaction meets.
+        let _ = db.wait_for_background_work();
+    }
+    assert_eq!(disk.fault_hits().len(), 1);
+    let kept = begins.kept.lock().clone();
+    assert!(kept.len() > 1 && !kept.contains(&true), "{kept:?}");
+    db.close().unwrap();
+}
+
 #[test]
 fn a_write_without_a_wal_that_is_to_be_durable_is_refused() {
     let disk = SimDisk::new();
@@ -236,13 +313,41 @@ fn a_compaction_that_was_asked_for_and_failed_fails_no_write() {
         db.put("key", value).unwrap();
         db.flush(&FlushOptions::default()).unwrap();
     }
-    fail(&disk, FaultKind::Io, OpClass::Create, Some(FileKind::Table), 1);
-    let asked = db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default());
-    assert_eq!(asked.unwrap_err().kind(), ErrorKind::Io);
+    for _ in 0..4 {
+        fail(&disk, FaultKind::Io, OpClass::Create, Some(FileKind::Table), 1);
+        let asked = db.compact_range(&db.default_family(), None, None, &CompactRangeOptions::default());
+        assert_eq!(asked.unwrap_err().kind(), ErrorKind::Io);
+    }
     for number in 0..100_u64 {
         db.put(number.to_be_bytes(), [0; 4_000]).unwrap();
     }
     assert!(db.metrics().counters().get(Counter::StalledWrites) > 0, "nobody had to wait");
     db.check().unwrap();
     db.close().unwrap();
+}
+
+/// Nobody tries again what it met: it was told to writers who had no room for good, and no WAL was made ahead any more.
+#[test]
+fn what_a_compaction_met_fails_no_write_once_its_family_is_gone_or_compacts_by_itself_no_more() {
+    for is_dropped in [true, false] {
+        let disk = SimDisk::new();
+        let executor = Arc::new(StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000))));
+        let db = Db::open("/db", &options(&disk).executor(Some(executor.clone()))).unwrap();
+        let family = ColumnFamilyOptions::default().disable_auto_compactions(true);
+        let other = db.create_family("other", &family).unwrap();
+        flush_six(&db, &other);
+        fail(&disk, FaultKind::NoSpace, OpClass::Create, Some(FileKind::Table), 1);
+        db.set_options(&other, &[("disable_auto_compactions", "false")]).unwrap();
+        let errors = &db.handle.inner.errors;
+        while !errors.has_passing() {
+            assert!(executor.step(), "no compaction met the fault");
+        }
+        match is_dropped {
+            true => db.drop_family(&other).unwrap(),
+            false => db.set_options(&other, &[("disable_auto_compactions", "true")]).unwrap(),
+        }
+        assert!(!errors.has_passing());
+        db.put("key", "1").unwrap();
+        db.close().unwrap();
+    }
 }

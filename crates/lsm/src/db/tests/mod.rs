@@ -39,6 +39,7 @@ mod styles;
 mod subcompactions;
 mod table_files;
 mod timestamps;
+mod unchanged;
 mod untrusted_clocks;
 mod upkeep;
 mod waiting;

@@ -5,6 +5,7 @@ use super::*;
 use crate::metrics::Counter;
 use siltstone_base::env::{Env, FileKind, FileOptions, PosixEnv};
 use siltstone_base::index_spec::LazyIndexSpec;
+use siltstone_base::sync::atomic::{AtomicBool, Ordering};
 
 const ROWS: usize = 3000;
 
@@ -62,6 +63,41 @@ fn entries_of_many_rows_come_in_as_tables() {
     none_left(&db, table);
     assert_eq!(db.db().metrics().get(Counter::SingleDeleteMismatches), 0);
     assert!(!PosixEnv::new().exists(&dir.path().join("sorting")).unwrap());
+}
+
+/// The next opening sorts under the same names: what the load still did took the tables of another one.
+#[test]
+fn closing_waits_for_entries_that_are_being_sorted() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let table = db.create_table(&spec("t", 1)).unwrap();
+    let names = names(ROWS);
+    fill(&db, table, &names);
+    let (held, may_go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (is_held, go) = (Arc::clone(&held), Arc::clone(&may_go));
+    let index = meddling(Vec::leak(names[2000].1.clone().into_bytes()), move || {
+        held.store(true, Ordering::SeqCst);
+        while !may_go.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    });
+    std::thread::scope(|scope| {
+        let adding = scope.spawn(|| db.add_index(table, &index));
+        while !is_held.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let is_sorting = PosixEnv::new().exists(&dir.path().join("sorting")).unwrap();
+        let closing = scope.spawn(|| db.db().clone().close());
+        while !db.db().is_closing() {
+            std::thread::yield_now();
+        }
+        let has_waited = !closing.is_finished();
+        go.store(true, Ordering::SeqCst);
+        assert!(is_sorting && has_waited);
+        closing.join().unwrap().unwrap();
+        assert!(!PosixEnv::new().exists(&dir.path().join("sorting")).unwrap());
+        assert_eq!(adding.join().unwrap().unwrap_err().kind(), ErrorKind::Aborted);
+    });
 }
 
 /// Somebody changes rows while the entries are sorted: what was sorted is thrown away, and the entries are made one by one.

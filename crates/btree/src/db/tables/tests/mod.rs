@@ -8,6 +8,7 @@ mod build_online;
 mod build_writers;
 mod scan;
 mod transactions;
+mod unreadable;
 
 use crate::{Counter, Db, DbOptions, Doublewrite, Durability, ErrorKind, TransactionOptions};
 use siltstone_base::engine::{Row, RowChange, TableId, TableSpec};
