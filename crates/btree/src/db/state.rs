@@ -94,6 +94,10 @@ pub(super) struct State {
 impl Drop for State {
     /// Whoever drops a database without closing it has it recovered; what was written is durable after the interval that was promised all the same.
     fn drop(&mut self) {
+        if let Some(expiry) = self.default_tree.expiry() {
+            // Its file may be another opening's from now on.
+            expiry.close(false);
+        }
         let is_promised = matches!(self.durability, Durability::EveryMillis(_));
         if is_promised && !self.is_closed.load(Ordering::Acquire) && self.redo.has_unsynced() {
             // A failure has nobody to be told to.

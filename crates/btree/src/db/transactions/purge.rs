@@ -114,12 +114,12 @@ impl State {
         for (number, record) in &records {
             let stamp = Stamp { id, number: *number };
             let open = self.tree_of(record.space);
-            let marked = open
+            let due = open
                 .as_ref()
                 .filter(|_| record.is_deletion)
                 .map_or(Ok(false), |open| begin(open.tree(), stamp, record));
-            let is_marked = match marked {
-                Ok(is_marked) => is_marked,
+            let is_due = match due {
+                Ok(is_due) => is_due,
                 Err(error) => {
                     outcome = Err(error);
                     break;
@@ -135,7 +135,7 @@ impl State {
             }
             let Some(open) = open else { continue };
             if record.is_entry {
-                if is_marked {
+                if is_due {
                     underfull.push((open, &record.key));
                 }
                 continue;
@@ -143,7 +143,7 @@ impl State {
             if let Some(chain) = record.before.as_ref().and_then(|(flags, bytes)| Value::new(*flags, bytes).chain()) {
                 let _ = open.tree().give_back(&chain, Close::Open);
             }
-            if is_marked && let Ok(true) = open.tree().delete(&record.key, true, Close::Open, &mut |_| Ok(())) {
+            if is_due && let Ok(true) = open.tree().delete(&record.key, true, Close::Open, &mut |_| Ok(())) {
                 underfull.push((open, &record.key));
             }
         }

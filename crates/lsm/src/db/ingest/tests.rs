@@ -6,8 +6,8 @@ use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 
-#[test]
-fn a_compaction_that_comes_between_costs_a_number_and_not_the_load() {
+/// A database, and the table /in/a.sst with one row, which may be brought into it.
+fn beside_a_table() -> Db {
     let disk = SimDisk::new();
     disk.make_durable_dir(Path::new("/in")).unwrap();
     let executor = StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000)));
@@ -16,7 +16,12 @@ fn a_compaction_that_comes_between_costs_a_number_and_not_the_load() {
     let mut writer = SstFileWriter::create("/in/a.sst", &options, &ColumnFamilyOptions::default()).unwrap();
     writer.put("b", "1").unwrap();
     writer.finish().unwrap();
-    let db = Db::open("/db", &options).unwrap();
+    Db::open("/db", &options).unwrap()
+}
+
+#[test]
+fn a_compaction_that_comes_between_costs_a_number_and_not_the_load() {
+    let db = beside_a_table();
     let default = db.default_family();
     let (inner, family) = (&db.handle.inner, &default.0);
     let ingest = IngestExternalFileOptions::default().snapshot_consistency(false);
@@ -54,15 +59,7 @@ fn a_compaction_that_comes_between_costs_a_number_and_not_the_load() {
 /// Who follows the WALs would look for the number in vain.
 #[test]
 fn a_load_that_the_manifest_never_saw_uses_up_no_number() {
-    let disk = SimDisk::new();
-    disk.make_durable_dir(Path::new("/in")).unwrap();
-    let executor = StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000)));
-    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env()));
-    let options = options.executor(Some(Arc::new(executor)));
-    let mut writer = SstFileWriter::create("/in/a.sst", &options, &ColumnFamilyOptions::default()).unwrap();
-    writer.put("b", "1").unwrap();
-    writer.finish().unwrap();
-    let db = Db::open("/db", &options).unwrap();
+    let db = beside_a_table();
     let mut updates = db.updates_since(1).unwrap();
     let dropped = db.create_family("dropped", &ColumnFamilyOptions::default()).unwrap();
     let (inner, family) = (&db.handle.inner, &dropped.0);
@@ -83,15 +80,7 @@ fn a_load_that_the_manifest_never_saw_uses_up_no_number() {
 /// Whoever looked at everything at the moment never looks at what came in afterwards, if it is taken for older.
 #[test]
 fn a_row_that_came_in_without_a_number_is_not_taken_for_unchanged() {
-    let disk = SimDisk::new();
-    disk.make_durable_dir(Path::new("/in")).unwrap();
-    let executor = StepExecutor::new(Arc::new(ManualClock::new(1_700_000_000)));
-    let options = DbOptions::default().create_if_missing(true).env(Some(disk.env()));
-    let options = options.executor(Some(Arc::new(executor)));
-    let mut writer = SstFileWriter::create("/in/a.sst", &options, &ColumnFamilyOptions::default()).unwrap();
-    writer.put("b", "1").unwrap();
-    writer.finish().unwrap();
-    let db = Db::open("/db", &options).unwrap();
+    let db = beside_a_table();
     let default = db.default_family();
     let (inner, family) = (&db.handle.inner, &default.0);
     let ingest = IngestExternalFileOptions::default().snapshot_consistency(false);

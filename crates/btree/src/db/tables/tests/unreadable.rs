@@ -124,3 +124,32 @@ fn a_deleted_row_must_not_stay_for_ever_because_purge_once_failed_to_read_its_le
     assert_eq!((report.index_entries, report.deleted_rows, db.history_len()), (2_950, 0, 0));
     db.close().unwrap();
 }
+
+/// Leaves lie one behind the other: what waited for those behind the first one that could not be read waited on, whoever merged.
+#[test]
+fn a_leaf_that_cannot_be_read_keeps_no_change_of_another_waiting() {
+    let disk = new_disk();
+    let (db, table) = filled(&disk, ChangeBuffering::All);
+    for number in (0..5_900).step_by(20) {
+        // Leaves of the index are brought in by nobody.
+        for other in (0..6_000).step_by(60) {
+            assert!(db.get_row(table, key(other).as_bytes(), &mut |_| {}).unwrap());
+        }
+        db.insert(table, &[row(&key(number + 1), &value(number + 1))]).unwrap();
+    }
+    let merges = || db.metrics().get(Counter::ChangeBufferMerges);
+    let reads = OpFilter { class: Some(OpClass::Read), file: Some(FileKind::Page), ..OpFilter::default() };
+    db.flush().unwrap();
+    let before = merges();
+    disk.set_fault(FaultPlan::once(FaultKind::Io, 0).filter(reads));
+    let met = db.merge_changes();
+    assert_eq!(disk.fault_hits().len(), 1);
+    disk.clear_fault();
+    assert_eq!(met.unwrap_err().kind(), ErrorKind::Io);
+    let merged = merges() - before;
+    assert!(merged > 10, "{merged} leaves");
+    db.merge_changes().unwrap();
+    assert!(merges() - before - merged <= 1, "one leaf was left");
+    assert_eq!(db.check().unwrap().index_entries, 3_295);
+    db.close().unwrap();
+}
