@@ -28,7 +28,7 @@ article details{padding:8px 12px;margin:10px 0}\
 .heat td,.heat th{border:1px solid var(--line);min-width:58px}\
 .legend span{display:inline-flex;align-items:center;margin-right:18px;color:var(--ink)}\
 .legend i{width:12px;height:12px;border-radius:3px;margin-right:7px;display:inline-block}\
-@media (max-width:700px){main{padding:20px 10px 40px}article,details{padding:12px 10px}}\
+@media (max-width:1320px){th,td{padding:5px 4px}th{white-space:normal}}@media (max-width:700px){main{padding:20px 10px 40px}article,details{padding:12px 10px}}\
 @media print{:root{--back:#fff}details::details-content{content-visibility:visible;block-size:auto}main{max-width:none;padding:0}article,tr{break-inside:avoid}h2,h3{break-after:avoid}\
 .scroll{overflow:visible}svg{min-width:0}th,td{padding:2px 4px;font-size:8px;white-space:normal}*{print-color-adjust:exact}}";
 
