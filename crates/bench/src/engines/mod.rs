@@ -51,6 +51,8 @@ pub enum EngineKind {
     Btree,
     /// The same with the settings of MySQL 8.4.
     BtreeMysql84,
+    /// Siltstone's B-tree with the settings of MySQL 5.6, and with the pages to write in the background that an SSD has room for.
+    BtreeSsd,
     /// Siltstone's B-tree with the settings of MySQL 5.6 and pages compressed by deflate.
     BtreeCompressed,
     /// A `BTreeMap` in memory: the model.
@@ -77,10 +79,12 @@ pub enum EngineKind {
 impl EngineKind {
     /// Bytes that the engine reserves on the disk for its log, whatever the size of the data.
     pub(crate) fn reserved_log_bytes(self) -> u64 {
-        match self {
-            Self::Btree | Self::BtreeMysql84 | Self::BtreeCompressed => btree::REDO_BYTES,
-            _ => 0,
-        }
+        if self.is_btree() { btree::REDO_BYTES } else { 0 }
+    }
+
+    /// Whether it is our B-tree, whatever its settings.
+    pub(crate) fn is_btree(self) -> bool {
+        matches!(self, Self::Btree | Self::BtreeMysql84 | Self::BtreeSsd | Self::BtreeCompressed)
     }
 
     /// Every engine of this build.
@@ -91,6 +95,7 @@ impl EngineKind {
         Self::LsmLazy,
         Self::Btree,
         Self::BtreeMysql84,
+        Self::BtreeSsd,
         Self::BtreeCompressed,
         Self::Memory,
         Self::Null,
@@ -115,6 +120,7 @@ impl EngineKind {
             Self::LsmLazy => "lsm-lazy",
             Self::Btree => "btree",
             Self::BtreeMysql84 => "btree-mysql84",
+            Self::BtreeSsd => "btree-ssd",
             Self::BtreeCompressed => "btree-compressed",
             Self::Memory => "memory",
             Self::Null => "null",
@@ -187,7 +193,7 @@ impl EngineKind {
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_kv(dir, &settings.classic())?.named(self.name()),
-            Self::Btree | Self::BtreeMysql84 | Self::BtreeCompressed => {
+            Self::Btree | Self::BtreeMysql84 | Self::BtreeSsd | Self::BtreeCompressed => {
                 let (env, options) = btree::options(self, settings);
                 let engine = siltstone_btree::Db::open(dir, &options)?;
                 OpenEngine::kv(Arc::new(engine)).in_dir(dir).through(env).named(self.name())
@@ -235,7 +241,7 @@ impl EngineKind {
                 OpenEngine::all_tables(Arc::new(engine)).in_dir(dir).through(lsm.env).named(self.name())
             }
             Self::LsmClassic => Self::LsmLeveled.open_tables(dir, &settings.classic())?.named(self.name()),
-            Self::Btree | Self::BtreeMysql84 | Self::BtreeCompressed => {
+            Self::Btree | Self::BtreeMysql84 | Self::BtreeSsd | Self::BtreeCompressed => {
                 let (env, options) = btree::options(self, settings);
                 let engine = siltstone_btree::Db::open(dir, &options)?;
                 OpenEngine::tables(Arc::new(engine)).in_dir(dir).through(env).named(self.name())

@@ -25,7 +25,7 @@
 //!
 //! `--as-published` leaves the logs of LSM trees to the operating system, as MyRocks did by default at the time, while B-trees sync every commit; and all read and write through the (modelled) page cache,
 //! as both did by default, so that a table that was just flushed is in memory. Without it all sync, and `--direct` counts. Foreign engines run on the machine's own device alone. What Rails itself takes
-//! for a request is `--app-ms`: `create_task` and `search` are one, `process_10_tasks` is ten. A client takes that long for all requests of an operation before the next one, and it is added to the mean; the percentiles are without.
+//! for a request is `--app-ms`: `create_task` is 11, `process_10_tasks` ten, `search` one. A client takes that long for all requests of an operation before the next one, and it is added to the mean; the percentiles are without.
 
 use crate::config_json;
 use crate::engines::{Device, EngineKind, EngineSettings};

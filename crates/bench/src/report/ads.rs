@@ -50,6 +50,9 @@ const CURVES: [(&str, Rate); 2] = [
     ("MB read a second.", |interval| interval.read_per_s),
 ];
 
+/// What rows that are compared do not have in common.
+const CACHES: &str = "From the row page-cache on the LSM tree reads and writes through the page cache, as the published set-up does, and has besides its own memory what of its files the system keeps; the B-tree goes past it and has its pool alone.";
+
 /// The title of the chart of latencies.
 const P99: &str = "p99 latencies of commits over time.";
 
@@ -59,7 +62,7 @@ pub(super) fn ladder(records: &[RunRecord]) -> Result<String> {
     let Some(first) = runs.first() else { return Ok(String::new()) };
     let rows = runs.iter().map(|run| COLUMNS.iter().map(|(_, show)| show(&run.result)).collect());
     let mut html = format!(
-        "<section><h2>Ad serving</h2><article><p>{}</p>{}",
+        "<section><h2>Ad serving</h2><article><p>{}</p><p>{CACHES}</p>{}",
         super::sections::escape(&first.result.setup),
         table(&COLUMNS.map(|(name, _)| name), rows)
     );

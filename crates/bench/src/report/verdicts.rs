@@ -3,7 +3,7 @@
 use super::RunRecord;
 use super::sections::{escape, table};
 use super::shapes::{Control, Course, Judged, Lead, Sameness, Shape, Verdict, crossings, judge};
-use crate::figures::short;
+use crate::figures::{short, thousands};
 use std::fmt::Write;
 
 /// What was published, what was measured, and whether its shape holds.
@@ -110,7 +110,7 @@ pub(super) fn control(records: &[RunRecord]) -> (String, usize) {
     for (one, control) in rows {
         let (class, word) = match control {
             Control::Fails(..) => ("no", "no"),
-            Control::Holds => ("yes", "yes"),
+            Control::Holds | Control::FailsBesideTheirs(..) => ("yes", "yes"),
             Control::NotMeasured => ("either", "not known"),
         };
         let _ = write!(
@@ -130,6 +130,10 @@ pub(super) fn control(records: &[RunRecord]) -> (String, usize) {
 fn outcome(control: Control) -> String {
     match control {
         Control::Fails((one, other), ratio) => format!("{one} and {other}: {}, fails as it must", short(Some(ratio))),
+        Control::FailsBesideTheirs((one, other), ratio) => {
+            let ratio = short(Some(ratio));
+            format!("holds with our two exchanged: it cannot tell them apart; {one} and {other}: {ratio}, fails")
+        }
         Control::Holds => "holds all the same: it cannot tell them apart".to_owned(),
         Control::NotMeasured => "there is no run to exchange labels with".to_owned(),
     }
@@ -172,8 +176,13 @@ fn row(judged: &Judged) -> String {
         None => "-".to_owned(),
     };
     let of_others = judged.shape.relative_to.filter(|_| judged.shape.published.is_some());
-    let of_others = of_others.map(|(of, by)| format!("{} over {}, one earlier run", of.engine, by.engine));
+    let earlier = judged.shape.published_amounts.map(|(of, by)| format!(": {} and {} a second", rate(of), rate(by)));
+    let earlier = earlier.unwrap_or_default();
+    let of_others = of_others.map(|(of, by)| format!("{} over {}, one earlier run{earlier}", of.engine, by.engine));
     let ratios = judged.ratios.map(|(ours, theirs)| format!("{} beside {}", short(Some(ours)), short(Some(theirs))));
+    let figures = judged.figures.map(|[(ours, our_other), (theirs, their_other)]| {
+        format!("a second: {} and {} beside {} and {}", rate(ours), rate(our_other), rate(theirs), rate(their_other))
+    });
     let small =
         |text: Option<String>| text.map_or_else(String::new, |text| format!("<br><small>{}</small>", escape(&text)));
     let (class, word) = match judged.verdict {
@@ -190,10 +199,11 @@ fn row(judged: &Judged) -> String {
     }
     let _ = write!(
         html,
-        "</td><td>{published}{}</td><td>{}{}{}{}</td><td>{}</td><td><b>{word}</b></td><td class=\"told\">{}</td></tr>",
+        "</td><td>{published}{}</td><td>{}{}{}{}{}</td><td>{}</td><td><b>{word}</b></td><td class=\"told\">{}</td></tr>",
         small(of_others),
         short(judged.measured),
         small(ratios),
+        small(figures),
         few(judged).map_or_else(String::new, |mark| format!("<br>{mark}")) + &small(several_builds(judged)),
         small(judged.finer.map(str::to_owned)),
         bounds(&judged.shape),
@@ -202,9 +212,17 @@ fn row(judged: &Judged) -> String {
     html
 }
 
+/// A rate of a server, or of ours beside one.
+fn rate(per_second: f64) -> String {
+    thousands(per_second.round())
+}
+
 fn bounds(shape: &Shape) -> String {
     let bounds = match (shape.at_least, shape.at_most) {
-        (Some(least), Some(most)) => format!("{} to {}", short(Some(least)), short(Some(most))),
+        (Some(least), Some(most)) => {
+            let ahead = if shape.relative_to.is_some() { ", the same side ahead" } else { "" };
+            format!("{} to {}{ahead}", short(Some(least)), short(Some(most)))
+        }
         (Some(least), None) => format!("at least {}", short(Some(least))),
         (None, Some(most)) => format!("at most {}", short(Some(most))),
         (None, None) => match shape.lead() {

@@ -111,10 +111,9 @@ impl MemorySetup {
     /// The settings of one engine.
     fn settings(self, kind: EngineKind, settings: &EngineSettings) -> EngineSettings {
         let bytes = settings.memory_bytes() as usize;
-        let is_btree = matches!(kind, EngineKind::Btree | EngineKind::BtreeMysql84 | EngineKind::BtreeCompressed);
         match self {
             Self::Budget => settings.clone(),
-            Self::PageCache if is_btree => {
+            Self::PageCache if kind.is_btree() => {
                 EngineSettings { direct: true, ..settings.clone() }.with_memory(bytes / 4 * 3)
             }
             Self::PageCache => EngineSettings {

@@ -142,8 +142,32 @@ pub(super) fn for_longer(config: &AllConfig) -> Vec<Cell> {
     let mut cells = vec![indexes_later(config)];
     cells.extend(MANY_CLIENTS.map(|clients| many_clients(config, clients)));
     cells.extend([Device::FastSsd, Device::SlowSsd].map(|device| crossing_memory(config, device)));
+    cells.push(in_memory_of_slow_ssd(config));
+    cells.extend([Device::FastSsd, Device::SlowSsd].map(|device| flushing(config, device)));
     cells.extend(LEVEL0.map(|limits| within_level0(config, limits)));
     cells
+}
+
+/// In memory on the device on which the same rows are larger than memory elsewhere: each engine's rate beside its own.
+fn in_memory_of_slow_ssd(config: &AllConfig) -> Cell {
+    let rows = config.scale.of(300_000, 3_000_000, 20_000_000);
+    let settings = EngineSettings { device: Device::SlowSsd, ..room_for(rows) };
+    let engines = vec![EngineKind::LsmLeveled, EngineKind::Btree];
+    let insert = InsertConfig { engines, ..inserts(config, rows, 2, "l", settings) };
+    cell(
+        "insert-memory-slow-ssd".to_owned(),
+        "insert benchmark in memory, on a slow SSD",
+        rows as f64 / 60_000.0,
+        insert,
+    )
+}
+
+/// The rows of [`beyond_memory`] in the B-tree that writes as many pages in the background as an SSD has room for.
+fn flushing(config: &AllConfig, device: Device) -> Cell {
+    let insert = InsertConfig { engines: vec![EngineKind::BtreeSsd], ..beyond_memory_of(config, device, "l,settle") };
+    let about = "insert benchmark, a fifth in memory, the B-tree flushing more";
+    let seconds = insert.rows as f64 / 23_000.0;
+    cell(format!("insert-{device}-flushing"), about, seconds, insert)
 }
 
 /// In memory, the indexes added to rows that are there.
@@ -167,10 +191,10 @@ fn many_clients(config: &AllConfig, clients: usize) -> Cell {
     cell(format!("insert-memory-{clients}"), about, rows as f64 / 60_000.0, insert)
 }
 
-/// With a fifth of the data in memory, both ways of write admission beneath limits of level 0, beside both profiles of the B-tree.
+/// With the memory of [`beyond_memory`], which the B-tree exceeds in this time, too, both ways of write admission beneath limits of level 0, beside both profiles of the B-tree.
 fn within_level0(config: &AllConfig, (compaction, slowdown, stop): (usize, usize, usize)) -> Cell {
     let rows = config.scale.of(400_000, 24_000_000, 40_000_000);
-    let memory = a_fifth(rows * ROW);
+    let memory = a_fifth(config.scale.of(400_000, 4_000_000, 8_000_000) * ROW);
     let settings = EngineSettings {
         device: Device::SlowSsd,
         durability: EVERY_SECOND,
@@ -187,5 +211,5 @@ fn within_level0(config: &AllConfig, (compaction, slowdown, stop): (usize, usize
     };
     let name = format!("insert-level0-{compaction}-{slowdown}-{stop}");
     let seconds = config.scale.of(20.0, LEVEL0_SECONDS, 2.0 * LEVEL0_SECONDS);
-    cell(name, "insert benchmark, a fifth in memory, limits of level 0", seconds, insert)
+    cell(name, "insert benchmark, larger than memory, limits of level 0", seconds, insert)
 }

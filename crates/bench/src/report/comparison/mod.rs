@@ -3,7 +3,7 @@
 use super::RunRecord;
 use super::conditions::{has_own_level0, is_whole};
 use super::published::tables;
-use crate::ResultLine;
+use crate::{ResultLine, load};
 
 mod insert;
 mod redmine;
@@ -21,6 +21,8 @@ pub(super) struct Comparison {
     pub published: f64,
     /// The measured one.
     pub measured: f64,
+    /// Of how many runs it is the median.
+    pub runs: usize,
     /// The unit of both.
     pub unit: &'static str,
 }
@@ -32,14 +34,33 @@ impl Comparison {
     }
 }
 
-/// Every measured figure that has a published counterpart under conditions like its own. The published machine is not this one: ratios between engines
+/// Every published figure beside the median of those that were measured under conditions like its own. The published machine is not this one: ratios between engines
 /// carry over, absolute figures do not.
 pub(super) fn of(records: &[RunRecord]) -> Vec<Comparison> {
     let tables = tables();
-    let runs = || records.iter().map(|record| &record.result).filter(|run| has_own_level0(run) && is_whole(run));
+    let runs = || records.iter().filter(|record| has_own_level0(&record.result) && is_whole(&record.result));
     let mut found = insert::of(runs(), &tables);
-    found.extend(redmine::of(runs(), &tables));
-    found
+    found.extend(redmine::of(runs().map(|record| &record.result), &tables));
+    medians(found)
+}
+
+/// One for all of the same thing, where the first of them is.
+fn medians(all: Vec<Comparison>) -> Vec<Comparison> {
+    let is_same = |one: &Comparison, other: &Comparison| one.what == other.what && one.engine == other.engine;
+    let mut found: Vec<(Comparison, Vec<f64>)> = Vec::new();
+    for one in all {
+        match found.iter_mut().find(|(first, _)| is_same(first, &one)) {
+            Some((_, measured)) => measured.push(one.measured),
+            None => {
+                let measured = vec![one.measured];
+                found.push((one, measured));
+            }
+        }
+    }
+    let median = |(one, measured): (Comparison, Vec<f64>)| {
+        Some(Comparison { measured: load::median(&measured)?, runs: measured.len(), ..one })
+    };
+    found.into_iter().filter_map(median).collect()
 }
 
 fn compare(
@@ -52,5 +73,5 @@ fn compare(
 ) -> Option<Comparison> {
     let (published, measured) = published.zip(measured)?;
     let (engine, published_engine) = (run.engine.clone(), published_engine.to_owned());
-    Some(Comparison { what, engine, published_engine, published, measured, unit })
+    Some(Comparison { what, engine, published_engine, published, measured, runs: 1, unit })
 }

@@ -2,6 +2,7 @@
 
 use super::{Comparison, compare};
 use crate::ResultLine;
+use crate::redmine::Operation;
 use crate::report::conditions::is_on;
 use crate::report::published::PublishedTable;
 
@@ -31,9 +32,13 @@ fn cell(run: &ResultLine, table: &PublishedTable) -> Option<Comparison> {
     let (operation, clients) = (run.workload.as_str(), run.threads.to_string());
     let conditions = [("dataset", data_set), ("operation", operation), ("clients", &clients), ("disk_load", load)];
     let published = table.figure(&conditions, column).map(|seconds| seconds * 1e3);
+    let parts = operation
+        .parse()
+        .map_or(1, |operation: Operation| operation.requests() / operation.requests_of_published_mean());
     let what = format!(
-        "mean time of {operation}, {data_set} data set, {clients} {}, load {load}",
+        "mean time of {}{operation}, {data_set} data set, {clients} {}, load {load}",
+        if parts > 1 { "a request of " } else { "" },
         if run.threads == 1 { "process" } else { "processes" }
     );
-    compare(what, run, engine, published, run.mean_trimmed_us.map(|micros| micros / 1e3), "ms")
+    compare(what, run, engine, published, run.mean_trimmed_us.map(|micros| micros / 1e3 / f64::from(parts)), "ms")
 }

@@ -2,8 +2,8 @@
 //!
 //! A row that holds must fail once two labels are exchanged, or it says nothing about those whose labels they are. They are the two engines that are compared; where an engine is compared
 //! with itself, that engine and its rival, whose own figure must then not hold. Where the ratio of our engines is compared with that of their counterparts, the bounds hold a ratio and its
-//! inverse: exchanging LSM tree and B-tree turns ours over, and the row fails if theirs is far enough from 1. Where both pairs are about equal it cannot, and there the row has to fail with
-//! one of ours and its counterpart exchanged: it must tell to which pair an engine belongs.
+//! inverse, and the same engine has to lead where one of theirs leads by more than next to nothing: exchanging LSM tree and B-tree turns ours over, and the row fails. Where both pairs are
+//! about equal it does not, and says nothing of who is ahead. Then the page has beside it that the row fails with one of ours and its counterpart exchanged: it tells at least to which pair an engine belongs.
 
 use super::{Shape, Side};
 use crate::report::RunRecord;
@@ -48,6 +48,8 @@ impl Label {
 pub(in crate::report) enum Control {
     /// With these it does not hold, for that is then the ratio.
     Fails((Label, Label), f64),
+    /// Of two ratios: with our two engines exchanged it holds as well; with these, one of ours and one of theirs, it does not, for that is then the ratio.
+    FailsBesideTheirs((Label, Label), f64),
     /// With none of them it failed: it cannot tell them apart.
     Holds,
     /// There is nothing to exchange labels with.
@@ -55,12 +57,14 @@ pub(in crate::report) enum Control {
 }
 
 impl Shape {
-    /// The labels that are exchanged, in turn.
-    pub(super) fn controls(&self) -> Vec<(Label, Label)> {
-        let label = |side: &Side| self.label(side);
-        let rival = self.rival.unwrap_or_else(|| label(&self.by));
-        let counterparts = self.relative_to.as_ref().map(|(counterpart, _)| (label(&self.of), label(counterpart)));
-        std::iter::once((label(&self.of), rival)).chain(counterparts).collect()
+    /// The labels that are exchanged.
+    pub(super) fn exchanged(&self) -> (Label, Label) {
+        (self.label(&self.of), self.rival.unwrap_or_else(|| self.label(&self.by)))
+    }
+
+    /// Of two ratios, one of the first sides with its counterpart.
+    pub(super) fn counterparts(&self) -> Option<(Label, Label)> {
+        self.relative_to.as_ref().map(|(counterpart, _)| (self.label(&self.of), self.label(counterpart)))
     }
 
     fn label(&self, side: &Side) -> Label {
@@ -70,17 +74,23 @@ impl Shape {
 
     /// What becomes of the row.
     pub(super) fn control(&self, records: &[RunRecord]) -> Control {
-        let mut outcome = Control::NotMeasured;
-        for labels in self.controls() {
+        let under = |labels| {
             let records = swapped(records, labels);
-            let Some(found) = self.measure(&records) else { continue };
-            match self.is_within(&found) {
-                Some(false) => return Control::Fails(labels, found.ratio),
-                Some(true) => outcome = Control::Holds,
-                None => {}
+            let found = self.measure(&records)?;
+            Some((self.is_within(&found)?, found.ratio))
+        };
+        let labels = self.exchanged();
+        match under(labels) {
+            Some((false, ratio)) => Control::Fails(labels, ratio),
+            Some((true, _)) => {
+                let beside_theirs = self.counterparts().and_then(|labels| Some((labels, under(labels)?)));
+                match beside_theirs {
+                    Some((labels, (false, ratio))) => Control::FailsBesideTheirs(labels, ratio),
+                    _ => Control::Holds,
+                }
             }
+            None => Control::NotMeasured,
         }
-        outcome
     }
 }
 

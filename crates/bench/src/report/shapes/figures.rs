@@ -3,6 +3,7 @@
 use super::Figure;
 use crate::insert::Schema;
 use crate::load;
+use crate::redmine::Operation;
 use crate::report::{RunRecord, rates};
 use std::collections::BTreeSet;
 
@@ -39,6 +40,33 @@ pub(super) fn mean_time(run: &RunRecord) -> Option<f64> {
     run.result.mean_trimmed_us
 }
 
+/// The same without the time that the application takes for its requests.
+pub(super) fn database_time(run: &RunRecord) -> Option<f64> {
+    let operation: Operation = run.result.workload.parse().ok()?;
+    let application = run.result.config.as_ref()?.get("app_ms")?.as_f64()? * 1e3 * f64::from(operation.requests());
+    Some(run.result.mean_trimmed_us? - application).filter(|micros| *micros > 0.0)
+}
+
+/// Seconds of processor time.
+pub(super) fn processor_time(run: &RunRecord) -> Option<f64> {
+    run.result.cpu_s
+}
+
+/// Bytes that an engine read from its files, from wherever the system had them.
+pub(super) fn read_from_files(run: &RunRecord) -> Option<f64> {
+    run.result.bytes_read.map(|bytes| bytes as f64)
+}
+
+/// Bytes that the device read for it.
+pub(super) fn read_from_device(run: &RunRecord) -> Option<f64> {
+    run.result.process_read.map(|bytes| bytes as f64)
+}
+
+/// The most that was written in an interval over the mean.
+pub(super) fn peak_of_writing(run: &RunRecord) -> Option<f64> {
+    run.result.write_peak_over_mean
+}
+
 /// Operations per second, where the time counts until nothing is left to do behind them.
 pub(super) fn settled_rate(run: &RunRecord) -> Option<f64> {
     let (seconds, later) = (run.result.seconds, run.settling?.seconds);
@@ -46,7 +74,7 @@ pub(super) fn settled_rate(run: &RunRecord) -> Option<f64> {
 }
 
 /// KB written for each row until nothing is left to do.
-pub(super) fn settled_written_per_row(run: &RunRecord) -> Option<f64> {
+pub(in crate::report) fn settled_written_per_row(run: &RunRecord) -> Option<f64> {
     let later = run.settling?.written? as f64 / 1e3 / run.result.ops.max(1) as f64;
     Some(run.result.kb_written_per_row? + later)
 }

@@ -23,6 +23,14 @@ impl Lead {
         }
         (ratio < 1.0).then_some(Self::Second)
     }
+
+    /// Who leads by more than next to nothing.
+    pub(super) fn clear(ratio: f64) -> Option<Self> {
+        if ratio >= ABOUT_EQUAL {
+            return Some(Self::First);
+        }
+        (ratio <= 1.0 / ABOUT_EQUAL).then_some(Self::Second)
+    }
 }
 
 impl fmt::Display for Lead {
@@ -39,9 +47,6 @@ impl Shape {
     pub(in crate::report) fn lead(&self) -> Option<Lead> {
         let compares_engines = self.of.engine != self.by.engine && self.alike != Alike::ButStep;
         let (least, most) = self.published.filter(|_| compares_engines && !self.has_bounds())?;
-        if least >= ABOUT_EQUAL {
-            return Some(Lead::First);
-        }
-        (most <= 1.0 / ABOUT_EQUAL).then_some(Lead::Second)
+        Lead::clear(least).filter(|lead| Lead::clear(most) == Some(*lead))
     }
 }

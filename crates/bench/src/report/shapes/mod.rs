@@ -23,6 +23,7 @@ mod why;
 pub(super) use catalogue::{BTREE, LSM, MYSQL84};
 pub(super) use control::{Control, Label};
 pub(super) use crossings::{Course, Sameness, crossings};
+pub(super) use figures::settled_written_per_row;
 pub(super) use lead::Lead;
 pub(super) use side::{Binlog, Side};
 
@@ -41,6 +42,8 @@ pub(super) enum Alike {
     ButLoadAndClients,
     /// All but how long a write has to be safe.
     ButDurability,
+    /// All but memory, and how much data there is: what is in memory beside what is not.
+    ButMemory,
     /// All settings, in steps that differ, and in memory and durability as far as these belong to the step.
     ButStep,
 }
@@ -68,7 +71,7 @@ pub(super) struct Shape {
     pub claim: String,
     /// The same in the published figures: the least and the most of them. Where there are two other sides, their ratio.
     pub published: Option<(f64, f64)>,
-    /// What was published of the first side and of the second, in the unit of [`About::Amount`].
+    /// What was published of the first side and of the second, in the unit of [`About::Amount`]; where there are two other sides, of these.
     pub published_amounts: Option<(f64, f64)>,
     /// What it is about.
     pub about: About,
@@ -118,6 +121,8 @@ pub(super) struct Judged {
     pub measured: Option<f64>,
     /// Where it is one of two ratios, these: the first sides', and the others'.
     pub ratios: Option<(f64, f64)>,
+    /// The figures of which these are, those of the first sides and of the others.
+    pub figures: Option<[(f64, f64); 2]>,
     /// Of how many pairs of runs its sides are the medians. `None` where there is no ratio.
     pub pairs: Option<usize>,
     /// The commits of the builds that were measured.
@@ -142,6 +147,10 @@ struct Found<'a> {
     ratio: f64,
     /// The two ratios whose quotient it is, if it is one.
     ratios: Option<(f64, f64)>,
+    /// The figures of both sides.
+    figures: (f64, f64),
+    /// Those of the other ratio.
+    other_figures: Option<(f64, f64)>,
     /// Pairs of runs: as many as the side has that has fewer.
     pairs: usize,
     /// The commits of all of them.
@@ -163,6 +172,13 @@ fn all_shapes() -> Vec<Shape> {
     let mut shapes = catalogue::shapes();
     shapes.extend(beside_mariadb::shapes());
     shapes
+}
+
+impl Found<'_> {
+    /// Whether, of two ratios, the first has the same side ahead as the other, where that is not about 1.
+    fn has_their_lead(&self) -> bool {
+        self.ratios.is_none_or(|(ours, theirs)| Lead::clear(theirs).is_none_or(|lead| Lead::of(ours) == Some(lead)))
+    }
 }
 
 impl Shape {
@@ -195,7 +211,7 @@ impl Shape {
             (None, _, _) => Verdict::NotMeasured,
             (_, None, _) => Verdict::Shown,
             (_, Some(false), _) => Verdict::Differs,
-            (_, Some(true), Some(Control::Holds)) => Verdict::Insensitive,
+            (_, Some(true), Some(Control::Holds | Control::FailsBesideTheirs(..))) => Verdict::Insensitive,
             (_, Some(true), Some(Control::NotMeasured)) => Verdict::Uncontrolled,
             (_, Some(true), _) => Verdict::Holds,
         };
@@ -203,13 +219,15 @@ impl Shape {
             verdict == Verdict::Differs || (verdict != Verdict::NotMeasured && self.is_far_from_published(found.ratio))
         };
         let told_of = found.as_ref().filter(|found| is_told_of(found));
-        let why = told_of.map(|found| why::why(found.of, found.by, found.relative_to, found.ratio, &self));
+        let why =
+            told_of.map(|found| why::why(found.of, found.by, found.relative_to.zip(found.ratios), found.ratio, &self));
         let is_far = found.as_ref().is_some_and(|found| self.is_far_from_published(found.ratio));
         let reason = found.is_none().then(|| self.reason(records));
         Judged {
             shape: self,
             measured: found.as_ref().map(|found| found.ratio),
             ratios: found.as_ref().and_then(|found| found.ratios),
+            figures: found.as_ref().and_then(|found| Some([found.figures, found.other_figures?])),
             pairs: found.as_ref().map(|found| found.pairs),
             finer: found.as_ref().and_then(|found| found.finer),
             builds: found.into_iter().flat_map(|found| found.builds).map(str::to_owned).collect(),
@@ -229,7 +247,9 @@ impl Shape {
         let ratio = found.ratio;
         match self.has_bounds() {
             true => {
-                Some(self.at_least.is_none_or(|least| ratio >= least) && self.at_most.is_none_or(|most| ratio <= most))
+                let is_between =
+                    self.at_least.is_none_or(|least| ratio >= least) && self.at_most.is_none_or(|most| ratio <= most);
+                Some(is_between && found.has_their_lead())
             }
             false => self.lead().map(|lead| Lead::of(ratio) == Some(lead)),
         }
@@ -271,7 +291,9 @@ impl Shape {
                 let is_alike = self.are_alike(&found.of.result, &theirs.of.result);
                 let relative_to = Some([theirs.of, theirs.by]);
                 found.builds.extend(theirs.builds);
-                Some(Found { ratio, ratios, pairs, relative_to, ..found }).filter(|_| theirs.ratio > 0.0 && is_alike)
+                let other_figures = Some(theirs.figures);
+                Some(Found { ratio, ratios, other_figures, pairs, relative_to, ..found })
+                    .filter(|_| theirs.ratio > 0.0 && is_alike)
             }
             None => Some(found),
         }
@@ -294,8 +316,18 @@ impl Shape {
         let pairs = of.runs.min(by.runs);
         let ratio = of.median / by.median;
         let builds = of.builds.union(&by.builds).copied().collect();
-        let found =
-            Found { ratio, ratios: None, pairs, builds, finer: None, of: of.run, by: by.run, relative_to: None };
+        let found = Found {
+            ratio,
+            ratios: None,
+            figures: (of.median, by.median),
+            other_figures: None,
+            pairs,
+            builds,
+            finer: None,
+            of: of.run,
+            by: by.run,
+            relative_to: None,
+        };
         (by.median > 0.0).then_some(found)
     }
 

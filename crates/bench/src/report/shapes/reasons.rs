@@ -56,6 +56,7 @@ impl Shape {
         let is_of_time = self.of.runs.may_end_early;
         let is_of_steps = self.alike == Alike::ButStep;
         let says_all = is_of_time || is_of_steps || matches!(self.alike, Alike::All | Alike::ButDurability);
+        let is_of_memory = self.alike == Alike::ButMemory;
         let conditions = [
             ("machine", is_same_machine(a, b)),
             ("experiment", a.experiment == b.experiment),
@@ -63,8 +64,8 @@ impl Shape {
             ("clients", self.alike == Alike::ButLoadAndClients || a.threads == b.threads),
             ("device", a.device == b.device),
             ("its other load", self.alike == Alike::ButLoadAndClients || a.device_load == b.device_load),
-            ("memory", is_of_steps || a.memory_bytes == b.memory_bytes),
-            ("data", is_of_time || a.data_bytes == b.data_bytes),
+            ("memory", is_of_steps || is_of_memory || a.memory_bytes == b.memory_bytes),
+            ("data", is_of_time || is_of_memory || a.data_bytes == b.data_bytes),
             ("data set", a.data_set == b.data_set),
             ("durability", is_of_steps || self.alike == Alike::ButDurability || a.durability == b.durability),
             ("compression", a.compressed == b.compressed),

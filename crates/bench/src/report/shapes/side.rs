@@ -51,6 +51,8 @@ pub(in crate::report) struct Runs {
 pub(in crate::report) enum On {
     /// One that is modelled, by its name.
     Model(&'static str),
+    /// Any but this modelled one.
+    NotModel(&'static str),
     /// Any but the machine's own.
     NotOwn,
     /// One whose limits the kernel keeps.
@@ -127,6 +129,7 @@ impl On {
     fn is_of(self, run: &ResultLine) -> bool {
         match self {
             Self::Model(name) => is_on(run, name),
+            Self::NotModel(name) => !is_on(run, name),
             Self::NotOwn => !is_on(run, OWN_DEVICE),
             Self::Limited => !is_on(run, "unlimited"),
             Self::Unlimited => is_on(run, "unlimited"),

@@ -12,6 +12,15 @@ const ABOUT_ALL: f64 = 0.85;
 /// Of the time of all clients, less than this spent waiting is nothing.
 const LEAST_WAIT: f64 = 0.1;
 
+/// Of the time of a run, less than this in which some thread waited for the machine's own disk is nothing.
+const LEAST_PRESSURE: f64 = 0.25;
+
+/// Fewer reads an operation are not told of.
+const LEAST_READS: f64 = 0.1;
+
+/// How engines call the syncs of their logs.
+const SYNCS: [&str; 2] = ["rocksdb.wal.synced", "redo.syncs"];
+
 /// Work that is still owed is told of from this part of what is on the device.
 const LEAST_DEBT: f64 = 0.1;
 
@@ -25,7 +34,7 @@ const ONE_BUSY: std::ops::RangeInclusive<f64> = 0.85..=1.2;
 pub(super) fn why(
     of: &RunRecord,
     by: &RunRecord,
-    relative_to: Option<[&RunRecord; 2]>,
+    relative_to: Option<([&RunRecord; 2], (f64, f64))>,
     ratio: f64,
     shape: &Shape,
 ) -> String {
@@ -37,9 +46,9 @@ pub(super) fn why(
         (true, None) => format!("{} (clients {})", line.engine, line.threads),
         (false, _) => line.engine.clone(),
     };
-    let (ours, theirs) = shape.published_amounts.unzip();
+    let (ours, theirs) = shape.published_amounts.filter(|_| shape.relative_to.is_none()).unzip();
     let sides = if is_same { vec![(of, ours)] } else { vec![(of, ours), (by, theirs)] };
-    let sides = sides.into_iter().chain(relative_to.into_iter().flatten().map(|run| (run, None)));
+    let sides = sides.into_iter().chain(relative_to.into_iter().flat_map(|(runs, _)| runs).map(|run| (run, None)));
     let told = |(run, published): (&RunRecord, Option<f64>)| {
         about(run, shape, published).map(|about| format!("{} {about}", name(&run.result)))
     };
@@ -48,12 +57,21 @@ pub(super) fn why(
         true => "the results tell of no limit".to_owned(),
         false => known.join("; "),
     };
-    format!("{}: {about}.", direction(ratio, shape))
+    format!("{}: {about}.", direction(ratio, relative_to.map(|(_, ratios)| ratios), shape))
 }
 
 /// Where the ratio lies beside what was published, or beside the bounds.
-fn direction(ratio: f64, shape: &Shape) -> String {
+fn direction(ratio: f64, ratios: Option<(f64, f64)>, shape: &Shape) -> String {
     if let Some((of, by)) = shape.relative_to {
+        let is_between =
+            shape.at_least.is_none_or(|least| ratio >= least) && shape.at_most.is_none_or(|most| ratio <= most);
+        if let Some((ours, theirs)) = ratios.filter(|_| is_between) {
+            let [ours, theirs] = [ours, theirs].map(|ratio| short(Some(ratio)));
+            return format!(
+                "Within the factor, and not the same side ahead: {} over {} is {ours}, {} over {} {theirs}",
+                shape.of.engine, shape.by.engine, of.engine, by.engine
+            );
+        }
         let how = if ratio > 1.0 { "better" } else { "worse" };
         let (ours, theirs) = (shape.of.engine, shape.by.engine);
         return format!("{ours} does {how} beside {theirs} than {} beside {}", of.engine, by.engine);
@@ -105,8 +123,11 @@ fn is_shown_as(one: f64, other: f64) -> bool {
 fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<String> {
     let (line, figure) = (&run.result, shape.of.figure);
     let facts: Vec<_> = match shape.about {
-        About::Speed => [processor(line), device(line), delays(line)].into_iter().flatten().collect(),
-        About::Crossing => [growth(run), processor(line), device(line), delays(line)].into_iter().flatten().collect(),
+        About::Speed => [processor(line), device(line), delays(line), disk(line)].into_iter().flatten().collect(),
+        About::Crossing => {
+            let facts = [growth(run), processor(line), device(line), delays(line), disk(line)];
+            facts.into_iter().flatten().collect()
+        }
         About::Evenness => {
             let finer = || shape.finer.and_then(|(figure, _)| figure(run));
             let came_to = figure(run).or_else(finer).map(|figure| format!("came to {}", short(Some(figure))));
@@ -173,6 +194,7 @@ struct Capacity {
     read_bytes: Option<f64>,
     written_bytes: Option<f64>,
     reads: Option<f64>,
+    syncs: Option<f64>,
 }
 
 /// The modelled device of a run.
@@ -191,11 +213,12 @@ fn capacity(line: &ResultLine) -> Option<Capacity> {
             read_bytes: Some(model.read_bandwidth as f64 * left),
             written_bytes: Some(model.write_bandwidth as f64 * left),
             reads: Some(model.read_iops as f64 * left),
+            syncs: Some(left * 1e6 / model.sync_micros.max(1) as f64),
         });
     }
     let limit = |unit: &str| name.split(", ").find_map(|part| part.strip_suffix(unit)?.trim().parse::<f64>().ok());
     let bytes = limit("MiB/s").map(|mebibytes| mebibytes * f64::from(1 << 20));
-    let capacity = Capacity { read_bytes: bytes, written_bytes: bytes, reads: limit("reads/s") };
+    let capacity = Capacity { read_bytes: bytes, written_bytes: bytes, reads: limit("reads/s"), syncs: None };
     (capacity != Capacity::default()).then_some(capacity)
 }
 
@@ -204,16 +227,36 @@ fn device(line: &ResultLine) -> Option<String> {
     transfer(line).or_else(|| reads(line)).or_else(|| together(line))
 }
 
-/// Reads and writes stand in one queue.
+/// Reads, writes and syncs stand in one queue.
 fn together(line: &ResultLine) -> Option<String> {
     let capacity = capacity(line)?;
     let part = |amount: f64, most: Option<f64>| amount / line.seconds.max(1e-9) / most.unwrap_or(f64::INFINITY);
     let bytes_read = part(line.process_read.unwrap_or_default() as f64, capacity.read_bytes);
     let reading = part(line.reads_per_row.unwrap_or_default() * line.ops as f64, capacity.reads).max(bytes_read);
     let writing = part(line.process_written.unwrap_or_default() as f64, capacity.written_bytes);
-    (reading + writing >= ABOUT_ALL).then(|| {
-        let [reading, writing] = [reading, writing].map(|part| part * 100.0);
-        format!("kept its device busy with reads for {reading:.0} % of the time and with writes for {writing:.0} %")
+    let syncing = part(syncs(line), capacity.syncs);
+    (reading + writing + syncing >= ABOUT_ALL).then(|| {
+        let [reading, writing, syncing] = [reading, writing, syncing].map(|part| part * 100.0);
+        let each = line.reads_per_row.filter(|reads| *reads >= LEAST_READS);
+        let each = each.map_or_else(String::new, |reads| format!(" ({} an operation)", short(Some(reads))));
+        let (and, of_log) = match syncing >= 0.5 {
+            true => (",", format!(" and with syncs of its log for {syncing:.0} %")),
+            false => (" and", String::new()),
+        };
+        format!("kept its device busy with reads{each} for {reading:.0} % of the time{and} with writes for {writing:.0} %{of_log}")
+    })
+}
+
+/// How often the log was synced.
+fn syncs(line: &ResultLine) -> f64 {
+    SYNCS.iter().filter_map(|name| line.counters.get(*name)).sum::<u64>() as f64
+}
+
+/// How long the machine's own disk kept some thread waiting, also beneath a modelled device, whose times go by beside it.
+fn disk(line: &ResultLine) -> Option<String> {
+    let part = line.io_pressure_us? as f64 / (line.seconds * 1e6).max(1e-9);
+    (part >= LEAST_PRESSURE).then(|| {
+        format!("had some thread wait for the machine's own disk for {:.0} % of the time", part.min(1.0) * 100.0)
     })
 }
 

@@ -1,9 +1,12 @@
 //! Ad serving: rows of the ladder beside the B-tree with compressed pages whose old rows a job deletes.
 
-use super::published::{ads as published, expired as incident, inverse};
+use super::published::{ads as published, expired as incident, inverse, write_peak};
 use super::{COMPRESSED, LSM, over};
 use crate::report::shapes::control::Label;
-use crate::report::shapes::figures::{expired, idle_expired, one, space, written_per_upsert};
+use crate::report::shapes::figures::{
+    expired, idle_expired, one, peak_of_writing, processor_time, read_from_device, read_from_files, space,
+    written_per_upsert,
+};
 use crate::report::shapes::side::Runs;
 use crate::report::shapes::{About, Alike, Figure, Shape, Side};
 
@@ -45,6 +48,31 @@ pub(super) fn shapes() -> Vec<Shape> {
             of: Side { engine: COMPRESSED, runs: of_row(BTREE_ROW), figure: written_per_upsert },
             ..lsm
         }
+    }));
+    shapes.extend(EXPIRING.map(|row| Shape {
+        published: published("cpu"),
+        by: Side { engine: COMPRESSED, runs: of_row(BTREE_ROW), figure: processor_time },
+        ..of_lsm(
+            row,
+            format!("row {row}: processor time over that of the B-tree with compressed pages"),
+            (processor_time, About::Amount("s of processor time", 1)),
+        )
+    }));
+    // The page cache has most of what the LSM tree reads: what it asked of the system counts as read.
+    shapes.extend(EXPIRING.map(|row| Shape {
+        published: published("read_bandwidth_2h_average"),
+        by: Side { engine: COMPRESSED, runs: of_row(BTREE_ROW), figure: read_from_device },
+        ..of_lsm(
+            row,
+            format!("row {row}: bytes read, with those from the page cache, over what the device read for the B-tree with compressed pages"),
+            (read_from_files, About::Amount("MB read", 1_000_000)),
+        )
+    }));
+    shapes.extend(EXPIRING.map(|row| {
+        let claim = format!("row {row}: what was written in the busiest ten seconds over the mean");
+        let shape =
+            of_lsm(row, claim, (peak_of_writing, About::Amount("times the mean in its busiest ten seconds", 1)));
+        Shape { published: write_peak(), by: Side { figure: one, ..shape.by }, ..shape }
     }));
     shapes.extend(EXPIRING.into_iter().flat_map(|row| {
         SHARES.map(|(what, figure)| Shape { at_most: Some(MOST_EXPIRED), ..share(row, what, figure) })

@@ -1,7 +1,9 @@
 //! The insert benchmark.
 
-use super::published::{beyond_memory, in_memory, inverse, own_transition, space_per_row as space_published};
-use super::{BTREE, CLASSIC, LSM, UNIVERSAL, over};
+use super::published::{
+    beyond_memory, in_memory, inverse, own_beside_memory, space_per_row as space_published, untrimmed,
+};
+use super::{BTREE, BTREE_SSD, CLASSIC, LSM, UNIVERSAL, over};
 use crate::report::shapes::control::Label;
 use crate::report::shapes::crossings::Line;
 use crate::report::shapes::figures::{
@@ -9,7 +11,7 @@ use crate::report::shapes::figures::{
     variation_of_seconds,
 };
 use crate::report::shapes::side::{Binlog, Level0, Memory, On, Runs};
-use crate::report::shapes::{About, Shape, Side};
+use crate::report::shapes::{About, Alike, Shape, Side};
 
 const TITLE: &str = "Insert benchmark";
 
@@ -69,9 +71,15 @@ pub(super) fn shapes() -> Vec<Shape> {
             (settled_rate, About::Speed),
         )
     }));
-    shapes.extend(SSDS.into_iter().flat_map(|(name, device, ssd, _)| transitions(name, device, ssd)));
+    shapes.extend(SSDS.map(|(name, device, ssd, _)| {
+        let claim = format!("larger than memory, {name}: {LSM_OVER_BTREE} that has an SSD's io_capacity");
+        let shape = rates(claim, LSM, beyond(device));
+        Shape { published: beyond_memory(ssd, "ips"), by: Side { engine: BTREE_SSD, ..shape.by }, ..shape }
+    }));
+    shapes.extend(SSDS.into_iter().flat_map(|(name, device, ssd, _)| beside_memory(name, device, ssd)));
+    shapes.extend(SSDS.into_iter().flat_map(|(name, device, ..)| transitions(name, device)));
     shapes.extend(SSDS.map(|(name, device, ssd, _)| Shape {
-        published: beyond_memory(ssd, "write_kb_per_insert").map(inverse),
+        published: beyond_memory(ssd, "write_kb_per_insert").map(inverse).map(untrimmed),
         at_least: Some(2.5),
         ..over(
             TITLE,
@@ -95,8 +103,8 @@ pub(super) fn shapes() -> Vec<Shape> {
     });
     shapes.extend(variations("slow SSD", beyond("slow-ssd")));
     shapes.extend(SLOWDOWNS.into_iter().flat_map(|files| {
-        // Their time is limited: the B-tree ends with fewer rows, perhaps with less than memory holds.
-        let runs = Runs { level0: Level0::Slowdown(files), may_end_early: true, memory: None, ..beyond("slow-ssd") };
+        // Their time is limited: the B-tree ends with fewer rows.
+        let runs = Runs { level0: Level0::Slowdown(files), may_end_early: true, ..beyond("slow-ssd") };
         let name = format!("slow SSD, writers slowed down at {files} files in level 0");
         variations(&name, runs).into_iter().chain(variations_of_seconds(&name, runs))
     }));
@@ -127,7 +135,9 @@ fn clients_words(clients: u32) -> String {
 
 fn of_clients(clients: u32) -> (String, Runs) {
     let name = format!("in memory, {}", clients_words(clients));
-    (name, Runs { memory: Some(Memory::All), clients: Some(clients), ..LOAD })
+    // On the slow one all is in memory to be set beside what is not.
+    let device = Some(On::NotModel("slow-ssd"));
+    (name, Runs { memory: Some(Memory::All), clients: Some(clients), device, ..LOAD })
 }
 
 fn cached((clients, has_bound, least_cores): (u32, bool, Option<u32>)) -> Shape {
@@ -161,21 +171,40 @@ fn with_binlog((binlog, how, name): (Binlog, &'static str, Option<&'static str>)
     })
 }
 
-/// Each engine's rate once the data exceeds memory over its own before: the LSM tree's has a bound, the B-tree's is shown beside it.
-fn transitions(name: &str, device: &'static str, ssd: &str) -> [Shape; 2] {
-    [("LSM tree", LSM, "myrocks", Some(0.85)), ("B-tree", BTREE, "innodb-5.7", None)].map(
-        |(words, engine, published, at_least)| {
-            let claim = format!("{name}: the {words}'s rows/s once the data exceeds memory over its own before");
-            let shape = over(TITLE, claim, (engine, engine), beyond(device), (transition, About::Crossing));
-            Shape {
-                published: own_transition(ssd, published),
-                by: Side { figure: one, ..shape.by },
-                rival: Some(Label::of(if engine == LSM { BTREE } else { LSM })),
-                at_least,
-                ..shape
-            }
-        },
-    )
+/// An engine beside itself, by its name in words and in the publication: the LSM tree has a bound, the B-tree is shown beside it.
+const OWN: [(&str, &str, &str, Option<f64>); 2] =
+    [("LSM tree", LSM, "myrocks", Some(0.85)), ("B-tree", BTREE, "innodb-5.7", None)];
+
+/// The other of both.
+fn rival(engine: &str) -> Option<Label> {
+    Some(Label::of(if engine == LSM { BTREE } else { LSM }))
+}
+
+/// Each engine's rate with data larger than memory over its own with all in memory, two runs, as published.
+fn beside_memory(name: &str, device: &'static str, ssd: &str) -> [Shape; 2] {
+    OWN.map(|(words, engine, published, at_least)| {
+        let claim = format!("{name}: the {words}'s rows/s larger than memory over its own in memory, a run of each");
+        let shape = over(TITLE, claim, (engine, engine), beyond(device), (rate, About::Crossing));
+        let in_memory = Runs { memory: Some(Memory::All), ..shape.by.runs };
+        Shape {
+            published: own_beside_memory(ssd, published),
+            by: Side { runs: in_memory, ..shape.by },
+            rival: rival(engine),
+            alike: Alike::ButMemory,
+            at_least,
+            ..shape
+        }
+    })
+}
+
+/// Each engine's rate within one run, once the data exceeds memory over its own before, of which nothing was published.
+fn transitions(name: &str, device: &'static str) -> [Shape; 2] {
+    OWN.map(|(words, engine, _, at_least)| {
+        let claim =
+            format!("{name}: the {words}'s rows/s once the data exceeds memory over its own before, within a run");
+        let shape = over(TITLE, claim, (engine, engine), beyond(device), (transition, About::Crossing));
+        Shape { by: Side { figure: one, ..shape.by }, rival: rival(engine), at_least, ..shape }
+    })
 }
 
 /// The same of the rates of one second: level 0 of a small tree fills and empties within five.

@@ -10,7 +10,7 @@ mod published;
 mod redmine;
 mod sysbench;
 
-pub(super) use published::{mariadb, mariadb_worst};
+pub(super) use published::{mariadb, mariadb_rates, mariadb_worst};
 
 /// The LSM tree.
 pub(in crate::report) const LSM: &str = "lsm-leveled";
@@ -22,6 +22,8 @@ const UNIVERSAL: &str = "lsm-universal";
 pub(in crate::report) const BTREE: &str = "btree";
 /// The same as MySQL 8.4 sets it up by itself: without a change buffer.
 pub(in crate::report) const MYSQL84: &str = "btree-mysql84";
+/// The B-tree with the pages to write in the background that an SSD has room for: by itself it has a hard disk's.
+const BTREE_SSD: &str = "btree-ssd";
 /// The same with pages that are compressed.
 const COMPRESSED: &str = "btree-compressed";
 

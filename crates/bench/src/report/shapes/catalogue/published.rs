@@ -19,6 +19,14 @@ pub(super) fn inverse((least, most): (f64, f64)) -> (f64, f64) {
     (1.0 / most, 1.0 / least)
 }
 
+/// Of a ratio whose second figure counts bytes that were trimmed as written, which makes it about twice as large: that, and what it is without them.
+pub(super) fn untrimmed((least, most): (f64, f64)) -> (f64, f64) {
+    (least, most * TRIMMED)
+}
+
+/// What trimmed bytes make of what RocksDB wrote, as the heading of the published figures says.
+const TRIMMED: f64 = 2.0;
+
 fn range(figures: impl Iterator<Item = f64>) -> Range {
     figures.map(at).reduce(|(least, most), (other, _)| (least.min(other), most.max(other)))
 }
@@ -41,7 +49,7 @@ pub(super) fn beyond_memory(ssd: &str, column: &str) -> Range {
 }
 
 /// Rows a second of an engine, larger than memory over in memory.
-pub(super) fn own_transition(ssd: &str, engine: &str) -> Range {
+pub(super) fn own_beside_memory(ssd: &str, engine: &str) -> Range {
     let table = table("Insert benchmark, slow and fast SSD")?;
     let of = |database| table.figure(&[("database", database), ("ssd", ssd), ("engine", engine)], "ips");
     Some(at(of("larger_than_memory")? / of("in_memory")?))
@@ -98,11 +106,25 @@ pub(super) fn ads(metric: &str) -> Range {
     Some(at(of("myrocks")? / of("innodb")?))
 }
 
+/// What MyRocks wrote in a second while it compacted over its mean of two hours.
+pub(super) fn write_peak() -> Range {
+    let table = table("Ad serving")?;
+    let of = |metric| table.figure(&[("metric", metric)], "myrocks");
+    Some(at(of("write_bandwidth_compaction_peak")? / of("write_bandwidth_2h_average")?))
+}
+
 /// Operations a second of MyRocks over those of InnoDB, both in MariaDB, of a workload on a device with limits or without.
 pub(in crate::report::shapes) fn mariadb(workload: &str, is_limited: bool) -> Range {
     let device = if is_limited { "limited" } else { "unlimited" };
     let conditions = [("workload", workload), ("device", device)];
     Some(at(table(MARIADB)?.figure(&conditions, "myrocks_over_innodb")?))
+}
+
+/// Operations a second of MyRocks and of InnoDB there, where they are known.
+pub(in crate::report::shapes) fn mariadb_rates(workload: &str, is_limited: bool) -> Option<(f64, f64)> {
+    let device = if is_limited { "limited" } else { "unlimited" };
+    let (table, conditions) = (table(MARIADB)?, [("workload", workload), ("device", device)]);
+    table.figure(&conditions, "myrocks_per_s").zip(table.figure(&conditions, "innodb_per_s"))
 }
 
 /// The slowest five seconds of MyRocks there over its mean, while it inserted.

@@ -3,7 +3,7 @@
 use super::published::{redmine as published, redmine_growth, redmine_space};
 use super::{BTREE, LSM, over};
 use crate::report::shapes::control::Label;
-use crate::report::shapes::figures::{mean_time, space};
+use crate::report::shapes::figures::{database_time, mean_time, space};
 use crate::report::shapes::side::{On, Runs};
 use crate::report::shapes::{About, Alike, Shape, Side};
 
@@ -49,6 +49,14 @@ pub(super) fn shapes() -> Vec<Shape> {
         row(claim, of_operation(operation, FULL, false))
     }));
     shapes.extend(OPERATIONS.map(|(operation, _)| growth(operation)));
+    // Most of a time without load is the application's, which no engine shortens: that of the database by itself is shown, and nothing is asked.
+    shapes.extend(OPERATIONS.map(|(operation, _)| {
+        of_database(Shape {
+            claim: format!("{operation}, large, full load (4 processes, load x4): {times}, durability as published"),
+            ..row(String::new(), of_operation(operation, FULL, true))
+        })
+    }));
+    shapes.extend(OPERATIONS.map(|(operation, _)| of_database(growth(operation))));
     shapes.extend(DATA_SETS.map(|data_set| Shape {
         published: redmine_space(data_set),
         alike: Alike::ButDurability,
@@ -74,6 +82,18 @@ fn of_operation(operation: &'static str, (clients, load): (u32, f64), as_publish
         device: Some(On::Model("hdd")),
         as_published: Some(as_published),
         ..Runs::default()
+    }
+}
+
+/// The same of the time that the database takes.
+fn of_database(shape: Shape) -> Shape {
+    Shape {
+        claim: shape.claim + ", without the application's time",
+        published: None,
+        at_most: None,
+        of: Side { figure: database_time, ..shape.of },
+        by: Side { figure: database_time, ..shape.by },
+        ..shape
     }
 }
 
