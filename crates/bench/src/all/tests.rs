@@ -51,7 +51,7 @@ fn larger_scales_have_the_cells_of_smaller_ones_and_take_longer() {
     grow(&hour, &night);
     assert!(total(&quick) < 32.0, "{}", total(&quick));
     assert!((60.0..270.0).contains(&total(&hour)), "{}", total(&hour));
-    assert!((180.0..1_140.0).contains(&total(&night)), "{}", total(&night));
+    assert!((180.0..1_200.0).contains(&total(&night)), "{}", total(&night));
     let mut different = names(&night);
     different.sort_unstable();
     different.dedup();
@@ -298,7 +298,7 @@ fn longer_plans_insert_as_was_published() {
             universal += u32::from(insert.engines.contains(&EngineKind::LsmUniversal));
             assert!(insert.insert_seconds.is_some(), "{} may take for ever", cell.name);
         }
-        assert_eq!(clients, [1, 2, 4, 8, 12, 16], "{scale}");
+        assert_eq!(clients, [1, 2, 4, 8, 12, 16, 2], "{scale}: of the last one another device is beneath");
         assert!(steps.contains(&"l.i0".to_owned()) && steps.contains(&"l.x".to_owned()), "{scale}");
         assert!(universal >= 10, "{scale}: {universal}");
     }
@@ -456,12 +456,10 @@ fn memory_is_as_large_as_the_names_of_the_cells_say() {
             match cell.experiment(Path::new("/nowhere")) {
                 Experiment::Insert(insert) if cell.name.contains("memory") || cell.name.contains("binlog") => {
                     in_memory += 1;
-                    assert_eq!(
-                        insert.settings.device,
-                        Device::FastSsd,
-                        "what was published is set beside {}",
-                        cell.name
-                    );
+                    // One is there to be set beside what is larger than memory on that device.
+                    let is_slow = cell.name.ends_with("slow-ssd");
+                    let device = if is_slow { Device::SlowSsd } else { Device::FastSsd };
+                    assert_eq!(insert.settings.device, device, "what was published is set beside {}", cell.name);
                     let memory = insert.settings.memory_bytes();
                     assert!(memory * 10 >= insert.rows * BTREE_INSERT_ROW * 11, "{} at {scale}", cell.name);
                 }
@@ -477,7 +475,7 @@ fn memory_is_as_large_as_the_names_of_the_cells_say() {
                 _ => {}
             }
         }
-        assert_eq!((in_memory, parts), (scale.of(4, 9, 9), vec![1, 2, 4]), "{scale}");
+        assert_eq!((in_memory, parts), (scale.of(4, 10, 10), vec![1, 2, 4]), "{scale}");
     }
 }
 

@@ -88,7 +88,7 @@ fn what_the_table_refuses_is_refused_and_nothing_else() {
     let row_of = |kind: EngineKind| {
         let name = match kind {
             EngineKind::Memory | EngineKind::Null => return None,
-            EngineKind::Btree | EngineKind::BtreeMysql84 | EngineKind::BtreeCompressed => "Siltstone's B-tree",
+            kind if kind.is_btree() => "Siltstone's B-tree",
             kind if kind.is_lsm() => "Siltstone",
             kind => kind.name(),
         };

@@ -487,7 +487,10 @@ fn runs_under_other_conditions_are_not_compared() {
     }
     let compares = |judged: &Judged| {
         let (of, by) = (judged.shape.of.engine, judged.shape.by.engine);
-        of != by && of != "lsm-classic" && !["myrocks", MYSQL84].contains(&by) && judged.shape.alike != Alike::ButStep
+        of != by
+            && of != "lsm-classic"
+            && !["myrocks", MYSQL84, "btree-ssd"].contains(&by)
+            && judged.shape.alike != Alike::ButStep
     };
     for judged in judge(&records).iter().filter(|judged| compares(judged)) {
         assert_eq!(judged.verdict, Verdict::NotMeasured, "{}", judged.shape.claim);
@@ -554,6 +557,7 @@ fn what_was_ended_early_is_not_judged() {
     let of_both = |judged: &&Judged| {
         judged.shape.experiment == "Insert benchmark"
             && judged.shape.by.engine != judged.shape.of.engine
+            && judged.shape.by.engine != "btree-ssd"
             && !judged.shape.of.runs.may_end_early
     };
     let judged = judge(&records);
