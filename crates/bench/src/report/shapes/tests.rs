@@ -826,7 +826,7 @@ fn why_a_row_differs_is_said_from_what_its_runs_used_up() {
     let (slow, idle) =
         ("larger than memory, slow SSD: rows", "kept 0.50 of 2 cores busy and was near no limit that was measured");
     type Change = fn(&mut ResultLine);
-    let facts: [(Change, &str); 11] = [
+    let facts: [(Change, &str); 12] = [
         (|run| run.cpu_s = Some(19.0), "kept 1.90 of 2 cores busy"),
         (|run| run.process_written = Some(3_900_000_000), "wrote 390 of the 400 MB/s that its device gave it"),
         (|run| run.process_read = Some(3_500_000_000), "read 350 of the 400 MB/s that its device gave it"),
@@ -855,7 +855,11 @@ fn why_a_row_differs_is_said_from_what_its_runs_used_up() {
             |run| run.io_pressure_us = Some(4_700_000),
             "had some thread wait for the machine's own disk for 47 % of the time",
         ),
-        (|run| (run.io_pressure_us, run.cpu_s) = (Some(2_400_000), Some(18.0)), "kept 1.80 of 2 cores busy"),
+        (|run| (run.io_pressure_us, run.cpu_s) = (Some(4_700_000), Some(18.0)), "kept 1.80 of 2 cores busy"),
+        (
+            |run| (run.io_pressure_us, run.cpu_pressure_us) = (Some(4_700_000), Some(3_400_000)),
+            "had some thread wait for a core for 34 % of the time",
+        ),
         (
             |run| run.stall_us = Some([("l0_file_count".to_owned(), 6_000_000), ("unsynced_wal".to_owned(), 4)].into()),
             "held its clients up for 30 % of their time, most of it for l0_file_count",

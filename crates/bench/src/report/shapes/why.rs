@@ -1,6 +1,6 @@
 //! Why a comparison is not as published, as far as the results of its two sides tell: where its ratio lies, and what of the machine each side used up.
 
-use super::{About, Shape, figures};
+use super::{About, Figure, Shape, figures};
 use crate::ResultLine;
 use crate::figures::short;
 use crate::report::RunRecord;
@@ -12,7 +12,7 @@ const ABOUT_ALL: f64 = 0.85;
 /// Of the time of all clients, less than this spent waiting is nothing.
 const LEAST_WAIT: f64 = 0.1;
 
-/// Of the time of a run, less than this in which some thread waited for the machine's own disk is nothing.
+/// Of the time of a run, less than this in which some thread waited for a core, or for the machine's own disk, is nothing.
 const LEAST_PRESSURE: f64 = 0.25;
 
 /// Fewer reads an operation are not told of.
@@ -47,12 +47,13 @@ pub(super) fn why(
         (false, _) => line.engine.clone(),
     };
     let (ours, theirs) = shape.published_amounts.filter(|_| shape.relative_to.is_none()).unzip();
-    let sides = if is_same { vec![(of, ours)] } else { vec![(of, ours), (by, theirs)] };
-    let sides = sides.into_iter().chain(relative_to.into_iter().flat_map(|(runs, _)| runs).map(|run| (run, None)));
-    let told = |(run, published): (&RunRecord, Option<f64>)| {
-        about(run, shape, published).map(|about| format!("{} {about}", name(&run.result)))
+    let (of, by) = ((of, shape.of.figure, ours), (by, shape.by.figure, theirs));
+    let sides = if is_same { vec![of] } else { vec![of, by] };
+    let others = relative_to.into_iter().flat_map(|(runs, _)| runs).map(|run| (run, shape.of.figure, None));
+    let told = |(run, figure, published): (&RunRecord, Figure, Option<f64>)| {
+        about(run, figure, shape, published).map(|about| format!("{} {about}", name(&run.result)))
     };
-    let known: Vec<_> = sides.filter_map(told).collect();
+    let known: Vec<_> = sides.into_iter().chain(others).filter_map(told).collect();
     let about = match known.is_empty() {
         true => "the results tell of no limit".to_owned(),
         false => known.join("; "),
@@ -120,14 +121,11 @@ fn is_shown_as(one: f64, other: f64) -> bool {
 }
 
 /// What is known of a run that bears upon the figure, with what was published where it is an amount.
-fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<String> {
-    let (line, figure) = (&run.result, shape.of.figure);
+fn about(run: &RunRecord, figure: Figure, shape: &Shape, published: Option<f64>) -> Option<String> {
+    let line = &run.result;
     let facts: Vec<_> = match shape.about {
-        About::Speed => [processor(line), device(line), delays(line), disk(line)].into_iter().flatten().collect(),
-        About::Crossing => {
-            let facts = [growth(run), processor(line), device(line), delays(line), disk(line)];
-            facts.into_iter().flatten().collect()
-        }
+        About::Speed => limits(line),
+        About::Crossing => growth(run).into_iter().chain(limits(line)).collect(),
         About::Evenness => {
             let finer = || shape.finer.and_then(|(figure, _)| figure(run));
             let came_to = figure(run).or_else(finer).map(|figure| format!("came to {}", short(Some(figure))));
@@ -156,6 +154,16 @@ fn about(run: &RunRecord, shape: &Shape, published: Option<f64>) -> Option<Strin
         return Some(format!("kept {busy:.2} of {cores} cores busy{alone} beside the program that sends it SQL"));
     }
     Some(format!("kept {busy:.2} of {cores} cores busy{alone} and was near no limit that was measured{syncs}"))
+}
+
+/// What a run used up and what held it up; where nothing did, the disk beneath a modelled device may have.
+fn limits(line: &ResultLine) -> Vec<String> {
+    let mut known: Vec<_> =
+        [processor(line).or_else(|| core(line)), device(line), delays(line)].into_iter().flatten().collect();
+    if known.is_empty() {
+        known.extend(disk(line));
+    }
+    known
 }
 
 /// Whether the run was of a server, whose clients are a program of their own: how much of the processor that had is not known.
@@ -252,12 +260,20 @@ fn syncs(line: &ResultLine) -> f64 {
     SYNCS.iter().filter_map(|name| line.counters.get(*name)).sum::<u64>() as f64
 }
 
-/// How long the machine's own disk kept some thread waiting, also beneath a modelled device, whose times go by beside it.
+/// How long some thread waited for one of the cores, though they were not all busy on the average.
+fn core(line: &ResultLine) -> Option<String> {
+    pressure(line, line.cpu_pressure_us, "a core")
+}
+
+/// How long some thread waited for the machine's own disk, also beneath a modelled device, whose times go by beside it.
 fn disk(line: &ResultLine) -> Option<String> {
-    let part = line.io_pressure_us? as f64 / (line.seconds * 1e6).max(1e-9);
-    (part >= LEAST_PRESSURE).then(|| {
-        format!("had some thread wait for the machine's own disk for {:.0} % of the time", part.min(1.0) * 100.0)
-    })
+    pressure(line, line.io_pressure_us, "the machine's own disk")
+}
+
+fn pressure(line: &ResultLine, micros: Option<u64>, what: &str) -> Option<String> {
+    let part = micros? as f64 / (line.seconds * 1e6).max(1e-9);
+    (part >= LEAST_PRESSURE)
+        .then(|| format!("had some thread wait for {what} for {:.0} % of the time", part.min(1.0) * 100.0))
 }
 
 fn transfer(line: &ResultLine) -> Option<String> {
