@@ -6,7 +6,7 @@ use siltstone_base::env::Env;
 use siltstone_btree::{DbOptions, FlushNeighbors, PageCompression};
 use std::sync::Arc;
 
-/// Pages a second that `btree-ssd` writes in the background: what the profile of MySQL 8.4 has, where that of 5.6 has a hard disk's.
+/// Pages a second that `btree-ssd` writes in the background, and at most twice as many: what the profile of MySQL 8.4 has, where that of 5.6 has a hard disk's.
 const SSD_PAGES: usize = 10_000;
 
 /// Bytes of the redo log: as many as a run of the length at hand needs, so that pages are written for their own sake.

@@ -51,7 +51,7 @@ pub enum EngineKind {
     Btree,
     /// The same with the settings of MySQL 8.4.
     BtreeMysql84,
-    /// Siltstone's B-tree with the settings of MySQL 5.6, and with the pages to write in the background that an SSD has room for.
+    /// Siltstone's B-tree with the settings of MySQL 5.6, but for MySQL 8.4's `io_capacity`.
     BtreeSsd,
     /// Siltstone's B-tree with the settings of MySQL 5.6 and pages compressed by deflate.
     BtreeCompressed,

@@ -29,6 +29,13 @@ pub(super) fn has_own_level0(run: &ResultLine) -> bool {
     run.level0.is_none()
 }
 
+/// Whether memory is all but for a tenth the cache, as where it is the cache alone that was enlarged: other runs have a third of it for write buffers.
+pub(super) fn is_cache_alone(run: &ResultLine) -> bool {
+    let setting = |name: &str| run.config.as_ref()?.get("settings")?.get(name)?.as_u64();
+    let buffers = setting("write_buffers").zip(setting("write_buffer_bytes")).map(|(number, bytes)| number * bytes);
+    buffers.zip(run.memory_bytes).is_some_and(|(buffers, memory)| buffers * 10 < memory)
+}
+
 /// Whether memory holds half of the data at most.
 pub(super) fn is_half(run: &ResultLine) -> bool {
     run.data_bytes.zip(run.memory_bytes).is_some_and(|(data, memory)| data >= 2 * memory)

@@ -660,7 +660,7 @@ fn of_an_experiment_that_was_run_is_listed_what_could_not_be_measured() {
     let html = page::render(&[in_redmine("btree", "create_task", (1, 0.0))]).unwrap();
     let (_, list) = html.split_once("that could not be measured, and why</summary>").unwrap();
     let (list, _) = list.split_once("</details>").unwrap();
-    assert_eq!(list.matches("<tr><td>Redmine</td>").count(), 19, "{list}");
+    assert_eq!(list.matches("<tr><td>Redmine</td>").count(), 18, "{list}");
     assert!(list.contains("Nothing was run of: Insert benchmark, sysbench, Ad serving, Beside MariaDB."), "{list}");
     assert!(!html.contains("Does the published shape hold?"));
     assert!(!page::render(&[]).unwrap().contains("could not be measured"));

@@ -20,10 +20,12 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
     let is_asked = |one: &&&Judged| one.verdict != Verdict::Shown;
     let of_published = measured.iter().filter(is_published).filter(is_asked).count();
     let published_hold = || measured.iter().filter(is_published).filter(|one| one.verdict == Verdict::Holds);
+    let of_library =
+        measured.iter().filter(|one| one.verdict == Verdict::Holds && one.shape.is_beside_server()).count();
     let (of_publication, far) = (published_hold().count(), published_hold().filter(|one| one.is_far).count());
     let mut html = format!(
         "<section><h2>Does the published shape hold?</h2><p>{holds} of {} comparisons hold: their ratio is within its bounds or, where there are none, the same side leads as in the publication. \
-         Of those that have a published figure beside them, {of_publication} of {of_published} do, {far} of them by a factor that is more than twice the published one or less than half of it; what is asked of the others is a goal of this project. {either_way} hold with \
+         Of those that have a published figure beside them, {of_publication} of {of_published} do, {far} of them by a factor that is more than twice the published one or less than half of it; what is asked of the others is a goal of this project, {of_library} of which have one of our engines as a library beside a server that takes its time for SQL. {either_way} hold with \
          labels exchanged as well and say nothing, {alone} would hold and lack the run that their control needs, {} are shown without anything that is asked of this machine, {} could not be measured. Each is computed \
          from the results; as a control those that hold are computed once more with the labels of two engines exchanged, and must then fail.</p>{}<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
          <th>published</th><th>measured</th><th>asked</th><th>holds</th><th>labels exchanged</th></tr></thead><tbody>",

@@ -3,7 +3,7 @@
 use super::{Comparison, compare};
 use crate::ResultLine;
 use crate::report::RunRecord;
-use crate::report::conditions::{OWN_DEVICE, exceeds, fits, is_on};
+use crate::report::conditions::{OWN_DEVICE, exceeds, fits, is_cache_alone, is_on};
 use crate::report::published::PublishedTable;
 use crate::report::shapes::{Binlog, settled_written_per_row};
 
@@ -56,7 +56,7 @@ pub(super) fn of<'a>(runs: impl Iterator<Item = &'a RunRecord>, tables: &[Publis
         let Some(counterpart) = COUNTERPARTS.iter().find(|counterpart| counterpart.ours == run.engine) else {
             continue;
         };
-        let in_memory_on = IN_MEMORY.iter().find(|(device, _)| fits(run) && is_on(run, device));
+        let in_memory_on = IN_MEMORY.iter().find(|(device, _)| fits(run) && !is_cache_alone(run) && is_on(run, device));
         if let Some((_, device)) = in_memory_on {
             in_memory(record, device, counterpart, cached, on_ssd, &mut found);
         } else if exceeds(run) {

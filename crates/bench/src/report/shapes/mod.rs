@@ -42,7 +42,9 @@ pub(super) enum Alike {
     ButLoadAndClients,
     /// All but how long a write has to be safe.
     ButDurability,
-    /// All but memory, and how much data there is: what is in memory beside what is not.
+    /// All conditions, and how fast the machine was: the runs are of cells that are measured at other times.
+    AllAtOneSpeed,
+    /// The same but for memory: what is in it beside what is not.
     ButMemory,
     /// All settings, in steps that differ, and in memory and durability as far as these belong to the step.
     ButStep,
@@ -266,6 +268,11 @@ impl Shape {
     fn has_cores(&self, run: &RunRecord) -> bool {
         let cores = run.result.provenance.as_ref().and_then(|provenance| provenance.cores);
         self.least_cores.is_none_or(|least| cores.is_some_and(|cores| cores >= least))
+    }
+
+    /// Whether it has one of our engines beside one in a server.
+    pub(super) fn is_beside_server(&self) -> bool {
+        ["innodb", "myrocks"].contains(&self.by.engine) && self.of.engine != self.by.engine
     }
 
     fn has_bounds(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::Figure;
 use crate::ResultLine;
-use crate::report::conditions::{OWN_DEVICE, exceeds, fits, is_half, is_on, is_whole, kept_up};
+use crate::report::conditions::{OWN_DEVICE, exceeds, fits, is_cache_alone, is_half, is_on, is_whole, kept_up};
 
 /// Runs of one engine under some conditions.
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +51,6 @@ pub(in crate::report) struct Runs {
 pub(in crate::report) enum On {
     /// One that is modelled, by its name.
     Model(&'static str),
-    /// Any but this modelled one.
-    NotModel(&'static str),
     /// Any but the machine's own.
     NotOwn,
     /// One whose limits the kernel keeps.
@@ -66,6 +64,8 @@ pub(in crate::report) enum On {
 pub(in crate::report) enum Memory {
     /// All of it.
     All,
+    /// All of it in a cache that is larger, and nothing else.
+    AllInCache,
     /// Half of it and less.
     Half,
     /// A third and less.
@@ -129,7 +129,6 @@ impl On {
     fn is_of(self, run: &ResultLine) -> bool {
         match self {
             Self::Model(name) => is_on(run, name),
-            Self::NotModel(name) => !is_on(run, name),
             Self::NotOwn => !is_on(run, OWN_DEVICE),
             Self::Limited => !is_on(run, "unlimited"),
             Self::Unlimited => is_on(run, "unlimited"),
@@ -140,7 +139,8 @@ impl On {
 impl Memory {
     fn is_of(self, run: &ResultLine) -> bool {
         match self {
-            Self::All => fits(run),
+            Self::All => fits(run) && !is_cache_alone(run),
+            Self::AllInCache => fits(run) && is_cache_alone(run),
             Self::Half => is_half(run),
             Self::Beyond => exceeds(run),
             Self::Fifths(fifths) => run

@@ -93,6 +93,8 @@ fn inserted(engine: &str, (rate, row_kb, space): (f64, f64, u64), records: &mut 
     for device in ["fast-ssd", "slow-ssd"] {
         let mut record = run("insert", "l", engine, 2, device, (1_000, 2_000));
         record.result.ops_per_s = rate * if engine == "btree" { 3.0 } else { 1.0 };
+        record.result.config =
+            Some(serde_json::json!({ "settings": { "write_buffers": 2, "write_buffer_bytes": 20 } }));
         records.push(record);
     }
     for (threads, binlog) in
@@ -391,11 +393,12 @@ fn beside_mariadb_the_same_side_has_to_be_ahead() {
         // Ours, theirs, and what becomes of the row.
         (1.3, 1.2, Verdict::Holds),
         (0.9, 0.8, Verdict::Holds),
-        (1.11, 0.84, Verdict::Differs),
-        (0.96, 1.06, Verdict::Differs),
-        (1.0, 1.06, Verdict::Differs),
+        (1.11, 0.8, Verdict::Differs),
+        (0.96, 1.2, Verdict::Differs),
+        (1.0, 1.2, Verdict::Differs),
         (2.0, 1.2, Verdict::Differs),
-        // Where theirs are about equal, either may be ahead, and with ours exchanged it is the other.
+        // Where theirs are no farther apart than from one run to the next, either of ours may be ahead, and with ours exchanged it is the other.
+        (1.11, 0.84, Verdict::Insensitive),
         (1.3, 1.02, Verdict::Insensitive),
         (0.8, 1.02, Verdict::Insensitive),
         (1.52, 1.02, Verdict::Holds),
@@ -411,9 +414,9 @@ fn beside_mariadb_the_same_side_has_to_be_ahead() {
             assert_eq!(judged.figures, Some([(1_000.0 * ours, 1_000.0), (1_000.0 * theirs, 1_000.0)]));
         }
     }
-    let judged = rows[1].clone().judge(&beside_each_other(1.11, 0.84));
+    let judged = rows[1].clone().judge(&beside_each_other(1.11, 0.8));
     let begin =
-        "Within the factor, and not the same side ahead: lsm-leveled over btree is 1.11, myrocks over innodb 0.84: ";
+        "Within the factor, and not the same side ahead: lsm-leveled over btree is 1.11, myrocks over innodb 0.80: ";
     assert!(judged.why.as_ref().is_some_and(|why| why.starts_with(begin)), "{:?}", judged.why);
     // What cannot tell our two apart tells ours from theirs, where these are slower.
     let mut records = beside_each_other(1.3, 1.02);
@@ -606,7 +609,7 @@ fn redmine_is_judged_on_a_hard_disk_only() {
     }
     let judged = judge(&records);
     let of_redmine: Vec<_> = judged.iter().filter(|judged| judged.shape.experiment == "Redmine").collect();
-    assert_eq!(of_redmine.len(), 19);
+    assert_eq!(of_redmine.len(), 18);
     assert!(of_redmine.iter().all(|judged| judged.verdict == Verdict::NotMeasured));
 }
 
@@ -634,7 +637,6 @@ fn published_ratios_come_from_the_published_tables() {
     assert_eq!(published("read_only, in a memory cgroup"), Some([0.86, 0.87]));
     assert_eq!(published("row ttl: processor time"), Some([1.27, 1.27]));
     assert_eq!(published("row ttl: bytes read"), Some([0.45, 0.45]));
-    assert_eq!(published("row dense: what was written in the busiest"), Some([136.31, 136.31]));
     assert_eq!(published("read_only, two fifths"), Some([0.87, 0.87]));
     assert_eq!(published("read_write, four fifths"), Some([1.30, 1.30]));
     assert_eq!(published("create_task, large, full load"), Some([2.34, 2.42]));
@@ -652,6 +654,7 @@ fn published_ratios_come_from_the_published_tables() {
         "row dense: of",
         "within a run",
         "without the application's time",
+        "busiest ten seconds",
     ];
     for shape in catalogue::shapes() {
         let is_of_ours = compares_ours.iter().any(|part| shape.claim.contains(part));
@@ -853,12 +856,12 @@ fn why_a_row_differs_is_said_from_what_its_runs_used_up() {
         ),
         (
             |run| run.io_pressure_us = Some(4_700_000),
-            "had some thread wait for the machine's own disk for 47 % of the time",
+            "ran while some thread of the machine waited for the machine's own disk for 47 % of the time",
         ),
         (|run| (run.io_pressure_us, run.cpu_s) = (Some(4_700_000), Some(18.0)), "kept 1.80 of 2 cores busy"),
         (
             |run| (run.io_pressure_us, run.cpu_pressure_us) = (Some(4_700_000), Some(3_400_000)),
-            "had some thread wait for a core for 34 % of the time",
+            "ran while some thread of the machine waited for a core for 34 % of the time",
         ),
         (
             |run| run.stall_us = Some([("l0_file_count".to_owned(), 6_000_000), ("unsynced_wal".to_owned(), 4)].into()),

@@ -1,8 +1,8 @@
 //! Why a comparison is not as published, as far as the results of its two sides tell: where its ratio lies, and what of the machine each side used up.
 
-use super::{About, Figure, Shape, figures};
+use super::{About, Alike, Figure, Shape, figures};
 use crate::ResultLine;
-use crate::figures::short;
+use crate::figures::{megabytes, short};
 use crate::report::RunRecord;
 use siltstone_base::env::DeviceModel;
 
@@ -40,9 +40,11 @@ pub(super) fn why(
 ) -> String {
     let (one, other) = (&of.result, &by.result);
     let is_itself = one.engine == other.engine;
-    let is_same = is_itself && one.threads == other.threads && one.device_load == other.device_load;
+    let has_memory = one.memory_bytes == other.memory_bytes || shape.alike == Alike::ButStep;
+    let is_same = is_itself && one.threads == other.threads && one.device_load == other.device_load && has_memory;
     let name = |line: &ResultLine| match (is_itself && !is_same, line.device_load) {
         (true, Some(load)) => format!("{} (clients {}, load {load})", line.engine, line.threads),
+        (true, None) if !has_memory => format!("{} ({} MB of memory)", line.engine, megabytes(line.memory_bytes)),
         (true, None) => format!("{} (clients {})", line.engine, line.threads),
         (false, _) => line.engine.clone(),
     };
@@ -272,8 +274,9 @@ fn disk(line: &ResultLine) -> Option<String> {
 
 fn pressure(line: &ResultLine, micros: Option<u64>, what: &str) -> Option<String> {
     let part = micros? as f64 / (line.seconds * 1e6).max(1e-9);
-    (part >= LEAST_PRESSURE)
-        .then(|| format!("had some thread wait for {what} for {:.0} % of the time", part.min(1.0) * 100.0))
+    (part >= LEAST_PRESSURE).then(|| {
+        format!("ran while some thread of the machine waited for {what} for {:.0} % of the time", part.min(1.0) * 100.0)
+    })
 }
 
 fn transfer(line: &ResultLine) -> Option<String> {

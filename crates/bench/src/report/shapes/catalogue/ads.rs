@@ -1,6 +1,6 @@
 //! Ad serving: rows of the ladder beside the B-tree with compressed pages whose old rows a job deletes.
 
-use super::published::{ads as published, expired as incident, inverse, write_peak};
+use super::published::{ads as published, expired as incident, inverse};
 use super::{COMPRESSED, LSM, over};
 use crate::report::shapes::control::Label;
 use crate::report::shapes::figures::{
@@ -72,7 +72,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         let claim = format!("row {row}: what was written in the busiest ten seconds over the mean");
         let shape =
             of_lsm(row, claim, (peak_of_writing, About::Amount("times the mean in its busiest ten seconds", 1)));
-        Shape { published: write_peak(), by: Side { figure: one, ..shape.by }, ..shape }
+        Shape { by: Side { figure: one, ..shape.by }, ..shape }
     }));
     shapes.extend(EXPIRING.into_iter().flat_map(|row| {
         SHARES.map(|(what, figure)| Shape { at_most: Some(MOST_EXPIRED), ..share(row, what, figure) })

@@ -72,9 +72,10 @@ pub(super) fn shapes() -> Vec<Shape> {
         )
     }));
     shapes.extend(SSDS.map(|(name, device, ssd, _)| {
-        let claim = format!("larger than memory, {name}: {LSM_OVER_BTREE} that has an SSD's io_capacity");
+        let claim = format!("larger than memory, {name}: {LSM_OVER_BTREE} with the io_capacity of MySQL 8.4");
         let shape = rates(claim, LSM, beyond(device));
-        Shape { published: beyond_memory(ssd, "ips"), by: Side { engine: BTREE_SSD, ..shape.by }, ..shape }
+        let by = Side { engine: BTREE_SSD, ..shape.by };
+        Shape { published: beyond_memory(ssd, "ips"), alike: Alike::AllAtOneSpeed, by, ..shape }
     }));
     shapes.extend(SSDS.into_iter().flat_map(|(name, device, ssd, _)| beside_memory(name, device, ssd)));
     shapes.extend(SSDS.into_iter().flat_map(|(name, device, ..)| transitions(name, device)));
@@ -135,9 +136,7 @@ fn clients_words(clients: u32) -> String {
 
 fn of_clients(clients: u32) -> (String, Runs) {
     let name = format!("in memory, {}", clients_words(clients));
-    // On the slow one all is in memory to be set beside what is not.
-    let device = Some(On::NotModel("slow-ssd"));
-    (name, Runs { memory: Some(Memory::All), clients: Some(clients), device, ..LOAD })
+    (name, Runs { memory: Some(Memory::All), clients: Some(clients), ..LOAD })
 }
 
 fn cached((clients, has_bound, least_cores): (u32, bool, Option<u32>)) -> Shape {
@@ -183,9 +182,10 @@ fn rival(engine: &str) -> Option<Label> {
 /// Each engine's rate with data larger than memory over its own with all in memory, two runs, as published.
 fn beside_memory(name: &str, device: &'static str, ssd: &str) -> [Shape; 2] {
     OWN.map(|(words, engine, published, at_least)| {
-        let claim = format!("{name}: the {words}'s rows/s larger than memory over its own in memory, a run of each");
+        let claim =
+            format!("{name}: the {words}'s rows/s larger than memory over its own with a cache for all, a run of each");
         let shape = over(TITLE, claim, (engine, engine), beyond(device), (rate, About::Crossing));
-        let in_memory = Runs { memory: Some(Memory::All), ..shape.by.runs };
+        let in_memory = Runs { memory: Some(Memory::AllInCache), ..shape.by.runs };
         Shape {
             published: own_beside_memory(ssd, published),
             by: Side { runs: in_memory, ..shape.by },

@@ -22,7 +22,7 @@ const UNIVERSAL: &str = "lsm-universal";
 pub(in crate::report) const BTREE: &str = "btree";
 /// The same as MySQL 8.4 sets it up by itself: without a change buffer.
 pub(in crate::report) const MYSQL84: &str = "btree-mysql84";
-/// The B-tree with the pages to write in the background that an SSD has room for: by itself it has a hard disk's.
+/// The B-tree with the pages to write in the background of MySQL 8.4: by itself it has a hard disk's.
 const BTREE_SSD: &str = "btree-ssd";
 /// The same with pages that are compressed.
 const COMPRESSED: &str = "btree-compressed";

@@ -106,13 +106,6 @@ pub(super) fn ads(metric: &str) -> Range {
     Some(at(of("myrocks")? / of("innodb")?))
 }
 
-/// What MyRocks wrote in a second while it compacted over its mean of two hours.
-pub(super) fn write_peak() -> Range {
-    let table = table("Ad serving")?;
-    let of = |metric| table.figure(&[("metric", metric)], "myrocks");
-    Some(at(of("write_bandwidth_compaction_peak")? / of("write_bandwidth_2h_average")?))
-}
-
 /// Operations a second of MyRocks over those of InnoDB, both in MariaDB, of a workload on a device with limits or without.
 pub(in crate::report::shapes) fn mariadb(workload: &str, is_limited: bool) -> Range {
     let device = if is_limited { "limited" } else { "unlimited" };
