@@ -42,9 +42,7 @@ pub(super) enum Alike {
     ButLoadAndClients,
     /// All but how long a write has to be safe.
     ButDurability,
-    /// All conditions, and how fast the machine was: the runs are of cells that are measured at other times.
-    AllAtOneSpeed,
-    /// The same but for memory: what is in it beside what is not.
+    /// All but memory: what is in it beside what is not.
     ButMemory,
     /// All settings, in steps that differ, and in memory and durability as far as these belong to the step.
     ButStep,

@@ -55,13 +55,10 @@ impl Shape {
         // settings tells.
         let is_of_time = self.of.runs.may_end_early;
         let is_of_steps = self.alike == Alike::ButStep;
-        let says_all =
-            is_of_time || is_of_steps || matches!(self.alike, Alike::All | Alike::AllAtOneSpeed | Alike::ButDurability);
+        let says_all = is_of_time || is_of_steps || matches!(self.alike, Alike::All | Alike::ButDurability);
         let is_of_memory = self.alike == Alike::ButMemory;
-        let is_of_speed = matches!(self.alike, Alike::AllAtOneSpeed | Alike::ButMemory);
         let conditions = [
             ("machine", is_same_machine(a, b)),
-            ("speed of the machine", !is_of_speed || is_same_speed(a, b)),
             ("experiment", a.experiment == b.experiment),
             ("step", is_of_steps || a.workload == b.workload),
             ("clients", self.alike == Alike::ButLoadAndClients || a.threads == b.threads),
@@ -88,15 +85,6 @@ const APPLICATION: [&str; 2] = ["app_ms", "transactions"];
 /// A setting of an experiment, as its results have it.
 fn setting<'a>(run: &'a ResultLine, name: &str) -> Option<&'a serde_json::Value> {
     run.config.as_ref()?.get(name)
-}
-
-/// By so much the speed of the machine may differ.
-const MOST_SPEED: f64 = 1.15;
-
-/// Whether the machine was about as fast at both times, by what the harness takes for itself, which is the same work in all runs.
-fn is_same_speed(a: &ResultLine, b: &ResultLine) -> bool {
-    let both = a.harness_ns_per_op.zip(b.harness_ns_per_op);
-    both.is_none_or(|(one, other)| one.max(other) <= one.min(other) * MOST_SPEED)
 }
 
 /// Whether two runs are of the same machine, as far as they tell.

@@ -75,7 +75,7 @@ pub(super) fn shapes() -> Vec<Shape> {
         let claim = format!("larger than memory, {name}: {LSM_OVER_BTREE} with the io_capacity of MySQL 8.4");
         let shape = rates(claim, LSM, beyond(device));
         let by = Side { engine: BTREE_SSD, ..shape.by };
-        Shape { published: beyond_memory(ssd, "ips"), alike: Alike::AllAtOneSpeed, by, ..shape }
+        Shape { published: beyond_memory(ssd, "ips"), by, ..shape }
     }));
     shapes.extend(SSDS.into_iter().flat_map(|(name, device, ssd, _)| beside_memory(name, device, ssd)));
     shapes.extend(SSDS.into_iter().flat_map(|(name, device, ..)| transitions(name, device)));
