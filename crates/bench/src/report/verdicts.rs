@@ -2,7 +2,7 @@
 
 use super::RunRecord;
 use super::sections::{escape, table};
-use super::shapes::{Control, Course, Judged, Lead, Sameness, Shape, Verdict, crossings, judge};
+use super::shapes::{Control, Course, Judged, Lead, SPREAD, Sameness, Shape, Verdict, crossings, judge};
 use crate::figures::{short, thousands};
 use std::fmt::Write;
 
@@ -22,10 +22,16 @@ pub(super) fn shapes(records: &[RunRecord]) -> String {
     let published_hold = || measured.iter().filter(is_published).filter(|one| one.verdict == Verdict::Holds);
     let of_library =
         measured.iter().filter(|one| one.verdict == Verdict::Holds && one.shape.is_beside_server()).count();
+    let beside_servers = match of_library {
+        0 => String::new(),
+        count => format!(
+            "{count} of all that hold have one of our engines as a library beside one in a server, which takes its time for SQL. "
+        ),
+    };
     let (of_publication, far) = (published_hold().count(), published_hold().filter(|one| one.is_far).count());
     let mut html = format!(
         "<section><h2>Does the published shape hold?</h2><p>{holds} of {} comparisons hold: their ratio is within its bounds or, where there are none, the same side leads as in the publication. \
-         Of those that have a published figure beside them, {of_publication} of {of_published} do, {far} of them by a factor that is more than twice the published one or less than half of it; what is asked of the others is a goal of this project, {of_library} of which have one of our engines as a library beside a server that takes its time for SQL. {either_way} hold with \
+         Of those that have a published figure beside them, {of_publication} of {of_published} do, {far} of them by a factor that is more than twice the published one or less than half of it; what is asked of the others is a goal of this project. {beside_servers}{either_way} hold with \
          labels exchanged as well and say nothing, {alone} would hold and lack the run that their control needs, {} are shown without anything that is asked of this machine, {} could not be measured. Each is computed \
          from the results; as a control those that hold are computed once more with the labels of two engines exchanged, and must then fail.</p>{}<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th>experiment</th><th>what is compared</th>\
          <th>published</th><th>measured</th><th>asked</th><th>holds</th><th>labels exchanged</th></tr></thead><tbody>",
@@ -222,7 +228,9 @@ fn rate(per_second: f64) -> String {
 fn bounds(shape: &Shape) -> String {
     let bounds = match (shape.at_least, shape.at_most) {
         (Some(least), Some(most)) => {
-            let ahead = if shape.relative_to.is_some() { ", the same side ahead" } else { "" };
+            let ahead =
+                || format!("<br><small>the same side ahead, where theirs is by {}</small>", short(Some(SPREAD)));
+            let ahead = shape.relative_to.map_or_else(String::new, |_| ahead());
             format!("{} to {}{ahead}", short(Some(least)), short(Some(most)))
         }
         (Some(least), None) => format!("at least {}", short(Some(least))),

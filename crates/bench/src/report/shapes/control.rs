@@ -2,8 +2,8 @@
 //!
 //! A row that holds must fail once two labels are exchanged, or it says nothing about those whose labels they are. They are the two engines that are compared; where an engine is compared
 //! with itself, that engine and its rival, whose own figure must then not hold. Where the ratio of our engines is compared with that of their counterparts, the bounds hold a ratio and its
-//! inverse, and the same engine has to lead where one of theirs leads by more than next to nothing: exchanging LSM tree and B-tree turns ours over, and the row fails. Where both pairs are
-//! about equal it does not, and says nothing of who is ahead. Then the page has beside it that the row fails with one of ours and its counterpart exchanged: it tells at least to which pair an engine belongs.
+//! inverse, and the same engine has to lead where one of theirs leads by more than such ratios differ from run to run: exchanging LSM tree and B-tree turns ours over, and the row fails. Where neither
+//! of theirs does, it may hold all the same, and says nothing of who is ahead. Then the page has beside it that the row fails with one of ours and its counterpart exchanged: it tells at least to which pair an engine belongs.
 
 use super::{Shape, Side};
 use crate::report::RunRecord;

@@ -16,7 +16,7 @@ pub(in crate::report) enum Lead {
 const ABOUT_EQUAL: f64 = 1.05;
 
 /// By so much ratios of MyRocks and InnoDB differed between runs of the same script.
-const SPREAD: f64 = 1.2;
+pub(in crate::report) const SPREAD: f64 = 1.2;
 
 impl Lead {
     /// Who leads by a ratio; nobody, where it is 1.

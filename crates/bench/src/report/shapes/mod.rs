@@ -24,7 +24,7 @@ pub(super) use catalogue::{BTREE, LSM, MYSQL84};
 pub(super) use control::{Control, Label};
 pub(super) use crossings::{Course, Sameness, crossings};
 pub(super) use figures::settled_written_per_row;
-pub(super) use lead::Lead;
+pub(super) use lead::{Lead, SPREAD};
 pub(super) use side::{Binlog, Side};
 
 /// A ratio so many times a published one, or one part in so many of it, is far from it.
@@ -246,13 +246,14 @@ impl Shape {
         }
         let ratio = found.ratio;
         match self.has_bounds() {
-            true => {
-                let is_between =
-                    self.at_least.is_none_or(|least| ratio >= least) && self.at_most.is_none_or(|most| ratio <= most);
-                Some(is_between && found.has_their_lead())
-            }
+            true => Some(self.is_between(ratio) && found.has_their_lead()),
             false => self.lead().map(|lead| Lead::of(ratio) == Some(lead)),
         }
+    }
+
+    /// Whether a ratio is within the bounds that there are.
+    fn is_between(&self, ratio: f64) -> bool {
+        self.at_least.is_none_or(|least| ratio >= least) && self.at_most.is_none_or(|most| ratio <= most)
     }
 
     /// Whether a ratio is so far from the published ones that the page says why, also where it holds.

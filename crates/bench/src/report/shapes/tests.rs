@@ -861,7 +861,7 @@ fn why_a_row_differs_is_said_from_what_its_runs_used_up() {
         (|run| (run.io_pressure_us, run.cpu_s) = (Some(4_700_000), Some(18.0)), "kept 1.80 of 2 cores busy"),
         (
             |run| (run.io_pressure_us, run.cpu_pressure_us) = (Some(4_700_000), Some(3_400_000)),
-            "ran while some thread of the machine waited for a core for 34 % of the time",
+            "ran while some thread of the machine waited for the machine's own disk for 47 % and for a core for 34 % of the time",
         ),
         (
             |run| run.stall_us = Some([("l0_file_count".to_owned(), 6_000_000), ("unsynced_wal".to_owned(), 4)].into()),

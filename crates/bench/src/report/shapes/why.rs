@@ -66,9 +66,7 @@ pub(super) fn why(
 /// Where the ratio lies beside what was published, or beside the bounds.
 fn direction(ratio: f64, ratios: Option<(f64, f64)>, shape: &Shape) -> String {
     if let Some((of, by)) = shape.relative_to {
-        let is_between =
-            shape.at_least.is_none_or(|least| ratio >= least) && shape.at_most.is_none_or(|most| ratio <= most);
-        if let Some((ours, theirs)) = ratios.filter(|_| is_between) {
+        if let Some((ours, theirs)) = ratios.filter(|_| shape.is_between(ratio)) {
             let [ours, theirs] = [ours, theirs].map(|ratio| short(Some(ratio)));
             return format!(
                 "Within the factor, and not the same side ahead: {} over {} is {ours}, {} over {} {theirs}",
@@ -158,14 +156,11 @@ fn about(run: &RunRecord, figure: Figure, shape: &Shape, published: Option<f64>)
     Some(format!("kept {busy:.2} of {cores} cores busy{alone} and was near no limit that was measured{syncs}"))
 }
 
-/// What a run used up and what held it up; where nothing did, the disk beneath a modelled device may have.
+/// What a run used up and what held it up; where it used up neither the cores nor its device, what threads waited for all the same.
 fn limits(line: &ResultLine) -> Vec<String> {
-    let mut known: Vec<_> =
-        [processor(line).or_else(|| core(line)), device(line), delays(line)].into_iter().flatten().collect();
-    if known.is_empty() {
-        known.extend(disk(line));
-    }
-    known
+    let used_up: Vec<_> = [processor(line), device(line)].into_iter().flatten().collect();
+    let waits = if used_up.is_empty() { pressure(line) } else { None };
+    used_up.into_iter().chain(delays(line)).chain(waits).collect()
 }
 
 /// Whether the run was of a server, whose clients are a program of their own: how much of the processor that had is not known.
@@ -262,21 +257,16 @@ fn syncs(line: &ResultLine) -> f64 {
     SYNCS.iter().filter_map(|name| line.counters.get(*name)).sum::<u64>() as f64
 }
 
-/// How long some thread waited for one of the cores, though they were not all busy on the average.
-fn core(line: &ResultLine) -> Option<String> {
-    pressure(line, line.cpu_pressure_us, "a core")
-}
-
-/// How long some thread waited for the machine's own disk, also beneath a modelled device, whose times go by beside it.
-fn disk(line: &ResultLine) -> Option<String> {
-    pressure(line, line.io_pressure_us, "the machine's own disk")
-}
-
-fn pressure(line: &ResultLine, micros: Option<u64>, what: &str) -> Option<String> {
-    let part = micros? as f64 / (line.seconds * 1e6).max(1e-9);
-    (part >= LEAST_PRESSURE).then(|| {
-        format!("ran while some thread of the machine waited for {what} for {:.0} % of the time", part.min(1.0) * 100.0)
-    })
+/// How long some thread of the machine waited for one of the cores, though they were not all busy on the average, and for its own disk, also beneath a modelled device, whose times go by beside
+/// it. The longer wait comes first.
+fn pressure(line: &ResultLine) -> Option<String> {
+    let mut waits = [("a core", line.cpu_pressure_us), ("the machine's own disk", line.io_pressure_us)]
+        .map(|(what, micros)| (what, micros.unwrap_or_default() as f64 / (line.seconds * 1e6).max(1e-9)));
+    waits.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let long = waits.into_iter().filter(|(_, part)| *part >= LEAST_PRESSURE);
+    let told: Vec<_> = long.map(|(what, part)| format!("for {what} for {:.0} %", part.min(1.0) * 100.0)).collect();
+    let ran = || format!("ran while some thread of the machine waited {} of the time", told.join(" and "));
+    (!told.is_empty()).then(ran)
 }
 
 fn transfer(line: &ResultLine) -> Option<String> {
