@@ -3,6 +3,7 @@
 mod copies;
 mod expiry;
 mod levels;
+mod ranges;
 mod secondary;
 mod tables;
 mod timestamps;

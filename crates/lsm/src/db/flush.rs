@@ -23,7 +23,7 @@ use crate::key::{ColumnFamilyId, SeqNo};
 use crate::memtable::{JobRoom, Memtable};
 use crate::metrics::{Counter, HistogramKind};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
-use crate::range_tombstones::{Fragments, RetainedTombstone, retained};
+use crate::range_tombstones::{Fragments, RangeTombstone, retained};
 use crate::sst::{TableBuilder, TableBuilderOptions, TableReader, TableTail, WarmBlocks, WriteBack};
 use crate::version::VersionEdit;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
@@ -45,7 +45,7 @@ pub(crate) struct TableBuild {
     /// Those that went into the table.
     kept: u64,
     /// The range tombstones that the table gets.
-    retained: Vec<RetainedTombstone>,
+    retained: Vec<RangeTombstone>,
     unix_seconds: u64,
     /// All entries are added.
     is_read: bool,
@@ -128,7 +128,7 @@ impl TableBuild {
         merged.seek_to_first();
         let tombstones: Vec<_> = memtables.iter().flat_map(|memtable| memtable.range_tombstones()).collect();
         let ranges = Fragments::new(&family.comparator, &tombstones);
-        let retained = retained(&family.comparator, &ranges, &snapshots, |_, _| true);
+        let retained = retained(&family.comparator, tombstones, &snapshots, |_, _| true);
         let mut sieve = Sieve::new(RulesOptions {
             order: family.comparator.clone(),
             snapshots,
@@ -205,8 +205,7 @@ impl TableBuild {
             builder.abandon();
             return Ok(None);
         }
-        let mut tombstones = self.retained.iter().flat_map(RetainedTombstone::tombstones);
-        tombstones.try_for_each(|tombstone| builder.add_range_tombstone(&tombstone))?;
+        self.retained.iter().try_for_each(|tombstone| builder.add_range_tombstone(tombstone))?;
         let (summary, tail) = builder.finish_with_tail()?;
         let file = FileMetaData {
             number: self.file_number,

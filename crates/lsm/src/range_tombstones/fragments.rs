@@ -58,21 +58,7 @@ impl Fragments {
         tombstones: &[RangeTombstone],
         max_numbers: usize,
     ) -> Option<Self> {
-        let deletes_keys = |tombstone: &&RangeTombstone| order.compare_user(&tombstone.start, &tombstone.end).is_lt();
-        let mut sorted: Vec<&RangeTombstone> = tombstones.iter().filter(deletes_keys).collect();
-        sorted.sort_unstable_by_key(|tombstone| std::cmp::Reverse(tombstone.seqno));
-        let mut borders: Vec<&[u8]> =
-            sorted.iter().flat_map(|tombstone| [&*tombstone.start, &*tombstone.end]).collect();
-        borders.sort_unstable_by(|a, b| order.compare_user(a, b));
-        borders.dedup_by(|a, b| order.compare_user(a, b).is_eq());
-        let index = |key: &[u8]| borders.partition_point(|border| order.compare_user(border, key).is_lt());
-        let covers: Vec<Cover> = sorted
-            .iter()
-            .map(|tombstone| Cover {
-                fragments: index(&tombstone.start)..index(&tombstone.end),
-                seqno: tombstone.seqno,
-            })
-            .collect();
+        let (borders, covers) = covers_of(order, tombstones);
         let leaves = borders.len().saturating_sub(1);
         let (newest, overlaps) = newest_numbers(leaves, &covers);
         let stacks = if overlaps { Stacks::new(leaves, &covers, max_numbers)? } else { Stacks::default() };
@@ -160,15 +146,9 @@ impl Fragments {
         Stretch { seqno: self.seqno_at(position, limit), start, end: self.border(position) }
     }
 
-    /// Every fragment that is no gap, ascending: its number for [`newest_of`](Self::newest_of), start and end.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[u8], &[u8])> {
-        let covered = self.newest.iter().enumerate().filter(|(_, newest)| **newest != 0);
-        covered.filter_map(|(index, _)| Some((index, self.border(index)?, self.border(index + 1)?)))
-    }
-
     /// The largest number over fragment `index` that is not above `limit`; 0 if there is none.
     #[inline]
-    pub(crate) fn newest_of(&self, index: usize, limit: SeqNo) -> SeqNo {
+    fn newest_of(&self, index: usize, limit: SeqNo) -> SeqNo {
         match self.newest.get(index) {
             Some(&newest) if newest <= limit => newest,
             // Without an overlap the newest number is the only one.
@@ -237,6 +217,37 @@ impl Fragments {
         match position {
             0 => 0,
             position => self.newest_of(position - 1, limit),
+        }
+    }
+}
+
+/// The borders of `tombstones`, and which fragments each of them covers, newest first. Those that delete nothing are left out.
+fn covers_of<'a>(order: &InternalKeyComparator, tombstones: &'a [RangeTombstone]) -> (Vec<&'a [u8]>, Vec<Cover>) {
+    let deletes_keys = |tombstone: &&RangeTombstone| order.compare_user(&tombstone.start, &tombstone.end).is_lt();
+    let mut sorted: Vec<&RangeTombstone> = tombstones.iter().filter(deletes_keys).collect();
+    sorted.sort_unstable_by_key(|tombstone| std::cmp::Reverse(tombstone.seqno));
+    let mut borders: Vec<&[u8]> = sorted.iter().flat_map(|tombstone| [&*tombstone.start, &*tombstone.end]).collect();
+    borders.sort_unstable_by(|a, b| order.compare_user(a, b));
+    borders.dedup_by(|a, b| order.compare_user(a, b).is_eq());
+    let index = |key: &[u8]| borders.partition_point(|border| order.compare_user(border, key).is_lt());
+    let covers: Vec<Cover> = sorted
+        .iter()
+        .map(|tombstone| Cover { fragments: index(&tombstone.start)..index(&tombstone.end), seqno: tombstone.seqno })
+        .collect();
+    (borders, covers)
+}
+
+/// Calls `visit` for each fragment of `tombstones` that is no gap, ascending: its newest number, start and end.
+pub(super) fn for_each_newest(
+    order: &InternalKeyComparator,
+    tombstones: &[RangeTombstone],
+    mut visit: impl FnMut(SeqNo, &[u8], &[u8]),
+) {
+    let (borders, covers) = covers_of(order, tombstones);
+    let (newest, _) = newest_numbers(borders.len().saturating_sub(1), &covers);
+    for (seqno, ends) in newest.into_iter().zip(borders.windows(2)) {
+        if let (1.., [start, end]) = (seqno, ends) {
+            visit(seqno, start, end);
         }
     }
 }

@@ -11,7 +11,7 @@ mod stacks;
 mod tests;
 
 pub(crate) use fragments::{FragmentWalk, Fragments, Stretch};
-pub(crate) use retained::{RetainedTombstone, retained};
+pub(crate) use retained::{retained, sort};
 
 use crate::key::SeqNo;
 use std::fmt;

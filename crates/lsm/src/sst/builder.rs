@@ -273,6 +273,12 @@ impl TableBuilder {
         self.properties.global_seqno = Some(0);
     }
 
+    /// Lets no other block than a data block have more than so many bytes.
+    #[cfg(test)]
+    pub(crate) fn limit_meta_blocks(&mut self, bytes: usize) {
+        self.output.limit_meta_blocks(bytes);
+    }
+
     /// Adds a range tombstone, before, among or behind the entries. The internal keys of their starts strictly ascend.
     ///
     /// # Errors
@@ -288,6 +294,11 @@ impl TableBuilder {
         let waiting = self.waiting.as_ref().map_or(0, WaitingBlocks::bytes);
         let unwritten = waiting + self.data_block.len() + self.index.estimated_size() + self.ranges.len();
         self.output.offset() + unwritten as u64
+    }
+
+    /// The user key of the last entry.
+    pub(crate) fn last_user_key(&self) -> Option<&[u8]> {
+        (self.num_entries() > 0).then(|| user_key(self.data_block.last_key()))
     }
 
     /// Point entries so far.
@@ -360,16 +371,23 @@ impl TableBuilder {
                 metaindex.add(PARTITIONED_FILTER, written.handle);
             }
         } else if let Some((keys, block)) = self.filter_block.take() {
-            self.properties.num_filter_entries = keys;
-            self.properties.filter_size = block.len() as u64;
-            metaindex.add(FULL_FILTER, self.output.write_block(&block, false)?);
+            if block.len() <= self.output.most_meta_block() {
+                self.properties.num_filter_entries = keys;
+                self.properties.filter_size = block.len() as u64;
+                metaindex.add(FULL_FILTER, self.output.write_block(&block, false)?);
+            } else {
+                // A table without one is slower to read; without the table nothing could be compacted any more.
+                self.properties.filter_policy.clear();
+            }
         }
-        if let Some((prefixes, metadata)) = self.prefixes.take().and_then(PrefixIndexBuilder::finish) {
+        self.index.fit(self.output.most_meta_block());
+        let prefixes = self.prefixes.take().filter(|_| self.index.kind() == IndexType::HashSearch);
+        if let Some((prefixes, metadata)) = prefixes.and_then(PrefixIndexBuilder::finish) {
             metaindex.add(PREFIXES_BLOCK, self.output.write_block(&prefixes, false)?);
             metaindex.add(METADATA_BLOCK, self.output.write_block(&metadata, false)?);
         }
         let index = self.index.write(&mut self.output, &self.options)?;
-        self.properties.index_type = self.options.index_type as u32;
+        self.properties.index_type = self.index.kind() as u32;
         self.properties.index_key_is_user_key = index.user_keys;
         self.properties.index_value_is_delta_encoded = true;
         self.properties.index_size = index.size;

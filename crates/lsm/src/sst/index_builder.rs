@@ -17,6 +17,9 @@ use std::cmp::Ordering;
 /// The type number of shortened separators that are stored as internal keys. Readers only compare it.
 const SEPARATOR_TYPE: u8 = 0x10;
 
+/// The most bytes that an entry takes beside its keys: three lengths, a handle, a restart point.
+const MAX_ENTRY_OVERHEAD: usize = 3 * 5 + 2 * 10 + 4;
+
 /// Encodes one block of separators and handles: an index, a partition of one, or the index above partitions.
 #[derive(Debug)]
 pub(crate) struct IndexBlockEncoder {
@@ -187,6 +190,19 @@ impl IndexBuilder {
     /// Whether separators will be stored as user keys: no user key spans two blocks so far.
     pub(crate) fn has_user_keys(&self) -> bool {
         self.user_keys
+    }
+
+    /// The kind of the index.
+    pub(crate) fn kind(&self) -> IndexType {
+        self.kind
+    }
+
+    /// Lets the index have partitions if one block of `most` bytes could not hold it.
+    pub(crate) fn fit(&mut self, most: usize) {
+        let keys = self.separators.len() + self.first_keys.len();
+        if keys + self.entries.len() * MAX_ENTRY_OVERHEAD > most {
+            self.kind = IndexType::TwoLevel;
+        }
     }
 
     /// How many blocks were added.

@@ -53,6 +53,8 @@ pub(crate) struct TableOutput {
     /// Who counts, and what its sync is counted as.
     metrics: Option<(Arc<Metrics>, HistogramKind)>,
     blocks: BlockCounts,
+    /// The most bytes that a block has which is no data block.
+    most_meta_block: usize,
 }
 
 /// How many blocks of one treatment there are, and their bytes.
@@ -105,6 +107,7 @@ impl TableOutput {
             tail: None,
             metrics: None,
             blocks: BlockCounts::default(),
+            most_meta_block: MAX_LARGE_BLOCK_LEN,
         }
     }
 
@@ -132,6 +135,17 @@ impl TableOutput {
     /// A bit for the number of each codec that a block has so far; bit 0 for blocks that are not compressed.
     pub(crate) fn codecs_used(&self) -> u128 {
         self.codecs_used
+    }
+
+    /// The most bytes that a block has which is no data block.
+    pub(crate) fn most_meta_block(&self) -> usize {
+        self.most_meta_block
+    }
+
+    /// Lets no other block than a data block have more than so many bytes.
+    #[cfg(test)]
+    pub(crate) fn limit_meta_blocks(&mut self, bytes: usize) {
+        self.most_meta_block = bytes;
     }
 
     /// Data blocks that compression did not make small enough, and those that were not compressed at all.
@@ -167,7 +181,7 @@ impl TableOutput {
     fn write(&mut self, raw: &[u8], compress: bool, is_data: bool) -> Result<BlockHandle> {
         // An index or a filter of more than that is read as a whole, too, and is stored as it is.
         let is_large = raw.len() > MAX_BLOCK_LEN;
-        let most = if is_data { MAX_BLOCK_LEN } else { MAX_LARGE_BLOCK_LEN };
+        let most = if is_data { MAX_BLOCK_LEN } else { self.most_meta_block };
         if raw.len() > most {
             let message = format!("block of {} bytes", raw.len());
             return Err(Error::new(ErrorKind::LimitExceeded, message).with_file(&self.path));

@@ -284,7 +284,7 @@ impl CompactionJob {
         let fragments = Fragments::new(order, &tombstones);
         let snapshots = if is_planted(PlantedBug::SnapshotIgnoredByCompaction) { &[] } else { &*self.env.snapshots };
         let beneath = &self.beneath;
-        let kept = retained(order, &fragments, snapshots, |start, end| beneath.may_have_any(start, end));
+        let kept = retained(order, tombstones, snapshots, |start, end| beneath.may_have_any(start, end));
         self.outputs.set_ranges(kept);
         self.sieve.set_ranges(fragments);
         Ok(())

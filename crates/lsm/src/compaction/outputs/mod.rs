@@ -1,10 +1,12 @@
 //! The tables that a compaction writes.
 
 mod cut;
+mod ranges;
 #[cfg(test)]
 mod tests;
 
 pub(super) use cut::OutputCutter;
+pub(super) use ranges::WaitingRanges;
 
 use super::Compaction;
 use super::blob_garbage::BlobTally;
@@ -13,15 +15,14 @@ use super::job::CompactionEnv;
 use crate::file_meta::{FileMetaData, other_fields};
 use crate::file_names::FileName;
 use crate::holders::Holder;
-use crate::key::{InternalKeyComparator, ValueType, trailer, user_key};
+use crate::key::{ValueType, trailer, user_key};
 use crate::options::{FileChecksum, FilterPolicy};
-use crate::range_tombstones::RetainedTombstone;
+use crate::range_tombstones::RangeTombstone;
 use crate::sst::{CacheWatch, TableBuilder, TableBuilderOptions, TableReader, TableSummary, TableTail, WarmBlocks};
 use siltstone_base::entry_filter::EntryFilter;
 use siltstone_base::env::{FileKind, FileOptions, IoPriority};
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, ErrorKind, Result};
-use std::collections::VecDeque;
 
 /// A table ends where a part of the keys does if it has at least the target size divided by this.
 const PART_DIVISOR: u64 = 32;
@@ -47,8 +48,7 @@ pub(super) struct Outputs {
     finished: Vec<FileMetaData>,
     /// Their open readers, by number.
     readers: Vec<(u64, Arc<TableReader>)>,
-    /// Range tombstones that are in no finished table, ascending; the first may be in part.
-    ranges: VecDeque<RetainedTombstone>,
+    ranges: WaitingRanges,
     /// The oldest blob file that the current table refers to.
     oldest_blob_file: Option<u64>,
     /// References to values in blob files that were appended.
@@ -128,6 +128,9 @@ impl Outputs {
             sync_kind: crate::metrics::HistogramKind::CompactionOutfileSync,
         };
         let min_table_bytes = compaction.target_file_size / PART_DIVISOR;
+        let order = compaction.input_version.comparator().clone();
+        let ranges =
+            WaitingRanges::new(order, (compaction.output_level > 0).then_some(compaction.max_output_file_size));
         // Each table of level 0 is a sorted run: a merge that leaves as many as it read would be due again at once.
         let filter = env.options.compaction_filter.clone().filter(|_| compaction.output_level > 0);
         let parts = filter.map(|filter| Parts { filter, last: 0, min_table_bytes });
@@ -143,7 +146,7 @@ impl Outputs {
             created: Vec::new(),
             finished: Vec::new(),
             readers: Vec::new(),
-            ranges: VecDeque::new(),
+            ranges,
             oldest_blob_file: None,
             blob_references: BlobTally::default(),
         }
@@ -159,9 +162,9 @@ impl Outputs {
         name.clone_into(&mut self.options.merge_operator);
     }
 
-    /// Gives the range tombstones that the tables get, ascending and disjoint. Before the first entry.
-    pub(super) fn set_ranges(&mut self, ranges: Vec<RetainedTombstone>) {
-        self.ranges = ranges.into();
+    /// Gives the range tombstones that the tables get, in the order of internal keys. Before the first entry.
+    pub(super) fn set_ranges(&mut self, ranges: Vec<RangeTombstone>) {
+        self.ranges.set(ranges);
     }
 
     /// Appends an entry. `is_first_of_key` says that no entry of its user key was appended yet: only then may a table end before it.
@@ -178,7 +181,8 @@ impl Outputs {
             let ends = self.cutter.ends_before(user_key(internal_key), file_size);
             let ends_part =
                 self.parts.as_mut().is_some_and(|parts| parts.ends_before(user_key(internal_key), file_size));
-            if ends || ends_part {
+            let ranges_fill = self.ranges.fill_table_before(user_key(internal_key));
+            if ends || ends_part || ranges_fill {
                 self.end_table(env, Some(user_key(internal_key)))?;
             }
         }
@@ -200,18 +204,27 @@ impl Outputs {
     }
 
     /// Closes the current table, if there is one, for entries; [`step`](Self::step) then ends it. `next_key` is the first user key of the next: range tombstones go as
-    /// far as that.
+    /// far as that, in tables of their own where they are too many for one.
     pub(super) fn end_table(&mut self, env: &CompactionEnv, next_key: Option<&[u8]>) -> Result<()> {
-        while !self.step(env, &mut || false)? {}
-        if self.builder.is_none() && next_key.is_none() && !self.ranges.is_empty() {
-            self.builder = Some(create_table(env, &mut self.options, &self.warm, &mut self.created)?);
-        }
-        if let Some(mut builder) = self.builder.take() {
-            write_ranges(&mut builder, &mut self.ranges, &self.options.comparator, next_key)?;
+        loop {
+            while !self.step(env, &mut || false)? {}
+            let ranges_need_one = match next_key {
+                None => !self.ranges.is_empty(),
+                Some(next_key) => self.ranges.fill_table_before(next_key),
+            };
+            let mut builder = match self.builder.take() {
+                Some(builder) => builder,
+                None if ranges_need_one => create_table(env, &mut self.options, &self.warm, &mut self.created)?,
+                None => return Ok(()),
+            };
+            let ranges = self.ranges.next_table(builder.last_user_key(), next_key);
+            ranges.tombstones.iter().try_for_each(|tombstone| builder.add_range_tombstone(tombstone))?;
             let (number, oldest_blob_file) = (self.options.file_number, self.oldest_blob_file.take());
             self.ending = Some(EndingTable { builder, number, oldest_blob_file });
+            if !ranges.is_cut {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Whether a table is to be ended: [`step`](Self::step) should come before the next entry.
@@ -309,30 +322,6 @@ fn create_table(
         builder.keep_warm(warm.clone());
     }
     Ok(builder)
-}
-
-/// Writes what `ranges` has before `next_key`; what it has behind stays.
-fn write_ranges(
-    builder: &mut TableBuilder,
-    ranges: &mut VecDeque<RetainedTombstone>,
-    order: &InternalKeyComparator,
-    next_key: Option<&[u8]>,
-) -> Result<()> {
-    while let Some(first) = ranges.front_mut() {
-        let cut = next_key.filter(|next_key| order.compare_user(&first.end, next_key).is_gt());
-        let Some(next_key) = cut else {
-            first.tombstones().try_for_each(|tombstone| builder.add_range_tombstone(&tombstone))?;
-            ranges.pop_front();
-            continue;
-        };
-        if order.compare_user(&first.start, next_key).is_lt() {
-            let front = RetainedTombstone { end: next_key.to_vec(), ..first.clone() };
-            front.tombstones().try_for_each(|tombstone| builder.add_range_tombstone(&tombstone))?;
-            first.start = next_key.to_vec();
-        }
-        break;
-    }
-    Ok(())
 }
 
 /// The builder asks for ascending keys: if they do not ascend here, an input is damaged.

@@ -1,11 +1,13 @@
-//! Tests of where outputs end.
+//! Tests of where outputs end, and which range tombstones they get.
 
 use super::cut::OutputCutter;
+use super::ranges::WaitingRanges;
 use crate::compaction::{Compaction, LevelInputs};
 use crate::event::CompactionReason;
 use crate::file_meta::{FileMeta, FileMetaData};
 use crate::key::{ColumnFamilyId, InternalKey, InternalKeyComparator, ValueType};
 use crate::options::CompressionType;
+use crate::range_tombstones::RangeTombstone;
 use crate::version::Version;
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::script::{Command, run_file};
@@ -62,4 +64,53 @@ fn run(command: &Command) -> String {
 #[test]
 fn outputs_end_where_the_script_says() {
     run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/output_borders"), run);
+}
+
+/// `a-c@7`
+fn tombstone(word: &str) -> RangeTombstone {
+    let (range, seqno) = word.split_once('@').unwrap();
+    let (start, end) = range.split_once('-').unwrap();
+    RangeTombstone::new(start.as_bytes(), end.as_bytes(), seqno.parse().unwrap())
+}
+
+/// The tables of a compaction that has the keys and range tombstones of the input, ascending; a table also ends before each key that is marked so: `|c`.
+fn run_ranges(command: &Command) -> String {
+    assert_eq!(command.name, "tables");
+    let order = InternalKeyComparator::new(Arc::new(Bytewise));
+    let (ranges, keys): (Vec<_>, Vec<_>) = command.input.split_whitespace().partition(|word| word.contains('@'));
+    let mut waiting = WaitingRanges::new(order, command.get("bytes"));
+    waiting.set(ranges.iter().map(|word| tombstone(word)).collect());
+    let (mut text, mut keys_of_table) = (String::new(), Vec::new());
+    let mut end_table = |waiting: &mut WaitingRanges, keys: &mut Vec<&str>, next_key: Option<&str>| {
+        loop {
+            let ranges_need_one = match next_key {
+                None => !waiting.is_empty(),
+                Some(next_key) => waiting.fill_table_before(next_key.as_bytes()),
+            };
+            if keys.is_empty() && !ranges_need_one {
+                return;
+            }
+            let ranges = waiting.next_table(keys.last().map(|key| key.as_bytes()), next_key.map(str::as_bytes));
+            text.push_str(&format!("{} {:?}\n", keys.join(" "), ranges.tombstones));
+            keys.clear();
+            if !ranges.is_cut {
+                return;
+            }
+        }
+    };
+    for word in keys {
+        let key = word.trim_start_matches('|');
+        if waiting.fill_table_before(key.as_bytes()) || key != word {
+            end_table(&mut waiting, &mut keys_of_table, Some(key));
+        }
+        keys_of_table.push(key);
+    }
+    end_table(&mut waiting, &mut keys_of_table, None);
+    assert!(waiting.is_empty());
+    text
+}
+
+#[test]
+fn range_tombstones_come_into_the_tables_that_the_script_says() {
+    run_file(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/output_ranges"), run_ranges);
 }

@@ -5,7 +5,7 @@ use crate::expiry::Expiring;
 use crate::expiry::test_policy::AtItsStamp;
 use crate::key::ParsedKey;
 use crate::merge::MergeFailure;
-use crate::range_tombstones::{RangeTombstone, RetainedTombstone, retained};
+use crate::range_tombstones::{RangeTombstone, retained};
 use proptest::prelude::*;
 use siltstone_base::comparator::Bytewise;
 use siltstone_base::plant::with_planted;
@@ -217,7 +217,7 @@ fn run_command(command: &Command) -> String {
     let order = InternalKeyComparator::new(Arc::new(Bytewise));
     let has_beneath =
         |start: &[u8], end: &[u8]| below.iter().any(|key| start <= key.as_bytes() && key.as_bytes() < end);
-    let kept = retained(&order, &Fragments::new(&order, &ranges), &snapshots, has_beneath);
+    let kept = retained(&order, ranges.clone(), &snapshots, has_beneath);
     let expired_until = command.get("expired");
     let setting = Setting { snapshots, bottommost, filters, merges, ranges, expired_until };
     let (fates, figures) = run_with_figures(rules(setting), &rows, beneath);
@@ -233,7 +233,7 @@ fn run_command(command: &Command) -> String {
         }
     });
     let mut text: String = lines.collect();
-    for tombstone in kept.iter().flat_map(RetainedTombstone::tombstones) {
+    for tombstone in kept {
         text.push_str(&format!("{tombstone:?}\n"));
     }
     for (count, what) in

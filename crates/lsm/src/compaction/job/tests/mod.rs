@@ -397,35 +397,108 @@ proptest! {
     /// Random histories in random tables over several compactions: every reader sees what a map says.
     #[test]
     fn compactions_agree_with_a_map(
-        batches in proptest::collection::vec(proptest::collection::vec((0u8..30, any::<bool>()), 1..40), 4..10),
-        snapshot_every in 5u64..60,
+        batches in proptest::collection::vec(proptest::collection::vec(change(), 1..40), 4..10),
+        snapshot_every in 1u64..60,
         most in 1usize..5,
+        target_file_size in prop_oneof![Just(8), Just(40), Just(2000)],
     ) {
-        let world = World::small();
+        let world = World::new(World::small().options.as_ref().clone().target_file_size_base(target_file_size));
         let mut version = world.version([]);
-        let mut history: BTreeMap<SeqNo, (String, Option<String>)> = BTreeMap::new();
+        let mut history: BTreeMap<SeqNo, Change> = BTreeMap::new();
         let mut seqno = 0;
         for batch in batches {
-            let mut rows: Vec<Row> = Vec::new();
-            for (key, is_put) in batch {
+            let (mut rows, mut ranges): (Vec<Row>, Vec<RangeTombstone>) = Default::default();
+            for change in batch {
                 seqno += 1;
-                let value = is_put.then(|| format!("{seqno}"));
-                history.insert(seqno, (format!("k{key}"), value.clone()));
-                rows.push((format!("k{key}"), seqno, value));
+                let key = |number: u8| format!("k{number:02}");
+                match change {
+                    Change::Put(number) => rows.push((key(number), seqno, Some(format!("{seqno}")))),
+                    Change::Delete(number) => rows.push((key(number), seqno, None)),
+                    Change::DeleteRange(start, len) => {
+                        ranges.push(RangeTombstone::new(key(start).as_bytes(), key(start + len).as_bytes(), seqno));
+                    }
+                }
+                history.insert(seqno, change);
             }
-            let table = world.table(&rows);
+            ranges.sort_by(|a, b| (&a.start, b.seqno).cmp(&(&b.start, a.seqno)));
+            let table = world.table_with_ranges(&rows, &ranges);
             let files = version.all_files().map(|(level, file)| (level, file.data())).chain([(0, table)]);
             version = world.version(files.collect::<Vec<_>>());
             let snapshots: Vec<SeqNo> = (1..=seqno).filter(|seqno| seqno % snapshot_every == 0).collect();
             version = world.settle(version, &snapshots, most);
             for reader in snapshots.into_iter().chain([seqno]) {
                 for key in 0..30u8 {
-                    let key = format!("k{key}");
-                    let newest = history.range(..=reader).rev().find(|(_, (other, _))| *other == key);
-                    let expected = newest.and_then(|(_, (_, value))| value.clone());
-                    prop_assert_eq!(world.read(&version, &key, reader), expected, "{} at {}", key, reader);
+                    let newest = history.range(..=reader).rev().find(|(_, change)| change.touches(key));
+                    let expected = newest.and_then(|(seqno, change)| {
+                        matches!(change, Change::Put(_)).then(|| format!("{seqno}"))
+                    });
+                    let found = world.read(&version, &format!("k{key:02}"), reader);
+                    prop_assert_eq!(found, expected, "{} at {}", key, reader);
                 }
             }
         }
+    }
+}
+
+/// A change of a random history. Keys are numbers.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Put(u8),
+    Delete(u8),
+    /// The first key, and how many.
+    DeleteRange(u8, u8),
+}
+
+impl Change {
+    fn touches(self, key: u8) -> bool {
+        match self {
+            Self::Put(changed) | Self::Delete(changed) => changed == key,
+            Self::DeleteRange(start, len) => (start..start + len).contains(&key),
+        }
+    }
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        4 => (0u8..30).prop_map(Change::Put),
+        2 => (0u8..30).prop_map(Change::Delete),
+        2 => (0u8..30, 1u8..20).prop_map(|(start, len)| Change::DeleteRange(start, len)),
+    ]
+}
+
+/// Without an end of tables at tombstones, all of them would be in one, and one block of it larger than the format allows.
+#[test]
+fn thousands_of_range_deletes_over_settled_rows_come_into_many_tables() {
+    let world = World::small();
+    let key = |index: usize| format!("key{index:05}");
+    let row = |index: usize| (key(index), 1, Some("x".repeat(40)));
+    let range = |index: usize| RangeTombstone::new(key(index).as_bytes(), key(index + 1).as_bytes(), 9);
+    let bottom = world.table(&(0..2000).map(row).collect::<Vec<_>>());
+    // Every other row is deleted by a range of its own; nothing is written there but tombstones, and one lies over a third of them.
+    let mut ranges: Vec<_> = (0..2000).step_by(2).map(range).collect();
+    ranges.push(RangeTombstone::new(key(601).as_bytes(), key(1201).as_bytes(), 8));
+    ranges.sort_by(|a, b| (&a.start, b.seqno).cmp(&(&b.start, a.seqno)));
+    let level0: Vec<_> = (0..4).map(|_| world.table_with_ranges(&[], &ranges)).collect();
+    let files = level0.into_iter().map(|file| (0, file)).chain([(6, bottom)]);
+    let version = world.version(files.collect::<Vec<_>>());
+    let compaction = pick(&version, &world.options, 0, &Running::default()).unwrap();
+    let (after, output) = world.compact(&version, vec![5]).unwrap();
+    assert!(compaction.output_level > 0 && compaction.output_level < 6);
+    assert!(output.files.len() > 4, "{} tables", output.files.len());
+    for pair in output.files.windows(2) {
+        assert!(pair[0].largest.ends_before(&order(), pair[1].smallest.user_key()), "no key is in two tables");
+    }
+    for file in &output.files {
+        assert!(file.file_size < 3 * world.options.target_file_size_base, "{} bytes", file.file_size);
+    }
+    for index in 0..2000 {
+        let is_deleted = index % 2 == 0 || (601..1201).contains(&index);
+        assert_eq!(world.read(&after, &key(index), MAX_SEQNO).is_none(), is_deleted, "{}", key(index));
+        assert!(world.read(&after, &key(index), 5).is_some(), "the snapshot");
+    }
+    let settled = world.settle(after, &[], 2);
+    for index in 0..2000 {
+        let is_deleted = index % 2 == 0 || (601..1201).contains(&index);
+        assert_eq!(world.read(&settled, &key(index), MAX_SEQNO).is_none(), is_deleted, "{}", key(index));
     }
 }
