@@ -3,7 +3,7 @@
 use super::{InternalIterator, SeekStage};
 use crate::file_meta::FileMeta;
 use crate::key::InternalKey;
-use crate::sst::{CacheWatch, TableIter, TableReadOptions, WalkBounds};
+use crate::sst::{CacheWatch, Shares, TableIter, TableReadOptions, WalkBounds, WalkShare};
 use crate::table_cache::TableCache;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
@@ -41,6 +41,8 @@ pub(crate) struct LevelIter {
     prefix: Option<u64>,
     /// No block is passed by that may have a key outside of them.
     bounds: Option<Arc<WalkBounds>>,
+    /// Who knows which part of the walk's entries each table has.
+    shares: Option<Arc<dyn Shares>>,
     /// Is told which blocks are cached that are read past the cache.
     cache_watch: Option<Arc<CacheWatch>>,
     /// An error of opening a table.
@@ -65,6 +67,7 @@ impl LevelIter {
             prepared: None,
             prefix: None,
             bounds: None,
+            shares: None,
             cache_watch: None,
             error: None,
         }
@@ -81,6 +84,13 @@ impl LevelIter {
     #[must_use]
     pub(crate) fn within(mut self, bounds: Option<Arc<WalkBounds>>) -> Self {
         self.bounds = bounds;
+        self
+    }
+
+    /// The same for a walk of whose entries `shares` knows which part each table has; `None`: each has all of them.
+    #[must_use]
+    pub(crate) fn sharing(mut self, shares: Option<Arc<dyn Shares>>) -> Self {
+        self.shares = shares;
         self
     }
 
@@ -125,6 +135,7 @@ impl LevelIter {
             Ok(mut table) => {
                 table.set_prefix(self.prefix);
                 table.set_bounds(self.bounds_of(index));
+                table.set_share(self.shares.as_ref().map(|shares| WalkShare::new(shares, file)));
                 table.set_cache_watch(self.cache_watch.clone());
                 self.table = Some(table);
                 true

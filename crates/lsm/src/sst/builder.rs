@@ -322,6 +322,12 @@ impl TableBuilder {
         if self.filter_partitions.is_none()
             && let Some(filter) = self.filter.as_mut().filter(|filter| !filter.is_empty())
         {
+            if filter.finished_len() / 2 > self.output.most_meta_block() {
+                // However it is built, no block could hold it.
+                self.properties.filter_policy.clear();
+                self.filter = None;
+                return Ok(true);
+            }
             let keys = filter.len() as u64;
             let Some(block) = filter.step(is_over) else { return Ok(false) };
             self.filter_block = Some((keys, block));

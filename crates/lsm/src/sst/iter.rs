@@ -6,6 +6,7 @@ use super::index_block::Index;
 use super::read_ahead::{AT_ONCE, MAX_AUTO_READ_AHEAD, Reach, ReadAhead};
 use super::reader::{TableReadOptions, TableReader, stored_range};
 use super::walk_bounds::WalkBounds;
+use super::walk_share::WalkShare;
 use super::warm_blocks::CacheWatch;
 use crate::expiry::Judged;
 use crate::iterator::{InternalIterator, SeekStage};
@@ -49,8 +50,12 @@ pub(crate) struct TableIter {
     /// No block is passed by that may have a key outside of them, and none behind them is read ahead.
     bounds: Option<Arc<WalkBounds>>,
     is_forward: bool,
-    /// Up to where in the file the walk is expected to go from where it was sought; 0: nobody knows.
-    expected_end: u64,
+    /// Which part of the walk's entries the table is likely to have; `None`: all of them.
+    share: Option<WalkShare>,
+    /// Bytes of the file that the walk is expected to need; 0: not known yet.
+    expected_len: u64,
+    /// Where in the file the walk began, if it is known how many entries it is expected to need.
+    began: Option<u64>,
     error: Option<Error>,
 }
 
@@ -106,7 +111,9 @@ impl TableIter {
             prefix: None,
             bounds: None,
             is_forward: true,
-            expected_end: 0,
+            share: None,
+            expected_len: 0,
+            began: None,
             error: None,
         }
     }
@@ -119,6 +126,11 @@ impl TableIter {
     /// Bytes of the blocks that it stands on.
     pub(crate) fn block_bytes(&self) -> usize {
         self.partition.iter().chain(&self.block).map(|block| block.memory_usage()).sum()
+    }
+
+    /// Says which part of a walk's entries the table has, of walks that are expected to need so many; `None`: all of them.
+    pub(crate) fn set_share(&mut self, share: Option<WalkShare>) {
+        self.share = share;
     }
 
     /// Lets seeks ask the filter for the prefix whose XXPH3 hash is `prefix`, and find nothing if the table has no key of it.
@@ -274,25 +286,28 @@ impl TableIter {
     }
 
     /// How far the walk goes from block `index` on, by its upper bound and by the entries that are expected of it, as far as one read reaches. Blocks at the end that are in the cache are no part of it.
-    fn reach(&self, index: usize) -> Reach {
+    fn reach(&mut self, index: usize) -> Reach {
+        if !self.is_forward || self.bypasses_cache {
+            return Reach::Unknown;
+        }
+        let own = stored_range(self.block_index().handle(index));
+        let expected_end = self.began.map(|began| self.expected_end(began, own.start));
         let upper = self.bounds.as_ref().and_then(|bounds| bounds.upper.as_deref());
-        let is_known = upper.is_some() || self.expected_end > 0;
-        if !is_known || !self.is_forward || self.bypasses_cache {
+        if upper.is_none() && expected_end.is_none() {
             return Reach::Unknown;
         }
         let (blocks, order) = (self.block_index(), self.reader.comparator());
-        let own = stored_range(blocks.handle(index));
         let mut end = own.end;
         for next in index + 1..blocks.len() {
             // Keys of a block are behind the separator of the one before.
             let is_behind = |upper: &[u8]| order.compare_user(blocks.separator_user_key(next - 1), upper).is_ge();
             let stored = stored_range(blocks.handle(next));
-            if upper.is_some_and(is_behind) || (self.expected_end > 0 && stored.start >= self.expected_end) {
+            if upper.is_some_and(is_behind) || expected_end.is_some_and(|end| stored.start >= end) {
                 break;
             }
             if stored.end.saturating_sub(own.start) > AT_ONCE as u64 {
                 // Who only has a bound that is far away may end before it.
-                return if self.expected_end > 0 { Reach::Far } else { Reach::Unknown };
+                return if expected_end.is_some() { Reach::Far } else { Reach::Unknown };
             }
             if !blocks.slots().has(next) {
                 end = stored.end;
@@ -305,7 +320,7 @@ impl TableIter {
     fn begin(&mut self, is_forward: bool) {
         self.error = None;
         self.is_forward = is_forward;
-        self.expected_end = 0;
+        self.began = None;
     }
 
     /// It begins in block `index`, somewhere.
@@ -313,16 +328,21 @@ impl TableIter {
     fn expect_from(&mut self, index: usize) {
         if self.options.expected_entries > 0 && index < self.block_index().len() {
             let block = stored_range(self.block_index().handle(index));
-            let middle = block.start + (block.end - block.start) / 2;
-            self.expected_end = middle.saturating_add(self.expected_bytes());
+            self.began = Some(block.start + (block.end - block.start) / 2);
         }
     }
 
-    /// What the entries take in the file that the walk is expected to need.
-    fn expected_bytes(&self) -> u64 {
-        let properties = self.reader.properties();
-        let entry = properties.data_size as f64 / properties.num_entries.max(1) as f64;
-        (self.options.expected_entries as f64 * entry) as u64
+    /// Up to where in the file a walk goes that began at `began` and came to `position`.
+    fn expected_end(&mut self, began: u64, position: u64) -> u64 {
+        if self.expected_len == 0 {
+            let properties = self.reader.properties();
+            let entry = properties.data_size as f64 / properties.num_entries.max(1) as f64;
+            let share = self.share.as_ref().map_or(1.0, WalkShare::get);
+            self.expected_len = ((self.options.expected_entries as f64 * share).ceil() * entry).max(1.0) as u64;
+        }
+        let end = began.saturating_add(self.expected_len);
+        // One that goes further has more of its entries here than was thought: it may go as far again.
+        if position < end { end } else { position.saturating_add(position.saturating_sub(began)) }
     }
 
     /// Moves the cursor by `movement` within the current block.

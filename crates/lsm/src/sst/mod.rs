@@ -58,6 +58,7 @@ pub(crate) mod test_util;
 mod tests;
 mod unique_id;
 mod walk_bounds;
+mod walk_share;
 mod warm_blocks;
 
 #[cfg(feature = "testing")]
@@ -83,4 +84,5 @@ pub(crate) use summary::TableSummary;
 pub(crate) use tail::TableTail;
 pub(crate) use unique_id::encode_session_id;
 pub(crate) use walk_bounds::WalkBounds;
+pub(crate) use walk_share::{Shares, WalkShare};
 pub(crate) use warm_blocks::{CacheWatch, WarmBlocks};

@@ -13,7 +13,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Level {
     files: Arc<[Arc<FileMeta>]>,
-    total_bytes: u64,
+    /// Bytes of the tables up to each, itself included.
+    bytes_up_to: Vec<u64>,
     /// Present for orders of plain bytes only.
     fences: Option<Fences>,
     /// So many of the first tables are known to have no range tombstones.
@@ -68,16 +69,21 @@ impl Fences {
 
 impl Default for Level {
     fn default() -> Self {
-        Self { files: Arc::from([]), total_bytes: 0, fences: None, without_ranges: AtomicUsize::new(0) }
+        Self { files: Arc::from([]), bytes_up_to: Vec::new(), fences: None, without_ranges: AtomicUsize::new(0) }
     }
 }
 
 impl Level {
     /// A level of `files`, which are in its order.
     pub(crate) fn new(files: Vec<Arc<FileMeta>>, comparator: &InternalKeyComparator) -> Self {
-        let total_bytes = files.iter().map(|file| file.file_size).fold(0, u64::saturating_add);
+        let mut total_bytes = 0_u64;
+        let bytes_up_to = files.iter().map(|file| {
+            total_bytes = total_bytes.saturating_add(file.file_size);
+            total_bytes
+        });
+        let bytes_up_to = bytes_up_to.collect();
         let fences = if comparator.user().is_bytewise() { Fences::new(&files) } else { None };
-        Self { files: files.into(), total_bytes, fences, without_ranges: AtomicUsize::new(0) }
+        Self { files: files.into(), bytes_up_to, fences, without_ranges: AtomicUsize::new(0) }
     }
 
     /// The tables, in the order of the level.
@@ -92,7 +98,16 @@ impl Level {
 
     /// Bytes of all tables.
     pub(crate) fn total_bytes(&self) -> u64 {
-        self.total_bytes
+        self.bytes_up_to.last().copied().unwrap_or(0)
+    }
+
+    /// Bytes of the tables with these indexes.
+    pub(crate) fn bytes_of(&self, range: Range<usize>) -> u64 {
+        let up_to = |index: usize| index.checked_sub(1).and_then(|last| self.bytes_up_to.get(last)).copied();
+        match range.is_empty() {
+            true => 0,
+            false => up_to(range.end).unwrap_or(self.total_bytes()) - up_to(range.start).unwrap_or(0),
+        }
     }
 
     /// Whether there are none.

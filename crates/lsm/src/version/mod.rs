@@ -12,6 +12,7 @@ mod file_numbers;
 mod level;
 mod read;
 pub(crate) mod set;
+mod shares;
 #[cfg(test)]
 mod tests;
 

@@ -4,11 +4,12 @@
 
 use super::Version;
 use super::candidates::Candidates;
+use super::shares::LevelShares;
 use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::{LookupKey, SeqNo};
 use crate::options::{ReadOptions, ReadTier};
-use crate::sst::{Asked, GetCounts, TableEntry, TableIter, TableReadOptions, WalkBounds};
+use crate::sst::{Asked, GetCounts, TableEntry, TableIter, TableReadOptions, WalkBounds, WalkShare};
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;
@@ -206,22 +207,10 @@ impl Version {
         Ok(())
     }
 
-    /// How a level is read of whose entries a walk needs as large a part as the level has of all bytes.
-    fn sharing(&self, level: usize, options: TableReadOptions) -> TableReadOptions {
-        if options.expected_entries == 0 {
-            return options;
-        }
-        let part = self.level_bytes(level) as f64 / self.total_bytes().max(1) as f64;
-        // A walk of level 0 goes through all of its tables, and needs as much of each.
-        let tables = if level == 0 { self.files(0).len().max(1) } else { 1 };
-        let expected_entries = (options.expected_entries as f64 * part / tables as f64).ceil() as usize;
-        TableReadOptions { expected_entries, ..options }
-    }
-
     /// Adds the sources of a walk over all tables: each table of level 0, and each further level as one run. Of the last level with data those tables are left out
     /// that the walk need not see, and blocks passed by of which all rows are expired at `expired_at`, in Unix seconds.
     pub(crate) fn add_iterators(
-        &self,
+        self: &Arc<Self>,
         table_cache: &Arc<TableCache>,
         options: &ReadOptions,
         left_out: Option<LeftOut<'_>>,
@@ -230,13 +219,17 @@ impl Version {
     ) -> Result<()> {
         let read = TableReadOptions::from(options);
         let bounds = WalkBounds::of(options);
+        let runs = self.levels.iter().skip(1).filter(|level| !level.is_empty()).count() + self.files(0).len();
+        let are_shared = read.expected_entries > 0 && runs > 1;
         for (number, level) in self.levels.iter().enumerate() {
-            let read = self.sharing(number, self.passing(number, &read, expired_at));
+            let read = self.passing(number, &read, expired_at);
+            let shares = are_shared.then(|| LevelShares::of(self, number));
             if number == 0 {
                 for file in level.files() {
                     let reader = Arc::clone(table_cache.reader_within(file, read.read_tier)?);
                     let mut table = TableIter::new(reader, read, options.readahead_size);
                     table.set_bounds(bounds.clone());
+                    table.set_share(shares.as_ref().map(|shares| WalkShare::new(shares, file)));
                     children.push(ChildIter::Table(table));
                 }
             } else if !level.is_empty() {
@@ -246,7 +239,7 @@ impl Version {
                     None => level.shared_files(),
                 };
                 let level = LevelIter::new(files, Arc::clone(table_cache), read, purpose);
-                children.push(ChildIter::Level(level.within(bounds.clone())));
+                children.push(ChildIter::Level(level.within(bounds.clone()).sharing(shares)));
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Tests of levels and of the builder.
 
 use super::builder::VersionBuilder;
+use super::shares::LevelShares;
 use super::*;
 use crate::file_meta::{FileMetaData, ObsoleteTables};
 use crate::file_names::FileName;
@@ -323,4 +324,32 @@ fn blob_files_stay_while_tables_may_need_them() {
     assert_eq!(refused(vec![added(1, 5), garbage(1, 6)], &[]), corrupt("blob file 1 has more garbage than values"));
     let missing = corrupt("table 12 refers to blob file 2, which is not there");
     assert_eq!(refused(vec![added(1, 5)], &[(1, referring(12, 2))]), missing);
+}
+
+/// The parts of a walk's entries that the tables of `files` are expected to have, in percent, by number.
+fn shares(files: &[(usize, FileMetaData)]) -> Vec<(u64, u64)> {
+    let version = Arc::new(build(None, &[], files).unwrap().version);
+    let share =
+        |level: usize, file: &FileMeta| (LevelShares::of(&version, level).share_of(file) * 100.0).round() as u64;
+    let mut shares: Vec<_> = version.all_files().map(|(level, file)| (file.number, share(level, file))).collect();
+    shares.sort();
+    shares
+}
+
+#[test]
+fn a_walk_needs_of_a_table_what_it_has_of_the_bytes_around_it() {
+    let last = [(3, file(1, "a", "d")), (3, file(2, "e", "h")), (3, file(3, "i", "l")), (3, file(4, "m", "p"))];
+    let with = |more: &[(usize, FileMetaData)]| shares(&[&last, more].concat());
+    let alone = [(1, 100), (2, 100), (3, 100), (4, 100)];
+    assert_eq!(with(&[]), alone);
+    // Keys that came in order: the newest are in a level of their own, which has a fifth of all bytes.
+    assert_eq!(with(&[(2, file(5, "q", "z"))]), [&alone[..], &[(5, 100)]].concat());
+    // Over all of the last level, and over a half of it.
+    assert_eq!(with(&[(2, file(5, "a", "z"))]), [(1, 80), (2, 80), (3, 80), (4, 80), (5, 20)]);
+    assert_eq!(with(&[(2, file(5, "a", "h"))]), [(1, 67), (2, 67), (3, 100), (4, 100), (5, 33)]);
+    // Whole tables within, and parts of those at the edges.
+    assert_eq!(with(&[(1, file(5, "c", "j"))]), [(1, 75), (2, 75), (3, 75), (4, 100), (5, 25)]);
+    // Each table of level 0 is a run by itself.
+    let level0 = [(0, file(5, "a", "p")), (0, file(6, "a", "p"))];
+    assert_eq!(with(&level0), [(1, 67), (2, 67), (3, 67), (4, 67), (5, 17), (6, 17)]);
 }

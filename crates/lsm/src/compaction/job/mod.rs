@@ -20,7 +20,7 @@ use super::outputs::Outputs;
 use super::rules::{DroppedEntries, HiddenWatch, RulesOptions, Sieve};
 use crate::expiry::Expiring;
 use crate::file_meta::FileMetaData;
-use crate::holders::Holders;
+use crate::holders::{Held, Holder, Holders};
 use crate::iterator::{ChildIter, InternalIterator, IterPurpose, LevelIter, MergingIter};
 use crate::key::{LookupKey, MAX_SEQNO, SeqNo, ValueType, trailer, user_key};
 use crate::options::{ColumnFamilyOptions, FileChecksum};
@@ -112,6 +112,8 @@ pub(crate) struct CompactionJob {
     /// Which blocks of the inputs are cached, if the outputs are to know.
     cache_watch: Option<Arc<CacheWatch>>,
     outputs: Outputs,
+    /// Counts the memory of range tombstones, if there are any.
+    held_ranges: Option<Held>,
     /// Entries of the inputs, as their properties say.
     entries: u64,
     /// All inputs are read; a table may remain to be ended.
@@ -147,6 +149,7 @@ impl CompactionJob {
             beneath,
             cache_watch,
             outputs,
+            held_ranges: None,
             entries: 0,
             is_read: false,
             is_done: false,
@@ -285,6 +288,8 @@ impl CompactionJob {
         let snapshots = if is_planted(PlantedBug::SnapshotIgnoredByCompaction) { &[] } else { &*self.env.snapshots };
         let beneath = &self.beneath;
         let kept = retained(order, tombstones, snapshots, |start, end| beneath.may_have_any(start, end));
+        let bytes = kept.iter().map(|one| one.memory_usage()).sum::<usize>() + fragments.memory_usage();
+        self.held_ranges.insert(self.env.holders.charge(Holder::Jobs)).set(bytes as u64);
         self.outputs.set_ranges(kept);
         self.sieve.set_ranges(fragments);
         Ok(())

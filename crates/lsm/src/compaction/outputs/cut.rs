@@ -68,10 +68,15 @@ impl OutputCutter {
                 || file_size >= self.max_output_file_size
                 || (borders > 0 && self.ends_at_border(borders, before, file_size)));
         if ends || file_size == 0 {
-            self.overlapped_bytes = self.current_bytes();
-            self.borders = 0;
+            self.begin_output();
         }
         ends
+    }
+
+    /// An output begins with the key that was asked about last.
+    pub(in crate::compaction) fn begin_output(&mut self) {
+        self.overlapped_bytes = self.current_bytes();
+        self.borders = 0;
     }
 
     /// Whether a fence lies between the last key and `user_key`, or at it.

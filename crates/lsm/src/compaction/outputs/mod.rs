@@ -34,9 +34,12 @@ const PART_DIVISOR: u64 = 32;
 pub(super) struct Outputs {
     cutter: OutputCutter,
     parts: Option<Parts>,
-    builder: Option<TableBuilder>,
+    /// The table that takes entries.
+    open: Option<OpenTable>,
     /// The table before, which has all its entries.
-    ending: Option<EndingTable>,
+    ending: Option<OpenTable>,
+    /// Where further tables of range tombstones alone end, which come before the next entry's: before a key, or nowhere.
+    rest: Option<Option<Box<[u8]>>>,
     /// The same when it is durable, and still to be opened.
     unopened: Option<(FileMetaData, TableTail)>,
     options: TableBuilderOptions,
@@ -49,8 +52,6 @@ pub(super) struct Outputs {
     /// Their open readers, by number.
     readers: Vec<(u64, Arc<TableReader>)>,
     ranges: WaitingRanges,
-    /// The oldest blob file that the current table refers to.
-    oldest_blob_file: Option<u64>,
     /// References to values in blob files that were appended.
     blob_references: BlobTally,
 }
@@ -72,11 +73,12 @@ impl Parts {
     }
 }
 
-/// A table that only has to be ended.
+/// A table that is being written.
 #[derive(Debug)]
-struct EndingTable {
+struct OpenTable {
     builder: TableBuilder,
     number: u64,
+    /// The oldest blob file that it refers to.
     oldest_blob_file: Option<u64>,
 }
 
@@ -137,8 +139,9 @@ impl Outputs {
         Self {
             cutter: OutputCutter::new(compaction),
             parts,
-            builder: None,
+            open: None,
             ending: None,
+            rest: None,
             unopened: None,
             options,
             warm: watch.map(|watch| env.table_cache.warm_blocks(watch)),
@@ -147,7 +150,6 @@ impl Outputs {
             finished: Vec::new(),
             readers: Vec::new(),
             ranges,
-            oldest_blob_file: None,
             blob_references: BlobTally::default(),
         }
     }
@@ -177,23 +179,26 @@ impl Outputs {
         is_first_of_key: bool,
     ) -> Result<()> {
         if is_first_of_key {
-            let file_size = self.builder.as_ref().map_or(0, TableBuilder::estimated_size);
-            let ends = self.cutter.ends_before(user_key(internal_key), file_size);
-            let ends_part =
-                self.parts.as_mut().is_some_and(|parts| parts.ends_before(user_key(internal_key), file_size));
-            let ranges_fill = self.ranges.fill_table_before(user_key(internal_key));
+            let user_key = user_key(internal_key);
+            let file_size = self.open.as_ref().map_or(0, |table| table.builder.estimated_size());
+            let ends = self.cutter.ends_before(user_key, file_size);
+            let ends_part = self.parts.as_mut().is_some_and(|parts| parts.ends_before(user_key, file_size));
+            let ranges_fill = self.ranges.fill_table_before(user_key);
             if ends || ends_part || ranges_fill {
-                self.end_table(env, Some(user_key(internal_key)))?;
+                if !ends {
+                    self.cutter.begin_output();
+                }
+                self.end_table(env, Some(user_key))?;
             }
         }
-        let builder = match &mut self.builder {
-            Some(builder) => builder,
+        let table = match &mut self.open {
+            Some(table) => table,
             none => none.insert(create_table(env, &mut self.options, &self.warm, &mut self.created)?),
         };
-        builder.add(internal_key, value).map_err(out_of_order)?;
+        table.builder.add(internal_key, value).map_err(out_of_order)?;
         if trailer(internal_key) as u8 == ValueType::BlobIndex as u8 {
             let number = self.blob_references.count(user_key(internal_key), value)?;
-            self.oldest_blob_file = Some(self.oldest_blob_file.map_or(number, |oldest| oldest.min(number)));
+            table.oldest_blob_file = Some(table.oldest_blob_file.map_or(number, |oldest| oldest.min(number)));
         }
         Ok(())
     }
@@ -206,41 +211,60 @@ impl Outputs {
     /// Closes the current table, if there is one, for entries; [`step`](Self::step) then ends it. `next_key` is the first user key of the next: range tombstones go as
     /// far as that, in tables of their own where they are too many for one.
     pub(super) fn end_table(&mut self, env: &CompactionEnv, next_key: Option<&[u8]>) -> Result<()> {
-        loop {
-            while !self.step(env, &mut || false)? {}
-            let ranges_need_one = match next_key {
-                None => !self.ranges.is_empty(),
-                Some(next_key) => self.ranges.fill_table_before(next_key),
-            };
-            let mut builder = match self.builder.take() {
-                Some(builder) => builder,
-                None if ranges_need_one => create_table(env, &mut self.options, &self.warm, &mut self.created)?,
-                None => return Ok(()),
-            };
-            let ranges = self.ranges.next_table(builder.last_user_key(), next_key);
-            ranges.tombstones.iter().try_for_each(|tombstone| builder.add_range_tombstone(tombstone))?;
-            let (number, oldest_blob_file) = (self.options.file_number, self.oldest_blob_file.take());
-            self.ending = Some(EndingTable { builder, number, oldest_blob_file });
-            if !ranges.is_cut {
-                return Ok(());
-            }
+        while !self.step(env, &mut || false)? {}
+        match self.open.take() {
+            Some(table) => self.end(table, next_key),
+            None => self.end_ranges(env, next_key),
         }
+    }
+
+    /// Closes a table of range tombstones alone, if there are enough of them before `next_key`.
+    fn end_ranges(&mut self, env: &CompactionEnv, next_key: Option<&[u8]>) -> Result<()> {
+        match self.ranges.need_table_before(next_key) {
+            true => {
+                let table = create_table(env, &mut self.options, &self.warm, &mut self.created)?;
+                self.end(table, next_key)
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn end(&mut self, mut table: OpenTable, next_key: Option<&[u8]>) -> Result<()> {
+        let ranges = self.ranges.next_table(table.builder.last_user_key(), next_key);
+        ranges.tombstones.iter().try_for_each(|tombstone| table.builder.add_range_tombstone(tombstone))?;
+        self.ending = Some(table);
+        self.rest = ranges.is_cut.then(|| next_key.map(Box::from));
+        Ok(())
     }
 
     /// Whether a table is to be ended: [`step`](Self::step) should come before the next entry.
     #[inline]
     pub(super) fn is_ending(&self) -> bool {
-        self.ending.is_some() || self.unopened.is_some()
+        self.ending.is_some() || self.unopened.is_some() || self.rest.is_some()
     }
 
-    /// Works on the table that is to be ended until `is_over`; returns whether it is done, or there is none.
+    /// Works on the tables that are to be ended until `is_over`; returns whether it is done, or there are none.
     pub(super) fn step(&mut self, env: &CompactionEnv, is_over: &mut dyn FnMut() -> bool) -> Result<bool> {
+        loop {
+            if !self.step_table(env, is_over)? {
+                return Ok(false);
+            }
+            let Some(next_key) = self.rest.take() else { return Ok(true) };
+            self.end_ranges(env, next_key.as_deref())?;
+            if self.is_ending() && is_over() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The same for one table.
+    fn step_table(&mut self, env: &CompactionEnv, is_over: &mut dyn FnMut() -> bool) -> Result<bool> {
         if let Some(ending) = &mut self.ending
             && !ending.builder.prepare(is_over)?
         {
             return Ok(false);
         }
-        if let Some(EndingTable { builder, number, oldest_blob_file }) = self.ending.take() {
+        if let Some(OpenTable { builder, number, oldest_blob_file }) = self.ending.take() {
             let (summary, tail) = builder.finish_with_tail()?;
             let mut file = self.file_meta(number, summary);
             if let Some(oldest) = oldest_blob_file {
@@ -290,13 +314,13 @@ impl Outputs {
     pub(super) fn bytes(&self) -> u64 {
         let unopened = self.unopened.iter().map(|(file, _)| file);
         let finished = self.finished.iter().chain(unopened).map(|file| file.file_size).fold(0, u64::saturating_add);
-        let ending = self.ending.as_ref().map(|ending| &ending.builder);
-        self.builder.iter().chain(ending).map(TableBuilder::estimated_size).fold(finished, u64::saturating_add)
+        let written = self.open.iter().chain(&self.ending).map(|table| table.builder.estimated_size());
+        written.fold(finished, u64::saturating_add)
     }
 
     /// Removes every file that was created. What cannot be removed now is an orphan that the next open removes.
     pub(super) fn abandon(self, env: &CompactionEnv) {
-        drop((self.builder, self.ending, self.readers));
+        drop((self.open, self.ending, self.readers));
         for number in self.created {
             let _ = env.env.remove_file(&FileName::Table(number).path(&env.dir));
         }
@@ -309,7 +333,7 @@ fn create_table(
     options: &mut TableBuilderOptions,
     warm: &Option<WarmBlocks>,
     created: &mut Vec<u64>,
-) -> Result<TableBuilder> {
+) -> Result<OpenTable> {
     let number = env.file_numbers.allocate();
     let path = FileName::Table(number).path(&env.dir);
     created.push(number);
@@ -321,7 +345,7 @@ fn create_table(
     if let Some(warm) = warm {
         builder.keep_warm(warm.clone());
     }
-    Ok(builder)
+    Ok(OpenTable { builder, number, oldest_blob_file: None })
 }
 
 /// The builder asks for ascending keys: if they do not ascend here, an input is damaged.

@@ -64,7 +64,7 @@ impl WaitingRanges {
     /// No tombstones, for tables of about `max_table_bytes`; `None`: there may only be one table.
     pub(in crate::compaction) fn new(order: InternalKeyComparator, max_table_bytes: Option<u64>) -> Self {
         let most = match max_table_bytes {
-            Some(bytes) => Amount { tombstones: MAX_TOMBSTONES, bytes: bytes.min(MAX_BYTES) },
+            Some(bytes) => Amount { tombstones: MAX_TOMBSTONES, bytes: bytes.clamp(1, MAX_BYTES) },
             None => Amount { tombstones: usize::MAX, bytes: u64::MAX },
         };
         Self { order, begun: Vec::new(), waiting: VecDeque::new(), before: Amount::default(), most }
@@ -75,9 +75,12 @@ impl WaitingRanges {
         self.waiting = tombstones.into();
     }
 
-    /// Whether none is left.
-    pub(in crate::compaction) fn is_empty(&self) -> bool {
-        self.begun.is_empty() && self.waiting.is_empty()
+    /// Whether a table is needed before `next_key`, `None` is behind all, also where no entry comes before it.
+    pub(in crate::compaction) fn need_table_before(&mut self, next_key: Option<&[u8]>) -> bool {
+        match next_key {
+            Some(next_key) => self.fill_table_before(next_key),
+            None => !self.begun.is_empty() || !self.waiting.is_empty(),
+        }
     }
 
     /// Whether those that begin before `user_key` are enough for a table. Keys ascend from call to call.

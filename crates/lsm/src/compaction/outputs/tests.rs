@@ -83,14 +83,11 @@ fn run_ranges(command: &Command) -> String {
     let (mut text, mut keys_of_table) = (String::new(), Vec::new());
     let mut end_table = |waiting: &mut WaitingRanges, keys: &mut Vec<&str>, next_key: Option<&str>| {
         loop {
-            let ranges_need_one = match next_key {
-                None => !waiting.is_empty(),
-                Some(next_key) => waiting.fill_table_before(next_key.as_bytes()),
-            };
-            if keys.is_empty() && !ranges_need_one {
+            let (last_key, next_key) = (keys.last().map(|key| key.as_bytes()), next_key.map(str::as_bytes));
+            if last_key.is_none() && !waiting.need_table_before(next_key) {
                 return;
             }
-            let ranges = waiting.next_table(keys.last().map(|key| key.as_bytes()), next_key.map(str::as_bytes));
+            let ranges = waiting.next_table(last_key, next_key);
             text.push_str(&format!("{} {:?}\n", keys.join(" "), ranges.tombstones));
             keys.clear();
             if !ranges.is_cut {
@@ -106,7 +103,7 @@ fn run_ranges(command: &Command) -> String {
         keys_of_table.push(key);
     }
     end_table(&mut waiting, &mut keys_of_table, None);
-    assert!(waiting.is_empty());
+    assert!(!waiting.need_table_before(None));
     text
 }
 

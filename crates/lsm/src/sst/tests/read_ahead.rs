@@ -1,10 +1,11 @@
 //! What a walk asks of a file: each byte once, and of a direct file the next window while it decodes the one before.
 
 use super::super::test_util::{MemoryFile, build, builder_options, reader_options};
+use crate::file_meta::{FileMeta, FileMetaData};
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, ValueType};
 use crate::options::{CompressionType, ReadOptions, TableOptions};
-use crate::sst::{TableIter, TableReadOptions, TableReader, WalkBounds};
+use crate::sst::{Shares, TableIter, TableReadOptions, TableReader, WalkBounds, WalkShare};
 use siltstone_base::env::{IoContext, RandomFile};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 
@@ -223,9 +224,35 @@ fn a_walk_that_needs_so_many_entries_reads_about_as_many_at_once() {
         assert!(many.len() == 1 && (50_000..=(64 << 10) + 2 * 4_096).contains(&many[0].1), "{many:?}");
         // The walk ends before.
         assert_eq!(reads(3_000, Some(1150)), reads(0, Some(1150)));
-        // A few: its block alone, and then as ever.
-        assert_eq!(reads(1, None), reads(0, None));
+        // A few, and it goes further: its block alone, and then as much again as it needed.
+        let (few, unknown) = (reads(1, None), reads(0, None));
+        assert!(few.len() <= unknown.len() && few[0] == unknown[0], "{few:?} {unknown:?}");
+        let bytes = |reads: &[(u64, u64)]| reads.iter().map(|(_, len)| len).sum::<u64>();
+        assert!(bytes(&few) < 2 * 150 * 110, "{few:?}");
     }
+}
+
+/// A quarter of the entries.
+#[derive(Debug)]
+struct Quarter;
+
+impl Shares for Quarter {
+    fn share_of(&self, _: &FileMeta) -> f64 {
+        0.25
+    }
+}
+
+#[test]
+fn a_walk_whose_entries_are_in_several_tables_reads_its_part_of_each() {
+    let reads = |expected_entries, shares: Option<Arc<dyn Shares>>| {
+        let (file, reader) = table(true);
+        let read = TableReadOptions { expected_entries, ..TableReadOptions::default() };
+        let mut iter = TableIter::new(reader, read, 0);
+        let meta = FileMeta::new(FileMetaData::default(), None);
+        iter.set_share(shares.map(|shares| WalkShare::new(&shares, &meta)));
+        reads_of(&mut iter, &file, (1000, 1150), None)
+    };
+    assert_eq!(reads(600, Some(Arc::new(Quarter))), reads(150, None));
 }
 
 /// It is read as one of which nothing is known, from the first block on.

@@ -399,6 +399,7 @@ proptest! {
     fn compactions_agree_with_a_map(
         batches in proptest::collection::vec(proptest::collection::vec(change(), 1..40), 4..10),
         snapshot_every in 1u64..60,
+        snapshot_life in prop_oneof![Just(SeqNo::MAX), 10u64..200],
         most in 1usize..5,
         target_file_size in prop_oneof![Just(8), Just(40), Just(2000)],
     ) {
@@ -424,7 +425,8 @@ proptest! {
             let table = world.table_with_ranges(&rows, &ranges);
             let files = version.all_files().map(|(level, file)| (level, file.data())).chain([(0, table)]);
             version = world.version(files.collect::<Vec<_>>());
-            let snapshots: Vec<SeqNo> = (1..=seqno).filter(|seqno| seqno % snapshot_every == 0).collect();
+            let oldest = seqno.saturating_sub(snapshot_life);
+            let snapshots: Vec<SeqNo> = (oldest..=seqno).filter(|seqno| seqno % snapshot_every == 0).collect();
             version = world.settle(version, &snapshots, most);
             for reader in snapshots.into_iter().chain([seqno]) {
                 for key in 0..30u8 {
