@@ -291,7 +291,7 @@ impl TableIter {
             return Reach::Unknown;
         }
         let own = stored_range(self.block_index().handle(index));
-        let expected_end = self.began.map(|began| self.expected_end(began, own.start));
+        let expected_end = self.began.map(|began| self.expected_end(began, &own));
         let upper = self.bounds.as_ref().and_then(|bounds| bounds.upper.as_deref());
         if upper.is_none() && expected_end.is_none() {
             return Reach::Unknown;
@@ -332,8 +332,8 @@ impl TableIter {
         }
     }
 
-    /// Up to where in the file a walk goes that began at `began` and came to `position`.
-    fn expected_end(&mut self, began: u64, position: u64) -> u64 {
+    /// Up to where in the file a walk goes that began at `began` and came to the block at `own`.
+    fn expected_end(&mut self, began: u64, own: &Range<u64>) -> u64 {
         if self.expected_len == 0 {
             let properties = self.reader.properties();
             let entry = properties.data_size as f64 / properties.num_entries.max(1) as f64;
@@ -342,7 +342,7 @@ impl TableIter {
         }
         let end = began.saturating_add(self.expected_len);
         // One that goes further has more of its entries here than was thought: it may go as far again.
-        if position < end { end } else { position.saturating_add(position.saturating_sub(began)) }
+        if own.start < end { end } else { own.start.saturating_add(own.end.saturating_sub(began)) }
     }
 
     /// Moves the cursor by `movement` within the current block.
