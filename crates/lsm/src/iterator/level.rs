@@ -3,7 +3,7 @@
 use super::{InternalIterator, SeekStage};
 use crate::file_meta::FileMeta;
 use crate::key::InternalKey;
-use crate::sst::{CacheWatch, Shares, TableIter, TableReadOptions, WalkBounds, WalkShare};
+use crate::sst::{CacheWatch, LevelShares, TableIter, TableReadOptions, WalkBounds};
 use crate::table_cache::TableCache;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};
@@ -42,7 +42,7 @@ pub(crate) struct LevelIter {
     /// No block is passed by that may have a key outside of them.
     bounds: Option<Arc<WalkBounds>>,
     /// Who knows which part of the walk's entries each table has.
-    shares: Option<Arc<dyn Shares>>,
+    shares: Option<LevelShares>,
     /// Is told which blocks are cached that are read past the cache.
     cache_watch: Option<Arc<CacheWatch>>,
     /// An error of opening a table.
@@ -89,7 +89,7 @@ impl LevelIter {
 
     /// The same for a walk of whose entries `shares` knows which part each table has; `None`: each has all of them.
     #[must_use]
-    pub(crate) fn sharing(mut self, shares: Option<Arc<dyn Shares>>) -> Self {
+    pub(crate) fn sharing(mut self, shares: Option<LevelShares>) -> Self {
         self.shares = shares;
         self
     }
@@ -135,7 +135,7 @@ impl LevelIter {
             Ok(mut table) => {
                 table.set_prefix(self.prefix);
                 table.set_bounds(self.bounds_of(index));
-                table.set_share(self.shares.as_ref().map(|shares| WalkShare::new(shares, file)));
+                table.set_share(self.shares.as_ref().map(|shares| shares.of(file)));
                 table.set_cache_watch(self.cache_watch.clone());
                 self.table = Some(table);
                 true

@@ -322,10 +322,11 @@ impl TableBuilder {
         if self.filter_partitions.is_none()
             && let Some(filter) = self.filter.as_mut().filter(|filter| !filter.is_empty())
         {
-            if filter.finished_len() / 2 > self.output.most_meta_block() {
-                // However it is built, no block could hold it.
+            if filter.finished_len() / 4 > self.output.most_meta_block() {
+                // A ribbon filter has at least a third of these bytes: no block could hold it.
                 self.properties.filter_policy.clear();
                 self.filter = None;
+                self.update_held();
                 return Ok(true);
             }
             let keys = filter.len() as u64;

@@ -213,6 +213,8 @@ impl TableIter {
         if let Some(block) = self.expired_block(index) {
             self.passed += 1;
             self.read_ahead.passed(&block);
+            // It is no part of what the walk needs.
+            self.began = self.began.map(|began| began.saturating_add(block.end - block.start));
             return true;
         }
         match self.fetch(index) {
@@ -279,7 +281,8 @@ impl TableIter {
         }
         let (verify, context) = (self.options.verify_checksums, self.options.context);
         let handle = self.block_index().handle(index);
-        let reach = self.reach(index);
+        let asks = self.read_ahead.asks_how_far(self.reader.fetcher(), handle);
+        let reach = if asks { self.reach(index) } else { Reach::Unknown };
         let block = self.read_ahead.block(self.reader.fetcher(), handle, reach, verify, context)?;
         let keeps = self.options.fill_cache && !self.bypasses_cache;
         if keeps { self.reader.keep_block(self.block_index(), index, block) } else { Ok(Arc::new(block)) }
@@ -306,8 +309,9 @@ impl TableIter {
                 break;
             }
             if stored.end.saturating_sub(own.start) > AT_ONCE as u64 {
-                // Who only has a bound that is far away may end before it.
-                return if expected_end.is_some() { Reach::Far } else { Reach::Unknown };
+                // Who only has a bound that is far away may end before it; and where what comes next is cached, one block is all that is missing.
+                let is_far = expected_end.is_some() && end > own.end;
+                return if is_far { Reach::Far } else { Reach::Unknown };
             }
             if !blocks.slots().has(next) {
                 end = stored.end;

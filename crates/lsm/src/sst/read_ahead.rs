@@ -109,6 +109,11 @@ impl ReadAhead {
         fetcher.data_block_from(stored, handle, verify)
     }
 
+    /// Whether it matters how far the walk goes from the block at `handle` on.
+    pub(super) fn asks_how_far(&self, fetcher: &BlockFetcher, handle: BlockHandle) -> bool {
+        self.grows && (self.file.is_some() || fetcher.file.mapped(handle.offset, 1).is_none())
+    }
+
     /// The walk passed by a block without reading it: the one behind it comes in order.
     pub(super) fn passed(&mut self, block: &Range<u64>) {
         if self.expected == block.start {

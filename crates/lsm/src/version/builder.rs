@@ -170,7 +170,8 @@ impl VersionBuilder {
             true => blob_files.retain_needed(tables)?,
             false => Vec::new(),
         };
-        let version = Version { family, comparator: comparator.clone(), levels, blob_files };
+        let version =
+            Version { family, comparator: comparator.clone(), levels, blob_files, shares: Default::default() };
         Ok(BuiltVersion { version, left: left.into_values().collect(), left_blob_files })
     }
 

@@ -28,6 +28,7 @@ use crate::key::{ColumnFamilyId, InternalKeyComparator};
 use crate::sst::TableReader;
 use siltstone_base::sync::Arc;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// The tables of one column family at one moment. Immutable.
 #[derive(Debug)]
@@ -37,13 +38,15 @@ pub(crate) struct Version {
     /// Level 0 first. Levels that an edit does not touch are shared with the version before.
     levels: Vec<Arc<Level>>,
     blob_files: BlobFileList,
+    /// Made when a walk asks for it.
+    shares: OnceLock<Arc<shares::VersionShares>>,
 }
 
 impl Version {
     /// A version without tables.
     pub(crate) fn empty(family: ColumnFamilyId, comparator: InternalKeyComparator, num_levels: usize) -> Self {
         let levels = (0..num_levels).map(|_| Arc::new(Level::default())).collect();
-        Self { family, comparator, levels, blob_files: BlobFileList::default() }
+        Self { family, comparator, levels, blob_files: BlobFileList::default(), shares: OnceLock::new() }
     }
 
     /// The column family.

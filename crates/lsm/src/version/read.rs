@@ -4,12 +4,11 @@
 
 use super::Version;
 use super::candidates::Candidates;
-use super::shares::LevelShares;
 use crate::file_meta::FileMeta;
 use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
 use crate::key::{LookupKey, SeqNo};
 use crate::options::{ReadOptions, ReadTier};
-use crate::sst::{Asked, GetCounts, TableEntry, TableIter, TableReadOptions, WalkBounds, WalkShare};
+use crate::sst::{Asked, GetCounts, LevelShares, TableEntry, TableIter, TableReadOptions, WalkBounds};
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;
@@ -210,7 +209,7 @@ impl Version {
     /// Adds the sources of a walk over all tables: each table of level 0, and each further level as one run. Of the last level with data those tables are left out
     /// that the walk need not see, and blocks passed by of which all rows are expired at `expired_at`, in Unix seconds.
     pub(crate) fn add_iterators(
-        self: &Arc<Self>,
+        &self,
         table_cache: &Arc<TableCache>,
         options: &ReadOptions,
         left_out: Option<LeftOut<'_>>,
@@ -219,17 +218,17 @@ impl Version {
     ) -> Result<()> {
         let read = TableReadOptions::from(options);
         let bounds = WalkBounds::of(options);
-        let runs = self.levels.iter().skip(1).filter(|level| !level.is_empty()).count() + self.files(0).len();
-        let are_shared = read.expected_entries > 0 && runs > 1;
+        let runs = || self.levels.iter().skip(1).filter(|level| !level.is_empty()).count() + self.files(0).len();
+        let shares = (read.expected_entries > 0 && runs() > 1).then(|| self.shares());
         for (number, level) in self.levels.iter().enumerate() {
             let read = self.passing(number, &read, expired_at);
-            let shares = are_shared.then(|| LevelShares::of(self, number));
+            let shares = || shares.as_ref().map(|shares| LevelShares::new(shares, number));
             if number == 0 {
                 for file in level.files() {
                     let reader = Arc::clone(table_cache.reader_within(file, read.read_tier)?);
                     let mut table = TableIter::new(reader, read, options.readahead_size);
                     table.set_bounds(bounds.clone());
-                    table.set_share(shares.as_ref().map(|shares| WalkShare::new(shares, file)));
+                    table.set_share(shares().map(|shares| shares.of(file)));
                     children.push(ChildIter::Table(table));
                 }
             } else if !level.is_empty() {
@@ -239,7 +238,7 @@ impl Version {
                     None => level.shared_files(),
                 };
                 let level = LevelIter::new(files, Arc::clone(table_cache), read, purpose);
-                children.push(ChildIter::Level(level.within(bounds.clone()).sharing(shares)));
+                children.push(ChildIter::Level(level.within(bounds.clone()).sharing(shares())));
             }
         }
         Ok(())

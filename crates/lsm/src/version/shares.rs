@@ -3,32 +3,56 @@
 //! Not the part that its level has of all bytes: where keys came in order, a level may have all of one range and nothing of another.
 
 use super::Version;
+use super::level::Level;
 use crate::file_meta::FileMeta;
+use crate::key::InternalKeyComparator;
 use crate::sst::Shares;
 use siltstone_base::sync::Arc;
+use siltstone_base::sync::atomic::{AtomicU32, Ordering};
 
-/// Knows it of the tables of one level.
+/// The tables of a version, and what was found out of them.
 #[derive(Debug)]
-pub(crate) struct LevelShares {
-    version: Arc<Version>,
-    level: usize,
-}
-
-impl LevelShares {
-    /// Of the tables of `level`.
-    pub(super) fn of(version: &Arc<Version>, level: usize) -> Arc<dyn Shares> {
-        Arc::new(Self { version: Arc::clone(version), level })
-    }
-}
-
-impl Shares for LevelShares {
-    fn share_of(&self, file: &FileMeta) -> f64 {
-        let own = file.file_size.max(1) as f64;
-        own / (own + self.version.bytes_beside(self.level, file))
-    }
+pub(super) struct VersionShares {
+    order: InternalKeyComparator,
+    levels: Vec<Arc<Level>>,
+    /// Of each table of each level the bits of its part as an `f32`; 0: nobody asked yet.
+    known: Vec<Box<[AtomicU32]>>,
 }
 
 impl Version {
+    /// The parts of its tables.
+    pub(super) fn shares(&self) -> Arc<dyn Shares> {
+        let shares = self.shares.get_or_init(|| {
+            let known = self.levels.iter().map(|level| level.files().iter().map(|_| AtomicU32::new(0)).collect());
+            let (order, levels) = (self.comparator.clone(), self.levels.clone());
+            Arc::new(VersionShares { order, levels, known: known.collect() })
+        });
+        Arc::<VersionShares>::clone(shares)
+    }
+}
+
+impl Shares for VersionShares {
+    fn share_of(&self, level: usize, file: &FileMeta) -> f64 {
+        let index = self.levels.get(level).and_then(|tables| match level {
+            0 => tables.files().iter().position(|other| other.number == file.number),
+            _ => Some(tables.overlapping_range(&self.order, Some(file.smallest.user_key()), None).start),
+        });
+        let known = self.known.get(level).zip(index).and_then(|(known, index)| known.get(index));
+        match known.map_or(0, |known| known.load(Ordering::Relaxed)) {
+            0 => {
+                let own = file.file_size.max(1) as f64;
+                let share = own / (own + self.bytes_beside(level, file));
+                if let Some(known) = known {
+                    known.store((share as f32).to_bits(), Ordering::Relaxed);
+                }
+                share
+            }
+            bits => f64::from(f32::from_bits(bits)),
+        }
+    }
+}
+
+impl VersionShares {
     /// Bytes that other sorted runs have in the range of `file`, a table of `level`: whole tables, and of those that reach beyond it as large a part as `file` has of
     /// what its own level has in their range.
     fn bytes_beside(&self, level: usize, file: &FileMeta) -> f64 {
@@ -36,22 +60,22 @@ impl Version {
         let mut beside = 0.0;
         for (number, other) in self.levels.iter().enumerate() {
             if number == 0 {
-                let others = self.overlapping_files(0, Some(smallest), Some(largest));
-                let others = others.iter().filter(|other| other.number != file.number);
+                let meets = |other: &&Arc<FileMeta>| {
+                    other.number != file.number
+                        && !other.ends_before(&self.order, smallest)
+                        && !self.order.compare_user(other.smallest.user_key(), largest).is_gt()
+                };
+                let others = other.files().iter().filter(meets);
                 beside += others.map(|other| self.bytes_within(level, file, other)).sum::<f64>();
             } else if number != level {
-                let range = other.overlapping_range(&self.comparator, Some(smallest), Some(largest));
-                let edges = [range.start, range.end.max(1) - 1];
-                let (first, last) = (other.files().get(edges[0]), other.files().get(edges[1]));
-                let inner = edges[0].saturating_add(1)..edges[1];
-                beside += match (range.len(), first, last) {
-                    (0, ..) | (_, None, _) | (_, _, None) => 0.0,
-                    (1, Some(only), _) => self.bytes_within(level, file, only),
-                    (_, Some(first), Some(last)) => {
-                        let inner = other.bytes_of(inner) as f64;
-                        inner + self.bytes_within(level, file, first) + self.bytes_within(level, file, last)
-                    }
-                };
+                let range = other.overlapping_range(&self.order, Some(smallest), Some(largest));
+                let mut tables = other.files().get(range.clone()).unwrap_or_default().iter();
+                let (first, last) = (tables.next(), tables.next_back());
+                let edges = first.into_iter().chain(last);
+                beside += edges.map(|other| self.bytes_within(level, file, other)).sum::<f64>();
+                if range.len() > 2 {
+                    beside += other.bytes_of(range.start + 1..range.end - 1) as f64;
+                }
             }
         }
         beside
@@ -63,7 +87,7 @@ impl Version {
         match self.levels.get(level) {
             Some(tables) if level > 0 => {
                 let (smallest, largest) = (other.smallest.user_key(), other.largest.user_key());
-                let range = tables.overlapping_range(&self.comparator, Some(smallest), Some(largest));
+                let range = tables.overlapping_range(&self.order, Some(smallest), Some(largest));
                 bytes * file.file_size as f64 / tables.bytes_of(range).max(file.file_size).max(1) as f64
             }
             // Each table of level 0 is a run by itself.

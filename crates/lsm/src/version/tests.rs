@@ -1,7 +1,6 @@
 //! Tests of levels and of the builder.
 
 use super::builder::VersionBuilder;
-use super::shares::LevelShares;
 use super::*;
 use crate::file_meta::{FileMetaData, ObsoleteTables};
 use crate::file_names::FileName;
@@ -328,12 +327,15 @@ fn blob_files_stay_while_tables_may_need_them() {
 
 /// The parts of a walk's entries that the tables of `files` are expected to have, in percent, by number.
 fn shares(files: &[(usize, FileMetaData)]) -> Vec<(u64, u64)> {
-    let version = Arc::new(build(None, &[], files).unwrap().version);
+    let version = build(None, &[], files).unwrap().version;
+    let shares = version.shares();
     let share =
-        |level: usize, file: &FileMeta| (LevelShares::of(&version, level).share_of(file) * 100.0).round() as u64;
-    let mut shares: Vec<_> = version.all_files().map(|(level, file)| (file.number, share(level, file))).collect();
-    shares.sort();
-    shares
+        |(level, file): (usize, &Arc<FileMeta>)| (file.number, (shares.share_of(level, file) * 100.0).round() as u64);
+    let mut found: Vec<_> = version.all_files().map(share).collect();
+    // What was found out is remembered.
+    assert_eq!(version.all_files().map(share).collect::<Vec<_>>(), found);
+    found.sort();
+    found
 }
 
 #[test]

@@ -116,8 +116,10 @@ pub(crate) struct CompactionJob {
     held_ranges: Option<Held>,
     /// Entries of the inputs, as their properties say.
     entries: u64,
-    /// All inputs are read; a table may remain to be ended.
+    /// All inputs are read; tables may remain to be ended.
     is_read: bool,
+    /// The last table has all that comes into it.
+    is_written: bool,
     is_done: bool,
 }
 
@@ -152,6 +154,7 @@ impl CompactionJob {
             held_ranges: None,
             entries: 0,
             is_read: false,
+            is_written: false,
             is_done: false,
         }
     }
@@ -197,12 +200,17 @@ impl CompactionJob {
         if !self.outputs.step(&self.env, &mut || budget.is_over())? {
             return Ok(false);
         }
-        if self.is_read {
+        if self.is_written {
             if self.keys.is_all() {
                 self.check_counts(self.sieve.entries_in())?;
             }
             self.is_done = true;
             return Ok(true);
+        }
+        if self.is_read {
+            self.outputs.end_table(&self.env, None)?;
+            self.is_written = true;
+            return self.step(budget);
         }
         let Some(input) = &mut self.input else { return Ok(false) };
         let (outputs, env, beneath) = (&mut self.outputs, &self.env, &mut self.beneath);
@@ -238,7 +246,6 @@ impl CompactionJob {
         }
         let mut write = |key: &[u8], value: &[u8], is_first_of_key: bool| outputs.add(env, key, value, is_first_of_key);
         self.sieve.finish(&mut write)?;
-        self.outputs.end_table(&self.env, None)?;
         self.is_read = true;
         self.step(budget)
     }

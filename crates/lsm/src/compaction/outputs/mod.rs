@@ -183,7 +183,8 @@ impl Outputs {
             let file_size = self.open.as_ref().map_or(0, |table| table.builder.estimated_size());
             let ends = self.cutter.ends_before(user_key, file_size);
             let ends_part = self.parts.as_mut().is_some_and(|parts| parts.ends_before(user_key, file_size));
-            let ranges_fill = self.ranges.fill_table_before(user_key);
+            // Those that have to be written before the key before are counted with it.
+            let ranges_fill = self.rest.is_none() && self.ranges.fill_table_before(user_key);
             if ends || ends_part || ranges_fill {
                 if !ends {
                     self.cutter.begin_output();
@@ -249,11 +250,11 @@ impl Outputs {
             if !self.step_table(env, is_over)? {
                 return Ok(false);
             }
-            let Some(next_key) = self.rest.take() else { return Ok(true) };
-            self.end_ranges(env, next_key.as_deref())?;
-            if self.is_ending() && is_over() {
+            if self.rest.is_some() && is_over() {
                 return Ok(false);
             }
+            let Some(next_key) = self.rest.take() else { return Ok(true) };
+            self.end_ranges(env, next_key.as_deref())?;
         }
     }
 

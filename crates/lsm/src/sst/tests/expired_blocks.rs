@@ -282,13 +282,14 @@ fn a_collector_of_the_user_that_copies_properties_of_another_table_hides_no_row(
     assert_eq!((counted(&options).0, reader.properties().others.get(BLOCK_STAMPS_PROPERTY.as_bytes())), (0, None));
 }
 
-/// Counts the reads of a file.
+/// Counts the reads of a file, and their bytes.
 #[derive(Debug)]
-struct Counted(MemoryFile, AtomicU64);
+struct Counted(MemoryFile, AtomicU64, AtomicU64);
 
 impl RandomFile for Counted {
     fn read_at(&self, offset: u64, buffer: &mut [u8], context: IoContext) -> std::io::Result<usize> {
         self.1.fetch_add(1, Ordering::Relaxed);
+        self.2.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         self.0.read_at(offset, buffer, context)
     }
 
@@ -310,7 +311,7 @@ fn gaps_of_expired_blocks_do_not_end_reading_ahead() {
     let written = TableBuilderOptions { expiry: policy(), ..builder_options(table, CompressionType::None) };
     let (bytes, _) = build(written, rows).unwrap();
     let len = bytes.len() as u64;
-    let file = Arc::new(Counted(MemoryFile::new(bytes), AtomicU64::new(0)));
+    let file = Arc::new(Counted(MemoryFile::new(bytes), AtomicU64::new(0), AtomicU64::new(0)));
     let options = read();
     let reader =
         TableReader::open(Arc::<Counted>::clone(&file), "000009.sst".into(), len, &options).map(Arc::new).unwrap();
@@ -318,4 +319,27 @@ fn gaps_of_expired_blocks_do_not_end_reading_ahead() {
     assert_eq!(walked(&reader, at(TIME), true).len(), 400);
     let reads = file.1.load(Ordering::Relaxed) - opened;
     assert!(counted(&options).0 == 200 && reads < 40, "{} blocks passed by, {reads} reads", counted(&options).0);
+}
+
+/// As a scan with `limit 1` does it that begins among rows which expired long ago.
+#[test]
+fn what_a_short_walk_passes_by_does_not_let_it_read_far_ahead() {
+    let rows = (0..2_000_u64).map(|number| {
+        let key = InternalKey::new(&key(number), 1 + number, ValueType::Put);
+        let stamp = if number < 1_000 { TIME } else { TIME + 1 };
+        (key.as_bytes().to_vec(), format!("{}@{stamp}", "v".repeat(300)).into_bytes())
+    });
+    let table = TableOptions::default().block_size(256);
+    let written = TableBuilderOptions { expiry: policy(), ..builder_options(table, CompressionType::None) };
+    let (bytes, _) = build(written, rows).unwrap();
+    let len = bytes.len() as u64;
+    let file = Arc::new(Counted(MemoryFile::new(bytes), AtomicU64::new(0), AtomicU64::new(0)));
+    let reader =
+        TableReader::open(Arc::<Counted>::clone(&file), "000009.sst".into(), len, &read()).map(Arc::new).unwrap();
+    let before = file.2.load(Ordering::Relaxed);
+    let mut iter = TableIter::new(reader, TableReadOptions { expected_entries: 1, ..at(TIME) }, 0);
+    iter.seek_to_first();
+    assert_eq!(numbers_of(&iter), Some(1_000));
+    let bytes = file.2.load(Ordering::Relaxed) - before;
+    assert!(bytes < 3_000, "{bytes} bytes for a row");
 }

@@ -5,7 +5,7 @@ use crate::file_meta::{FileMeta, FileMetaData};
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, ValueType};
 use crate::options::{CompressionType, ReadOptions, TableOptions};
-use crate::sst::{Shares, TableIter, TableReadOptions, TableReader, WalkBounds, WalkShare};
+use crate::sst::{LevelShares, Shares, TableIter, TableReadOptions, TableReader, WalkBounds};
 use siltstone_base::env::{IoContext, RandomFile};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 
@@ -237,7 +237,7 @@ fn a_walk_that_needs_so_many_entries_reads_about_as_many_at_once() {
 struct Quarter;
 
 impl Shares for Quarter {
-    fn share_of(&self, _: &FileMeta) -> f64 {
+    fn share_of(&self, _: usize, _: &FileMeta) -> f64 {
         0.25
     }
 }
@@ -249,7 +249,7 @@ fn a_walk_whose_entries_are_in_several_tables_reads_its_part_of_each() {
         let read = TableReadOptions { expected_entries, ..TableReadOptions::default() };
         let mut iter = TableIter::new(reader, read, 0);
         let meta = FileMeta::new(FileMetaData::default(), None);
-        iter.set_share(shares.map(|shares| WalkShare::new(&shares, &meta)));
+        iter.set_share(shares.map(|shares| LevelShares::new(&shares, 2).of(&meta)));
         reads_of(&mut iter, &file, (1000, 1150), None)
     };
     assert_eq!(reads(600, Some(Arc::new(Quarter))), reads(150, None));
