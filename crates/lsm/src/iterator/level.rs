@@ -1,9 +1,9 @@
 //! Walking a sorted run: tables with disjoint ranges, one behind the other.
 
-use super::{InternalIterator, SeekStage};
+use super::{InternalIterator, LevelShares, SeekStage};
 use crate::file_meta::FileMeta;
 use crate::key::InternalKey;
-use crate::sst::{CacheWatch, LevelShares, TableIter, TableReadOptions, WalkBounds};
+use crate::sst::{CacheWatch, TableIter, TableReadOptions, WalkBounds};
 use crate::table_cache::TableCache;
 use siltstone_base::sync::Arc;
 use siltstone_base::{Error, Result};

@@ -4,6 +4,7 @@ mod child;
 mod level;
 mod merging;
 mod ranges;
+mod shares;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ pub(crate) use child::ChildIter;
 pub(crate) use level::{IterPurpose, LevelIter};
 pub(crate) use merging::MergingIter;
 pub(crate) use ranges::{RangeSource, RangeView};
+pub(crate) use shares::{LevelShares, Shares};
 
 use siltstone_base::Result;
 

@@ -51,7 +51,7 @@ pub(crate) struct TableIter {
     bounds: Option<Arc<WalkBounds>>,
     is_forward: bool,
     /// Which part of the walk's entries the table is likely to have; `None`: all of them.
-    share: Option<WalkShare>,
+    share: Option<Box<dyn WalkShare>>,
     /// Bytes of the file that the walk is expected to need; 0: not known yet.
     expected_len: u64,
     /// Where in the file the walk began, if it is known how many entries it is expected to need.
@@ -129,7 +129,7 @@ impl TableIter {
     }
 
     /// Says which part of a walk's entries the table has, of walks that are expected to need so many; `None`: all of them.
-    pub(crate) fn set_share(&mut self, share: Option<WalkShare>) {
+    pub(crate) fn set_share(&mut self, share: Option<Box<dyn WalkShare>>) {
         self.share = share;
     }
 
@@ -341,7 +341,7 @@ impl TableIter {
         if self.expected_len == 0 {
             let properties = self.reader.properties();
             let entry = properties.data_size as f64 / properties.num_entries.max(1) as f64;
-            let share = self.share.as_ref().map_or(1.0, WalkShare::get);
+            let share = self.share.as_ref().map_or(1.0, |share| share.get());
             self.expected_len = ((self.options.expected_entries as f64 * share).ceil() * entry).max(1.0) as u64;
         }
         let end = began.saturating_add(self.expected_len);

@@ -84,5 +84,5 @@ pub(crate) use summary::TableSummary;
 pub(crate) use tail::TableTail;
 pub(crate) use unique_id::encode_session_id;
 pub(crate) use walk_bounds::WalkBounds;
-pub(crate) use walk_share::{LevelShares, Shares};
+pub(crate) use walk_share::WalkShare;
 pub(crate) use warm_blocks::{CacheWatch, WarmBlocks};

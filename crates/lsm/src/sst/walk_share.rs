@@ -1,44 +1,9 @@
 //! Which part of a walk's entries is in a table, for tables that read ahead.
 
-use crate::file_meta::FileMeta;
-use siltstone_base::sync::Arc;
 use std::fmt;
 
-/// Knows it of all tables.
-pub(crate) trait Shares: fmt::Debug + Send + Sync {
-    /// The part of all entries in the range of `file`, a table of `level`, that it is likely to have: above 0, at most 1.
-    fn share_of(&self, level: usize, file: &FileMeta) -> f64;
-}
-
-/// Those of the tables of one level.
-#[derive(Debug, Clone)]
-pub(crate) struct LevelShares {
-    shares: Arc<dyn Shares>,
-    level: usize,
-}
-
-impl LevelShares {
-    /// What `shares` says of the tables of `level`.
-    pub(crate) fn new(shares: &Arc<dyn Shares>, level: usize) -> Self {
-        Self { shares: Arc::clone(shares), level }
-    }
-
-    /// That of a table of the level.
-    pub(crate) fn of(&self, file: &Arc<FileMeta>) -> WalkShare {
-        WalkShare { shares: self.clone(), file: Arc::clone(file) }
-    }
-}
-
-/// That of one table; asked for when there is something to read.
-#[derive(Debug, Clone)]
-pub(crate) struct WalkShare {
-    shares: LevelShares,
-    file: Arc<FileMeta>,
-}
-
-impl WalkShare {
-    /// The part, above 0 and at most 1.
-    pub(crate) fn get(&self) -> f64 {
-        self.shares.shares.share_of(self.shares.level, &self.file)
-    }
+/// Knows it; asked when there is something to read.
+pub(crate) trait WalkShare: fmt::Debug + Send + Sync {
+    /// The part of all entries in the table's range of keys that the table is likely to have: above 0, at most 1.
+    fn get(&self) -> f64;
 }

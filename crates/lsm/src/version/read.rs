@@ -5,10 +5,10 @@
 use super::Version;
 use super::candidates::Candidates;
 use crate::file_meta::FileMeta;
-use crate::iterator::{ChildIter, IterPurpose, LevelIter, RangeSource};
+use crate::iterator::{ChildIter, IterPurpose, LevelIter, LevelShares, RangeSource};
 use crate::key::{LookupKey, SeqNo};
 use crate::options::{ReadOptions, ReadTier};
-use crate::sst::{Asked, GetCounts, LevelShares, TableEntry, TableIter, TableReadOptions, WalkBounds};
+use crate::sst::{Asked, GetCounts, TableEntry, TableIter, TableReadOptions, WalkBounds};
 use crate::table_cache::TableCache;
 use siltstone_base::Result;
 use siltstone_base::checksum::xxph3;

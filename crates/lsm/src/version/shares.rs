@@ -5,8 +5,8 @@
 use super::Version;
 use super::level::Level;
 use crate::file_meta::FileMeta;
+use crate::iterator::Shares;
 use crate::key::InternalKeyComparator;
-use crate::sst::Shares;
 use siltstone_base::sync::Arc;
 use siltstone_base::sync::atomic::{AtomicU32, Ordering};
 

@@ -16,7 +16,7 @@ use siltstone_base::clock::ManualClock;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::StepExecutor;
 use siltstone_base::sync::Arc;
-use siltstone_base::sync::atomic::{AtomicBool, Ordering};
+use siltstone_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -99,6 +99,45 @@ pub(super) fn beside_a_writer(db: &Db, meanwhile: impl FnOnce()) {
         });
         let _stop = StopAtEnd(&stop);
         meanwhile();
+    });
+}
+
+/// How many seqnos a paced writer may be ahead of what was asked for.
+const LEAD: u64 = 4_000;
+
+/// A writer that goes on as far as somebody needs, and [`LEAD`] further: whoever reads everything each time never has more and more to read.
+pub(super) struct PacedWriter<'a> {
+    db: &'a Db,
+    wanted: AtomicU64,
+}
+
+impl PacedWriter<'_> {
+    /// Waits until the writer has come to `seqno`.
+    pub(super) fn wait_for(&self, seqno: u64) {
+        self.wanted.fetch_max(seqno, Ordering::AcqRel);
+        wait_for(self.db, seqno);
+    }
+}
+
+/// [`beside_a_writer`] with one that is paced.
+pub(super) fn beside_a_paced_writer(db: &Db, meanwhile: impl FnOnce(&PacedWriter<'_>)) {
+    db.create_family(OTHER, &db.default_family().options()).unwrap();
+    let stop = AtomicBool::new(false);
+    let writer = PacedWriter { db, wanted: AtomicU64::new(0) };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = 0;
+            while !stop.load(Ordering::Acquire) {
+                if db.latest_seqno() > writer.wanted.load(Ordering::Acquire) + LEAD {
+                    std::thread::yield_now();
+                    continue;
+                }
+                number += 1;
+                write_row(db, number, &WriteOptions::default());
+            }
+        });
+        let _stop = StopAtEnd(&stop);
+        meanwhile(&writer);
     });
 }
 

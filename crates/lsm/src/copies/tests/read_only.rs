@@ -15,9 +15,9 @@ fn opening_for_reading_beside_a_writer_misses_nothing_that_was_written_before() 
     // Nothing but flushes: tables stay, and WALs go.
     options.unnamed_families = options.unnamed_families.disable_auto_compactions(true).write_buffer_size(64 << 10);
     let db = Db::open(dir.path(), &options).unwrap();
-    beside_a_writer(&db, || {
+    beside_a_paced_writer(&db, |writer| {
         for round in 1..=30 {
-            wait_for(&db, round * 300);
+            writer.wait_for(round * 300);
             let before = db.latest_seqno();
             let reader = Db::open_read_only(dir.path(), &options, &[]).unwrap();
             let seqno = reader.latest_seqno();

@@ -1,11 +1,10 @@
 //! What a walk asks of a file: each byte once, and of a direct file the next window while it decodes the one before.
 
 use super::super::test_util::{MemoryFile, build, builder_options, reader_options};
-use crate::file_meta::{FileMeta, FileMetaData};
 use crate::iterator::InternalIterator;
 use crate::key::{InternalKey, ValueType};
 use crate::options::{CompressionType, ReadOptions, TableOptions};
-use crate::sst::{LevelShares, Shares, TableIter, TableReadOptions, TableReader, WalkBounds};
+use crate::sst::{TableIter, TableReadOptions, TableReader, WalkBounds, WalkShare};
 use siltstone_base::env::{IoContext, RandomFile};
 use siltstone_base::sync::{Arc, Mutex, Rank};
 
@@ -236,23 +235,22 @@ fn a_walk_that_needs_so_many_entries_reads_about_as_many_at_once() {
 #[derive(Debug)]
 struct Quarter;
 
-impl Shares for Quarter {
-    fn share_of(&self, _: usize, _: &FileMeta) -> f64 {
+impl WalkShare for Quarter {
+    fn get(&self) -> f64 {
         0.25
     }
 }
 
 #[test]
 fn a_walk_whose_entries_are_in_several_tables_reads_its_part_of_each() {
-    let reads = |expected_entries, shares: Option<Arc<dyn Shares>>| {
+    let reads = |expected_entries, share: Option<Box<dyn WalkShare>>| {
         let (file, reader) = table(true);
         let read = TableReadOptions { expected_entries, ..TableReadOptions::default() };
         let mut iter = TableIter::new(reader, read, 0);
-        let meta = FileMeta::new(FileMetaData::default(), None);
-        iter.set_share(shares.map(|shares| LevelShares::new(&shares, 2).of(&meta)));
+        iter.set_share(share);
         reads_of(&mut iter, &file, (1000, 1150), None)
     };
-    assert_eq!(reads(600, Some(Arc::new(Quarter))), reads(150, None));
+    assert_eq!(reads(600, Some(Box::new(Quarter))), reads(150, None));
 }
 
 /// It is read as one of which nothing is known, from the first block on.
