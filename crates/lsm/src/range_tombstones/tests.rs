@@ -91,6 +91,12 @@ proptest! {
             let touches = |other: &RangeTombstone| other.seqno == one.seqno && other.start <= one.end;
             prop_assert!(!kept[index + 1..].iter().any(touches), "{:?}", kept);
         }
+        // Those between two snapshots are disjoint.
+        let stripe = |tombstone: &RangeTombstone| snapshots.partition_point(|snapshot| *snapshot < tombstone.seqno);
+        for number in 0..=snapshots.len() {
+            let of_stripe: Vec<_> = kept.iter().filter(|tombstone| stripe(tombstone) == number).collect();
+            prop_assert!(of_stripe.windows(2).all(|pair| pair[0].end <= pair[1].start), "{:?}", of_stripe);
+        }
         prop_assert!(kept.len() < 2 * tombstones.len().max(1), "{} of {}", kept.len(), tombstones.len());
         let earliest = snapshots.first().copied().unwrap_or(SeqNo::MAX);
         for key in &asked {

@@ -14,7 +14,7 @@ use super::index_builder::IndexBuilder;
 use super::metaindex::Metaindex;
 use super::output::TableOutput;
 use super::prefix_index::{METADATA_BLOCK, PREFIXES_BLOCK, PrefixIndexBuilder};
-use super::properties::TableProperties;
+use super::properties::{TableProperties, compression_property};
 use super::range_del_block::{RANGE_DELETIONS_BLOCK, RangeDelBuilder};
 use super::summary::TableSummary;
 use super::tail::TableTail;
@@ -32,9 +32,6 @@ use siltstone_base::env::{AppendFile, FileKind, IoContext};
 use siltstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 use std::path::PathBuf;
-
-/// The first version whose properties name the codecs of all blocks.
-const COMPRESSION_MANAGER_VERSION: u32 = 7;
 
 /// Blocks that waited for a dictionary and are written between two questions whether time is over.
 const WAITING_BLOCKS_PER_PIECE: usize = 4;
@@ -585,17 +582,6 @@ fn data_block_builder(options: &TableOptions, comparator: &InternalKeyComparator
         }
         _ => block,
     }
-}
-
-/// The value of the property `rocksdb.compression`. From version 7 on it names who compressed the blocks, and the codecs of
-/// all of them.
-fn compression_property(version: u32, codec: CompressionType, used: u128) -> String {
-    if version < COMPRESSION_MANAGER_VERSION {
-        return codec.property_name().to_owned();
-    }
-    let manager = if codec == CompressionType::None { "" } else { "BuiltinV2" };
-    let codecs: String = (1..128).filter(|kind| used >> kind & 1 == 1).map(|kind| format!("{kind:02X}")).collect();
-    format!("{manager};{codecs};")
 }
 
 /// What the contexts of a table's checksums are made from: different for every file, 0 before version 6.

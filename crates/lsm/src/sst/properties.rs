@@ -3,6 +3,7 @@
 use super::block::for_each_entry;
 use super::block_builder::BlockBuilder;
 use super::unique_id::unique_id;
+use crate::options::CompressionType;
 use siltstone_base::coding::{get_varint64, put_varint64};
 use siltstone_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -388,4 +389,18 @@ fn or_nullptr(name: &str) -> &str {
 
 fn flag(value: bool) -> Vec<u8> {
     vec![if value { b'1' } else { b'0' }]
+}
+
+/// The first version whose properties name the codecs of all blocks.
+const COMPRESSION_MANAGER_VERSION: u32 = 7;
+
+/// The value of the property `rocksdb.compression`. From version 7 on it names who compressed the blocks, and the codecs of
+/// all of them.
+pub(super) fn compression_property(version: u32, codec: CompressionType, used: u128) -> String {
+    if version < COMPRESSION_MANAGER_VERSION {
+        return codec.property_name().to_owned();
+    }
+    let manager = if codec == CompressionType::None { "" } else { "BuiltinV2" };
+    let codecs: String = (1..128).filter(|kind| used >> kind & 1 == 1).map(|kind| format!("{kind:02X}")).collect();
+    format!("{manager};{codecs};")
 }

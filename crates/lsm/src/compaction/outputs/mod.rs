@@ -38,10 +38,10 @@ pub(super) struct Outputs {
     open: Option<OpenTable>,
     /// The table before, which has all its entries.
     ending: Option<OpenTable>,
-    /// Where further tables of range tombstones alone end, which come before the next entry's: before a key, or nowhere.
-    rest: Option<Option<Box<[u8]>>>,
     /// The same when it is durable, and still to be opened.
     unopened: Option<(FileMetaData, TableTail)>,
+    /// Where tables of range tombstones alone end that come behind that one and before `open`: before a key, or nowhere.
+    rest: Option<Option<Box<[u8]>>>,
     options: TableBuilderOptions,
     /// Where blocks go that are to be in memory, if any are.
     warm: Option<WarmBlocks>,
@@ -141,8 +141,8 @@ impl Outputs {
             parts,
             open: None,
             ending: None,
-            rest: None,
             unopened: None,
+            rest: None,
             options,
             warm: watch.map(|watch| env.table_cache.warm_blocks(watch)),
             epoch_number: epochs.min().unwrap_or(0),

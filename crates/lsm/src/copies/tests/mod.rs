@@ -87,25 +87,36 @@ pub(super) fn rows_up_to(last: u64) -> Rows {
 
 /// Runs `meanwhile` while another thread writes rows 1, 2, 3 and so on.
 pub(super) fn beside_a_writer(db: &Db, meanwhile: impl FnOnce()) {
+    beside_a_writer_ahead_by(u64::MAX, db, |_| meanwhile());
+}
+
+/// The same with a writer that goes on as far as somebody [waits for](PacedWriter::wait_for) and 4,000 seqnos further: whoever reads everything each time does not have more and more to read.
+pub(super) fn beside_a_paced_writer(db: &Db, meanwhile: impl FnOnce(&PacedWriter<'_>)) {
+    beside_a_writer_ahead_by(4_000, db, meanwhile);
+}
+
+fn beside_a_writer_ahead_by(lead: u64, db: &Db, meanwhile: impl FnOnce(&PacedWriter<'_>)) {
     db.create_family(OTHER, &db.default_family().options()).unwrap();
     let stop = AtomicBool::new(false);
+    let writer = PacedWriter { db, wanted: AtomicU64::new(0) };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut number = 0;
             while !stop.load(Ordering::Acquire) {
+                if db.latest_seqno() > writer.wanted.load(Ordering::Acquire).saturating_add(lead) {
+                    std::thread::yield_now();
+                    continue;
+                }
                 number += 1;
                 write_row(db, number, &WriteOptions::default());
             }
         });
         let _stop = StopAtEnd(&stop);
-        meanwhile();
+        meanwhile(&writer);
     });
 }
 
-/// How many seqnos a paced writer may be ahead of what was asked for.
-const LEAD: u64 = 4_000;
-
-/// A writer that goes on as far as somebody needs, and [`LEAD`] further: whoever reads everything each time never has more and more to read.
+/// A writer beside which a test runs.
 pub(super) struct PacedWriter<'a> {
     db: &'a Db,
     wanted: AtomicU64,
@@ -117,28 +128,6 @@ impl PacedWriter<'_> {
         self.wanted.fetch_max(seqno, Ordering::AcqRel);
         wait_for(self.db, seqno);
     }
-}
-
-/// [`beside_a_writer`] with one that is paced.
-pub(super) fn beside_a_paced_writer(db: &Db, meanwhile: impl FnOnce(&PacedWriter<'_>)) {
-    db.create_family(OTHER, &db.default_family().options()).unwrap();
-    let stop = AtomicBool::new(false);
-    let writer = PacedWriter { db, wanted: AtomicU64::new(0) };
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut number = 0;
-            while !stop.load(Ordering::Acquire) {
-                if db.latest_seqno() > writer.wanted.load(Ordering::Acquire) + LEAD {
-                    std::thread::yield_now();
-                    continue;
-                }
-                number += 1;
-                write_row(db, number, &WriteOptions::default());
-            }
-        });
-        let _stop = StopAtEnd(&stop);
-        meanwhile(&writer);
-    });
 }
 
 /// Stops the writer also if an assertion fails.
