@@ -247,10 +247,12 @@ impl Outputs {
     /// Works on the tables that are to be ended until `is_over`; returns whether it is done, or there are none.
     pub(super) fn step(&mut self, env: &CompactionEnv, is_over: &mut dyn FnMut() -> bool) -> Result<bool> {
         loop {
+            // Each call does something, also where its time is over from the beginning.
+            let has_table = self.ending.is_some() || self.unopened.is_some();
             if !self.step_table(env, is_over)? {
                 return Ok(false);
             }
-            if self.rest.is_some() && is_over() {
+            if has_table && self.rest.is_some() && is_over() {
                 return Ok(false);
             }
             let Some(next_key) = self.rest.take() else { return Ok(true) };
