@@ -71,11 +71,11 @@ struct Identity {
 impl AdsConfig {
     /// The whole ladder at a scale: data several times as large as memory.
     pub fn of_scale(scale: Scale, seed: u64) -> Self {
-        let upserts_per_day: u64 = scale.of(4_000, 8_000, 32_000);
+        let upserts_per_day: u64 = scale.of(4_000, 8_000, 16_000);
         let scaled = Self {
             rows: Row::ALL.to_vec(),
             days: 78,
-            day_seconds: scale.of(1.0, 2.0, 8.0),
+            day_seconds: scale.of(1.0, 2.0, 4.0),
             upserts_per_day,
             sources: 3,
             rows_per_commit: 10,

@@ -10,7 +10,7 @@ pub enum Scale {
     Quick,
     /// Some hours: data several times as large as memory.
     Hour,
-    /// A night, and most of the day after it.
+    /// A night: twice the data and more, all clients, data sets and loads that were published.
     Night,
 }
 

@@ -47,9 +47,9 @@ fn inserts(config: &AllConfig, rows: u64, clients: usize, steps: &str, settings:
         index_modes: vec![IndexMode::Eager],
         updates: 0,
         more_rows: rows / 10,
-        query_seconds: config.scale.of(2.0, 5.0, 60.0),
+        query_seconds: config.scale.of(2.0, 5.0, 20.0),
         // Without a change buffer a slow device takes the better part of an hour for what the others insert in minutes.
-        insert_seconds: Some(config.scale.of(60.0, 300.0, 3_600.0)),
+        insert_seconds: Some(config.scale.of(60.0, 300.0, 1_200.0)),
         interval_s: 5.0,
         seed: config.seed,
         dir: None,
@@ -75,7 +75,7 @@ fn room_for(rows: u64) -> EngineSettings {
 
 /// With everything in memory.
 pub(super) fn in_memory(config: &AllConfig, clients: usize) -> Cell {
-    let rows = config.scale.of(300_000, 3_000_000, 20_000_000);
+    let rows = config.scale.of(300_000, 3_000_000, 10_000_000);
     let insert = inserts(config, rows, clients, "l,settle", room_for(rows));
     cell(format!("insert-memory-{clients}"), "insert benchmark in memory", rows as f64 / 60_000.0, insert)
 }
@@ -89,7 +89,7 @@ pub(super) fn beyond_memory(config: &AllConfig, device: Device) -> Cell {
 }
 
 fn beyond_memory_of(config: &AllConfig, device: Device, steps: &str) -> InsertConfig {
-    let rows = config.scale.of(400_000, 4_000_000, 24_000_000);
+    let rows = config.scale.of(400_000, 4_000_000, 10_000_000);
     let settings = EngineSettings { device, durability: EVERY_SECOND, compress: false, ..a_fifth(rows * ROW) };
     InsertConfig { interval_s: SHORT_S, ..inserts(config, rows, 2, steps, settings) }
 }
@@ -104,7 +104,7 @@ fn crossing_memory(config: &AllConfig, device: Device) -> Cell {
 
 /// In memory with every commit in a binlog, too.
 pub(super) fn with_binlog(config: &AllConfig, binlog: BinlogMode) -> Cell {
-    let rows = config.scale.of(50_000, 1_000_000, 4_000_000);
+    let rows = config.scale.of(50_000, 1_000_000, 2_000_000);
     let mut insert = InsertConfig { interval_s: SHORT_S, ..inserts(config, rows, 2, "l", room_for(rows)) };
     insert.binlog = binlog;
     insert.engines.retain(|engine| EACH_STYLE.contains(engine));
@@ -115,7 +115,7 @@ pub(super) fn with_binlog(config: &AllConfig, binlog: BinlogMode) -> Cell {
 /// In memory beside engines that do their own I/O: on the machine's own device, and all through the page cache, which some of them cannot pass. Every commit is synced, the only durability that all of them have;
 /// LSM trees compress, as they do by default.
 pub(super) fn beside_peers(config: &AllConfig) -> Option<Cell> {
-    let rows = config.scale.of(50_000, 1_000_000, 4_000_000);
+    let rows = config.scale.of(50_000, 1_000_000, 2_000_000);
     let settings = EngineSettings {
         device: Device::None,
         durability: Durability::Commit,
@@ -167,7 +167,7 @@ fn flushing(config: &AllConfig, device: Device) -> Cell {
 
 /// In memory, the indexes added to rows that are there.
 fn indexes_later(config: &AllConfig) -> Cell {
-    let rows = config.scale.of(300_000, 3_000_000, 10_000_000);
+    let rows = config.scale.of(300_000, 3_000_000, 6_000_000);
     let insert =
         InsertConfig { engines: EACH_STYLE.to_vec(), ..inserts(config, rows, 2, "l.i0,l.x,settle", room_for(rows)) };
     let about = "insert benchmark in memory, indexes added to the rows";
@@ -176,7 +176,7 @@ fn indexes_later(config: &AllConfig) -> Cell {
 
 /// In memory, by more clients than the other cells have.
 fn many_clients(config: &AllConfig, clients: usize) -> Cell {
-    let rows = config.scale.of(300_000, 2_000_000, 6_000_000);
+    let rows = config.scale.of(300_000, 2_000_000, 4_000_000);
     let insert = InsertConfig {
         engines: EACH_STYLE.to_vec(),
         interval_s: SHORT_S,

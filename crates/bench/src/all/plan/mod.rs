@@ -206,7 +206,7 @@ fn with_such_peers(config: &AllConfig, ours: &[EngineKind], can: fn(EngineKind) 
 }
 
 fn key_value(config: &AllConfig) -> Cell {
-    let num = config.scale.of(150_000, 1_000_000, 4_000_000);
+    let num = config.scale.of(150_000, 1_000_000, 2_000_000);
     let experiment = Experiment::Kv(KvConfig {
         engines: with_peers(config, &[EngineKind::LsmLeveled, EngineKind::LsmUniversal, EngineKind::Btree]),
         workloads: kv::Workload::DEFAULT.split(',').filter_map(|name| name.parse().ok()).collect(),
@@ -237,7 +237,7 @@ fn both_phases(offered: &OfferedRates) -> f64 {
 }
 
 fn popular_records(config: &AllConfig) -> Cell {
-    let records = config.scale.of(50_000, 250_000, 1_000_000);
+    let records = config.scale.of(50_000, 250_000, 500_000);
     let offered = second_phase(config);
     let length = records as f64 / 1_000.0 * both_phases(&offered);
     let experiment = Experiment::Ycsb(YcsbConfig {
@@ -275,7 +275,7 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
                 }
                 // Under load an operation takes seconds, and the first ones find nothing in memory.
                 let seconds =
-                    if load > 0.0 { config.scale.of(1.0, 20.0, 20.0) } else { config.scale.of(1.0, 5.0, 20.0) };
+                    if load > 0.0 { config.scale.of(1.0, 20.0, 20.0) } else { config.scale.of(1.0, 5.0, 10.0) };
                 // Full load is four processes beside four streams.
                 let clients = match data_set {
                     DataSet::Giant if load > 0.0 => vec![1, 4],
@@ -316,8 +316,8 @@ fn redmine(config: &AllConfig) -> Vec<Cell> {
 }
 
 fn evenness(config: &AllConfig) -> Cell {
-    let num = config.scale.of(500_000, 3_000_000, 12_000_000);
-    let seconds = config.scale.of(4.0, 20.0, 60.0);
+    let num = config.scale.of(500_000, 3_000_000, 6_000_000);
+    let seconds = config.scale.of(4.0, 20.0, 30.0);
     let steps = if config.scale == Scale::Quick { Step::FEW } else { Step::DEFAULT };
     let steps: Vec<Step> = steps.split(',').filter_map(|step| step.parse().ok()).collect();
     let warm_ups: f64 = steps.iter().map(|step| step.warm_up_seconds(seconds)).sum();

@@ -25,7 +25,7 @@ fn data_bytes(rows: u32) -> u64 {
 
 /// Rows of each table where a part of all is in memory.
 fn rows(config: &AllConfig) -> u32 {
-    config.scale.of(28_000, 250_000, 1_000_000)
+    config.scale.of(28_000, 250_000, 500_000)
 }
 
 /// Seconds of a workload there.
@@ -78,7 +78,7 @@ pub(super) fn parts_in_memory(config: &AllConfig) -> [Cell; 3] {
         let settings = settings(rows, fifths, Device::SlowSsd);
         let mut sysbench = oltp(config, rows, Workload::DEFAULT, seconds(config), settings);
         if config.scale == Scale::Night {
-            sysbench.clients.extend([16, 32, 64]);
+            sysbench.clients.extend(if fifths == 1 { &[16, 32, 64][..] } else { &[64] });
         }
         if fifths == 1 {
             sysbench.offered = second_phase(config);
@@ -91,7 +91,7 @@ pub(super) fn parts_in_memory(config: &AllConfig) -> [Cell; 3] {
 
 /// With the page cache in the place of a large block cache, in a cgroup with a third of the data's bytes; the machine's own device.
 pub(super) fn page_cache(config: &AllConfig) -> Cell {
-    let rows = config.scale.of(20_000, 1_000_000, 2_000_000);
+    let rows = config.scale.of(20_000, 1_000_000, 1_500_000);
     let data = data_bytes(rows);
     let memory = (data / 3).max(256 << 20) as usize;
     let seconds = config.scale.of(2.0, 20.0, 30.0);

@@ -468,21 +468,26 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Without an end of tables at tombstones, all of them would be in one, and one block of it larger than the format allows.
-#[test]
-fn thousands_of_range_deletes_over_settled_rows_come_into_many_tables() {
-    let world = World::small();
+/// Every other one of 2,000 settled rows is deleted by a range of its own, and one range lies over a third of them; level 0 has that four times and nothing else.
+fn range_deletes_over_settled_rows(world: &World) -> Arc<Version> {
     let key = |index: usize| format!("key{index:05}");
     let row = |index: usize| (key(index), 1, Some("x".repeat(40)));
     let range = |index: usize| RangeTombstone::new(key(index).as_bytes(), key(index + 1).as_bytes(), 9);
     let bottom = world.table(&(0..2000).map(row).collect::<Vec<_>>());
-    // Every other row is deleted by a range of its own; nothing is written there but tombstones, and one lies over a third of them.
     let mut ranges: Vec<_> = (0..2000).step_by(2).map(range).collect();
     ranges.push(RangeTombstone::new(key(601).as_bytes(), key(1201).as_bytes(), 8));
     ranges.sort_by(|a, b| (&a.start, b.seqno).cmp(&(&b.start, a.seqno)));
     let level0: Vec<_> = (0..4).map(|_| world.table_with_ranges(&[], &ranges)).collect();
     let files = level0.into_iter().map(|file| (0, file)).chain([(6, bottom)]);
-    let version = world.version(files.collect::<Vec<_>>());
+    world.version(files.collect::<Vec<_>>())
+}
+
+/// Without an end of tables at tombstones, all of them would be in one, and one block of it larger than the format allows.
+#[test]
+fn thousands_of_range_deletes_over_settled_rows_come_into_many_tables() {
+    let world = World::small();
+    let version = range_deletes_over_settled_rows(&world);
+    let key = |index: usize| format!("key{index:05}");
     let compaction = pick(&version, &world.options, 0, &Running::default()).unwrap();
     let (after, output) = world.compact(&version, vec![5]).unwrap();
     assert!(compaction.output_level > 0 && compaction.output_level < 6);

@@ -6,6 +6,9 @@ use crate::options::FilterPolicy;
 /// Units of work between two looks at the clock: an entry is one, and one more for each KiB.
 const LEAST_UNITS: u64 = 64;
 
+/// More than any of these compactions takes: one whose steps do nothing would go on for ever.
+const MOST_STEPS: u64 = 10_000;
+
 /// What one compaction was like.
 #[derive(Debug, PartialEq, Eq)]
 struct Steps {
@@ -44,6 +47,7 @@ fn steps(world: &World, version: &Arc<Version>, snapshots: Vec<SeqNo>, entry_byt
         if is_done {
             break;
         }
+        assert!(reading + others < MOST_STEPS, "{entries} entries, and no end");
     }
     let output = CompactionJob::finish_all(&mut vec![job]).unwrap();
     Steps { reading, others, entries: world.entries(&output) }
@@ -102,6 +106,16 @@ fn a_step_that_is_over_ends_among_rows_that_a_range_tombstone_hides() {
     let steps = steps(&world, &world.version(files), Vec::new(), 8);
     assert!(steps.reading >= 4000 / LEAST_UNITS, "{steps:?}");
     assert_eq!(steps.entries, 0);
+}
+
+#[test]
+fn a_step_that_is_over_writes_one_of_many_tables_of_range_tombstones_alone() {
+    let world = World::small();
+    let version = range_deletes_over_settled_rows(&world);
+    let steps = steps(&world, &version, vec![5], 40);
+    assert_eq!(steps.reading, 0, "level 0 has nothing else: {steps:?}");
+    // One at least for each table.
+    assert!(steps.others > 4, "{steps:?}");
 }
 
 #[test]
