@@ -19,7 +19,7 @@
 //! The competing load of a modelled disk (`--device`) is modelled, too, beneath the engine: 0.25, 1, 2 and 4 are parts of the disk's capacity that another stream asks for. On the machine's own device it is made, as it
 //! was published: half reads, half writes of 4 KiB past the page cache, anywhere in a file beside the databases. Below a load of 1 it is one stream of 56 times the load a second (0.25: 14); 1, 2 and 4 are so many streams, each as fast as
 //! it can. What they move is not counted in results; the time that they take of the processor is.
-//! Every run begins with the data set as it was loaded, all of it read once before the measurement: the published machines had several times as much memory as data. What an earlier run made, and work that an engine
+//! Every run begins with the data set as it was loaded, flushed and compacted as far as is due (level 0 of LSM trees is empty), all of it read once before the measurement: the published machines had several times as much memory as data. What an earlier run made, and work that an engine
 //! still owes for it, would be the next one's burden, and the faster engine's the most.
 //! The first and the last tenth of the operations of a run are left out of the means, as in the publication.
 //!

@@ -69,7 +69,9 @@ impl<'a> Session<'a> {
         let tables = engine.as_tables()?;
         let ids = Ids::new(|spec| tables.create_table(spec))?;
         let last = load(tables, &ids, data_set, config.seed)?;
-        engine.admin.settle()?;
+        // Closing flushes, too: what that makes due would be compacted again in each run.
+        engine.admin.flush()?;
+        engine.admin.drain()?;
         engine.admin.close()?;
         Ok(Self { config, kind, data_set, pair, dir, streams, loaded, last, runs: 0 })
     }

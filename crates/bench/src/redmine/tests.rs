@@ -233,6 +233,21 @@ fn every_operation_runs_on_foreign_engines() {
     }
 }
 
+/// The flush that closes the load left level 0 with as many tables as are compacted, and each run on a slow disk began with the same compaction of half the data.
+#[test]
+fn no_run_pays_for_what_the_load_left_undone() {
+    let config = RedmineConfig {
+        operations: vec![Operation::CreateTask],
+        clients: vec![1],
+        loads: vec![0.0],
+        ..config(EngineKind::LsmLeveled)
+    };
+    let lines = run(&config, &mut Output::new(&mut Vec::new(), None, false)).unwrap();
+    let count = |name: &str| lines[0].counters.get(name).copied().unwrap_or(0);
+    assert!(count("rocksdb.l2andup.hit") + count("rocksdb.l1.hit") > 0, "{:?}", lines[0].counters);
+    assert_eq!((count("rocksdb.l0.hit"), count("siltstone.compaction.count")), (0, 0));
+}
+
 #[test]
 fn engines_alternate_and_every_run_has_intervals() {
     let dir = tempfile::tempdir().unwrap();

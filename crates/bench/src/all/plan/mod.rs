@@ -155,10 +155,10 @@ impl Cell {
         if matches!(self.experiment, Experiment::Sysbench(_)) {
             words += " index after rows";
         }
-        // Nor this, of which the application's time is made.
+        // Nor this, of which the application's time is made, nor that what was loaded is flushed and drained.
         if let Experiment::Redmine(config) = &self.experiment {
             let requests: Vec<_> = config.operations.iter().map(|operation| operation.requests()).collect();
-            words += &format!(" requests {requests:?}");
+            words += &format!(" requests {requests:?} loaded drained");
         }
         format!("{:016x}", xxh3_64(words.as_bytes()))
     }
