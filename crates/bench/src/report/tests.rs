@@ -243,9 +243,15 @@ fn files_of_results_become_a_page() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "files of the repository")]
 fn the_results_that_are_kept_become_a_page() {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/hour");
+    let [hour, night] = ["hour", "night"].map(page_of_kept);
+    assert!(hour.contains("<svg") && hour.contains("Does the published shape hold?"), "charts and verdicts");
+    assert!(night.contains("<svg"), "charts");
+}
+
+#[expect(clippy::disallowed_methods, reason = "files of the repository")]
+fn page_of_kept(scale: &str) -> String {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results").join(scale);
     let files: Vec<_> = std::fs::read_dir(&kept)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -261,8 +267,7 @@ fn the_results_that_are_kept_become_a_page() {
     let dir = tempfile::TempDir::new().unwrap();
     let page = dir.path().join("index.html");
     run(&files, &page).unwrap();
-    let html = std::fs::read_to_string(&page).unwrap();
-    assert!(html.contains("<svg") && html.contains("Does the published shape hold?"), "charts and verdicts");
+    std::fs::read_to_string(&page).unwrap()
 }
 
 #[test]

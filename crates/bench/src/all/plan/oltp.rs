@@ -71,7 +71,7 @@ fn length(sysbench: &SysbenchConfig, loaded_per_s: f64) -> f64 {
     data / loaded_per_s + runs as f64 * (sysbench.seconds * (1.0 + 2.0 * WARMED) + COPIED * data / COPIED_PER_S)
 }
 
-/// On a slow device, with a fifth, two fifths and four fifths of the data in memory; with a fifth also in two phases.
+/// On a slow device, with a fifth, two fifths and four fifths of the data in memory; with a fifth also in two phases. At night by more clients, of which a fifth has all numbers.
 pub(super) fn parts_in_memory(config: &AllConfig) -> [Cell; 3] {
     let rows = rows(config);
     [("fifth", 1), ("two-fifths", 2), ("four-fifths", 4)].map(|(name, fifths)| {
