@@ -3,7 +3,8 @@
 #![expect(unsafe_code, reason = "slots are handed out as memory of their own")]
 
 use super::memory::Memory;
-use super::slab::{Map, Slab, Standing, slab_bytes};
+use super::slab::{Slab, Standing, slab_bytes};
+use super::source::Source;
 use std::collections::BTreeSet;
 
 /// So much memory between the buffers of a class is no reason to trim slabs, however few its buffers are.
@@ -140,19 +141,23 @@ impl Class {
         with_room.into_iter().for_each(|number| self.trim(number));
     }
 
-    /// Adds a slab with room for buffers of `len` bytes; returns whether there is one.
+    /// Adds a slab with room for buffers of `len` bytes; says how many bytes of memory it has already, `None` if there is none.
     #[cold]
-    pub(super) fn grow(&mut self, len: usize, map: Map) -> bool {
-        let Some(slab) = Slab::new(len, self.in_slabs, map) else { return false };
+    pub(super) fn grow(&mut self, len: usize, source: &'static Source) -> Option<usize> {
+        let slab = Slab::new(len, self.in_slabs, source)?;
+        let resident = slab.resident_bytes();
+        self.resident += resident;
+        self.empty += resident;
         let number = self.vacant.pop().unwrap_or(self.slabs.len() as u32);
         match self.slabs.get_mut(number as usize) {
             Some(place) => *place = Some(slab),
             None => self.slabs.push(Some(slab)),
         }
-        self.with_room.insert(number)
+        self.with_room.insert(number);
+        Some(resident)
     }
 
-    /// Decides about a slab that has been listed for longest. One that goes is to be dropped without a lock.
+    /// Decides about a slab that has been listed for longest. One that goes is to be released without a lock.
     pub(super) fn leave(&mut self, number: u32) -> Leaves {
         let Some(Some(slab)) = self.slabs.get_mut(number as usize) else { return Leaves::Never };
         match slab.standing {
@@ -169,7 +174,7 @@ impl Class {
         }
     }
 
-    /// Takes a slab out that is empty, to be dropped without a lock.
+    /// Takes a slab out that is empty, to be released without a lock.
     pub(super) fn remove(&mut self, number: u32) -> Option<Slab> {
         let slab = self.slabs.get_mut(number as usize)?.take()?;
         self.with_room.remove(&number);
@@ -196,5 +201,11 @@ impl Class {
     #[inline]
     pub(super) fn free_bytes(&self) -> usize {
         self.resident - self.in_slabs
+    }
+}
+
+impl Drop for Class {
+    fn drop(&mut self) {
+        self.slabs.drain(..).flatten().for_each(Slab::release);
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! What is free is of two kinds. Slots that were given back in slabs of which others are taken wait for the next buffer of their class; the first slab with room is taken from, so that the last ones become empty.
 //! Where such holes are more than a quarter of a class's buffers, its slabs are trimmed one after the other: pages without any part of a buffer go back. Slabs that are empty as a whole are retained up to the pool's limit,
-//! those of all classes together. Where there are more, the one that was listed first goes, unless somebody took from it since; then it is listed anew.
+//! those of all classes together. Where there are more, the one that was listed first goes, unless somebody took from it since; then it is listed anew. A few of the least size that have gone wait for the next slab
+//! of any pool of the process, beside what is counted here.
 //!
 //! Where slabs cannot be mapped, and in pools that retain nothing, buffers are the allocator's, as those of no class are.
 
@@ -14,6 +15,7 @@ mod class;
 mod memory;
 mod pages;
 mod slab;
+mod source;
 
 use crate::Result;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +23,7 @@ use crate::sync::{Arc, CachePadded, Mutex, Rank};
 use buffers::{Class, Leaves};
 use class::{CLASSES, class_of, size_of_class};
 use memory::Memory;
-use slab::Map;
+use source::Source;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -47,7 +49,7 @@ struct Inner {
     cached: CachePadded<AtomicUsize>,
     retain_limit: usize,
     /// `None`: there are no slabs.
-    map: Option<Map>,
+    source: Option<&'static Source>,
 }
 
 /// A pool of buffers. Clones share it; any thread may use it.
@@ -57,17 +59,17 @@ pub struct BlockPool(Arc<Inner>);
 impl BlockPool {
     /// A pool that retains at most `retain_limit` bytes of memory that no buffer is near. With 0 buffers are the allocator's.
     pub fn new(retain_limit: usize) -> Self {
-        Self::with_map(retain_limit, (retain_limit > 0 && !cfg!(miri)).then_some(slab::map))
+        Self::with_source(retain_limit, (retain_limit > 0 && !cfg!(miri)).then_some(&source::SHARED))
     }
 
-    fn with_map(retain_limit: usize, map: Option<Map>) -> Self {
+    fn with_source(retain_limit: usize, source: Option<&'static Source>) -> Self {
         Self(Arc::new(Inner {
             classes: (0..=CLASSES).map(|_| CachePadded::new(Mutex::new(RANK, Class::default()))).collect(),
             empty: AtomicUsize::new(0),
             listed: Mutex::new(LISTED_RANK, VecDeque::new()),
             cached: CachePadded::new(AtomicUsize::new(0)),
             retain_limit,
-            map,
+            source,
         }))
     }
 
@@ -107,7 +109,7 @@ impl BlockPool {
         let mask = align.max(1) - 1;
         // Slots of a size that is a multiple lie right by themselves, unless that of a page is smaller.
         let class = class_of(len);
-        if self.0.map.is_some() && class < CLASSES && size_of_class(class, len) & mask == 0 {
+        if self.0.source.is_some() && class < CLASSES && size_of_class(class, len) & mask == 0 {
             let buffer = self.alloc(len);
             if buffer.memory.bytes().as_ptr().addr() & mask == 0 {
                 return buffer;
@@ -148,6 +150,7 @@ impl BlockPool {
             drop(class);
             let bytes: usize = slabs.iter().map(slab::Slab::resident_bytes).sum();
             self.0.empty.fetch_sub(bytes, Ordering::Relaxed);
+            slabs.into_iter().for_each(slab::Slab::release);
         }
     }
 
@@ -161,8 +164,11 @@ impl BlockPool {
         }
         let taken = match state.take(size) {
             Some(taken) => taken,
-            None if self.0.map.is_some_and(|map| state.grow(size, map)) => state.take(size)?,
-            None => return None,
+            None => {
+                let resident = state.grow(size, self.0.source?)?;
+                self.0.empty.fetch_add(resident, Ordering::Relaxed);
+                state.take(size)?
+            }
         };
         let (memory, was_empty) = taken;
         if was_empty > 0 {
@@ -187,8 +193,9 @@ impl BlockPool {
         if emptied.is_new && empty > self.0.retain_limit && emptied.bytes > self.0.retain_limit / MOST_OF_ONE {
             let slab = state.remove(emptied.slab);
             drop(state);
-            // The operating system takes its time.
-            drop(slab);
+            if let Some(slab) = slab {
+                slab.release();
+            }
             return;
         }
         self.0.empty.fetch_add(emptied.bytes, Ordering::Relaxed);
@@ -211,8 +218,10 @@ impl BlockPool {
                 }
                 leaves
             };
-            if matches!(leaves, Leaves::Later) {
-                self.0.listed.lock().push_back((class, number));
+            match leaves {
+                Leaves::Now(slab) => slab.release(),
+                Leaves::Later => self.0.listed.lock().push_back((class, number)),
+                Leaves::Never => {}
             }
         }
     }

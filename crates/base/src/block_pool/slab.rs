@@ -1,30 +1,23 @@
 //! Slabs: mapped memory that is cut into slots of one size.
 //!
-//! A slot that was never taken has no memory yet. One that was given back keeps its own until its slab is [trimmed](Slab::trim), or is given back to the operating system as a whole.
+//! A slot that was never taken has no memory yet, unless its slab's mapping was another one's before. One that was given back keeps its own until its slab is [trimmed](Slab::trim), or is [released](Slab::release) as a whole.
 
 #![expect(unsafe_code, reason = "pages that no slot needs are given back")]
 
 use super::pages::PageSet;
-use memmap2::{MmapMut, MmapRaw, UncheckedAdvice};
+use super::source::{Mapping, Source, WAITING_BYTES};
+use memmap2::{MmapRaw, UncheckedAdvice};
 use std::ops::Range;
 use std::ptr::NonNull;
 
 /// A slab has at least so many bytes, if its slots are not larger.
-const LEAST_BYTES: usize = 64 << 10;
+const LEAST_BYTES: usize = WAITING_BYTES;
 
 /// And at most so many, if its slots are not larger.
 const MOST_BYTES: usize = 4 << 20;
 
 /// The slabs of a class that has grown have this part of its bytes each, so that there are few mappings: with more than about 200 GiB the kernel's limit of them may be met, from where on buffers are the allocator's.
 const PART: usize = 64;
-
-/// Maps so many bytes, zeroed; `None` if the operating system refuses.
-pub(super) type Map = fn(usize) -> Option<MmapRaw>;
-
-/// Memory from the operating system.
-pub(super) fn map(len: usize) -> Option<MmapRaw> {
-    MmapMut::map_anon(len).ok().map(MmapRaw::from)
-}
 
 /// Bytes of a slab of a class that has `class_bytes`, if its slots are not larger.
 #[inline]
@@ -47,6 +40,7 @@ pub(super) struct Slab {
     resident: PageSet,
     /// Where it stands among those that are empty, or were.
     pub(super) standing: Standing,
+    source: &'static Source,
 }
 
 /// Whether a slab is listed as an empty one.
@@ -62,11 +56,10 @@ pub(super) enum Standing {
 
 impl Slab {
     /// For slots of `slot_len` bytes in a class that has `class_bytes` already.
-    pub(super) fn new(slot_len: usize, class_bytes: usize, map: Map) -> Option<Self> {
+    pub(super) fn new(slot_len: usize, class_bytes: usize, source: &'static Source) -> Option<Self> {
         let slots = u16::try_from((slab_bytes(class_bytes) / slot_len).max(1)).unwrap_or(u16::MAX);
         let len = usize::from(slots).checked_mul(slot_len)?;
-        let (memory, page_len) = (map(len)?, rustix::param::page_size());
-        let resident = PageSet::none_of(len.div_ceil(page_len));
+        let Mapping { memory, resident } = source.take(len)?;
         Some(Self {
             memory,
             slot_len,
@@ -74,10 +67,16 @@ impl Slab {
             touched: 0,
             live: 0,
             free: Vec::new(),
-            page_len,
+            page_len: rustix::param::page_size(),
             resident,
             standing: Standing::Unlisted,
+            source,
         })
+    }
+
+    /// Gives its memory back, to the operating system or for the next slab. That takes its time: not under a lock.
+    pub(super) fn release(self) {
+        self.source.give_back(Mapping { memory: self.memory, resident: self.resident });
     }
 
     /// A free slot with its first byte; `None` if all are taken.

@@ -1,9 +1,17 @@
 //! Classes, reuse, bounds and alignment.
 
+use super::source::map;
 use super::*;
 use crate::ErrorKind;
 use proptest::prelude::*;
 use std::cell::Cell;
+
+/// Memory that no pool had before.
+static FRESH: Source = Source::new(map, 0);
+
+fn pool_of_fresh_memory(retain_limit: usize) -> BlockPool {
+    BlockPool::with_source(retain_limit, Some(&FRESH))
+}
 
 #[test]
 fn classes_ascend_and_each_serves_its_own_size() {
@@ -22,7 +30,7 @@ fn classes_ascend_and_each_serves_its_own_size() {
 
 #[test]
 fn a_dropped_buffer_is_used_again_as_it_was() {
-    let pool = BlockPool::new(1 << 20);
+    let pool = pool_of_fresh_memory(1 << 20);
     let (other, mut first) = (pool.alloc(4000), pool.alloc(4000));
     first.fill(7);
     let address = first.as_ptr();
@@ -40,7 +48,7 @@ fn a_dropped_buffer_is_used_again_as_it_was() {
 /// 16 buffers of 4 KiB are a slab.
 #[test]
 fn of_empty_slabs_no_more_is_retained_than_allowed() {
-    let pool = BlockPool::new(100_000);
+    let pool = pool_of_fresh_memory(100_000);
     let buffers: Vec<_> = (0..48).map(|_| pool.alloc(4096)).collect();
     assert_eq!((pool.in_use(), pool.retained()), (48 * 4096, 0));
     drop(buffers);
@@ -59,7 +67,7 @@ fn of_empty_slabs_no_more_is_retained_than_allowed() {
 /// Otherwise a cache that is full, whose blocks come and go, would give slabs back only to map them again.
 #[test]
 fn slots_near_others_that_are_taken_do_not_count_against_what_is_retained() {
-    let pool = BlockPool::new(70_000);
+    let pool = pool_of_fresh_memory(70_000);
     let mut buffers: Vec<_> = (0..64).map(|_| pool.alloc(4096)).collect();
     let mut number = 0;
     buffers.retain(|_| {
@@ -75,7 +83,7 @@ fn slots_near_others_that_are_taken_do_not_count_against_what_is_retained() {
 
 #[test]
 fn the_last_slabs_become_empty_first() {
-    let pool = BlockPool::new(1);
+    let pool = pool_of_fresh_memory(1);
     let mut buffers: Vec<_> = (0..64).map(|_| pool.alloc(4096)).collect();
     // Of each slab the second half; then as many again.
     let mut number = 0;
@@ -95,7 +103,7 @@ fn the_last_slabs_become_empty_first() {
 #[test]
 fn a_class_that_shrinks_gives_the_memory_between_its_buffers_back() {
     for (len, kept) in [(4096, 64), (5000, 32), (16 << 10, 16), (100, 500), (3 << 20, 2)] {
-        let pool = BlockPool::new(1 << 20);
+        let pool = pool_of_fresh_memory(1 << 20);
         let mut buffers: Vec<_> = (0..(24 << 20) / len).map(|_| pool.alloc(len)).collect();
         buffers.iter_mut().enumerate().for_each(|(number, buffer)| buffer.fill(number as u8));
         let (mut number, most) = (0, pool.in_use());
@@ -125,7 +133,7 @@ fn a_class_that_shrinks_gives_the_memory_between_its_buffers_back() {
 /// Else each window that a compaction has read would cost the readers all of theirs.
 #[test]
 fn a_large_slab_does_not_stay_in_place_of_others() {
-    let pool = BlockPool::new(1 << 20);
+    let pool = pool_of_fresh_memory(1 << 20);
     let buffers: Vec<_> = (0..128).map(|_| pool.alloc(4096)).collect();
     drop(buffers);
     assert_eq!(pool.retained(), 512 << 10);
@@ -142,13 +150,14 @@ thread_local! {
 
 fn count_maps(len: usize) -> Option<memmap2::MmapRaw> {
     MAPPED.set(MAPPED.get() + 1);
-    slab::map(len)
+    map(len)
 }
 
 /// Else each read of a block that leaves no other one of its class behind would map memory and give it back: calls that stop all threads of the process.
 #[test]
 fn a_class_that_is_empty_again_and_again_keeps_a_slab_though_others_retain_all_that_may_be() {
-    let pool = BlockPool::with_map(256 << 10, Some(count_maps));
+    static COUNTED: Source = Source::new(count_maps, 0);
+    let pool = BlockPool::with_source(256 << 10, Some(&COUNTED));
     let buffers: Vec<_> = (0..128).map(|_| pool.alloc(4096)).collect();
     drop(buffers);
     assert_eq!(pool.retained(), 256 << 10);
@@ -163,10 +172,54 @@ fn a_class_that_is_empty_again_and_again_keeps_a_slab_though_others_retain_all_t
     assert_eq!((pool.in_use(), pool.retained()), (0, 0));
 }
 
+/// Else a process that opens and closes one small database after the other would have all of its threads stop for each class of buffers, twice.
+#[test]
+fn the_next_pool_takes_the_memory_of_the_last_one() {
+    static COUNTED: Source = Source::new(count_maps, 3);
+    for round in 0..100 {
+        let pool = BlockPool::with_source(1 << 20, Some(&COUNTED));
+        let buffers = [300, 4096, 60_000].map(|len| {
+            let mut buffer = pool.alloc(len);
+            buffer.fill(round);
+            buffer
+        });
+        assert!(buffers.iter().all(|buffer| buffer.iter().all(|byte| *byte == round)));
+        assert!(pool.in_use() + pool.retained() <= 3 * (64 << 10));
+        drop(buffers);
+    }
+    assert_eq!(MAPPED.take(), 3);
+    let large: Vec<_> = {
+        let pool = BlockPool::with_source(1 << 20, Some(&COUNTED));
+        (0..5).map(|_| pool.alloc(64 << 10)).chain([pool.alloc(100 << 10)]).collect()
+    };
+    assert_eq!(MAPPED.take(), 3, "two beyond those that waited, and one that is larger");
+    drop(large);
+    let pool = BlockPool::with_source(1 << 20, Some(&COUNTED));
+    let buffers: Vec<_> = (0..4).map(|_| pool.alloc(64 << 10)).collect();
+    assert_eq!(MAPPED.take(), 1, "no more wait than may");
+    drop(buffers);
+}
+
+/// What waited has its memory, which nobody uses before a buffer lies there.
+#[test]
+fn memory_of_an_earlier_pool_is_counted() {
+    static SOURCE: Source = Source::new(map, 1);
+    let fill = |pool: &BlockPool| (0..16).map(|_| pool.alloc(4096)).collect::<Vec<_>>();
+    drop(fill(&BlockPool::with_source(1 << 20, Some(&SOURCE))));
+    let pool = BlockPool::with_source(1 << 20, Some(&SOURCE));
+    let first = pool.alloc(4096);
+    assert_eq!((pool.in_use(), pool.retained()), (4096, 15 * 4096));
+    let rest = fill(&pool);
+    assert_eq!((pool.in_use(), pool.retained()), (17 * 4096, 0));
+    drop((first, rest));
+    pool.release_free();
+    assert_eq!((pool.in_use(), pool.retained()), (0, 0));
+}
+
 /// Memory that is there is used before memory that has to come from the operating system.
 #[test]
 fn slots_with_memory_are_taken_before_those_without() {
-    let pool = BlockPool::new(1 << 20);
+    let pool = pool_of_fresh_memory(1 << 20);
     let mut buffers: Vec<_> = (0..16).map(|_| Some(pool.alloc(4096))).collect();
     (0..8).for_each(|number| drop(buffers[number].take()));
     pool.release_free();
@@ -187,7 +240,8 @@ fn refuse(_: usize) -> Option<memmap2::MmapRaw> {
 
 #[test]
 fn buffers_are_the_allocators_where_nothing_can_be_mapped() {
-    for pool in [BlockPool::with_map(1 << 20, Some(refuse)), BlockPool::new(0)] {
+    static REFUSED: Source = Source::new(refuse, 1);
+    for pool in [BlockPool::with_source(1 << 20, Some(&REFUSED)), BlockPool::new(0)] {
         let mut buffers: Vec<_> = (1..20).map(|number| pool.alloc(number * 777)).collect();
         buffers.iter_mut().enumerate().for_each(|(number, buffer)| buffer.fill(number as u8));
         assert!(buffers.iter().enumerate().all(|(number, buffer)| buffer.iter().all(|byte| *byte == number as u8)));
@@ -276,9 +330,9 @@ proptest! {
     /// The model is what each buffer was filled with.
     #[test]
     fn buffers_never_share_memory_and_every_byte_is_counted(
-        steps in proptest::collection::vec(step(), 1..200), limit in 0usize..300_000,
+        steps in proptest::collection::vec(step(), 1..200), limit in 0usize..300_000, is_fresh in any::<bool>(),
     ) {
-        let pool = BlockPool::new(limit);
+        let pool = if is_fresh { pool_of_fresh_memory(limit) } else { BlockPool::new(limit) };
         let mut held: Vec<(u8, PooledBuf)> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
