@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
+#[path = "btree/support/mod.rs"]
 mod btree_support;
 
 use btree_support::Draw;

@@ -4,13 +4,12 @@
 //! entries that wait in the change buffer. The disks that a crash may leave are enumerated (torn and lost pages, cut tails, reordered names), each distinct one is recovered, read
 //! and checked, and some of those recoveries crash again. They are counted by class, and no class may be missing.
 
-mod btree_crash_cases;
-mod btree_support;
+mod cases;
 
-use btree_crash_cases::{changes, extent, tables, transactions};
-use btree_support::classes::{Last, Tally, When};
-use btree_support::explore::{Extent, Outcome};
-use btree_support::{explore_steps, options, script};
+use crate::support::classes::{Last, Tally, When};
+use crate::support::explore::{Extent, Outcome};
+use crate::support::{explore_steps, options, script};
+use cases::{changes, extent, tables, transactions};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::{CrashConfig, CrashModel};
 use siltstone_base::sync::{Mutex, Rank};

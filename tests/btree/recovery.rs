@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod btree_support;
-
-use btree_support::{Draw, Life, State, key, new_disk, options, read_all};
+use crate::support::{Draw, Life, State, key, new_disk, options, read_all};
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, OpFilter, SimDisk};
 use siltstone_base::plant::{PlantedBug, with_planted};
 use siltstone_btree::{Counter, DbOptions, Durability, ErrorKind, PageCompression};

@@ -5,9 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod btree_support;
-
-use btree_support::{DIR, Life, Op, Runner, State, key, new_disk, options, read_all};
+use crate::support::{DIR, Life, Op, Runner, State, key, new_disk, options, read_all};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::env::{FileKind, FileOptions, IoContext, IoPriority};
 use siltstone_btree::{DbOptions, Durability, Error, ErrorKind};

@@ -4,9 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod btree_support;
-
-use btree_support::{Draw, Life, new_disk, options};
+use crate::support::{Draw, Life, new_disk, options};
 use siltstone_base::engine::{Durability, Row, TableId, TableSpec};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;

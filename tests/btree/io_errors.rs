@@ -3,11 +3,9 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
-mod btree_support;
-
-use btree_support::faults::{Verdict, run_on_full_disk, run_with_fault, run_with_fault_on};
-use btree_support::table::{self, TABLE, Verb};
-use btree_support::{Draw, History, Life, Op, Runner, new_disk, options, script};
+use crate::support::faults::{Verdict, run_on_full_disk, run_with_fault, run_with_fault_on};
+use crate::support::table::{self, TABLE, Verb};
+use crate::support::{Draw, History, Life, Op, Runner, new_disk, options, script};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::FileKind;
 use siltstone_base::env::sim::{FaultKind, FaultPlan, OpClass, SimDisk};

@@ -5,9 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod btree_support;
-
-use btree_support::{
+use crate::support::{
     DIR, Draw, Life, Op, Runner, State, explore::Extent, explore_steps, key, meanwhile::with_meanwhile, new_disk,
     options, planted::hunt, read_all, recover, script, verify,
 };
@@ -254,7 +252,7 @@ fn find(bug: PlantedBug) -> Option<String> {
     hunt(bug, 51..=58, |seed| explore_beside(seed, 160, 200))
 }
 
-planted! {
+crate::planted! {
     find:
     a_record_that_is_taken_for_its_group: RecordTakenForGroup;
     a_write_that_is_noted_too_early: WriteNotedTooEarly;

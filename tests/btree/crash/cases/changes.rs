@@ -1,8 +1,8 @@
 //! Crashes while changes of entries wait for their leaves and are merged: each leaves a prefix of the groups, and a change buffer that fits the leaves.
 
-use crate::btree_support::classes::Tally;
-use crate::btree_support::explore::{Extent, Kind, Outcome, Plans, Recovered, Script, explore};
-use crate::btree_support::{Commit, Draw, History, Life, State, new_disk, options};
+use crate::support::classes::Tally;
+use crate::support::explore::{Extent, Kind, Outcome, Plans, Recovered, Script, explore};
+use crate::support::{Commit, Draw, History, Life, State, new_disk, options};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;

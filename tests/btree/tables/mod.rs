@@ -4,11 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod btree_support;
-mod btree_tables_support;
+mod indexes;
 
-use btree_support::{Life, new_disk, options};
-use btree_tables_support::{Column, Indexes};
+use crate::support::{Life, new_disk, options};
+use indexes::{Column, Indexes};
 use proptest::prelude::*;
 use siltstone_base::engine::{Durability, Row, TableId};
 use siltstone_base::env::sim::SimDisk;

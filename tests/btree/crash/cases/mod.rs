@@ -5,7 +5,7 @@ pub mod changes;
 pub mod tables;
 pub mod transactions;
 
-use crate::btree_support::explore::Extent;
+use crate::support::explore::Extent;
 use siltstone_base::env::sim::CrashConfig;
 
 /// So many states for each change of the disk; one of `second_every` crashes again.

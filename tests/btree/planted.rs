@@ -1,12 +1,10 @@
 //! Known mistakes of the B-tree engine, made on purpose: the crash states must show each of them.
 //!
-//! Those of transactions and of tables are in `btree_crash.rs`, those of the change buffer beside its code.
+//! Those of transactions and of tables are in `crash`, those of the change buffer beside its code.
 
-mod btree_support;
-
-use btree_support::explore::{Extent, Outcome};
-use btree_support::planted::hunt;
-use btree_support::{Draw, Op, explore_steps, key, options, script};
+use crate::support::explore::{Extent, Outcome};
+use crate::support::planted::hunt;
+use crate::support::{Draw, Op, explore_steps, key, options, script};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::CrashConfig;
 use siltstone_base::plant::PlantedBug;
@@ -29,7 +27,7 @@ fn find(bug: PlantedBug) -> Option<String> {
     hunt(bug, SEEDS, |seed| explore_steps(&script(seed, 300, 200, true), &options(durability_of(seed)), &extent(seed)))
 }
 
-planted! {
+crate::planted! {
     find:
     a_redo_log_that_is_not_synced: RedoIsNotSynced;
     an_open_group_that_is_applied: OpenGroupIsApplied;
@@ -78,7 +76,7 @@ fn find_in_wide_pages(bug: PlantedBug) -> Option<String> {
     hunt(bug, 42..=45, |seed| look_at_wide_pages(seed, 800..1_600, 3))
 }
 
-planted! {
+crate::planted! {
     find_in_wide_pages:
     a_doublewrite_file_that_is_used_again_too_early: DoublewriteReusedTooEarly;
 }
@@ -87,7 +85,7 @@ fn find_in_long_groups(bug: PlantedBug) -> Option<String> {
     hunt(bug, 41..=43, |seed| look_at_long_groups(seed, 1))
 }
 
-planted! {
+crate::planted! {
     find_in_long_groups:
     a_page_of_an_open_group_that_is_written: OpenGroupIsWritten;
 }

@@ -3,9 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod btree_support;
-
-use btree_support::{Life, new_disk, options};
+use crate::support::{Life, new_disk, options};
 use proptest::prelude::*;
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;

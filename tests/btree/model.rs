@@ -7,9 +7,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
-mod btree_support;
-
-use btree_support::{Draw, Life, State, key, new_disk, read_all};
+use crate::support::{Draw, Life, State, key, new_disk, read_all};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -2,12 +2,12 @@
 //! a rollback forgets must be seen.
 
 use super::extent;
-use crate::btree_support::classes::Tally;
-use crate::btree_support::explore::{
+use crate::support::classes::Tally;
+use crate::support::explore::{
     Changes, Extent, Kind, Outcome, PREPARED, Plans, Recovered, Rows, Script, apply, commit, explore, settle,
 };
-use crate::btree_support::planted::hunt;
-use crate::btree_support::{Draw, History, Life, State, key, new_disk, options};
+use crate::support::planted::hunt;
+use crate::support::{Draw, History, Life, State, key, new_disk, options};
 use siltstone_base::engine::{Durability, Row, RowChange, TableId, TableSpec};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;

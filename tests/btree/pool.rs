@@ -2,10 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-mod btree_support;
-
-use btree_support::explore::Extent;
-use btree_support::{Life, explore_steps, new_disk, options, read_all, script};
+use crate::support::explore::Extent;
+use crate::support::{Life, explore_steps, new_disk, options, read_all, script};
 use siltstone_base::engine::{Admin, Durability};
 use siltstone_base::env::sim::{CrashConfig, CrashStates};
 use siltstone_base::executor::Executor;
