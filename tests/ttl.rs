@@ -27,13 +27,13 @@ use ttl_support::{Life, Trial, small_family};
 /// Cases drawn by [`every_read_shows_what_is_not_expired`].
 const CASES: u64 = 2000;
 
-#[test]
-fn every_read_shows_what_is_not_expired() {
+/// Every second case from `first` on.
+fn every_read_shows_what_is_not_expired(first: u64) {
     let mut rows_removed = 0;
     let mut files_dropped = 0;
     let mut blocks_skipped = 0;
     let mut went_back = 0;
-    for seed in 0..CASES {
+    for seed in (first..CASES).step_by(2) {
         let mut trial = Trial::new(seed);
         trial.run();
         rows_removed += trial.rows_removed;
@@ -41,9 +41,19 @@ fn every_read_shows_what_is_not_expired() {
         blocks_skipped += trial.blocks_skipped;
         went_back += trial.went_back;
     }
-    assert!(went_back > 10, "{went_back} times rows were seen again");
-    assert!(rows_removed > 3000 && files_dropped > 50, "{rows_removed} rows removed, {files_dropped} files dropped");
-    assert!(blocks_skipped > 1000, "{blocks_skipped} blocks skipped");
+    assert!(went_back > 5, "{went_back} times rows were seen again");
+    assert!(rows_removed > 1500 && files_dropped > 25, "{rows_removed} rows removed, {files_dropped} files dropped");
+    assert!(blocks_skipped > 500, "{blocks_skipped} blocks skipped");
+}
+
+#[test]
+fn every_read_of_an_even_case_shows_what_is_not_expired() {
+    every_read_shows_what_is_not_expired(0);
+}
+
+#[test]
+fn every_read_of_an_odd_case_shows_what_is_not_expired() {
+    every_read_shows_what_is_not_expired(1);
 }
 
 #[test]

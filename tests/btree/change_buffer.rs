@@ -4,14 +4,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use crate::support::{Draw, Life, new_disk, options};
+use crate::support::{Draw, Life, new_disk, options, seeds};
 use siltstone_base::engine::{Durability, Row, TableId, TableSpec};
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
 use siltstone_base::index_spec::IndexSpec;
 use siltstone_btree::{ChangeBuffering, Counter, Db, DbOptions, Isolation, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 /// Values by number.
@@ -230,8 +229,7 @@ fn scans_views_and_transactions_see_what_waits() {
 
 #[test]
 fn scans_views_and_transactions_see_what_waits_with_a_fresh_seed() {
-    let fresh = || std::collections::hash_map::RandomState::new().build_hasher().finish();
-    let seed = std::env::var("SILTSTONE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(fresh);
+    let seed = seeds::fresh();
     println!("SILTSTONE_SEED={seed}");
     run(seed);
     run(seed.wrapping_add(1));

@@ -5,12 +5,11 @@
 //!
 //! Runs a fixed seed and a fresh one. `SILTSTONE_SEED=N` replays a printed seed, `SILTSTONE_CASES=N` sets how many cases each runs.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
-use crate::support::{Draw, Life, State, key, new_disk, read_all};
+use crate::support::{Draw, Life, State, key, new_disk, read_all, seeds};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use siltstone_base::engine::Durability;
 use siltstone_base::env::sim::SimDisk;
 use siltstone_base::executor::Executor;
@@ -19,7 +18,6 @@ use siltstone_btree::{
     Shutdown, TreeHandle, WriteBatch,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 const KEYS: u16 = 400;
@@ -407,20 +405,8 @@ fn walk(held: &mut Held, from: &[u8], steps: &[bool]) {
 }
 
 fn run(seed: u64) {
-    println!("seed {seed} (replay with SILTSTONE_SEED={seed})");
-    let cases = std::env::var("SILTSTONE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(64);
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        max_shrink_iters: 500,
-        max_shrink_time: 120_000,
-        ..Config::default()
-    };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let input = (any::<u64>(), vec(op(), 1..160));
-    let outcome = runner.run(&input, |(options, ops)| {
+    let outcome = seeds::runner(seed, 64).run(&input, |(options, ops)| {
         let mut world = World::new(options);
         for op in &ops {
             world.apply(op);
@@ -433,13 +419,12 @@ fn run(seed: u64) {
 
 #[test]
 fn random_operations_under_random_options_match_a_map_with_a_fixed_seed() {
-    run(20_190_605);
+    run(seeds::FIXED);
 }
 
 #[test]
 fn random_operations_under_random_options_match_a_map_with_a_fresh_seed() {
-    let fresh = || std::collections::hash_map::RandomState::new().build_hasher().finish();
-    run(std::env::var("SILTSTONE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(fresh));
+    run(seeds::fresh());
 }
 
 #[test]

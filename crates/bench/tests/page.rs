@@ -21,8 +21,9 @@ const PROBE: &str = include_str!("page_results/probe.js");
 const SCHEMES: [(&[&str], &str); 2] =
     [(&[], "rgb(15, 23, 42)"), (&["--blink-settings=preferredColorScheme=0"], "rgb(226, 232, 240)")];
 
-/// A desk and a phone, in pixels.
-const SIZES: [(u32, u32); 2] = [(1280, 900), (390, 844)];
+/// A window on a desk, and one on a phone, in pixels.
+const DESK: (u32, u32) = (1280, 900);
+const PHONE: (u32, u32) = (390, 844);
 
 /// No window is narrower.
 const LEAST_WIDTH: u32 = 500;
@@ -135,26 +136,34 @@ fn check_sections(told: &Value) {
     }
 }
 
-#[test]
-fn a_browser_shows_every_chart_on_a_desk_and_on_a_phone_by_day_and_by_night() {
+/// In a window of this size, by day and by night.
+fn shows_every_chart(size: (u32, u32)) {
     let Some(browser) = chromium() else { return };
     let dir = tempfile::tempdir().unwrap();
     let page = page(dir.path(), page_results::write_all);
-    for size in SIZES {
-        for (scheme, ink) in SCHEMES {
-            println!("{size:?} {scheme:?}");
-            let told = probe(browser, &page, size, scheme);
-            assert_eq!(told["ink"], ink);
-            assert_eq!(told["window"], size.0);
-            let wide = told["wide"].as_u64().unwrap();
-            assert!(wide <= u64::from(size.0), "the page is {wide} pixels wide, wider than its window");
-            assert!(list(&told, "errors").is_empty(), "{:?}", list(&told, "errors"));
-            assert!(list(&told, "no_numbers").is_empty(), "{:?}", list(&told, "no_numbers"));
-            check_charts(&told);
-            check_maps(&told);
-            check_sections(&told);
-        }
+    for (scheme, ink) in SCHEMES {
+        println!("{size:?} {scheme:?}");
+        let told = probe(browser, &page, size, scheme);
+        assert_eq!(told["ink"], ink);
+        assert_eq!(told["window"], size.0);
+        let wide = told["wide"].as_u64().unwrap();
+        assert!(wide <= u64::from(size.0), "the page is {wide} pixels wide, wider than its window");
+        assert!(list(&told, "errors").is_empty(), "{:?}", list(&told, "errors"));
+        assert!(list(&told, "no_numbers").is_empty(), "{:?}", list(&told, "no_numbers"));
+        check_charts(&told);
+        check_maps(&told);
+        check_sections(&told);
     }
+}
+
+#[test]
+fn a_browser_shows_every_chart_on_a_desk_by_day_and_by_night() {
+    shows_every_chart(DESK);
+}
+
+#[test]
+fn a_browser_shows_every_chart_on_a_phone_by_day_and_by_night() {
+    shows_every_chart(PHONE);
 }
 
 /// A picture: its width, and red, green and blue of each pixel.
@@ -185,8 +194,8 @@ fn a_picture_of_the_whole_page_shows_something_in_every_chart() {
     let page = page(dir.path(), page_results::write_all);
     // The same for both: lines of words are as tall as whole pixels.
     let shrunk = format!("--force-device-scale-factor={}", 1.0 / SHRUNK as f64);
-    let told = probe(browser, &page, SIZES[0], &[&shrunk]);
-    let size = (SIZES[0].0, told["tall"].as_u64().map(u32::try_from).unwrap().unwrap());
+    let told = probe(browser, &page, DESK, &[&shrunk]);
+    let size = (DESK.0, told["tall"].as_u64().map(u32::try_from).unwrap().unwrap());
     let picture = dir.path().join("page.png");
     look(browser, &page, size, &[&format!("--screenshot={}", picture.display()), &shrunk]);
     let (width, pixels) = pixels_of(&picture);
@@ -224,7 +233,7 @@ fn the_page_is_printed_on_several_sheets() {
     let page = page(dir.path(), page_results::write_all);
     let paper = dir.path().join("page.pdf");
     let argument = format!("--print-to-pdf={}", paper.display());
-    look(browser, &page, SIZES[0], &[&argument, "--no-pdf-header-footer"]);
+    look(browser, &page, DESK, &[&argument, "--no-pdf-header-footer"]);
     let pdf = std::fs::read(&paper).unwrap();
     assert!(pdf.starts_with(b"%PDF"));
     assert!(sheets(&pdf) >= 2, "{} sheets of {} bytes", sheets(&pdf), pdf.len());

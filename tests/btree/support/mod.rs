@@ -7,6 +7,7 @@ pub mod explore;
 pub mod faults;
 pub mod meanwhile;
 pub mod planted;
+pub mod seeds;
 pub mod table;
 
 use classes::Tally;

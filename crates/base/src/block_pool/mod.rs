@@ -227,6 +227,11 @@ impl BlockPool {
     }
 }
 
+/// Bytes of memory of this process that no pool has, and that wait for the next slab: 4 MiB at most.
+pub fn waiting_bytes() -> usize {
+    source::SHARED.waiting_bytes()
+}
+
 impl fmt::Debug for BlockPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockPool")

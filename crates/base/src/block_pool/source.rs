@@ -59,6 +59,12 @@ impl Source {
         Some(Mapping { memory, resident })
     }
 
+    /// Bytes of memory of what waits.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        let pages: usize = self.waiting.lock().iter().map(|mapping| mapping.resident.len()).sum();
+        pages * rustix::param::page_size()
+    }
+
     /// Takes memory back that nobody has a reference to any more.
     pub(super) fn give_back(&self, mapping: Mapping) {
         if mapping.memory.len() == WAITING_BYTES {

@@ -206,8 +206,10 @@ fn memory_of_an_earlier_pool_is_counted() {
     static SOURCE: Source = Source::new(map, 1);
     let fill = |pool: &BlockPool| (0..16).map(|_| pool.alloc(4096)).collect::<Vec<_>>();
     drop(fill(&BlockPool::with_source(1 << 20, Some(&SOURCE))));
+    assert_eq!(SOURCE.waiting_bytes(), 16 * 4096);
     let pool = BlockPool::with_source(1 << 20, Some(&SOURCE));
     let first = pool.alloc(4096);
+    assert_eq!(SOURCE.waiting_bytes(), 0);
     assert_eq!((pool.in_use(), pool.retained()), (4096, 15 * 4096));
     let rest = fill(&pool);
     assert_eq!((pool.in_use(), pool.retained()), (17 * 4096, 0));
@@ -327,7 +329,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// The model is what each buffer was filled with.
+    /// The model is what each buffer was filled with: nobody else writes there until it is dropped.
     #[test]
     fn buffers_never_share_memory_and_every_byte_is_counted(
         steps in proptest::collection::vec(step(), 1..200), limit in 0usize..300_000, is_fresh in any::<bool>(),
@@ -341,14 +343,17 @@ proptest! {
                     buffer.fill(number as u8);
                     held.push((number as u8, buffer));
                 }
-                Step::Drop(place) if !held.is_empty() => drop(held.swap_remove(place % held.len())),
+                Step::Drop(place) if !held.is_empty() => {
+                    let (filling, buffer) = held.swap_remove(place % held.len());
+                    prop_assert!(buffer.iter().all(|byte| *byte == filling));
+                }
                 Step::Drop(_) => {}
                 Step::ReleaseFree => pool.release_free(),
             }
-            for (filling, buffer) in &held {
-                prop_assert!(buffer.iter().all(|byte| byte == filling));
-            }
             prop_assert_eq!(pool.in_use(), held.iter().map(|(_, buffer)| buffer.capacity_charged()).sum::<usize>());
+        }
+        for (filling, buffer) in &held {
+            prop_assert!(buffer.iter().all(|byte| byte == filling));
         }
         held.clear();
         prop_assert!(pool.retained() <= limit);

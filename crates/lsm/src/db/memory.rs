@@ -47,6 +47,8 @@ pub struct MemoryReport {
     pub row_locks: u64,
     /// Of the process: buffers of files that are written past the page cache, and of threads that read such.
     pub file_buffers: u64,
+    /// Of the process: slabs of buffers that no database has any more, or needs, and that wait for the next one.
+    pub free_slabs: u64,
     /// Of the process: what the allocator has and nobody uses, as far as it tells.
     pub allocator: u64,
     /// Of the process: what is resident of the program, its libraries and other files that are mapped.
@@ -76,8 +78,13 @@ impl MemoryReport {
     }
 
     /// What is of the whole process, by name: with several databases each report has it.
-    pub fn of_process(&self) -> [(&'static str, u64); 3] {
-        [("file buffers", self.file_buffers), ("allocator", self.allocator), ("mapped files", self.mapped_files)]
+    pub fn of_process(&self) -> [(&'static str, u64); 4] {
+        [
+            ("file buffers", self.file_buffers),
+            ("free slabs", self.free_slabs),
+            ("allocator", self.allocator),
+            ("mapped files", self.mapped_files),
+        ]
     }
 
     /// All of the database.
@@ -187,6 +194,7 @@ impl DbInner {
             row_locks: memory.locks.get().map_or(0, |locks| locks.stats().bytes as u64),
             blob_files: self.blob_files.memory_usage() as u64,
             file_buffers: siltstone_base::env::buffer_bytes(),
+            free_slabs: siltstone_base::block_pool::waiting_bytes() as u64,
             allocator: siltstone_base::allocator::free_bytes(),
             mapped_files: siltstone_base::allocator::mapped_file_bytes(),
             queued_writes: self.holders.bytes(Holder::QueuedWrites),

@@ -26,7 +26,7 @@ fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
 #[test]
 fn a_transaction_changes_entries_with_its_rows_and_brings_them_back() {
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path(), &small()).unwrap();
+    let db = Db::open(dir.path(), &small().lock_timeout_millis(1)).unwrap();
     let table = db.create_table(&stones()).unwrap();
     db.insert(table, &[row("a", "ig01"), row("b", "me02")]).unwrap();
     let mut transaction = begin(&db);
